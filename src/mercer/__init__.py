@@ -18,7 +18,7 @@ from mercer._config import settings as settings
 from mercer._version import __version__ as __version__
 
 if TYPE_CHECKING:
-    from mercer import datasets, embedding, gram, kernels, models, plot
+    from mercer import datasets, embedding, gram, kernels, models, plot, stats
     from mercer.data import *
     from mercer.embedding import *
     from mercer.families import *
@@ -26,11 +26,11 @@ if TYPE_CHECKING:
     from mercer.models import *
     from mercer.saving import *
 
-_ROOMS = ("datasets", "embedding", "families", "gram", "kernels", "models", "plot")
+_ROOMS = ("datasets", "embedding", "families", "gram", "kernels", "models", "plot", "stats")
 _HOMES = {
     "mercer.data": """
-        Alphabet Clock Delays Derivatives Lengths PerStep Resample Sequences Standardize identical_groups
-        objects read_fasta read_svmlight read_table read_ts read_ucr
+        Alphabet Clock Delays Derivatives Lengths PerStep Resample Sequences Standardize fasta_blocks
+        identical_groups objects read_fasta read_svmlight read_table read_ts read_ucr
     """,
     "mercer.families": """
         Bernoulli Bernoullis Beta Betas Categorical Categoricals CountVector CountVectors Dirichlet

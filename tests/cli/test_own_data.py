@@ -9,10 +9,11 @@ import numpy as np
 import pytest
 from tests.cli.command import run, said
 
+import mercer as mc
 from mercer.cli import _contenders, _own_data, _recipes
 from mercer.cli._compare_command import page_of
-from mercer.cli._data_options import Reading, spoken
-from mercer.cli._race import race
+from mercer.cli._data_options import Reading, with_option_names
+from mercer.cli._evaluation import evaluate_fold
 from mercer.cli._snippet import snippet
 from mercer.datasets import make_dna, make_hmm_sequences, make_traits
 
@@ -90,14 +91,22 @@ class TestReading:
 
     def test_ts(self, tmp_path):
         found = task(write_ts(tmp_path / "toy.ts"))
-        assert found.about == "24 series of dimension 2, length 10 to 20; 2 classes"
+        assert found.about == (
+            f"24 series of dimension 2, length 10 to 20; 2 classes; {tmp_path / 'toy.ts'}, .ts format: 24 series of 2 "
+            "channels, after the last colon the label (2 classes). To correct it, change @classLabel or @targetLabel "
+            "in its header"
+        )
 
     def test_a_table_without_header_is_one_of_the_ucr_archive(self, tmp_path):
         path = tmp_path / "toy.tsv"
         rng = np.random.default_rng(0)
         path.write_text("\n".join("\t".join(map(str, [i % 2, *rng.normal(size=8)])) for i in range(30)))
         found = task(path, limit=20)
-        assert found.about == "20 of 30 series of dimension 1, length 8; 2 classes"
+        assert found.about.startswith("20 of 30 series of dimension 1, length 8; 2 classes; ")
+        assert found.about.endswith(
+            "no header line, as in the UCR archive: 30 series of 1 channel, in the first column the label (2 classes). "
+            "To correct it, add a header line, and pass --label"
+        )
         assert "length only" not in [c.name for c in found.contenders]
         again, other = (task(path, limit=20, seed=seed) for seed in (0, 1))
         assert np.array_equal(found.X.values, again.X.values)
@@ -118,6 +127,10 @@ class TestReading:
         path.write_text("".join(f">s{i}|{'ab'[i % 2]}|g{i % 4}\n{'ACGT' * (3 + i % 8)}\n" for i in range(16)))
         assert "16 of 16 samples are identical to another one, which is a leak" in task(path, label="1").about
         assert "leak" not in task(path, label="1", group="2").about
+        path.write_text(path.read_text().replace("|g0", "|g9", 1))
+        assert (
+            "folds; remove them, or pass a --group that keeps them together" in task(path, label="1", group="2").about
+        )
 
     def test_a_header_of_numbers(self, tmp_path):
         path = tmp_path / "pandas.csv"
@@ -128,11 +141,22 @@ class TestReading:
 
     def test_messages_of_readers_in_words_of_the_command_line(self):
         assert (
-            spoken("pass label=False, id=['a', 'b'] or invalid='mask'") == "pass --label none, --id a,b or --skip-bad"
+            with_option_names("pass label=False, id=['a', 'b'] or invalid='mask'")
+            == "pass --label none, --id a,b or --skip-bad"
         )
-        assert spoken("--label 9 is out of range") == "--label 9 is out of range"
-        assert spoken("pass id=[...] or values=.") == "pass --id or --values"
-        assert spoken("time steps, no parameter") == "time steps, no parameter"
+        assert with_option_names("--label 9 is out of range") == "--label 9 is out of range"
+        assert with_option_names("pass id=[...] or values=.") == "pass --id or --values"
+        assert with_option_names("time steps, no parameter") == "time steps, no parameter"
+        assert (
+            with_option_names("pass resample='auto' or time_channel=True") == "pass --resample auto or --time-channel"
+        )
+        assert with_option_names("labels= needs ids", is_table=True) == "--label-table needs ids"
+        assert with_option_names("covariates='w' is not a column", weight="w") == "--weight w is not a column"
+        assert (
+            with_option_names("covariates='age, w', label='y'", weight="w") == "--confounds age, --weight w, --label y"
+        )
+        assert with_option_names("no covariate, column 'w'", weight="w") == "no weight, column 'w'"
+        assert with_option_names("no covariate, column 'age'", weight="w") == "no confound, column 'age'"
 
 
 class TestContenders:
@@ -172,7 +196,7 @@ class TestContenders:
         path.write_text("".join(f">s{i}|{c}\n{x}\n" for i, (x, c) in enumerate(zip(strings, y, strict=True))))
         found = task(path, label="1")
         (fisher,) = (c for c in found.contenders if c.name == "Fisher, Markov chain")
-        assert 0 <= race(found, fisher, 0, 2, 0).score <= 1
+        assert 0 <= evaluate_fold(found, fisher, 0, 2, 0).score <= 1
 
     def test_proteins_are_aligned_by_a_substitution_matrix(self, tmp_path):
         pytest.importorskip("Bio")
@@ -195,7 +219,7 @@ class TestContenders:
         assert "Marginalization, HMM" not in [c.name for c in found.contenders]  # lengths differ
         (pairs,) = (c for c in found.contenders if c.name == "Marginalization, pair HMM")
         assert pairs.kernel.get_params()["kernel__model__substitution"] == (1, -1)
-        assert race(found, pairs, 0, 2, 0).score == 1
+        assert evaluate_fold(found, pairs, 0, 2, 0).score == 1
         space: dict[str, object] = {}
         exec(snippet(pairs, None, found.reading), space)
         assert space["model"].score(space["X"], space["y"]) == 1
@@ -206,7 +230,7 @@ class TestContenders:
         path.write_text("".join(lines))
         found = task(path, label="1")
         (same,) = (c for c in found.contenders if c.name == "Marginalization, HMM")
-        assert race(found, same, 0, 2, 0).score == 1
+        assert evaluate_fold(found, same, 0, 2, 0).score == 1
 
     def test_what_is_too_long_is_not_aligned(self, tmp_path, monkeypatch):
         path = tmp_path / "toy.fa"
@@ -218,17 +242,18 @@ class TestContenders:
         assert "Marginalization, pair HMM" not in [c.name for c in found.contenders]
 
     def test_targets_of_people_are_predicted_better_than_by_the_mean(self):
-        from mercer.cli._contenders import Machines
-        from mercer.cli._race import Task
+        from mercer.cli._contenders import ContenderFactory
+        from mercer.cli._evaluation import Task
 
         traits = make_traits(40, random_state=0)
         y = np.asarray(traits.target, dtype=float)
-        found = Task("traits", traits.data, y, _recipes.contenders(traits.data, Machines(regression=True)))
+        found = Task("traits", traits.data, y, _recipes.contenders(traits.data, ContenderFactory(regression=True)))
         (fisher,) = (c for c in found.contenders if c.name == "Fisher, HMM")
         (mean,) = (c for c in found.contenders if c.name == "mean")
-        assert race(found, fisher, 0, 2, 0).score > race(found, mean, 0, 2, 0).score
+        assert evaluate_fold(found, fisher, 0, 2, 0).score > evaluate_fold(found, mean, 0, 2, 0).score
 
 
+WIDE = "t0,t1,t2,label\n" + "".join(f"{i},{i % 3},1,{'uv'[i % 2]}\n" for i in range(12))
 FASTA = "".join(f">s{i}|{'ab'[i % 2]}|g{i % 3}\nACGTAC\n" for i in range(12))
 
 
@@ -250,8 +275,24 @@ class TestBadData:
             ("x.ts", "@classLabel false\n@data\n1,2", (), "has neither classes nor targets; pass --label or --target"),
             ("x.tsv", "1\t2", ("--label", "1"), "--label applies to tables with a header line only; omit it"),
             ("x.csv", "id,time,v,label\na,0,1,u\na,1,2,u,7\n", (), "x.csv, line 3"),
-            ("x.csv", "", (), "x.csv"),
-            ("x.csv", "\x00\x01\x02", (), "x.csv"),
+            ("x.csv", 'id,time,v,label\na,0,"1,u\n', (), "x.csv, line 2: the quotes do not match"),
+            ("x.csv", "", (), "x.csv is empty; pass"),
+            ("x.ts", "", (), "x.ts is empty; pass"),
+            ("x.svm", "", (), "x.svm is empty; pass"),
+            ("x.fastq", "", (), "x.fastq is empty; pass"),
+            ("x.parquet", "", (), "x.parquet is empty; pass"),
+            ("x.csv", "\x00\x01\x02", (), "x.csv is a binary file; pass"),
+            ("x.fa", "\x00\x01\x02", ("--label", "1"), "x.fa is a binary file; pass"),
+            ("x.xlsx", "PK", (), "x.xlsx is a spreadsheet; save it as CSV"),
+            ("x.csv", "id,t0,t1,label\na,1,2,u\na,3,4,v\nb,1,2,u\n", (), "line 3: the id 'a' occurs also in line 2"),
+            ("x.csv", WIDE, ("--label-table", "x"), "--label-table needs ids to join the two tables; pass --id"),
+            ("x.csv", WIDE, ("--weight", "w"), "--weight w is not a column of"),
+            ("x.csv", WIDE, ("--weight", "label"), "has the weight 'u' in the column 'label', which is not a number"),
+            ("x.csv", WIDE, ("--confounds", "label"), "has the confound 'u' in the column 'label', which is not"),
+            ("x.csv", WIDE, ("--form", "tall"), "--form must be 'long' or 'wide'; got 'tall'"),
+            ("x.csv", WIDE, ("--separator", ";"), "--separator ';' does not occur .* pass --separator ','"),
+            ("x.csv", WIDE, ("--target", "label"), "the target 'u', which is not a number; pass --label label"),
+            ("x.fa", FASTA, ("--label", "("), "--label must be a regular expression; got '[(]'"),
             ("x.doc", "1\t2", (), "x.doc must be one of .fa, .*; got '.doc'. Rename"),
             ("x.doc", ">a\nACGT", (), "x.doc looks like FASTA, but has another extension"),
         ],
@@ -262,6 +303,55 @@ class TestBadData:
         result = run("compare", str(path), *arguments)
         assert result.exit_code == 2, result.output
         assert re.search(sentence, said(result))
+
+    @pytest.mark.parametrize(
+        ("files", "sentence"),
+        [
+            ({}, "has no files; pass a folder or a pattern"),
+            ({"a/r1.csv": "v\n1\n2\n", "b/r2.txt": "two words\nmore of them\n"}, "mixes kinds of files, such as"),
+            ({"a/r1.csv": "v\n1\n2\n", "b/r2.csv": "w\n1\n2\n"}, "The column 'v' is not in 'r2.csv'"),
+            ({"a/r1.csv": "v\n1\n2\n", "b/r2.png": "\x89PNG"}, "'r2.png', which is not a table"),
+            ({"a/r1.csv": "", "b/r2.csv": "v\n1\n2\n"}, "r1.csv is empty; pass"),
+        ],
+        ids=["empty", "kinds", "columns", "not a table", "empty file"],
+    )
+    def test_folders(self, tmp_path, files, sentence):
+        for name, content in files.items():
+            (tmp_path / "x" / name).parent.mkdir(parents=True, exist_ok=True)
+            (tmp_path / "x" / name).write_text(content)
+        (tmp_path / "x").mkdir(exist_ok=True)
+        result = run("compare", str(tmp_path / "x"))
+        assert result.exit_code == 2, result.output
+        assert sentence in said(result)
+
+    def test_a_folder_that_cannot_be_read(self, tmp_path, monkeypatch):
+        def walk(root, onerror):
+            onerror(PermissionError(13, "Permission denied", str(root)))
+
+        monkeypatch.setattr("mercer.data.recordings.os.walk", walk)  # those who run tests may read everything
+        result = run("compare", str(tmp_path))
+        assert result.exit_code == 2
+        assert said(result) == f"The folder {str(tmp_path)!r} cannot be read; check its permissions."
+
+    def test_a_large_file(self, tmp_path):
+        path = tmp_path / "x.csv"
+        path.write_text(WIDE)
+        with mc.config(max_file_bytes=100):
+            result = run("compare", str(path))
+        assert result.exit_code == 2
+        assert re.search("more than the limit of .* Pass a smaller file, or read it in Python", said(result))
+
+    def test_warnings_name_options(self, tmp_path):
+        path = tmp_path / "walks.csv"
+        path.write_text(
+            "id,time,v,label\n" + "".join(f"s{i},{1.7**t:.3f},{i},{'ab'[i % 2]}\n" for i in range(12) for t in range(4))
+        )
+        (warning,) = task(path).warnings
+        assert "Pass --resample auto (or a step) to interpolate, or --time-channel to keep" in warning
+        path.write_text(WIDE.replace("t1", "age"))
+        (warning,) = task(path).warnings
+        assert "1 column ('age') taken as time steps, but not numbered like 't0'. Pass --values with" in warning
+        assert "the 3 columns 't0' to 't2' and 'age' are time steps" in task(path).about
 
     def test_bad_records_can_be_skipped(self, tmp_path):
         path = tmp_path / "x.fa"

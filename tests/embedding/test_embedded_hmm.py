@@ -11,6 +11,7 @@ from sklearn.exceptions import NotFittedError
 from sklearn.model_selection import GridSearchCV
 
 import mercer as mc
+from mercer.embedding._readout import Readout
 
 
 def series(n, seed=0):
@@ -53,16 +54,25 @@ class TestFilter:
 
     @pytest.mark.parametrize("n_components", [2, 10])
     @pytest.mark.parametrize("kernel", [mc.RBF(0.1), mc.RBF(3.0), 2.0 * mc.RBF(1.0)])
-    def test_updates_with_features_of_any_kind_equal_the_filter(self, n_components, kernel):
+    def test_updates_with_features_of_any_kind_equal_the_filter(self, n_components, kernel, monkeypatch):
         for features in ("landmarks", "random"):
             if features == "random" and not isinstance(kernel, mc.RBF):
                 continue
             model = mc.EmbeddedHMM(kernel, n_components=n_components, landmarks=60, alpha=1e-3, features=features)
             model.fit([series(150)])
-            belief = None
-            for row in X[0]:
-                belief = model.update(row, belief)
-            np.testing.assert_allclose(belief, model.filter([X[0]]).values[-1], rtol=1e-7, atol=1e-9)
+            x = X[0].copy()
+            x[7], x[9] = np.nan, 1e3  # missing, and impossible
+            for large in (1 << 17, 0):  # a product of BLAS, and a compiled pass
+                monkeypatch.setattr("mercer.embedding._step.LARGE", large)
+                model._learned._stepper = belief = None
+                for row, expected in zip(x, model.filter([x]).values, strict=True):
+                    belief = model.update(row, belief)
+                    np.testing.assert_allclose(belief, expected, rtol=1e-7, atol=1e-9)
+                for bad in ([np.nan, 1.0], [1e200, 1.0], [np.inf, 1.0]):
+                    with pytest.raises(ValueError, match=r"NaN|too large|inf"):
+                        model.update(np.array(bad), belief)
+                with pytest.raises(ValueError, match="belief must have shape"):
+                    model.update(x[0], belief * np.nan)
 
     def test_groups_and_spans_change_nothing(self, model, monkeypatch):
         whole = model.filter(X).values
@@ -77,6 +87,17 @@ class TestFilter:
         assert np.flatnonzero(short.restarted).tolist() == [15]
         assert not long.restarted.any()
         np.testing.assert_allclose(short.values[15], model.update(x[15]), atol=1e-12)
+
+    @pytest.mark.parametrize("max_gap", [4, 5, None])
+    def test_updates_know_gaps_if_they_are_told(self, max_gap):
+        model = mc.EmbeddedHMM(n_components=3, landmarks=20, max_gap=max_gap).fit([series(60)])
+        x = X[0].copy()
+        x[10:15] = np.nan
+        belief, gap = None, 0
+        for row, expected in zip(x, model.filter([x]).values, strict=True):
+            belief = model.update(row, belief, gap)
+            gap = gap + 1 if np.isnan(row).any() else 0
+            np.testing.assert_allclose(belief, expected, atol=1e-10)
 
     def test_an_impossible_observation_restarts_and_stays_finite(self, model):
         x = X[0].copy()
@@ -97,7 +118,7 @@ class TestFilter:
     def test_beliefs_stay_bounded_for_20_000_steps(self):
         model = mc.EmbeddedHMM(n_components=8, landmarks=40, alpha=1e-6).fit([series(200, 5)])
         found = model.filter([series(20_000, 6)])
-        assert np.linalg.norm(found.values, axis=1).max() <= model._operators().radius * (1 + 1e-9)
+        assert np.linalg.norm(found.values, axis=1).max() <= model._learned.operators.radius * (1 + 1e-9)
         assert found.restarted.mean() < 0.01
 
 
@@ -106,7 +127,9 @@ def test_a_hundred_thousand_steps_do_not_diverge():
     x = series(100_000, 6)
     found = model.filter([x])
     assert np.isfinite(found.values).all()
-    errors = (model.predict([x])[0][:-1] - x[1:]) ** 2
+    predicted = Readout(model._learned).predicted(found.values, 1, None, False)  # as `predict`, without filtering again
+    np.testing.assert_allclose(predicted[:100], model.predict([x[:100]])[0], atol=1e-10)
+    errors = (predicted[:-1] - x[1:]) ** 2
     first, last = errors[:10_000].mean(), errors[-10_000:].mean()
     assert last < 1.2 * first < 0.2
     assert found.restarted.mean() < 1e-3
@@ -179,12 +202,12 @@ class TestLearning:
         model = mc.EmbeddedHMM(**setting)
         for part in parts:
             model.partial_fit([part])
-            assert model._source.gain.shape == (20, 20, 20)
-            assert model._reads is None  # nothing was computed for all triples
+            assert model._learned._source.gain.shape == (20, 400)
+            assert model._learned._reads is None  # nothing was computed for all triples
         whole = mc.EmbeddedHMM(**setting).fit(parts)
         assert model.score(X[:2]) == pytest.approx(whole.score(X[:2]), abs=1e-8)
         np.testing.assert_allclose(model.update(X[0][0]), whole.update(X[0][0]), atol=1e-8)
-        assert model._reads is None
+        assert model._learned._reads is None
         for more in ({"steps": 3}, {"quantiles": [0.2, 0.9]}, {"best": True}):
             np.testing.assert_allclose(model.predict(X, **more)[0], whole.predict(X, **more)[0], atol=1e-8)
 
@@ -195,7 +218,7 @@ class TestLearning:
         blocks = mc.EmbeddedHMM(**setting)
         for part in parts:
             blocks.partial_fit([part])
-        assert len(blocks._source.blocks) == 3
+        assert len(blocks._learned._source.blocks) == 3
         np.testing.assert_allclose(blocks.predict(X)[0], mc.EmbeddedHMM(**setting).fit(parts).predict(X)[0], atol=1e-8)
 
     def test_parts_of_the_training_data_change_nothing(self, monkeypatch):
@@ -256,6 +279,15 @@ class TestLearning:
         model = search.best_estimator_
         np.testing.assert_array_equal(pickle.loads(pickle.dumps(model)).transform(X), model.transform(X))
 
+    def test_saved_models_filter_alike(self, tmp_path):
+        words = [["aab", "bba", "bab"] * 8, ["bba", "bab", "aab"] * 6]
+        strings = mc.EmbeddedHMM(mc.Spectrum(2, alphabet="ab"), n_components=2, window=2, landmarks=9)
+        vectors = mc.EmbeddedHMM(n_components=2, window=2, landmarks=9)
+        linear = mc.EmbeddedHMM(mc.Linear(normalize=False), n_components=2)
+        for one, data in ((strings, words), (vectors, X[:2]), (linear, [1 + 0.1 * series(60)])):
+            mc.save(one.fit(data), tmp_path / "model.mercer")
+            np.testing.assert_array_equal(mc.load(tmp_path / "model.mercer").transform(data), one.transform(data))
+
     def test_a_start_from_the_first_windows(self):
         strings = ["ab" * 5] * 20
         first = mc.EmbeddedHMM(n_components=2, start="first").fit(strings)
@@ -299,7 +331,7 @@ class TestOtherKernels:
 
     def test_a_linear_kernel_has_exact_features(self):
         model = mc.EmbeddedHMM(mc.Linear(normalize=False), n_components=2).fit([1 + 0.1 * series(100)])
-        assert model._maps is not None
+        assert model._learned.maps is not None
         assert model.gamma_ is None
 
 
@@ -383,6 +415,7 @@ class TestBadInput:
             (lambda: model.update([0.0, 0.0], belief=[1.0]), "belief must have shape"),
             (lambda: model.update([0.0, 0.0], belief=[np.nan] * 4), "belief must have shape"),
             (lambda: model.update([0.0, 1e200]), "too large to be squared"),
+            (lambda: model.update([0.0, 0.0], gap=-1), "gap must be a whole number.*got -1"),
             (lambda: model.score([np.full((3, 2), np.nan)]), "no observed step"),
         ):
             with pytest.raises(ValueError, match=match):

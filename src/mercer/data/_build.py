@@ -58,6 +58,16 @@ def unwrap(data: Any) -> Any:
     return data
 
 
+def common_columns(data: Any, dimension: int | None) -> tuple[str, ...] | None:
+    """Return the columns of a list of DataFrames, one per sequence, if they are the same distinct names."""
+    if dimension is None or not isinstance(data, list | tuple) or not all(hasattr(x, "columns") for x in data):
+        return None
+    found = {tuple(x.columns) for x in data}
+    names = found.pop() if len(found) == 1 else ()
+    sound = len(names) == len(set(names)) == dimension and all(isinstance(name, str) for name in names)
+    return names if sound else None
+
+
 def build(data: Any, alphabet: Any, unknown: str, ids: Iterable[Any] | None, invalid: str) -> Built:
     """Read ``data``; raise at the first invalid sequence, or leave out all invalid ones."""
     check(one_of("raise", "missing"), unknown=unknown)

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from itertools import pairwise
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from mercer._checks import is_whole
+from mercer._checks import is_listing, is_whole
 from mercer._immutable import Immutable
 from mercer.data import ragged as _ragged
 from mercer.data.alphabet import Alphabet
@@ -20,16 +20,31 @@ def naming(ids: tuple[str, ...] | None, i: int) -> str:
     return f"sequence {int(i)}" if ids is None else f"sequence {ids[int(i)]!r}"
 
 
-class Container(Immutable):
-    """Flat values, offsets, alphabet and ids; the arrays are read-only and not shared."""
+def check_channels(channels: Any, dimension: int | None) -> tuple[str, ...] | None:
+    """Return the names of channels as a tuple of distinct strings, one per coordinate."""
+    if channels is None:
+        return None
+    if isinstance(channels, str) or not is_listing(channels):
+        raise TypeError(f"channels must be a list of strings; got {channels!r}.")
+    names = tuple(str(name) for name in channels)
+    if dimension is None:
+        raise TypeError("channels name the coordinates of vectors; got symbols. Omit channels=.")
+    if len(names) != dimension or len(set(names)) != dimension:
+        raise ValueError(f"channels must be {dimension} distinct names, one per coordinate; got {list(names)!r}.")
+    return names
 
-    __slots__ = ("alphabet", "ids", "kept", "offsets", "problems", "values")
+
+class Container(Immutable):
+    """Flat values, offsets, alphabet, ids and names of channels; the arrays are read-only and not shared."""
+
+    __slots__ = ("alphabet", "channels", "ids", "kept", "offsets", "problems", "values")
     values: NDArray[Any]
     offsets: NDArray[np.int64]
     alphabet: Alphabet | None
     ids: tuple[str, ...] | None
     kept: NDArray[np.bool_]
     problems: dict[str | int, str]
+    channels: tuple[str, ...] | None
 
     def _hold(
         self,
@@ -39,12 +54,14 @@ class Container(Immutable):
         ids: tuple[str, ...] | None,
         kept: NDArray[np.bool_] | None = None,
         problems: dict[str | int, str] | None = None,
+        channels: tuple[str, ...] | None = None,
     ) -> None:
         """Store checked arrays, which the caller must not write to later."""
         kept = np.ones(len(offsets) - 1, dtype=bool) if kept is None else kept
         for x in (values, offsets, kept):
             x.setflags(write=False)
         self._fill(values=values, offsets=offsets, alphabet=alphabet, ids=ids, kept=kept, problems=problems or {})
+        self._fill(channels=channels)
 
     @classmethod
     def _make(cls, *content: Any) -> Self:
@@ -55,7 +72,7 @@ class Container(Immutable):
 
     def __reduce__(self) -> tuple[Any, ...]:
         content = (self.values, self.offsets, self.alphabet, self.ids, self.kept, self.problems)
-        return type(self)._make, content
+        return type(self)._make, content if self.channels is None else (*content, self.channels)
 
     def __len__(self) -> int:
         return len(self.offsets) - 1
@@ -115,7 +132,24 @@ class Container(Immutable):
             names = np.empty(len(self), dtype=object)
             names[:] = self.ids
             ids = tuple(names[index].tolist())
-        return self._make(values, offsets, self.alphabet, ids)
+        return self._make(values, offsets, self.alphabet, ids, None, None, self.channels)
+
+    def with_channels(self, channels: Iterable[str] | None) -> Self:
+        """Return the same vectors with other names of the channels, or without names.
+
+        Parameters
+        ----------
+        channels : iterable of str or None
+            One distinct name per coordinate of the vectors.
+
+        Examples
+        --------
+        >>> import mercer as mc
+        >>> mc.Sequences([[1.0, 2.0]]).with_channels(["speed"]).channels
+        ('speed',)
+        """
+        content = (self.values, self.offsets, self.alphabet, self.ids, self.kept, self.problems)
+        return self._make(*content, check_channels(channels, self.dimension))
 
     def _decoded(self, values: NDArray[Any]) -> Any:
         return values if self.alphabet is None else self.alphabet.decode(values)

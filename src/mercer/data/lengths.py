@@ -13,7 +13,7 @@ from mercer.data.transformers import _Transformer
 from mercer.data.wrapped import inside, wrapped_like
 
 
-class Lengths(_Transformer):
+class Lengths(_Transformer, auto_wrap_output_keys=("transform",)):
     """Transform every sequence to its length, as a baseline feature.
 
     If sequences differ in length, a classifier may rely on the lengths only. Combine this transformer with a simple

@@ -64,7 +64,7 @@ class Resample(_Transformer):
         values = [_interpolated(x, steps) for x in vectors]
         flat = np.concatenate(values) if values else vectors.values
         offsets = offsets_of(np.full(len(vectors), steps))
-        return wrapped_like(X, Sequences._make(flat, offsets, None, vectors.ids))
+        return wrapped_like(X, Sequences._make(flat, offsets, None, vectors.ids, None, None, vectors.channels))
 
 
 def _interpolated(x: Floats, steps: int) -> Floats:

@@ -13,8 +13,8 @@ from mercer._checks import is_listing, is_number
 from mercer._parameters import check
 from mercer._parameters import function as callable_rule
 from mercer.data import ragged as _ragged
-from mercer.data._build import build, check_ids, unwrap
-from mercer.data._container import Container, naming
+from mercer.data._build import build, check_ids, common_columns, unwrap
+from mercer.data._container import Container, check_channels, naming
 from mercer.data._forms import Problem, as_floats, read_item
 from mercer.data.alphabet import Alphabet
 from mercer.data.ragged import offsets_of
@@ -39,6 +39,9 @@ class Sequences(Container):
     invalid : {"raise", "mask"}
         Whether to raise at the first sequence that cannot be read, or to leave out all such sequences and report
         them in `kept` and `problems`.
+    channels : iterable of str, optional
+        Distinct names of the coordinates of vectors, for the names of features; by default the columns, if the
+        sequences are DataFrames with the same columns.
 
     Attributes
     ----------
@@ -54,6 +57,8 @@ class Sequences(Container):
         Which input sequences were kept; all, unless ``invalid="mask"``.
     problems : dict
         Maps the id or position of every omitted sequence to the reason.
+    channels : tuple of str, or None
+        Names of the coordinates, if they are known.
 
     Examples
     --------
@@ -78,18 +83,23 @@ class Sequences(Container):
         unknown: str = "raise",
         ids: Iterable[str] | None = None,
         invalid: str = "raise",
+        channels: Iterable[str] | None = None,
     ) -> None:
         inside = unwrap(data)
         if inside is not data and all(isinstance(x, Sequences) for x in inside):
             inside = Sequences.concat(inside)
         data = inside
         if not isinstance(data, Sequences):
-            self._hold(*build(data, alphabet, unknown, ids, invalid))
+            built = build(data, alphabet, unknown, ids, invalid)
+            width = None if built.alphabet is not None else int(built.values.shape[1])
+            names = check_channels(channels, width) or common_columns(data, width)
+            self._hold(*built, names)
             return
         if alphabet is not None:
             data._check_alphabet(Alphabet.of(alphabet))
-        names = data.ids if ids is None else check_ids(ids, len(data))
-        self._hold(data.values, data.offsets, data.alphabet, names, data.kept, data.problems)
+        named = data.channels if channels is None else check_channels(channels, data.dimension)
+        own = data.ids if ids is None else check_ids(ids, len(data))
+        self._hold(data.values, data.offsets, data.alphabet, own, data.kept, data.problems, named)
 
     @classmethod
     def from_aeon(cls, X: Any, *, ids: Iterable[str] | None = None, invalid: str = "raise") -> Sequences:
@@ -188,7 +198,9 @@ class Sequences(Container):
 
     @classmethod
     def concat(cls, parts: Iterable[Sequences]) -> Sequences:
-        """Concatenate Sequences of the same alphabet or dimension; ids are kept if all parts have them.
+        """Concatenate Sequences of the same alphabet or dimension.
+
+        Ids are kept if all parts have them, names of channels if all parts have the same.
 
         Examples
         --------
@@ -214,7 +226,8 @@ class Sequences(Container):
             ids = tuple(name for part in parts for name in part.ids or ())
         values = np.concatenate([part.values for part in parts])
         offsets = offsets_of(np.concatenate([part.lengths for part in parts]))
-        return cls._make(values, offsets, parts[0].alphabet, ids)
+        channels = parts[0].channels if len({part.channels for part in parts}) == 1 else None
+        return cls._make(values, offsets, parts[0].alphabet, ids, None, None, channels)
 
     def recode(self, alphabet: Any) -> Sequences:
         """Encode the same symbols in another alphabet, which must contain all that occur.
@@ -270,6 +283,8 @@ class Sequences(Container):
     def mapped(self, function: Callable[[Any], Any]) -> Sequences:
         """Apply a function to the flat values; it must return one code or vector per time step.
 
+        Names of channels are kept if the number of coordinates stays the same.
+
         Examples
         --------
         >>> from mercer.data import Sequences
@@ -288,7 +303,8 @@ class Sequences(Container):
                 raise ValueError(f"The function must return codes from 0 to {self.alphabet.n_codes - 1}.")
         elif values.dtype.kind != "f" or values.ndim != 2 or np.isinf(values).any():
             raise ValueError("The function must return a float array of shape (T, d) with finite values or NaN.")
-        return Sequences._make(values, self.offsets, self.alphabet, self.ids)
+        channels = self.channels if values.shape == self.values.shape else None
+        return Sequences._make(values, self.offsets, self.alphabet, self.ids, None, None, channels)
 
     def windows(self, order: int) -> Sequences:
         """Stack ``order + 1`` consecutive vectors, oldest first; shape ``(T - order, (order + 1) d)`` per sequence.

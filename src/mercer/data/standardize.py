@@ -162,9 +162,14 @@ class Clock(_Transformer):
         step = np.arange(len(vectors.values)) - np.repeat(vectors.offsets[:-1], lengths)
         last = np.repeat(lengths - 1, lengths)
         time = float(self.weight) * math.sqrt(3.0) * (2 * step - last) / np.maximum(last, 1)
-        return wrapped_like(
-            X, vectors.mapped(lambda values: np.concatenate([values, time[:, None].astype(values.dtype)], axis=1))
-        )
+        out = vectors.mapped(lambda values: np.concatenate([values, time[:, None].astype(values.dtype)], axis=1))
+        return wrapped_like(X, self._named(vectors, out))
+
+    def _names_out(self, channels: tuple[str, ...]) -> list[str]:
+        name = "clock"
+        while name in channels:
+            name += "'"
+        return [*channels, name]
 
 
 def _of_channels(values: Floats) -> tuple[Floats, Floats]:

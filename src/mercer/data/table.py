@@ -182,6 +182,7 @@ def read_table(
     if isinstance(series.flat, Flat):
         series.flat.problems |= samples.problems
         X = Sequences._make(*build_flat(series.flat, alphabet, unknown, samples.names, invalid))
+        X = X if X.is_symbols else X.with_channels(series.channels or None)
         kept, left = X.kept, X.problems
     else:
         kept[list(samples.problems)] = False
@@ -279,7 +280,7 @@ def _wide(samples: Samples, roles: Roles, kind: str | None, vocabulary: Any) -> 
     if "list" in kinds:
         return list_series(samples, roles.values)
     if kind == "series" or (kind is None and "text" not in kinds):
-        return wide_series(samples, roles.values)
+        return wide_series(samples, roles.values, guessed="values" in roles.guessed)
     if len(roles.values) > 1:
         raise ValueError(f"Strings come from one column; got values={list(roles.values)!r}. Pass one of them.")
     texts = table.columns[roles.values[0]].text

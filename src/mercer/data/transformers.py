@@ -19,6 +19,10 @@ from mercer.data.wrapped import inside, wrapped_like
 class _Transformer(CheckedParameters, TransformerMixin, BaseEstimator):
     """Base class of the transformers: converts input to `Sequences` and checks its dimension."""
 
+    def __init_subclass__(cls, auto_wrap_output_keys: Any = None, **options: Any) -> None:
+        # Output features have names, but Sequences are not a table, so scikit-learn must not wrap them in a DataFrame.
+        super().__init_subclass__(auto_wrap_output_keys=auto_wrap_output_keys, **options)
+
     def fit(self, X: Any, y: Any = None) -> Self:
         """Validate the parameters and store the dimension of the data.
 
@@ -30,8 +34,33 @@ class _Transformer(CheckedParameters, TransformerMixin, BaseEstimator):
             Present for API consistency.
         """
         self._check_parameters()
-        self.n_features_in_ = self._vectors(X, reset=True).dimension
+        vectors = self._vectors(X, reset=True)
+        self.n_features_in_, self._channels_in = vectors.values.shape[1], vectors.channels
         return self
+
+    def get_feature_names_out(self, input_features: Any = None) -> NDArray[Any]:
+        """Return the names of the output channels.
+
+        Parameters
+        ----------
+        input_features : array-like of str, optional
+            Names of the input channels; by default those of the training data, or "x0", "x1", ... if they have none.
+        """
+        check_is_fitted(self, "n_features_in_")
+        numbers = [f"x{i}" for i in range(self.n_features_in_)]
+        names = getattr(self, "_channels_in", None) or numbers if input_features is None else input_features
+        given = [str(name) for name in names]
+        if len(given) != self.n_features_in_:
+            raise ValueError(f"input_features must have {self.n_features_in_} names, one per channel; got {given!r}.")
+        return np.array(self._names_out(tuple(given)), dtype=object)
+
+    def _names_out(self, channels: tuple[str, ...]) -> list[str]:
+        """Return the names of the output channels from those of the input."""
+        return list(channels)
+
+    def _named(self, vectors: Sequences, out: Sequences) -> Sequences:
+        """Return the output with the names of its channels, if those of the input are known."""
+        return out if vectors.channels is None else out.with_channels(self._names_out(vectors.channels))
 
     def _vectors(self, X: Any, *, reset: bool = False) -> Sequences:
         """Return the input as Sequences of vectors; unless ``reset``, check the dimension against that seen in fit."""
@@ -60,6 +89,8 @@ class _Appending(_Transformer):
 
     _numbers: ClassVar[str]
     """Name of the parameter that holds the orders or lags."""
+    _prefix: ClassVar[str]
+    """Start of the names of new channels."""
 
     def _check_parameters(self) -> None:
         _numbers_from_one(self._numbers, getattr(self, self._numbers))
@@ -78,7 +109,12 @@ class _Appending(_Transformer):
         """
         chosen, vectors = _numbers_from_one(self._numbers, getattr(self, self._numbers)), self._vectors(X)
         blocks = self._blocks(vectors, chosen)
-        return wrapped_like(X, vectors.mapped(lambda values: np.concatenate([values, *blocks], axis=1)))
+        out = vectors.mapped(lambda values: np.concatenate([values, *blocks], axis=1))
+        return wrapped_like(X, self._named(vectors, out))
+
+    def _names_out(self, channels: tuple[str, ...]) -> list[str]:
+        chosen = _numbers_from_one(self._numbers, getattr(self, self._numbers))
+        return [*channels, *(f"{self._prefix}{k}({name})" for k in chosen for name in channels)]
 
 
 class Derivatives(_Appending):
@@ -102,7 +138,7 @@ class Derivatives(_Appending):
     The first derivative is `numpy.gradient` with unit steps: ``(x[t + 1] - x[t - 1]) / 2`` inside, the one-sided
     difference at both ends, and 0 in a sequence of length 1. Higher orders repeat it. Missing values (NaN) propagate
     to the derivatives. d coordinates and m orders give ``d (m + 1)`` coordinates: the values, then one block per
-    order.
+    order. Channels with a name, such as "speed", have derivatives with a name, "d1(speed)".
 
     See Also
     --------
@@ -120,6 +156,7 @@ class Derivatives(_Appending):
     """
 
     _numbers = "orders"
+    _prefix = "d"
 
     def __init__(self, orders: int | tuple[int, ...] = 1) -> None:
         self.orders = orders
@@ -147,7 +184,8 @@ class Delays(_Appending):
     Notes
     -----
     Lengths are kept: before the start of a sequence, its first value is repeated. d coordinates and m lags give
-    ``d (m + 1)`` coordinates: the values, then one block per lag.
+    ``d (m + 1)`` coordinates: the values, then one block per lag. Channels with a name, such as "speed", have earlier
+    values with a name, "lag1(speed)".
 
     See Also
     --------
@@ -165,6 +203,7 @@ class Delays(_Appending):
     """
 
     _numbers = "lags"
+    _prefix = "lag"
 
     def __init__(self, lags: int | tuple[int, ...] = 1) -> None:
         self.lags = lags
@@ -174,8 +213,7 @@ class Delays(_Appending):
         return [X.values[np.maximum(steps - k, first)] for k in numbers]
 
 
-# Output features have names, but Sequences are not a table, so scikit-learn must not wrap them in a DataFrame.
-class PerStep(_Transformer, auto_wrap_output_keys=None):  # type: ignore[call-arg]
+class PerStep(_Transformer):
     """Apply a scikit-learn transformer, such as a scaler or PCA, to every time step.
 
     Parameters
@@ -254,7 +292,15 @@ class PerStep(_Transformer, auto_wrap_output_keys=None):  # type: ignore[call-ar
             Sequences; confounds are kept.
         """
         check_is_fitted(self, "transformer_")
-        return wrapped_like(X, self._vectors(X).mapped(self._steps))
+        vectors = self._vectors(X)
+        out = vectors.mapped(self._steps).with_channels(None)
+        return wrapped_like(X, self._named(vectors, out) if self._knows_names() else out)
+
+    def _knows_names(self) -> bool:
+        return hasattr(self.transformer_, "get_feature_names_out")
+
+    def _names_out(self, channels: tuple[str, ...]) -> list[str]:
+        return [str(name) for name in self.transformer_.get_feature_names_out(channels)]
 
     def _steps(self, values: NDArray[Any]) -> NDArray[Any]:
         out = self.transformer_.transform(values)
@@ -270,7 +316,8 @@ class PerStep(_Transformer, auto_wrap_output_keys=None):  # type: ignore[call-ar
             Names of the input features.
         """
         check_is_fitted(self, "transformer_")
-        return self.transformer_.get_feature_names_out(input_features)
+        given = getattr(self, "_channels_in", None) if input_features is None else input_features
+        return self.transformer_.get_feature_names_out(given)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

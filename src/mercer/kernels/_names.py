@@ -23,6 +23,12 @@ def words(symbols: Sequence[Any], k: int, width: int, gap: str | None = None) ->
     return [between.join(word) for word in product([*letters, *gaps], repeat=k)]
 
 
+def channels_of(kernel: Any) -> tuple[str, ...] | None:
+    """Return the names of the channels of the training data, if they have names."""
+    channels: tuple[str, ...] | None = getattr(getattr(kernel, "train_", None), "channels", None)
+    return channels
+
+
 def table(name: str, rows: Sequence[Any], columns: Sequence[Any]) -> list[str]:
     """Return the names of a table's entries, row by row, each with a last one for the sum."""
     return [f"{name}[{row}, {column}]" for row in (*rows, "all") for column in (*columns, "all")]

@@ -18,6 +18,7 @@ from mercer.data.segments import digest_order
 from mercer.families.gaussian import Gaussians
 from mercer.kernels import _information as information_
 from mercer.kernels._classes import check_scores, classes_of, learn_models
+from mercer.kernels._names import channels_of
 from mercer.kernels._operands import CHEAP_COLUMNS, CenteredCounts, InnerProducts, Rows, are_token_counts
 from mercer.kernels.base.shared import SharedModelKernel
 from mercer.models.posterior import Posterior
@@ -322,7 +323,7 @@ class Fisher(InnerProducts, SharedModelKernel):
     def get_score_names(self) -> Floats:
         """Return the names of the parameters of the unwhitened scores, such as "transition[0, 1]"."""
         check_is_fitted(self, "model_")
-        return np.array(score_names(self.model_), dtype=object)
+        return np.array(score_names(self.model_, channels_of(self)), dtype=object)
 
 
 class _Recipe(NamedTuple):

@@ -15,6 +15,7 @@ from mercer._verdict import Verdict
 from mercer.data.csr import CSRRows
 from mercer.data.segments import digest_order, sample_name, segment_sum, segments
 from mercer.kernels._classes import PRIORS, check_scores, class_priors, classes_of, learn_models
+from mercer.kernels._names import channels_of
 from mercer.kernels._operands import CenteredCounts, InnerProducts, Rows, are_token_counts
 from mercer.kernels._tangents import Tangents, log_odds
 from mercer.kernels.base.shared import SharedModelKernel
@@ -234,7 +235,8 @@ class TOP(InnerProducts, SharedModelKernel):
         models = self.model if isinstance(self.model, Batch) else self.model_
         count = len(models)
         names = [f"log_odds[{c}]" for c in range(count if count > 2 else 1)]
-        return np.array(names + [f"{odds} / {name}" for odds in names for name in score_names(models)], dtype=object)
+        inner = score_names(models, channels_of(self))
+        return np.array(names + [f"{odds} / {name}" for odds in names for name in inner], dtype=object)
 
 
 def _log_likelihoods(models: Any, X: Any) -> Floats:

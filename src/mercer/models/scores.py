@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import numpy as np
@@ -74,8 +75,23 @@ def lengths_of(X: Any) -> Floats:
     return np.asarray(X.lengths) if isinstance(X, Sequences | Posterior) else np.ones(X.shape[0], dtype=int)
 
 
-def score_names(models: Any) -> list[str]:
+_ALL_AXES = (
+    "a", "b", "concentration", "covariance", "log_failure", "log_odds", "log_rate", "log_sd", "mean", "negative_rate",
+    "observation_covariance", "observation_offset", "probability",
+)  # fmt: skip
+_FIRST_AXIS, _LAST_AXIS = ("emission",), ("mean",)
+"""Parameters whose indices are channels: all of them; of a matrix, the first; of a table of states, the last."""
+
+
+def score_names(models: Any, channels: tuple[str, ...] | None = None) -> list[str]:
     """Name the columns of the scores under every member of a batch of shape ``(C,)``, one member after the other.
+
+    Parameters
+    ----------
+    models : Batch of shape (C,)
+        Models with scores.
+    channels : tuple of str, optional
+        Names of the coordinates of the data, which stand in place of their numbers.
 
     Examples
     --------
@@ -86,7 +102,27 @@ def score_names(models: Any) -> list[str]:
 'components[1].log_sd']
     """
     names: list[str] = models.score_names()
+    if channels is not None:
+        names = [_with_channels(name, channels) for name in names]
     return names if len(models) == 1 else [f"model[{c}].{name}" for c in range(len(models)) for name in names]
+
+
+def _with_channels(name: str, channels: tuple[str, ...]) -> str:
+    """Replace the numbers of channels in the name of a score, such as "emission[0].mean[1]"."""
+    start, dot, last = name.rpartition("].")
+    match = re.fullmatch(r"(\w+)\[(\d+(?:, \d+)*)\]", last)
+    if match is None:
+        return name
+    parameter, index = match[1], match[2].split(", ")
+    chosen = slice(0, 0)
+    if len(index) == 3 and parameter in _LAST_AXIS:
+        chosen = slice(2, 3)
+    elif len(index) == 2 and parameter in _FIRST_AXIS:
+        chosen = slice(0, 1)
+    elif len(index) < 3 and parameter in _ALL_AXES:
+        chosen = slice(None)
+    index[chosen] = [channels[int(i)] for i in index[chosen]]
+    return f"{start}{dot}{parameter}[{', '.join(index)}]"
 
 
 def score_rows(models: Any, X: Any, parametrization: str, per: str) -> Any:

@@ -22,6 +22,8 @@ def expected_input(pipeline: Any) -> dict[str, Any]:
             found["alphabet"] = sequences.alphabet.to_header()
         else:
             found["dimension"] = sequences.dimension
+            if sequences.channels is not None:
+                found["channels"] = list(sequences.channels)
     width = getattr(pipeline, "n_features_in_", None)
     if isinstance(width, int | np.integer):
         found["n_features"] = int(width)

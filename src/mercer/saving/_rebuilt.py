@@ -21,7 +21,9 @@ TREES: dict[Any, Any] = {"kd_tree": KDTree, "ball_tree": BallTree}
 BIT_GENERATORS = ("MT19937", "PCG64", "PCG64DXSM", "Philox", "SFC64")
 
 
-def _sequences(values: Any, offsets: Any, alphabet: Any, ids: Any, kept: Any, problems: Any) -> Sequences:
+def _sequences(
+    values: Any, offsets: Any, alphabet: Any, ids: Any, kept: Any, problems: Any, channels: Any = None
+) -> Sequences:
     symbols = alphabet is not None
     if symbols and not isinstance(alphabet, Alphabet):
         raise ValueError("an alphabet of sequences is not an Alphabet")
@@ -35,7 +37,10 @@ def _sequences(values: Any, offsets: Any, alphabet: Any, ids: Any, kept: Any, pr
         raise ValueError(f"the ids of {n} sequences are not {n} strings")
     if kept.dtype != bool or kept.ndim != 1 or not isinstance(problems, dict):
         raise ValueError("the kept sequences are not given by booleans")
-    return Sequences._make(values.copy(), offsets.copy(), alphabet, ids, kept.copy(), problems)
+    if channels is not None and (not isinstance(channels, tuple) or not all(isinstance(c, str) for c in channels)):
+        raise ValueError("the names of channels are not strings")
+    made = Sequences._make(values.copy(), offsets.copy(), alphabet, ids, kept.copy(), problems)
+    return made.with_channels(channels)
 
 
 def _codes(alphabet: Alphabet) -> int:

@@ -6,6 +6,7 @@ probabilities of its sequences in memory.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import torch
@@ -127,8 +128,8 @@ def _fit(
 
 
 def baum_welch(
-    codes: Array, offsets: Array, sequences: Array, models: tuple[Array, Array, Array],
-    prior: tuple[Array, Array, Array], tolerance: Array, n_iter: int,
+    codes: Array, offsets: Array, sequences: Array, models: Sequence[Array], prior: Sequence[Array],
+    tolerance: Array, n_iter: int,
 ) -> Fits:  # fmt: skip
     """Run EM for many models until the objective of each grows by at most its tolerance.
 
@@ -140,9 +141,9 @@ def baum_welch(
         Sequence s has the observations ``offsets[s]:offsets[s + 1]``.
     sequences : tensor of int64 of shape (N + 1,)
         Model i has the sequences ``sequences[i]:sequences[i + 1]``.
-    models : tuple of tensors
+    models : sequence of tensors
         Initial ``(N, n)``, transition ``(N, n, n)`` and emission probabilities ``(N, n, k)`` to start from.
-    prior : tuple of tensors
+    prior : sequence of tensors
         Pseudo-counts of each, ``(n,)``, ``(n, n)`` and ``(n, k)``.
     tolerance : tensor of shape (N,)
         Least gain of another iteration; -inf for ``n_iter`` iterations.

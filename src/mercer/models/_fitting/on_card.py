@@ -66,9 +66,9 @@ def _fits(goal: HMMGoal, data: Data, models: HMMs, n_iter: int, tol: float, plac
     def there(x: Any, dtype: Any = np.float64) -> Any:
         return moved(np.asarray(x, dtype=dtype), place)
 
-    numbers = (there(x, np.int64) for x in (data.x, data.offsets, data.sequence_offsets))
-    first, second = tuple(map(there, start)), tuple(map(there, prior))
-    found = baum_welch(*numbers, first, second, there(least), n_iter)  # type: ignore[arg-type]
+    codes, offsets, sequences = (there(x, np.int64) for x in (data.x, data.offsets, data.sequence_offsets))
+    begin, counts = [there(x) for x in start], [there(x) for x in prior]
+    found = baum_welch(codes, offsets, sequences, begin, counts, there(least), n_iter)
     if not bool(found.sound.all()):
         return None
     initial, transition, probability, objective, steps, converged, visits, history, _ = map(to_numpy, found)
