@@ -174,8 +174,10 @@ class Evaluation:
 
         Parts of a compound kernel stay where they are.
         """
+        if not self.kernel._moves(side.source):
+            return side
         place = target()
-        return side.placed(place) if place is not None and self.kernel._moves(side.source) else side
+        return side if place is None else side.placed(place)
 
     @staticmethod
     def returned(values: Array, a: Prepared) -> Array:
