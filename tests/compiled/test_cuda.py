@@ -125,14 +125,16 @@ def test_gradients_and_float32_use_array_code(torch, place):
 
 @pytest.mark.parametrize("prior", ["pooled", None])
 def test_baum_welch(torch, place, monkeypatch, prior):
-    monkeypatch.setattr(on_card, "target", lambda: torch.device(place) if mc.settings().device else None)
+    monkeypatch.setattr(on_card, "target", lambda: torch.device(place))
+    monkeypatch.setattr(on_card, "LEAST_MODELS", 2)
     strings = ["ACGTAACC", "AAAACG", "GGTTACCA", "ACCA"]
     estimator = mc.HMM(n_states=2, prior=prior, n_iter=5, tol=1e-3)
     with mc.config(cache_bytes=0):
         expected, info = estimator.fit_each(strings, return_info=True)
+        context = estimator.context(mc.Sequences(strings))
         with mc.config(device="cuda"):
             monkeypatch.setattr(on_card, "climb", None)  # all are fitted on the device
-            found, there = estimator.fit_each(strings, return_info=True)
+            found, there = estimator.fit_each(strings, context, return_info=True)
     np.testing.assert_allclose(found.transition, expected.transition, rtol=1e-9)
     np.testing.assert_allclose(found.emission.probability, expected.emission.probability, rtol=1e-9)
     np.testing.assert_allclose(there.objective, info.objective, rtol=1e-12)
@@ -141,7 +143,8 @@ def test_baum_welch(torch, place, monkeypatch, prior):
 
 
 def test_baum_welch_leaves_other_symbols_to_the_cpu(torch, place, monkeypatch):
-    monkeypatch.setattr(on_card, "target", lambda: torch.device(place) if mc.settings().device else None)
+    monkeypatch.setattr(on_card, "target", lambda: torch.device(place))
+    monkeypatch.setattr(on_card, "LEAST_MODELS", 2)
     with mc.config(cache_bytes=0):
         expected = mc.HMM(n_states=2, alphabet="dna", n_iter=3, tol=0.0).fit_each(["ACGN", "AACC"])
         with mc.config(device="cuda"):

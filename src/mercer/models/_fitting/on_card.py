@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from mercer._array import to_numpy
+from mercer._config import settings
 from mercer._device import moved, target
 from mercer.compiled import cuda
 from mercer.families.categorical import Categoricals
@@ -17,34 +18,38 @@ from mercer.models._fitting.goals import HMMGoal
 from mercer.models.hmm import HMMs
 
 MOST_STATES, MOST_SYMBOLS = 16, 32
+LEAST_MODELS = 100
+"""Fewer models, such as a pooled one, leave the card idle: each is the work of one warp."""
 
 
 def fits_on_card(X: Any, size: int, limits: Any) -> bool:
     """Whether models of one size, each of one sequence of ``X``, are fitted on a card, all at once."""
-    if target() is None or limits is not None or size > MOST_STATES or not X.is_symbols or not cuda.has_triton():
+    if settings().device is None or limits is not None or size > MOST_STATES or not X.is_symbols:
         return False
     k = len(X.alphabet)
-    return k <= MOST_SYMBOLS and len(X.values) > 0 and bool(X.lengths.min() > 0 and X.values.max() < k)
+    few = k <= MOST_SYMBOLS and len(X) >= LEAST_MODELS
+    return few and bool(X.lengths.min() > 0 and X.values.max() < k) and target() is not None and cuda.has_triton()
 
 
 def climb_there(goal: HMMGoal, data: Data, models: HMMs, n_iter: int, tol: float) -> Climbed:
     """Do as `climb`, on the device of the settings if the program takes the models."""
-    place = target()
-    if place is None or not _suits(goal, data, models) or not cuda.has_triton():
-        return climb(goal, data, models, n_iter, tol)
-    found = _fits(goal, data, models, n_iter, tol, place)
+    place = target() if settings().device is not None and _suits(goal, data, models) else None
+    found = None
+    if place is not None and cuda.has_triton():
+        found = _fits(goal, data, models, n_iter, tol, place)
     # Nearly impossible observations need numbers of a wider range, and impossible ones a message.
     return climb(goal, data, models, n_iter, tol) if found is None else found
 
 
 def _suits(goal: HMMGoal, data: Data, models: HMMs) -> bool:
-    """Whether the models have few states and symbols, all of which were observed without ambiguity."""
+    """Whether these are many models of few states and symbols, all of which were observed without ambiguity."""
     emission = models.emission
     if not isinstance(goal.emission, SymbolStep) or goal.limits is not None or not isinstance(emission, Categoricals):
         return False
     _, n, k = emission.probability.shape
     few = n <= MOST_STATES and k <= MOST_SYMBOLS and bool((models.n_states == n).all())
-    return few and len(data.x) > 0 and bool(np.diff(data.offsets).min() > 0 and data.x.max() < k)
+    many = data.size >= LEAST_MODELS and len(data.x) > 0
+    return few and many and bool(np.diff(data.offsets).min() > 0 and data.x.max() < k)
 
 
 def _fits(goal: HMMGoal, data: Data, models: HMMs, n_iter: int, tol: float, place: Any) -> Climbed | None:
