@@ -450,8 +450,8 @@ class HMM(Decoder, IterativeEstimator):
         for size in np.unique(sizes):
             members = np.flatnonzero(sizes == size)
             limits = Limits.of(self.fixed, self.smoothing, allowed(self.topology, int(size)))
-            # A card takes all at once; starts are still made by threads of the CPU.
-            share = -(-len(members) // n_threads())
+            # A card takes all at once; starts are made by threads of the CPU.
+            share = -(-len(members) // (n_threads() if self.prior is None else 1))
             chunk = max(CHUNK, share) if fits_on_card(X, int(size), limits) else CHUNK
             tasks += [members[begin : begin + chunk] for begin in range(0, len(members), chunk)]
 
