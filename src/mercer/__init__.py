@@ -18,7 +18,7 @@ from mercer._config import settings as settings
 from mercer._version import __version__ as __version__
 
 if TYPE_CHECKING:
-    from mercer import datasets, embedding, gram, kernels, models, plot
+    from mercer import datasets, embedding, gram, kernels, models, plot, stats
     from mercer.data import *
     from mercer.embedding import *
     from mercer.families import *
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from mercer.models import *
     from mercer.saving import *
 
-_ROOMS = ("datasets", "embedding", "families", "gram", "kernels", "models", "plot")
+_ROOMS = ("datasets", "embedding", "families", "gram", "kernels", "models", "plot", "stats")
 _HOMES = {
     "mercer.data": """
         Alphabet Clock Delays Derivatives Lengths PerStep Resample Sequences Standardize identical_groups

@@ -87,14 +87,18 @@ single_blas = _SingleBlas()
 """``with single_blas():`` limits BLAS to one thread, so that results do not depend on the number of threads."""
 
 
+def usable_cores() -> int:
+    """Return the number of cores that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
 def n_threads() -> int:
     """Return the number of threads to use; 1 inside a worker thread or process."""
     if multiprocessing.current_process().name != "MainProcess":
         return 1
     if threading.current_thread() is not threading.main_thread():
         return 1
-    wanted = settings().n_jobs
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    wanted, cores = settings().n_jobs, usable_cores()
     if wanted is None:
         return cores
     return wanted if wanted > 0 else max(1, cores + 1 + wanted)

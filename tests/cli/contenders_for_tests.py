@@ -1,4 +1,4 @@
-"""Classifiers that misbehave, importable by the processes of a race."""
+"""Classifiers that misbehave, importable by the processes of a comparison."""
 
 from __future__ import annotations
 

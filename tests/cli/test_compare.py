@@ -33,9 +33,9 @@ def cache(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def outcome(tmp_path_factory, cache):
-    """Run one race; returns the result and the files it wrote."""
+    """Run one comparison; returns the result and the files it wrote."""
     folder = tmp_path_factory.mktemp("compare")
-    files = folder / "race.json", folder / "race.csv"
+    files = folder / "table.json", folder / "table.csv"
     written = ("--json", str(files[0]), "--csv", str(files[1]))
     return run("compare", "--task", "point-sets", "--folds", "3", *written), files
 
@@ -52,6 +52,7 @@ class TestBuiltIn:
         assert all(scores[m] == best for m in methods if "*" in rows[m])
         assert any("*" in row for row in rows.values())
         assert "chosen within the training folds" in result.stdout
+        assert re.search(r"C=10?0?0?, (rho|t|gamma)=\d", rows["EmpiricalMeanMap"])
         assert "point-sets: 90 sets of 8 to 30 points" in result.stdout
 
     def test_the_files_have_what_was_printed(self, outcome):
@@ -66,6 +67,7 @@ class TestBuiltIn:
         assert saved["complete"]
         assert saved["version"]
         for row in saved["results"]:
+            assert row["chosen"] in result.stdout
             assert len(row["fold_scores"]) == len(row["parameters"]) == 3
             assert (row["difference"] is not None) == row["is_kernel"]
             assert row["fit_seconds"] >= 0
@@ -123,7 +125,7 @@ class TestBuiltIn:
 
 @pytest.fixture(scope="module")
 def strings(tmp_path_factory, cache):
-    """Race on a FASTA file; returns the result, the file and the numbers."""
+    """Comparison on a FASTA file; returns the result, the file and the numbers."""
     folder = tmp_path_factory.mktemp("strings")
     path, numbers = folder / "toy.fa", folder / "toy.json"
     X, y = make_hmm_sequences(36, length=(25, 45), certainty=0.9, noise=0.0, random_state=0)

@@ -47,6 +47,20 @@ def model(genes):
     return path
 
 
+@pytest.fixture(scope="module")
+def people(tmp_path_factory):
+    """A long table of targets that depend on the age and on the series."""
+    path = tmp_path_factory.mktemp("people") / "people.csv"
+    rng = np.random.default_rng(0)
+    lines = ["id,time,v,age,score"]
+    for i in range(30):
+        age, level = 20 + 40 * rng.random(), rng.normal()
+        score = age + 5 * level + 0.1 * rng.normal()
+        lines += [f"p{i},{t},{level + 0.1 * rng.normal():.3f},{age:.3f},{score:.3f}" for t in range(6)]
+    path.write_text("\n".join(lines))
+    return path
+
+
 class TestFitAndPredict:
     @pytest.mark.slow
     def test_predictions_are_those_of_the_model_in_a_new_process(self, genes, model):
@@ -63,12 +77,19 @@ class TestFitAndPredict:
     def test_new_data_need_no_labels(self, tmp_path, model):
         new = tmp_path / "new.fa"
         new.write_text(">first\nACGTACGTAC\n>second\nGGGTTTGGGT\n")
-        rows = json.loads(run("predict", str(model), str(new), "--json", "-").stdout)
+        result = run("predict", str(model), str(new), "--json", "-")
+        assert said(result) == f"{new}: 2 strings of ACGT (dna), length 10"
+        rows = json.loads(result.stdout)
         assert [row["id"] for row in rows] == ["first", "second"]
         assert {row["prediction"] for row in rows} <= {"a", "b"}
         target = tmp_path / "out.csv"
         run("predict", str(model), str(new), "-o", str(target))
         assert target.read_text().splitlines()[0] == "id,prediction"
+        new.write_text(new.read_text() + ">third\n\n>fourth\nACGT\n")
+        assert "third" in said(run("predict", str(model), str(new)))
+        result = run("predict", str(model), str(new), "--skip-bad")
+        assert said(result).startswith(f"{new}: 3 strings of ACGT (dna), length 4 to 10; 1 record was skipped, first")
+        assert run("predict", str(model), str(new), "--skip-bad", "--quiet").stderr == ""
 
     def test_a_table_is_read_again_as_it_was(self, tmp_path):
         walks, saved = write_long(tmp_path / "walks.csv"), tmp_path / "walks.mercer"
@@ -80,8 +101,10 @@ class TestFitAndPredict:
         assert result.exit_code == 0, result.output
         new = tmp_path / "new.csv"
         new.write_text("walk,t,left,right\nn1,0,0.1,0.2\nn1,0.1,0.3,0.1\nn1,0.3,0.5,0.5\nn2,0,1,1\nn2,0.1,0,1\n")
-        rows = json.loads(run("predict", str(saved), str(new), "--json", "-").stdout)
-        assert [row["id"] for row in rows] == ["n1", "n2"]
+        result = run("predict", str(saved), str(new), "--json", "-")
+        assert [row["id"] for row in json.loads(result.stdout)] == ["n1", "n2"]
+        assert "long form: 2 series of 2 channels (left, right); --id walk, --time t" in said(result)
+        assert "To correct it" not in result.stderr
 
     def test_a_wide_table_with_its_labels_is_predicted_without_them(self, tmp_path):
         path, saved = tmp_path / "wide.csv", tmp_path / "wide.mercer"
@@ -131,6 +154,38 @@ class TestFitAndPredict:
         assert "do not apply to a Gram matrix" in said(
             run("gram", str(path), "--confounds", "age", "--kernel", kernel, "-o", str(tmp_path / "g.npy"))
         )
+
+    def test_confounds_of_targets(self, people, tmp_path):
+        saved = tmp_path / "score.mercer"
+        arguments = ("--target", "score", "--confounds", "age", "--kernel", "empiricalmeanmap", "-o", str(saved))
+        result = run("fit", str(people), *arguments)
+        assert result.exit_code == 0, result.output
+        assert re.search(
+            r"EmpiricalMeanMap: R2 without the confounds 0\.\d+ by cross-validation, with .*gamma=", result.stdout
+        )
+        new = tmp_path / "new.csv"
+        table = [line.split(",") for line in people.read_text().splitlines()]
+        new.write_text("\n".join(",".join(line[:4]) for line in table))  # without the target
+        found = run("predict", str(saved), str(new), "--json", "-")
+        read = mc.read_table(new, covariates=["age"], label=False)
+        expected = mc.load(saved).predict(mc.Confounded(read.X, read.covariates["age"]))
+        predictions = np.array([row["prediction"] for row in json.loads(found.stdout)])
+        assert predictions == pytest.approx(expected)
+        target = mc.read_table(people, target="score", covariates=["age"]).y
+        assert np.corrcoef(predictions, target)[0, 1] > 0.95  # the part of the confounds included
+        assert "--confounds age" in said(found)
+        new.write_text("\n".join(",".join(line[:3]) for line in table))
+        result = run("predict", str(saved), str(new))
+        assert result.exit_code == 2
+        assert said(result).startswith("The model requires the confound 'age', which is not a column of")
+
+    def test_confounds_that_explain_everything(self, tmp_path):
+        path = tmp_path / "people.csv"
+        rows = [f"p{i},{t},{(i * t) % 7},{i},{3 * i + 1}" for i in range(12) for t in range(4)]
+        path.write_text("\n".join(["id,time,v,age,target", *rows]))
+        result = run("compare", str(path), "--confounds", "age")
+        assert result.exit_code == 2
+        assert said(result).startswith("The confounds explain the targets completely; ")
 
     def test_weights_count_in_the_search_and_do_not_go_with_probabilities(self, tmp_path):
         path, saved = tmp_path / "w.csv", tmp_path / "w.mercer"

@@ -11,8 +11,8 @@ from tests.cli.command import run, said
 
 from mercer.cli import _contenders, _own_data, _recipes
 from mercer.cli._compare_command import page_of
-from mercer.cli._data_options import Reading, spoken
-from mercer.cli._race import race
+from mercer.cli._data_options import Reading, with_option_names
+from mercer.cli._evaluation import evaluate_fold
 from mercer.cli._snippet import snippet
 from mercer.datasets import make_dna, make_hmm_sequences, make_traits
 
@@ -90,14 +90,22 @@ class TestReading:
 
     def test_ts(self, tmp_path):
         found = task(write_ts(tmp_path / "toy.ts"))
-        assert found.about == "24 series of dimension 2, length 10 to 20; 2 classes"
+        assert found.about == (
+            f"24 series of dimension 2, length 10 to 20; 2 classes; {tmp_path / 'toy.ts'}, .ts format: 24 series of 2 "
+            "channels, after the last colon the label (2 classes). To correct it, change @classLabel or @targetLabel "
+            "in its header"
+        )
 
     def test_a_table_without_header_is_one_of_the_ucr_archive(self, tmp_path):
         path = tmp_path / "toy.tsv"
         rng = np.random.default_rng(0)
         path.write_text("\n".join("\t".join(map(str, [i % 2, *rng.normal(size=8)])) for i in range(30)))
         found = task(path, limit=20)
-        assert found.about == "20 of 30 series of dimension 1, length 8; 2 classes"
+        assert found.about.startswith("20 of 30 series of dimension 1, length 8; 2 classes; ")
+        assert found.about.endswith(
+            "no header line, as in the UCR archive: 30 series of 1 channel, in the first column the label (2 classes). "
+            "To correct it, add a header line, and pass --label"
+        )
         assert "length only" not in [c.name for c in found.contenders]
         again, other = (task(path, limit=20, seed=seed) for seed in (0, 1))
         assert np.array_equal(found.X.values, again.X.values)
@@ -118,6 +126,10 @@ class TestReading:
         path.write_text("".join(f">s{i}|{'ab'[i % 2]}|g{i % 4}\n{'ACGT' * (3 + i % 8)}\n" for i in range(16)))
         assert "16 of 16 samples are identical to another one, which is a leak" in task(path, label="1").about
         assert "leak" not in task(path, label="1", group="2").about
+        path.write_text(path.read_text().replace("|g0", "|g9", 1))
+        assert (
+            "folds; remove them, or pass a --group that keeps them together" in task(path, label="1", group="2").about
+        )
 
     def test_a_header_of_numbers(self, tmp_path):
         path = tmp_path / "pandas.csv"
@@ -128,11 +140,22 @@ class TestReading:
 
     def test_messages_of_readers_in_words_of_the_command_line(self):
         assert (
-            spoken("pass label=False, id=['a', 'b'] or invalid='mask'") == "pass --label none, --id a,b or --skip-bad"
+            with_option_names("pass label=False, id=['a', 'b'] or invalid='mask'")
+            == "pass --label none, --id a,b or --skip-bad"
         )
-        assert spoken("--label 9 is out of range") == "--label 9 is out of range"
-        assert spoken("pass id=[...] or values=.") == "pass --id or --values"
-        assert spoken("time steps, no parameter") == "time steps, no parameter"
+        assert with_option_names("--label 9 is out of range") == "--label 9 is out of range"
+        assert with_option_names("pass id=[...] or values=.") == "pass --id or --values"
+        assert with_option_names("time steps, no parameter") == "time steps, no parameter"
+        assert (
+            with_option_names("pass resample='auto' or time_channel=True") == "pass --resample auto or --time-channel"
+        )
+        assert with_option_names("labels= needs ids", is_table=True) == "--label-table needs ids"
+        assert with_option_names("covariates='w' is not a column", weight="w") == "--weight w is not a column"
+        assert (
+            with_option_names("covariates='age, w', label='y'", weight="w") == "--confounds age, --weight w, --label y"
+        )
+        assert with_option_names("no covariate, column 'w'", weight="w") == "no weight, column 'w'"
+        assert with_option_names("no covariate, column 'age'", weight="w") == "no confound, column 'age'"
 
 
 class TestContenders:
@@ -172,7 +195,7 @@ class TestContenders:
         path.write_text("".join(f">s{i}|{c}\n{x}\n" for i, (x, c) in enumerate(zip(strings, y, strict=True))))
         found = task(path, label="1")
         (fisher,) = (c for c in found.contenders if c.name == "Fisher, Markov chain")
-        assert 0 <= race(found, fisher, 0, 2, 0).score <= 1
+        assert 0 <= evaluate_fold(found, fisher, 0, 2, 0).score <= 1
 
     def test_proteins_are_aligned_by_a_substitution_matrix(self, tmp_path):
         pytest.importorskip("Bio")
@@ -195,7 +218,7 @@ class TestContenders:
         assert "Marginalization, HMM" not in [c.name for c in found.contenders]  # lengths differ
         (pairs,) = (c for c in found.contenders if c.name == "Marginalization, pair HMM")
         assert pairs.kernel.get_params()["kernel__model__substitution"] == (1, -1)
-        assert race(found, pairs, 0, 2, 0).score == 1
+        assert evaluate_fold(found, pairs, 0, 2, 0).score == 1
         space: dict[str, object] = {}
         exec(snippet(pairs, None, found.reading), space)
         assert space["model"].score(space["X"], space["y"]) == 1
@@ -206,7 +229,7 @@ class TestContenders:
         path.write_text("".join(lines))
         found = task(path, label="1")
         (same,) = (c for c in found.contenders if c.name == "Marginalization, HMM")
-        assert race(found, same, 0, 2, 0).score == 1
+        assert evaluate_fold(found, same, 0, 2, 0).score == 1
 
     def test_what_is_too_long_is_not_aligned(self, tmp_path, monkeypatch):
         path = tmp_path / "toy.fa"
@@ -218,15 +241,15 @@ class TestContenders:
         assert "Marginalization, pair HMM" not in [c.name for c in found.contenders]
 
     def test_targets_of_people_are_predicted_better_than_by_the_mean(self):
-        from mercer.cli._contenders import Machines
-        from mercer.cli._race import Task
+        from mercer.cli._contenders import ContenderFactory
+        from mercer.cli._evaluation import Task
 
         traits = make_traits(40, random_state=0)
         y = np.asarray(traits.target, dtype=float)
-        found = Task("traits", traits.data, y, _recipes.contenders(traits.data, Machines(regression=True)))
+        found = Task("traits", traits.data, y, _recipes.contenders(traits.data, ContenderFactory(regression=True)))
         (fisher,) = (c for c in found.contenders if c.name == "Fisher, HMM")
         (mean,) = (c for c in found.contenders if c.name == "mean")
-        assert race(found, fisher, 0, 2, 0).score > race(found, mean, 0, 2, 0).score
+        assert evaluate_fold(found, fisher, 0, 2, 0).score > evaluate_fold(found, mean, 0, 2, 0).score
 
 
 FASTA = "".join(f">s{i}|{'ab'[i % 2]}|g{i % 3}\nACGTAC\n" for i in range(12))

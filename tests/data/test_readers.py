@@ -375,7 +375,7 @@ class TestUcr:
             (("1\t2", "\t3"), "line 2: the first column, .* is empty; add a label"),
             (("@data", "1,2:a"), "line 1: .* begins with @; read .ts files with read_ts"),
             (("1\t-inf",), "line 1: value 1 is -inf"),
-            (("# nothing",), "only comments; pass a UCR file"),
+            (("# nothing",), "has no line that can be read; .*only comments"),
         ],
     )
     def test_what_does_not_parse(self, text, sentence):
@@ -411,7 +411,7 @@ class TestSvmlight:
         found = read_svmlight(lines("1 1:1", line), invalid="mask")
         assert found.X.shape[0] == 1
         assert [*found.problems] == ["line 2"]
-        with pytest.raises(ValueError, match="has no row that can be read"):
+        with pytest.raises(ValueError, match="has no line that can be read"):
             read_svmlight(lines(line), invalid="mask")
 
     def test_too_many_columns(self):
@@ -535,7 +535,7 @@ class TestMasks:
                 read_fasta(lines(">a", "", ">b", ""), invalid="mask", alphabet=alphabet)
         with pytest.raises(ValueError, match="All records are invalid: the file, line 1"):
             read_fasta(lines("> ", "AC"), invalid="mask", labels="auto")
-        with pytest.raises(ValueError, match="No line can be read"):
+        with pytest.raises(ValueError, match="has no line that can be read"):
             read_ucr(lines("1\tx"), invalid="mask")
 
     def test_series(self):

@@ -407,10 +407,21 @@ class TestValues:
         assert found.channels == ("acc_x", "acc_y")
         assert found.X[0].tolist() == [[1, 3], [2, 4]]
 
+    def test_a_column_between_time_steps_that_is_not_numbered_is_named(self):
+        with pytest.warns(UserWarning, match=r"1 column \('age'\) taken as time steps, but not numbered like 't0'"):
+            found = read("t0,t1,age,t2,label", "1,2,30,3,a", "1,2,31,3,b")
+        assert found.X.lengths.tolist() == [4, 4]
+        assert "the 4 columns 't0' to 't2' and 'age' are time steps, in their order" in found.description
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            read("t0,t1,age,t2", "1,2,30,3", values=["t0", "t1", "age"])
+            assert read("t0,t1,age,t2", "1,2,30,3", covariates="age").X.lengths.tolist() == [3]
+
     def test_columns_without_numbers_are_in_their_order(self):
-        found = read("mon,tue,wed", "1,2,3")
+        with pytest.warns(UserWarning, match="taken as time steps, but not numbered"):
+            found = read("mon,tue,wed", "1,2,3")
         assert found.X[0].ravel().tolist() == [1, 2, 3]
-        assert "the 3 columns 'mon' to 'wed' are time steps" in found.description
+        assert "the 3 columns 'mon', 'tue', 'wed' are time steps" in found.description
         assert "the column 'mon' is the only time step" in read("mon", "1", "2").description
         assert "label=, target=, group= (a column, or False for none) or form=." in found.description
 

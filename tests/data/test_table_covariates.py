@@ -29,8 +29,8 @@ def test_wide():
     ("text", "message"),
     [
         (LONG.replace("a,1,2,30", "a,1,2,31"), "has the covariates '30' .* and '31' .*, but needs one"),
-        (LONG.replace("30", "old"), "has the covariate 'old', which is not a number"),
-        (LONG.replace("30", "inf"), "has the covariate 'inf', which is not finite"),
+        (LONG.replace("30", "old"), "has the covariate 'old' in the column 'age', which is not a number"),
+        (LONG.replace("30", "inf"), "has the covariate 'inf' in the column 'age', which is not finite"),
     ],
 )
 def test_what_is_wrong(text, message):

@@ -29,8 +29,8 @@ class TestBeliefKernel(KernelContract):
     def truth(self, X):
         """v' L v' with the weights of the training windows (HSE-9)."""
         model = clone(self.kernel().model).fit(X)
-        weights = model.transform(X) @ model._operators().reads.T
-        train = model._train.values[model._times]
+        weights = model.transform(X) @ model._learned.operators.reads.T
+        train = model._learned.train.values[model._learned.times]
         return weights @ mc.RBF(gamma=1.0)(train) @ weights.T
 
 

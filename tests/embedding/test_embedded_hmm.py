@@ -11,6 +11,7 @@ from sklearn.exceptions import NotFittedError
 from sklearn.model_selection import GridSearchCV
 
 import mercer as mc
+from mercer.embedding._readout import Readout
 
 
 def series(n, seed=0):
@@ -53,16 +54,18 @@ class TestFilter:
 
     @pytest.mark.parametrize("n_components", [2, 10])
     @pytest.mark.parametrize("kernel", [mc.RBF(0.1), mc.RBF(3.0), 2.0 * mc.RBF(1.0)])
-    def test_updates_with_features_of_any_kind_equal_the_filter(self, n_components, kernel):
+    def test_updates_with_features_of_any_kind_equal_the_filter(self, n_components, kernel, monkeypatch):
         for features in ("landmarks", "random"):
             if features == "random" and not isinstance(kernel, mc.RBF):
                 continue
             model = mc.EmbeddedHMM(kernel, n_components=n_components, landmarks=60, alpha=1e-3, features=features)
             model.fit([series(150)])
-            belief = None
-            for row in X[0]:
-                belief = model.update(row, belief)
-            np.testing.assert_allclose(belief, model.filter([X[0]]).values[-1], rtol=1e-7, atol=1e-9)
+            for large in (1 << 17, 0):  # a product of BLAS, and a compiled pass
+                monkeypatch.setattr("mercer.embedding._step.LARGE", large)
+                model._learned._stepper = belief = None
+                for row in X[0]:
+                    belief = model.update(row, belief)
+                np.testing.assert_allclose(belief, model.filter([X[0]]).values[-1], rtol=1e-7, atol=1e-9)
 
     def test_groups_and_spans_change_nothing(self, model, monkeypatch):
         whole = model.filter(X).values
@@ -77,6 +80,17 @@ class TestFilter:
         assert np.flatnonzero(short.restarted).tolist() == [15]
         assert not long.restarted.any()
         np.testing.assert_allclose(short.values[15], model.update(x[15]), atol=1e-12)
+
+    @pytest.mark.parametrize("max_gap", [4, 5, None])
+    def test_updates_know_gaps_if_they_are_told(self, max_gap):
+        model = mc.EmbeddedHMM(n_components=3, landmarks=20, max_gap=max_gap).fit([series(60)])
+        x = X[0].copy()
+        x[10:15] = np.nan
+        belief, gap = None, 0
+        for row, expected in zip(x, model.filter([x]).values, strict=True):
+            belief = model.update(row, belief, gap)
+            gap = gap + 1 if np.isnan(row).any() else 0
+            np.testing.assert_allclose(belief, expected, atol=1e-10)
 
     def test_an_impossible_observation_restarts_and_stays_finite(self, model):
         x = X[0].copy()
@@ -97,7 +111,7 @@ class TestFilter:
     def test_beliefs_stay_bounded_for_20_000_steps(self):
         model = mc.EmbeddedHMM(n_components=8, landmarks=40, alpha=1e-6).fit([series(200, 5)])
         found = model.filter([series(20_000, 6)])
-        assert np.linalg.norm(found.values, axis=1).max() <= model._operators().radius * (1 + 1e-9)
+        assert np.linalg.norm(found.values, axis=1).max() <= model._learned.operators.radius * (1 + 1e-9)
         assert found.restarted.mean() < 0.01
 
 
@@ -106,7 +120,9 @@ def test_a_hundred_thousand_steps_do_not_diverge():
     x = series(100_000, 6)
     found = model.filter([x])
     assert np.isfinite(found.values).all()
-    errors = (model.predict([x])[0][:-1] - x[1:]) ** 2
+    predicted = Readout(model._learned).predicted(found.values, 1, None, False)  # as `predict`, without filtering again
+    np.testing.assert_allclose(predicted[:100], model.predict([x[:100]])[0], atol=1e-10)
+    errors = (predicted[:-1] - x[1:]) ** 2
     first, last = errors[:10_000].mean(), errors[-10_000:].mean()
     assert last < 1.2 * first < 0.2
     assert found.restarted.mean() < 1e-3
@@ -179,12 +195,12 @@ class TestLearning:
         model = mc.EmbeddedHMM(**setting)
         for part in parts:
             model.partial_fit([part])
-            assert model._source.gain.shape == (20, 20, 20)
-            assert model._reads is None  # nothing was computed for all triples
+            assert model._learned._source.gain.shape == (20, 400)
+            assert model._learned._reads is None  # nothing was computed for all triples
         whole = mc.EmbeddedHMM(**setting).fit(parts)
         assert model.score(X[:2]) == pytest.approx(whole.score(X[:2]), abs=1e-8)
         np.testing.assert_allclose(model.update(X[0][0]), whole.update(X[0][0]), atol=1e-8)
-        assert model._reads is None
+        assert model._learned._reads is None
         for more in ({"steps": 3}, {"quantiles": [0.2, 0.9]}, {"best": True}):
             np.testing.assert_allclose(model.predict(X, **more)[0], whole.predict(X, **more)[0], atol=1e-8)
 
@@ -195,7 +211,7 @@ class TestLearning:
         blocks = mc.EmbeddedHMM(**setting)
         for part in parts:
             blocks.partial_fit([part])
-        assert len(blocks._source.blocks) == 3
+        assert len(blocks._learned._source.blocks) == 3
         np.testing.assert_allclose(blocks.predict(X)[0], mc.EmbeddedHMM(**setting).fit(parts).predict(X)[0], atol=1e-8)
 
     def test_parts_of_the_training_data_change_nothing(self, monkeypatch):
@@ -299,7 +315,7 @@ class TestOtherKernels:
 
     def test_a_linear_kernel_has_exact_features(self):
         model = mc.EmbeddedHMM(mc.Linear(normalize=False), n_components=2).fit([1 + 0.1 * series(100)])
-        assert model._maps is not None
+        assert model._learned.maps is not None
         assert model.gamma_ is None
 
 
@@ -383,6 +399,7 @@ class TestBadInput:
             (lambda: model.update([0.0, 0.0], belief=[1.0]), "belief must have shape"),
             (lambda: model.update([0.0, 0.0], belief=[np.nan] * 4), "belief must have shape"),
             (lambda: model.update([0.0, 1e200]), "too large to be squared"),
+            (lambda: model.update([0.0, 0.0], gap=-1), "gap must be a whole number.*got -1"),
             (lambda: model.score([np.full((3, 2), np.nan)]), "no observed step"),
         ):
             with pytest.raises(ValueError, match=match):

@@ -118,7 +118,7 @@ def test_missing_symbols_are_summed_out(population):
     state = np.array([0.5, 0.5]) * EMISSION[:, 0]
     state = state / state.sum() @ TRANSITION @ TRANSITION @ TRANSITION
     codes = np.array([0, 3, 3])  # 3 is the code of a missing symbol
-    gap = mc.Sequences.from_codes([codes], model._alphabet)
+    gap = mc.Sequences.from_codes([codes], model._learned.alphabet)
     np.testing.assert_allclose(model.predict(gap)[0][-1], state @ EMISSION, atol=1e-8)
 
 
@@ -212,7 +212,7 @@ def test_weights_sum_to_one():
     x = series(100, 8)
     for window in (1, 2):
         model = mc.EmbeddedHMM(n_components=4, window=window).fit([x])
-        reads = model._operators().reads
+        reads = model._learned.operators.reads
         np.testing.assert_allclose((model.filter([x[:30]]).values @ reads.T).sum(axis=1), 1.0, atol=1e-9)
 
 
@@ -260,7 +260,8 @@ def test_error_falls_with_the_square_root_of_the_data():
     test = draw_codes(200, rng)
     truth = exact_predictions(test)
     for m in sizes:
-        found = [mc.EmbeddedHMM(n_components=2).fit(draw_codes(3, rng, size=m)).predict([test])[0] for _ in range(3)]
+        strings = [draw_codes(102, rng, size=m // 100) for _ in range(3)]  # 100 triples each
+        found = [mc.EmbeddedHMM(n_components=2).fit(some).predict([test])[0] for some in strings]
         errors.append(np.mean([np.abs(one - truth).sum(axis=1).mean() for one in found]))
     slope = np.polyfit(np.log(sizes), np.log(errors), 1)[0]
     assert -0.75 < slope < -0.3, errors

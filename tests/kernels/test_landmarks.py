@@ -19,10 +19,10 @@ from mercer.datasets import fetch_r8, make_dna
 from mercer.gram import engine
 from mercer.kernels import landmarks as module
 from mercer.kernels import linear_rbf
-from mercer.kernels._choice import Draw, far_apart
+from mercer.kernels._choice import Draw, by_residual, far_apart, leverage_scores
 from mercer.kernels.landmarks import Landmarks
 
-METHODS = ["uniform", "kmeans++"]
+METHODS = ["uniform", "kmeans++", "leverage", "greedy"]
 
 
 def points(n=80, seed=0, d=3):
@@ -187,7 +187,8 @@ def test_equal_objects_are_chosen_once():
 @pytest.mark.parametrize("method", METHODS)
 def test_many_equal_objects(method):
     strings = Landmarks(mc.ProbabilityProduct(mc.Categorical()), method=method).fit(["ab", "ba", "aa", "bb"] * 50)
-    assert len(strings.indices_) == 3  # "ab" and "ba" have the same frequencies
+    # "ab" and "ba" have the same frequencies; the greedy choice stops at the rank
+    assert len(strings.indices_) == (2 if method == "greedy" else 3)
     numbers = Landmarks(mc.RBF(), method=method).fit(np.repeat(np.arange(5.0), 40)[:, None])
     assert len(numbers.indices_) == 5
     assert len(Landmarks(mc.RBF(), 3, method).fit(np.repeat(np.arange(5.0), 40)[:, None]).indices_) == 3
@@ -293,6 +294,79 @@ def test_wide_dense_features_only_on_demand(monkeypatch):
     assert Landmarks(mc.Linear(normalize=False), 2, explicit=True).fit(points()).explicit_
     with pytest.raises(TypeError, match="RBF has no finite explicit features"):
         Landmarks(mc.RBF(), explicit=True).fit(points())
+
+
+# -- choices by kernel values --------------------------------------------------------------------------------
+
+
+def test_greedy_residuals_are_those_of_dense_matrices():
+    """At each step, the object with the largest diagonal of the Schur complement, computed anew."""
+    X = points(40)
+    kernel = mc.RBF(gamma=0.3).fit(X)
+    K = gaussian(X, X)
+    chosen, traces = by_residual(kernel, kernel.train_, np.arange(40), 12, Draw(0, kernel._train_side.digests()))
+    for t in range(13):
+        Z = chosen[:t]
+        schur = K - K[:, Z] @ np.linalg.solve(K[np.ix_(Z, Z)], K[Z])
+        np.testing.assert_allclose(traces[t], np.trace(schur), rtol=1e-9)
+        if t < 12:
+            np.testing.assert_allclose(np.diag(schur)[chosen[t]], np.diag(schur).max(), rtol=1e-9)
+    assert np.all(np.diff(traces) < 0)
+
+
+def test_greedy_stops_at_the_rank_and_considers_a_part(monkeypatch):
+    found = Landmarks(mc.Linear(normalize=False), 30, "greedy", explicit=False).fit(points())
+    assert len(found.indices_) == 3
+    assert abs(found.error_) < 1e-12
+    monkeypatch.setattr("mercer.kernels._choice.GREEDY_VALUES", 100)
+    assert len(set(Landmarks(mc.RBF(), 5, "greedy").fit(points()).indices_)) == 5
+
+
+def test_leverage_scores_by_their_formula(monkeypatch):
+    """Exact if the sample is everything, in blocks too; otherwise an estimate."""
+    X = points(50)
+    K = gaussian(X, X)
+    values = np.linalg.eigvalsh(K)[::-1]
+    ridge = values[6:].sum() / 6
+    truth = np.diag(K @ np.linalg.inv(K + ridge * np.eye(50)))
+    kernel = mc.RBF(gamma=0.3).fit(X)
+    prepared = kernel._evaluation.prepared(kernel.train_)
+    found = leverage_scores(kernel._evaluation, prepared, np.arange(50), 6)
+    np.testing.assert_allclose(found, truth, rtol=1e-9)
+    monkeypatch.setattr("mercer.kernels._choice.BLOCK", 60)
+    np.testing.assert_allclose(leverage_scores(kernel._evaluation, prepared, np.arange(50), 6), truth, rtol=1e-9)
+    part = leverage_scores(kernel._evaluation, prepared, np.arange(25), 6)
+    assert np.corrcoef(part, truth)[0, 1] > 0.7
+
+
+def test_leverage_prefers_what_is_rare():
+    """Of 195 objects at one place and 5 at others, the others are mostly chosen; by chance, half an object."""
+    X = np.concatenate([0.1 * points(195), 50 * points(5, seed=1)])
+    counts = [np.sum(Landmarks(mc.RBF(), 20, "leverage", held_out=0, random_state=i).fit(X).indices_ >= 195)
+              for i in range(5)]  # fmt: skip
+    assert np.mean(counts) > 3
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_errors_decrease_with_landmarks(method):
+    X = points(300)
+    errors = [Landmarks(mc.RBF(gamma=0.3), m, method).fit(X).error_ for m in (5, 20, 80)]
+    assert errors[0] > 2 * errors[1] > 4 * errors[2] > 0
+
+
+def test_blocks_of_rows_change_nothing(monkeypatch):
+    found = Landmarks(mc.RBF(gamma=0.3), 8).fit(points())
+    whole = found.transform(points())
+    monkeypatch.setattr(module, "BLOCK", 8 * 7)
+    np.testing.assert_allclose(found.transform(points()), whole, rtol=1e-12, atol=1e-14)
+
+
+def test_more_landmarks_than_objects_are_lowered_with_a_sentence():
+    with pytest.warns(
+        UserWarning, match="n_components = 100 is more than the 30 training objects.* n_components=30 or fewer"
+    ):
+        found = Landmarks(mc.RBF()).fit(points(30))
+    assert len(found.indices_) == 30
 
 
 # -- every kind of data --------------------------------------------------------------------------------------
@@ -410,7 +484,7 @@ def test_negative_eigenvalues_are_clipped_with_a_sentence():
     [
         ({"n_components": 0}, r"n_components must be .*; got 0\. .*number of landmarks"),
         ({"n_components": 2.5}, r"n_components must be .*; got 2\.5"),
-        ({"method": "greedy"}, r"method must be 'uniform' or 'kmeans\+\+'; got 'greedy'"),
+        ({"method": "random"}, r"method must be .*'leverage' or 'greedy'; got 'random'"),
         ({"explicit": "no"}, "explicit must be True, False or 'auto'; got 'no'"),
         ({"ridge": -1.0}, r"ridge must be .*; got -1\.0\. .*a fraction"),
         ({"tolerance": np.nan}, r"tolerance must be .*; got nan\. .*a fraction"),
@@ -439,7 +513,12 @@ def test_more_messages():
 
 
 @parametrize_with_checks(
-    [Landmarks(mc.RBF()), Landmarks(mc.Linear(on_zero="zero")), Landmarks(mc.RBF(), 4, "kmeans++")]
+    [
+        Landmarks(mc.RBF()),
+        Landmarks(mc.Linear(on_zero="zero")),
+        Landmarks(mc.RBF(), 4, "kmeans++"),
+        Landmarks(mc.RBF(), 4, "greedy"),
+    ]
 )
 def test_scikit_learn_check(estimator, check):
     check(estimator)

@@ -276,7 +276,7 @@ def test_through_estimators():
 def test_what_cannot():
     random = mc.MeanMap(n_components=3)
     for lacking in (
-        mc.HMMs([[1.0]], [[[1.0]]], mc.Categoricals([[[0.5, 0.5]]])),
+        mc.HMMs([[1.0]], [[[1.0]]], mc.Exponentials([[[1.0]]])),
         mc.Exponentials([[1.0]]),
         mc.Mixtures([[1.0]], mc.Exponentials([[[1.0]]])),
     ):

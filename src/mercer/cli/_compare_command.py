@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 import shlex
 import sys
@@ -29,6 +28,7 @@ from mercer.cli._terminal import (
     fail,
     one_sentence,
     progress,
+    warn,
     write_csv,
     write_json,
 )
@@ -75,7 +75,8 @@ def compare(
     if not quiet:
         for name, one in tasks.items():
             shown.print(f"{name}: {one.about}", highlight=False, markup=False, soft_wrap=True)
-    ended = run_race(tasks, folds, seed, seconds, jobs, fresh=fresh, quiet=quiet)
+    warn(text for one in tasks.values() for text in one.warnings)
+    ended = run_comparison(tasks, folds, seed, seconds, jobs, fresh=fresh, quiet=quiet)
     report = _Report(tasks, ended, folds, seed)
     report.print(shown, quiet=quiet)
     write_json(report.as_json(), json_path)
@@ -111,12 +112,13 @@ def _own_task(source: Path, reading: data.Reading, limit: int, folds: int, seed:
         return {source.name: _own_data.task_of(source, reading, limit=limit, folds=folds, seed=seed)}
 
 
-def run_race(
+def run_comparison(
     tasks: dict[str, Any], folds: int, seed: int, budget: float, jobs: int, *, fresh: bool, quiet: bool
 ) -> Any:
-    """Run the contenders with a progress bar; return the race."""
-    from mercer.cli._kept import Kept, default_folder
-    from mercer.cli._runner import Race
+    """Run the contenders with a progress bar; return the comparison."""
+    from mercer._parallel import usable_cores
+    from mercer.cli._fold_cache import FoldCache, default_folder
+    from mercer.cli._runner import Comparison
 
     if not quiet and not compiled_before():
         typer.echo("Compiling, once per machine, for about a minute (mercer warmup does it in advance).", err=True)
@@ -134,10 +136,12 @@ def run_race(
             bar.update(steps[task, method], completed=done, visible=done < folds)
             bar.update(whole, completed=sum(counted.values()))
 
-        jobs = min(jobs, os.cpu_count() or 1)
-        race = Race(tasks, folds, seed, budget, jobs, Kept(None if fresh else default_folder(), folds, seed), report)
-        race.run()
-    return race
+        jobs = min(jobs, usable_cores())
+        comparison = Comparison(
+            tasks, folds, seed, budget, jobs, FoldCache(None if fresh else default_folder(), folds, seed), report
+        )
+        comparison.run()
+    return comparison
 
 
 def compiled_before() -> bool:
@@ -148,13 +152,13 @@ def compiled_before() -> bool:
 
 
 class _Report:
-    """The results of a race as a table, sentences, rows and JSON."""
+    """The results of a comparison as a table, sentences, rows and JSON."""
 
-    def __init__(self, tasks: dict[str, Any], race: Any, folds: int, seed: int) -> None:
+    def __init__(self, tasks: dict[str, Any], comparison: Any, folds: int, seed: int) -> None:
         from mercer.cli import _results
 
-        self.tasks, self.race, self.folds, self.seed = tasks, race, folds, seed
-        self.done = [result for result in race.results if not result.trouble]
+        self.tasks, self.comparison, self.folds, self.seed = tasks, comparison, folds, seed
+        self.done = [result for result in comparison.results if not result.failure]
         self.rows: list[dict[str, Any]] = []
         self.verdicts: dict[str, tuple[str, bool]] = {}
         for name, task in tasks.items():
@@ -171,24 +175,26 @@ class _Report:
     def print(self, shown: Any, *, quiet: bool) -> None:
         """Print the table, the contenders that did not finish, the verdicts, and what to do next."""
         shown.print(self._table())
-        for result in self.race.results:
-            if result.trouble:
-                self._say(shown, f"{result.task}: {result.contender.name} {result.trouble.rstrip('.')}.")
-        if self.race.interrupted:
+        for result in self.comparison.results:
+            if result.failure:
+                self._say(shown, f"{result.task}: {result.contender.name} {result.failure.rstrip('.')}.")
+        if self.comparison.interrupted:
             self._say(shown, "Interrupted: this table is partial. Run the same command again to resume.")
         for name, (sentence, _) in self.verdicts.items():
             self._say(shown, f"{name}: {sentence}")
         if quiet:
             return
-        if self.race.kept.found:
-            total = self.folds * len(self.race.results)
+        if self.comparison.cache.found:
+            total = self.folds * len(self.comparison.results)
             self._say(
-                shown, f"{self.race.kept.found} of {total} folds come from earlier runs; --fresh computes them again."
+                shown,
+                f"{self.comparison.cache.found} of {total} folds come from earlier runs; --fresh computes them again.",
             )
         self._say(
             shown,
             f"\nMean ± standard deviation over {self.folds} folds; parameters were chosen within the training folds."
-            "\nAgainst: difference from the baseline chosen within the training folds, with its 95 % interval.",
+            "\nAgainst baseline: difference from the baseline chosen within the training folds, with its 95 % interval."
+            "\nChosen: the values of the parameters that were chosen most often.",
         )
         for line in self._advice():
             self._say(shown, line)
@@ -199,9 +205,10 @@ class _Report:
 
     def _table(self) -> Table:
         table = Table(box=box.SIMPLE_HEAD, title="Kernels and baselines by cross-validation", title_justify="left")
-        headings = ("task", "method", "score", "against the best baseline", "fit", "predict one")
+        headings = ("task", "method", "score", "against baseline", "fit", "predict")
         for i, heading in enumerate(headings):
             table.add_column(heading, justify="left" if i < 2 else "right", no_wrap=True)
+        table.add_column("chosen", overflow="fold")
         for i, row in enumerate(self.rows):
             first = i == 0 or self.rows[i - 1]["task"] != row["task"]
             last = i + 1 == len(self.rows) or self.rows[i + 1]["task"] != row["task"]
@@ -216,6 +223,7 @@ class _Report:
                 against,
                 f"{row['fit_seconds']:.2f} s",
                 f"{1000 * row['predict_seconds']:.2f} ms",
+                row["chosen"],
                 style="bold green" if best else None,
                 end_section=last,
             )
@@ -270,12 +278,13 @@ class _Report:
             "seed": self.seed,
             "folds": self.folds,
             "data": {name: task.about for name, task in self.tasks.items()},
-            "complete": not self.race.interrupted and all(not result.trouble for result in self.race.results),
+            "complete": not self.comparison.interrupted
+            and all(not result.failure for result in self.comparison.results),
             "results": self.rows,
             "unfinished": [
-                {"task": r.task, "method": r.contender.name, "reason": r.trouble, "folds": len(r.folds)}
-                for r in self.race.results
-                if r.trouble
+                {"task": r.task, "method": r.contender.name, "reason": r.failure, "folds": len(r.folds)}
+                for r in self.comparison.results
+                if r.failure
             ],
             "verdicts": {name: sentence for name, (sentence, _) in self.verdicts.items()},
             "recommended": None if chosen is None else {"task": chosen.task, "method": chosen.contender.name},

@@ -15,12 +15,12 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC, SVR
 
 import mercer as mc
-from mercer.cli._race import Contender
+from mercer.cli._evaluation import Contender
 from mercer.data.alphabet import Alphabet
 from mercer.data.baseline_features import ConfoundsOnly, ScaledFeatures
 from mercer.data.lengths import Lengths
 from mercer.kernels.empiricalkernelmap import EmpiricalKernelMap
-from mercer.kernels.linear_rbf import Linear
+from mercer.kernels.linear_rbf import RBF, Linear
 from mercer.kernels.marginalization import Marginalization
 from mercer.kernels.residualized import Residualized
 from mercer.kernels.tempered import Tempered
@@ -31,15 +31,15 @@ COSTS = (1.0, 10.0, 100.0)
 
 
 @dataclass(frozen=True)
-class Machines:
-    """The machines that follow the features or the kernel.
+class ContenderFactory:
+    """Makes contenders for labels or for targets, with or without confounds.
 
     Parameters
     ----------
     regression : bool
         Whether the targets are numbers.
     confounded : bool
-        Whether the data come with confounds: they are regressed out of all features and kernels.
+        Whether the data come with confounds: they are regressed out of all features and kernels, and of the targets.
     """
 
     regression: bool = False
@@ -58,13 +58,16 @@ class Machines:
             Values of the kernel's parameters; parameters of other steps are prefixed as in ``step__parameter``.
         """
         *before, kernel = steps
-        machine = mc.KernelRidge() if self.regression else SVC(kernel="precomputed")
         costs = {} if self.regression else {"svc__C": COSTS}
-        pipeline = make_pipeline(*before, Residualized(kernel) if self.confounded else kernel, machine)
-        names = [step for step, _ in pipeline.steps]
-        prefix = f"{names[-2]}__kernel__" if self.confounded else f"{names[-2]}__"
         if self.regression:
             grid.pop("svc__C", None)
+            # With a kernel of its own, the regression has the confounds of the target, too.
+            end = (mc.KernelRidge(kernel),) if self.confounded else (kernel, mc.KernelRidge())
+        else:
+            end = (Residualized(kernel) if self.confounded else kernel, SVC(kernel="precomputed"))
+        pipeline = make_pipeline(*before, *end)
+        names = [step for step, _ in pipeline.steps]
+        prefix = f"{names[len(before)]}__{'kernel__' if self.confounded else ''}"
         own = {key if key.split("__")[0] in names else prefix + key: values for key, values in grid.items()}
         return Contender(name, pipeline, {**costs, **own})
 
@@ -108,7 +111,7 @@ class Machines:
     def linear(self, name: str, *steps: Any) -> Contender:
         """Return logistic or ridge regression on features."""
         if self.confounded:
-            return self._confounded(name, *steps)
+            return self._confounded(name, *steps, Linear(normalize=False))
         if self.regression:
             return Contender(name, make_pipeline(*steps, Ridge()), {"ridge__alpha": (0.01, 1.0, 100.0)})
         estimator = make_pipeline(*steps, LogisticRegression(max_iter=1000))
@@ -121,7 +124,7 @@ class Machines:
     def rbf_svm(self, name: str, *steps: Any) -> Contender:
         """Return a support vector machine with a Gaussian kernel on standardized features."""
         if self.confounded:
-            return self._confounded(name, *steps)
+            return self._confounded(name, *steps, RBF(), gamma=(0.01, 0.1))
         machine = SVR() if self.regression else SVC()
         estimator = make_pipeline(*steps, StandardScaler(), machine)
         key = estimator.steps[-1][0]
@@ -138,8 +141,9 @@ class Machines:
         """Return naive Bayes on counts."""
         return Contender(name, make_pipeline(*steps, MultinomialNB()), {"multinomialnb__alpha": (0.01, 0.1, 1.0)})
 
-    def _confounded(self, name: str, *steps: Any) -> Contender:
-        """Return a linear machine on features whose confounds are regressed out."""
-        before = [step for step in steps if not isinstance(step, StandardScaler)]  # it does not know of confounds
-        made = self.with_kernel(name, *before, ScaledFeatures(), Linear(normalize=False))
+    def _confounded(self, name: str, *steps: Any, **grid: Any) -> Contender:
+        """Return a plain kernel, the last of ``steps``, of features whose confounds are regressed out."""
+        *features, kernel = steps
+        before = [step for step in features if not isinstance(step, StandardScaler)]  # it does not know of confounds
+        made = self.with_kernel(name, *before, ScaledFeatures(), kernel, **grid)
         return Contender(f"{name}, deconfounded", made.estimator, made.grid, is_baseline=True)

@@ -80,22 +80,50 @@ class Reading:
         return {name: value for name, value in asdict(self).items() if value}
 
 
-_SPOKEN = {"labels": "label", "groups": "group", "covariates": "confounds"}
+_OPTIONS = {"labels": "label", "groups": "group", "time_channel": "time-channel"}
 _PARAMETER = re.compile(
-    r"\b(id|time|values|labels?|target|groups?|form|kind|covariates|unknown|drop|alphabet|resample|separator|decimal)"
-    r"=(False|'[^']*'|\[[^\]]*\]|[\w.]+)?"
+    r"\b(id|time|values|labels?|target|groups?|form|kind|covariates|unknown|drop|alphabet|resample|time_channel"
+    r"|separator|decimal)=(True|False|'[^']*'|\[[^\]]*\]|[\w.]+)?"
 )
+_IDENTICAL = re.compile(r"use GroupKFold with groups=mc\.identical_groups\(X(, groups)?\)")
 
 
-def spoken(text: str) -> str:
-    """Return a message of a reader with options of the command line in place of parameters of Python."""
+def with_option_names(text: str, *, is_table: bool = False, weight: str | None = None) -> str:
+    """Return a message of a reader with options of the command line in place of parameters of Python.
+
+    Parameters
+    ----------
+    text : str
+        The message.
+    is_table : bool
+        Whether the reader is that of tables, whose ``labels`` are a second table.
+    weight : str, optional
+        The covariate that is the column of weights; the others are confounds.
+    """
 
     def option(found: re.Match[str]) -> str:
         name, value = found[1], found[2] or ""
-        value = "none" if value == "False" else re.sub(r"[\[\]' ]", "", value)
-        return f"--{_SPOKEN.get(name, name)}" + (f" {value}" if value.strip(".") else "")
+        value = "none" if value == "False" else re.sub(r"^True$|[\[\]' ]", "", value).strip(".")
+        if name == "covariates":
+            return _covariates([column for column in value.split(",") if column], weight)
+        name = "label-table" if is_table and name == "labels" else _OPTIONS.get(name, name)
+        return f"--{name} {value}".rstrip()
 
-    return _PARAMETER.sub(option, text.replace("invalid='mask'", "--skip-bad"))
+    def identical(found: re.Match[str]) -> str:
+        return "remove them, or pass " + ("a --group that keeps them together" if found[1] else "--group")
+
+    text = text.replace("invalid='mask'", "--skip-bad").replace(" (a column, or False for none)", "")
+    text = text.replace("add a header line and use mc.read_table", "add a header line, and pass --label")
+    text = _PARAMETER.sub(option, _IDENTICAL.sub(identical, text))
+    if weight and f"column {weight!r}" in text:
+        text = text.replace("covariate", "weight")
+    return text.replace("covariate", "confound")
+
+
+def _covariates(columns: list[str], weight: str | None) -> str:
+    confounds = ",".join(column for column in columns if column != weight)
+    given = [f"--confounds {confounds}"] if confounds or not columns else []
+    return ", ".join([*given, *(f"--weight {column}" for column in columns if column == weight)]).rstrip()
 
 
 def with_reading(command: Callable[..., None]) -> Callable[..., None]:

@@ -11,12 +11,12 @@ from sklearn.naive_bayes import GaussianNB
 from sklearn.preprocessing import StandardScaler
 
 import mercer as mc
-from mercer.cli._contenders import Machines
-from mercer.cli._race import Contender, Task
+from mercer.cli._contenders import ContenderFactory
+from mercer.cli._evaluation import Contender, Task
 from mercer.data.baseline_features import Flat, Means, Moments, Summary
 from mercer.datasets import make_dna, make_documents, make_families, make_hmm_sequences, make_point_sets
 
-_for = Machines()
+_for = ContenderFactory()
 
 
 def series(seed: int) -> Task:

@@ -15,11 +15,12 @@ from threadpoolctl import threadpool_limits
 
 import mercer as mc
 from mercer._notices import collected
-from mercer.cli import _own_data
-from mercer.cli._contenders import Machines
+from mercer.cli._contenders import ContenderFactory
 from mercer.cli._data_options import Reading
-from mercer.cli._race import Contender, Task, searched, splits
+from mercer.cli._evaluation import Contender, Task, searched, splits
+from mercer.cli._readers import Known, Read, read
 from mercer.cli._recipes import contenders, slug
+from mercer.cli._terminal import write_table
 from mercer.kernels import Kernel
 
 FOLDS = 5
@@ -36,12 +37,18 @@ class Fitted:
 
 def chosen(text: str, task: Task) -> Contender:
     """Return the recipe of this name, or a kernel that is given as code, with the machine for the task."""
-    recipes = {slug(contender.name): contender for contender in task.contenders}
-    if text in recipes:
-        return recipes[text]
     if "(" in text:
-        return Machines(task.is_regression, task.is_confounded).with_kernel(text, kernel_of(text))
-    raise ValueError(f"--kernel must be one of {', '.join(recipes)}, or code such as 'Spectrum(k=4)'; got {text!r}.")
+        return ContenderFactory(task.is_regression, task.is_confounded).with_kernel(text, kernel_of(text))
+    return _recipe(text, task.contenders)
+
+
+def _recipe(name: str, known: list[Contender]) -> Contender:
+    """Return the recipe of this name."""
+    recipes = {slug(contender.name): contender for contender in known}
+    if name not in recipes:
+        names = ", ".join(recipes)
+        raise ValueError(f"--kernel must be one of {names}, or code such as 'Spectrum(k=4)'; got {name!r}.")
+    return recipes[name]
 
 
 def kernel_of(text: str) -> Kernel:
@@ -92,7 +99,7 @@ def fitted(task: Task, contender: Contender, *, proba: bool, seed: int) -> Fitte
         Seed of the folds.
     """
     everything = np.arange(len(task.y))
-    with collected(), threadpool_limits(1):  # as in the race: models that do not converge are used
+    with collected(), threadpool_limits(1):  # as in a comparison: models that do not converge are used
         search = searched(task, contender, everything, seed)
         model: Any = search.model
         if proba:
@@ -101,13 +108,8 @@ def fitted(task: Task, contender: Contender, *, proba: bool, seed: int) -> Fitte
     return Fitted(model, search.score, search.parameters)
 
 
-def save(model: Any, path: Path, metadata: dict[str, Any]) -> None:
-    """Save a model with what is needed to read new data for it."""
-    mc.save(model, path, metadata=metadata)
-
-
-def predicted(path: Path, source: Path, *, proba: bool, skip_bad: bool) -> list[dict[str, Any]]:
-    """Return one row per new sample: its id, the prediction, and with ``proba`` the probability of every class."""
+def predicted(path: Path, source: Path, *, proba: bool, skip_bad: bool) -> tuple[list[dict[str, Any]], Read]:
+    """Return a row per new sample, its id, prediction and with ``proba`` probabilities, and what was read."""
     info = mc.file_info(path)
     if info.kind != "pipeline":
         raise ValueError(f"{path} contains a {info.kind}, not a fitted model; pass a file that mercer fit wrote.")
@@ -120,29 +122,27 @@ def predicted(path: Path, source: Path, *, proba: bool, skip_bad: bool) -> list[
     if not hasattr(model, "predict"):
         raise ValueError(f"{path} contains a {type(model).__name__}, which does not predict; save a whole pipeline.")
     known = {name: value for name, value in options.items() if name in Reading.__dataclass_fields__}
-    before = _own_data.Known.from_file(info.metadata.get("known", {}))
-    records = _own_data.read(source, Reading(**{**known, "skip_bad": skip_bad}), known=before)
-    X = records.with_confounds(Reading(**known))
+    before = Known.from_file(info.metadata.get("known", {}))
+    records = read(source, Reading(**{**known, "skip_bad": skip_bad}), known=before)
+    X = records.data
     predictions = np.asarray(model.predict(X)).tolist()
     rows = [{"id": str(name), "prediction": one} for name, one in zip(records.ids, predictions, strict=True)]
     if proba:
         columns = [str(name) for name in model.classes_]
         for row, values in zip(rows, model.predict_proba(X).tolist(), strict=True):
             row |= dict(zip(columns, values, strict=True))
-    return rows
+    return rows, records
 
 
 def gram(source: Path, reading: Reading, kernel: str, output: Path, seed: int) -> list[str]:
     """Compute and write a Gram matrix; return sentences that describe the data and the matrix."""
-    records = _own_data.read(source, reading, with_answers=False)
+    records = read(source, reading, with_answers=False)
+    made: Any
     if "(" in kernel:
-        made: Any = kernel_of(kernel)
+        made = kernel_of(kernel)
     else:
-        recipes = {slug(c.name): c for c in contenders(records.X, Machines(), seed) if c.is_kernel}
-        if kernel not in recipes:
-            known = ", ".join(recipes)
-            raise ValueError(f"--kernel must be one of {known}, or code such as 'Spectrum(k=4)'; got {kernel!r}.")
-        made = recipes[kernel].estimator[:-1]
+        known = [c for c in contenders(records.X, ContenderFactory(), seed) if c.is_kernel]
+        made = _recipe(kernel, known).estimator[:-1]
     if output.suffix not in (".npz", ".npy", ".csv"):
         raise ValueError(f"{output} must end in .npz (with ids), .npy or .csv.")
     with collected():  # the diagnosis tells what is wrong
@@ -154,11 +154,5 @@ def gram(source: Path, reading: Reading, kernel: str, output: Path, seed: int) -
     elif output.suffix == ".npy":
         np.save(output, K)
     else:
-        lines = [",".join(["id", *map(_quoted, names)])]
-        lines += [",".join([_quoted(name), *map(repr, row)]) for name, row in zip(names, K.tolist(), strict=True)]
-        output.write_text("\n".join(lines) + "\n", encoding="utf-8")
-    return [records.about, f"{len(K)} x {len(K)} matrix written to {output}.", verdict]
-
-
-def _quoted(text: str) -> str:
-    return '"' + text.replace('"', '""') + '"' if any(sign in text for sign in ',"\n') else text
+        write_table(output, ["id", *names], ([name, *row] for name, row in zip(names, K.tolist(), strict=True)))
+    return [records.about, *records.warnings, f"{len(K)} x {len(K)} matrix written to {output}.", verdict]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import platform
 import shutil
+from contextlib import suppress
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -12,8 +13,10 @@ from typing import Any
 from rich import box
 from rich.table import Table
 
+from mercer._memory import free_bytes, human
+from mercer._parallel import usable_cores
 from mercer._version import __version__
-from mercer.cli._terminal import STDOUT, Json, Quiet, console, progress, write_json
+from mercer.cli._terminal import STDOUT, Json, Quiet, console, progress, say, write_json
 
 _PACKAGES = (
     *("numpy", "scipy", "scikit-learn", "numba", "llvmlite", "joblib", "threadpoolctl", "array-api-compat"),
@@ -21,7 +24,7 @@ _PACKAGES = (
 )
 
 
-def doctor(json_path: Json = None) -> None:
+def doctor(quiet: Quiet = False, json_path: Json = None) -> None:
     """Tell the versions, cores, vector width, BLAS, GPU and caches that mercer finds on this machine."""
     facts = _facts()
     write_json(facts, json_path)
@@ -34,6 +37,7 @@ def doctor(json_path: Json = None) -> None:
         shown = ", ".join(f"{k} {v}" for k, v in value.items()) if isinstance(value, dict) else str(value)
         table.add_row(name, shown)
     console().print(table)
+    say("Add this to a bug report; mercer warmup compiles in advance.", quiet=quiet)
 
 
 def warmup(quiet: Quiet = False) -> None:
@@ -48,11 +52,10 @@ def warmup(quiet: Quiet = False) -> None:
             part()
             bar.advance(step)
     folder, count, size = stored()
-    if not quiet:
-        console().print(f"{count} compiled functions, {size / 2**20:.0f} MB, in {folder}", highlight=False)
+    say(f"{count} compiled functions, {human(size)}, in {folder}", quiet=quiet)
 
 
-def datasets(json_path: Json = None) -> None:
+def datasets(quiet: Quiet = False, json_path: Json = None) -> None:
     """List the functions of mercer.datasets, and the files of the real sets: whether they are here, their home."""
     from mercer.cli import _data_sets
 
@@ -64,7 +67,7 @@ def datasets(json_path: Json = None) -> None:
     _print_table("Files of the real sets", ("folder", "here", "home"), files)
     root = os.environ.get("MERCER_DATA")
     where = f"MERCER_DATA is {root}." if root else "To read them elsewhere, set MERCER_DATA to a folder that has them."
-    console().print(f"A set is downloaded on first use. {where}", highlight=False, soft_wrap=True)
+    say(f"A set is downloaded on first use. {where}", quiet=quiet)
 
 
 def _print_table(title: str, headings: tuple[str, ...], rows: list[dict[str, str]]) -> None:
@@ -79,7 +82,7 @@ def _print_table(title: str, headings: tuple[str, ...], rows: list[dict[str, str
 def _facts() -> dict[str, Any]:
     import threadpoolctl
 
-    from mercer.cli._kept import default_folder
+    from mercer.cli._fold_cache import default_folder
     from mercer.compiled.code import stored
     from mercer.compiled.machine import MACHINE
 
@@ -96,15 +99,15 @@ def _facts() -> dict[str, Any]:
         "mercer": __version__,
         "Python": f"{platform.python_version()} on {platform.platform()}",
         "packages": versions,
-        "cores": f"{_usable_cores()} usable of {os.cpu_count()}",
+        "cores": f"{usable_cores()} usable of {os.cpu_count()}",
         "vectors": f"{MACHINE.width} numbers of 64 bits, {MACHINE.registers} registers",
         "memory": _memory(),
         "BLAS": "; ".join(libraries) or "none found",
         "GPU": _gpu(),
-        "compiled code": f"{count} functions, {size / 2**20:.0f} MB, in {folder}",
+        "compiled code": f"{count} functions, {human(size)}, in {folder}",
         "kept results": f"{len(list(kept.glob('*.jsonl'))) if kept.is_dir() else 0} comparisons in {kept}",
         "MERCER_DATA": os.environ.get("MERCER_DATA", "not set"),
-        "free disk": f"{shutil.disk_usage(Path.home()).free / 2**30:.0f} GB at {Path.home()}",
+        "free disk": f"{human(shutil.disk_usage(Path.home()).free)} at {Path.home()}",
     }
 
 
@@ -116,18 +119,12 @@ def _blas(threadpoolctl: Any) -> list[dict[str, Any]]:
     return [pool for pool in threadpoolctl.threadpool_info() if pool["user_api"] == "blas"]
 
 
-def _usable_cores() -> int:
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
-
-
 def _memory() -> str:
-    try:
-        pages, free, size = (os.sysconf(name) for name in ("SC_PHYS_PAGES", "SC_AVPHYS_PAGES", "SC_PAGE_SIZE"))
-    except (AttributeError, ValueError, OSError):  # not on this system
-        return "unknown"
-    return f"{pages * size / 2**30:.0f} GB, {free * size / 2**30:.0f} GB free"
+    free = free_bytes()
+    known = [] if free is None else [f"{human(free)} free"]
+    with suppress(AttributeError, ValueError, OSError):  # not on every system
+        known.insert(0, human(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")))
+    return ", ".join(known) or "unknown"
 
 
 def _gpu() -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import sys
 from dataclasses import asdict
 from pathlib import Path
@@ -11,7 +10,7 @@ from typing import Annotated, Any
 import typer
 
 from mercer.cli import _data_options as data
-from mercer.cli._compare_command import Budget, Fresh, Jobs, parse_duration, run_race
+from mercer.cli._compare_command import Budget, Fresh, Jobs, parse_duration, run_comparison
 from mercer.cli._terminal import (
     FAILED,
     INTERRUPTED,
@@ -23,6 +22,10 @@ from mercer.cli._terminal import (
     check_outputs,
     fail,
     one_sentence,
+    say,
+    short,
+    warn,
+    write_csv,
     write_json,
 )
 
@@ -63,31 +66,32 @@ def fit(
             fail("--proba applies to classes, and the targets are numbers; omit it.")
         if proba and reading.weight:
             fail("--proba cannot be combined with --weight, because calibration takes no weights here; omit one.")
-    _say(task.about, quiet)
+    say(task.about, quiet=quiet)
+    warn(task.warnings)
     if best:
-        race = run_race({source.name: task}, _fitting.FOLDS, seed, seconds, jobs, fresh=fresh, quiet=quiet)
-        for result in race.results:
-            if result.trouble:
-                _say(f"{result.contender.name} {result.trouble.rstrip('.')}.", quiet)
-        if race.interrupted:
+        comparison = run_comparison({source.name: task}, _fitting.FOLDS, seed, seconds, jobs, fresh=fresh, quiet=quiet)
+        for result in comparison.results:
+            if result.failure:
+                say(f"{result.contender.name} {result.failure.rstrip('.')}.", quiet=quiet)
+        if comparison.interrupted:
             raise typer.Exit(INTERRUPTED)
-        done = [result for result in race.results if not result.trouble]
+        done = [result for result in comparison.results if not result.failure]
         if not done:
             fail("No contender finished; increase --budget, or decrease --limit.", FAILED)
         top = max(done, key=lambda result: result.score)
         contenders = [top.contender]
-        _say(f"The best of {len(done)} recipes is {top.contender.name}: {task.measure} {top.score:.3f}.", quiet)
+        say(f"The best of {len(done)} recipes is {top.contender.name}: {task.measure} {top.score:.3f}.", quiet=quiet)
     with one_sentence():
+        import mercer as mc
+
         found = _fitting.fitted(task, contenders[0], proba=proba, seed=seed)
         metadata: dict[str, Any] = {"reading": reading.as_dict(), "known": asdict(task.known), "about": task.about}
         metadata |= {"measure": task.measure, "score": found.score}
-        _fitting.save(found.model, output, metadata)
-    chosen = ", ".join(f"{name}={value!r}" for name, value in found.parameters.items())
-    _say(
-        f"{contenders[0].name}: {task.measure} {found.score:.3f} by cross-validation{', ' if chosen else ''}{chosen}",
-        quiet,
-    )
-    _say(f"Saved to {output}. Next: mercer predict {output} NEW{' --proba' if proba else ''}", quiet)
+        mc.save(found.model, output, metadata=metadata)
+    chosen = short({name: repr(value) for name, value in found.parameters.items()})
+    text = f"{contenders[0].name}: {task.measure} {found.score:.3f} by cross-validation"
+    say(f"{text}, with {chosen}" if chosen else text, quiet=quiet)
+    say(f"Saved to {output}. Next: mercer predict {output} NEW{' --proba' if proba else ''}", quiet=quiet)
 
 
 def predict(
@@ -96,20 +100,24 @@ def predict(
     proba: Proba = False,
     skip_bad: Annotated[bool, typer.Option("--skip-bad", help="Skip records that cannot be read.")] = False,
     output: Annotated[Path | None, typer.Option("--output", "-o", help="Write a CSV file instead of printing.")] = None,
+    quiet: Quiet = False,
     json_path: Json = None,
 ) -> None:
-    """Predict new data with a saved model: one line per sample, with its id. New data are read as the old ones were."""
+    """Predict new data with a saved model: one line per sample, with its id.
+
+    New data are read as the training data were: from the same columns, with the same confounds, but without labels.
+    One line on the error stream says what they were taken for, and which records were skipped.
+    """
     check_outputs(output, json_path, data=source)
     with one_sentence(code=UNUSABLE):
         from mercer.cli import _fitting
 
-        rows = _fitting.predicted(model, source, proba=proba, skip_bad=skip_bad)
+        rows, records = _fitting.predicted(model, source, proba=proba, skip_bad=skip_bad)
+    say(f"{source}: {records.about_new}", quiet=quiet, to_stderr=True)
+    warn(records.warnings)
     write_json(rows, json_path)
-    if output is not None:
-        with output.open("w", encoding="utf-8", newline="") as stream:
-            _write_rows(rows, stream)
-    elif json_path != STDOUT:
-        _write_rows(rows, sys.stdout)
+    if output is not None or json_path != STDOUT:
+        write_csv(rows, output or STDOUT)
 
 
 @data.with_reading
@@ -132,15 +140,4 @@ def gram(
 
         said = _fitting.gram(source, reading, kernel, output, seed)
     for line in said:
-        _say(line, quiet)
-
-
-def _write_rows(rows: list[dict[str, Any]], stream: Any) -> None:
-    writer = csv.DictWriter(stream, fieldnames=list(rows[0]) if rows else ["id", "prediction"])
-    writer.writeheader()
-    writer.writerows(rows)
-
-
-def _say(text: str, quiet: bool) -> None:
-    if not quiet:
-        typer.echo(text)
+        say(line, quiet=quiet)

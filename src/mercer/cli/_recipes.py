@@ -8,8 +8,8 @@ from typing import Any
 from scipy import sparse
 from sklearn.preprocessing import MaxAbsScaler, StandardScaler
 
-from mercer.cli._contenders import Machines
-from mercer.cli._race import Contender
+from mercer.cli._contenders import ContenderFactory
+from mercer.cli._evaluation import Contender
 from mercer.data.baseline_features import Flat, Frequencies, Summary
 from mercer.data.resample import Resample
 from mercer.data.sequences import Sequences
@@ -31,25 +31,25 @@ CELLS = 5e9
 """Maximum number of symbol pairs for alignment kernels: about ten seconds on a core for each of two settings."""
 
 
-def contenders(X: Any, machines: Machines, seed: int = 0) -> list[Contender]:
+def contenders(X: Any, factory: ContenderFactory, seed: int = 0) -> list[Contender]:
     """Return the contenders for these data.
 
     Parameters
     ----------
     X : Sequences, sparse matrix of counts, or Confounded
         The data.
-    machines : Machines
-        Machines for labels or for numeric targets.
+    factory : ContenderFactory
+        ContenderFactory for labels or for numeric targets.
     seed : int
         Seed of the models.
     """
     objects = inside(X)
     if sparse.issparse(objects):
-        return machines.trivial() + _on_counts(machines)
+        return factory.trivial() + _on_counts(factory)
     varying = len(set(objects.lengths)) > 1
-    lengths = [machines.only_length("length only")] if varying else []
-    rest = _on_symbols(objects, machines, seed) if objects.is_symbols else _on_vectors(objects, machines, seed)
-    return machines.trivial() + lengths + rest
+    lengths = [factory.only_length("length only")] if varying else []
+    rest = _on_symbols(objects, factory, seed) if objects.is_symbols else _on_vectors(objects, factory, seed)
+    return factory.trivial() + lengths + rest
 
 
 def can_be_aligned(X: Sequences) -> bool:
@@ -62,14 +62,14 @@ def slug(name: str) -> str:
     return re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-")
 
 
-def _on_symbols(X: Sequences, machines: Machines, seed: int) -> list[Contender]:
+def _on_symbols(X: Sequences, factory: ContenderFactory, seed: int) -> list[Contender]:
     assert X.alphabet is not None
-    hmm, with_kernel = _hmm(seed), machines.with_kernel
-    alignments = [machines.aligned(X.alphabet)] if can_be_aligned(X) else []
+    hmm, with_kernel = _hmm(seed), factory.with_kernel
+    alignments = [factory.aligned(X.alphabet)] if can_be_aligned(X) else []
     if len(set(X.lengths)) == 1:
-        alignments.append(machines.same_path(hmm))
+        alignments.append(factory.same_path(hmm))
     return [
-        machines.linear("linear, frequencies", Frequencies(), StandardScaler()),
+        factory.linear("linear, frequencies", Frequencies(), StandardScaler()),
         with_kernel("Spectrum", Spectrum(3, on_zero="zero"), k=(2, 3, 4, 5)),
         with_kernel("Fisher, Markov chain", Fisher(MarkovChain(2), on_zero="zero"), model__order=(1, 2)),
         with_kernel("Fisher, HMM", Fisher(hmm)),
@@ -79,16 +79,16 @@ def _on_symbols(X: Sequences, machines: Machines, seed: int) -> list[Contender]:
     ]
 
 
-def _on_vectors(X: Sequences, machines: Machines, seed: int) -> list[Contender]:
-    hmm, with_kernel = _hmm(seed), machines.with_kernel
+def _on_vectors(X: Sequences, factory: ContenderFactory, seed: int) -> list[Contender]:
+    hmm, with_kernel = _hmm(seed), factory.with_kernel
     steps = Derivatives(), Standardize()
     with_or_without: dict[str, Any] = {"derivatives": (Derivatives(), "passthrough")}
     near = 0.1 / (X.dimension or 1)  # the mean squared distance of standardized vectors is 2 d
     gammas = (near, 10 * near)
-    neighbor = [] if machines.confounded else [machines.nearest("nearest neighbor", Standardize(), Flat())]
+    neighbor = [] if factory.confounded else [factory.nearest("nearest neighbor", Standardize(), Flat())]
     return [
-        machines.linear("linear, summaries", Summary(), StandardScaler()),
-        machines.rbf_svm("RBF SVM, summaries", Summary()),
+        factory.linear("linear, summaries", Summary(), StandardScaler()),
+        factory.rbf_svm("RBF SVM, summaries", Summary()),
         *neighbor,
         with_kernel("FisherEnsemble", FisherEnsemble(random_state=seed)),
         with_kernel(
@@ -106,11 +106,11 @@ def _on_vectors(X: Sequences, machines: Machines, seed: int) -> list[Contender]:
     ]
 
 
-def _on_counts(machines: Machines) -> list[Contender]:
-    with_kernel = machines.with_kernel
-    plain = [] if machines.confounded else [machines.linear("linear", MaxAbsScaler())]
-    if not (machines.regression or machines.confounded):
-        plain += [machines.naive_bayes("naive Bayes"), machines.linear_svm("linear SVM", MaxAbsScaler())]
+def _on_counts(factory: ContenderFactory) -> list[Contender]:
+    with_kernel = factory.with_kernel
+    plain = [] if factory.confounded else [factory.linear("linear", MaxAbsScaler())]
+    if not (factory.regression or factory.confounded):
+        plain += [factory.naive_bayes("naive Bayes"), factory.linear_svm("linear SVM", MaxAbsScaler())]
     return [
         *plain,
         with_kernel("JensenShannon, inverse", JensenShannon(Multinomial(), form="inverse"), t=(0.1, 1.0, 10.0)),

@@ -14,7 +14,20 @@ import typer
 from rich import box
 
 from mercer.cli import _reproduced
-from mercer.cli._terminal import FAILED, Csv, Json, Seed, check_outputs, console, fail, progress, write_csv, write_json
+from mercer.cli._terminal import (
+    FAILED,
+    Csv,
+    Json,
+    Quiet,
+    Seed,
+    check_outputs,
+    console,
+    fail,
+    progress,
+    say,
+    write_csv,
+    write_json,
+)
 from mercer.papers import PAPERS, load
 from mercer.papers._results import flat
 
@@ -31,6 +44,7 @@ def reproduce(
     figure: Annotated[Path | None, typer.Option(help="Plot the result to this file: .png, .svg or .pdf.")] = None,
     data: Annotated[Path | None, typer.Option(help="Folder of the data sets, instead of MERCER_DATA.")] = None,
     seed: Seed = 0,
+    quiet: Quiet = False,
     json_path: Json = None,
     csv_path: Csv = None,
 ) -> None:
@@ -51,8 +65,8 @@ def reproduce(
             fail(f"--{name} does not apply to {paper}; omit it.")
     try:
         with _data_folder(data):
-            results = _with_progress(source, part, {"quick": quick, "seed": seed, **given})
-        _print_results(source.PARTS[part], results, " (classes weighted equally)" if balanced else "")
+            results = _with_progress(source, part, {"quick": quick, "seed": seed, **given}, quiet=quiet)
+        _print_results(source.PARTS[part], results, " (classes weighted equally)" if balanced else "", quiet=quiet)
         if figure is not None:
             _draw(source.PARTS[part], results, figure)
     except (OSError, ImportError, ValueError) as error:  # missing, damaged or unavailable data
@@ -98,8 +112,8 @@ def _list_parts(paper: str | None) -> None:
             typer.echo(f"  mercer reproduce {name} {key}    {part.caption}")
 
 
-def _with_progress(source: Any, part: str, options: dict[str, Any]) -> list[Any]:
-    with progress() as bar:
+def _with_progress(source: Any, part: str, options: dict[str, Any], *, quiet: bool) -> list[Any]:
+    with progress(quiet=quiet) as bar:
         step = bar.add_task("data", total=None)
         done = count()
 
@@ -110,10 +124,10 @@ def _with_progress(source: Any, part: str, options: dict[str, Any]) -> list[Any]
         return results
 
 
-def _print_results(part: Any, results: Sequence[Any], remark: str) -> None:
+def _print_results(part: Any, results: Sequence[Any], remark: str, *, quiet: bool) -> None:
     """Print a table of the results, and the differences from the paper."""
     table = _reproduced.table_of(results)
     table.title, table.title_justify, table.box = part.caption + remark, "left", box.SIMPLE_HEAD
     table.padding = (0, 1, 0, 0)
     console().print(table)
-    typer.echo(part.differs)
+    say(part.differs, quiet=quiet)

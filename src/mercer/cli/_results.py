@@ -1,4 +1,4 @@
-"""What a race tells: scores, paired differences, the choice made inside the training folds, and the verdict."""
+"""What a comparison tells: scores, paired differences, the choice made inside the training folds, and the verdict."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ import numpy as np
 from scipy import stats
 
 from mercer._array import Floats
-from mercer.cli._race import Contender, Fold, Task, order_of_tests
+from mercer.cli._evaluation import Contender, Fold, Score, Task, order_of_tests
+from mercer.cli._terminal import short
 
 LEVEL = 0.95
 
@@ -21,7 +22,7 @@ class Result:
     task: str
     contender: Contender
     folds: list[Fold] = field(default_factory=list)
-    trouble: str = ""
+    failure: str = ""
     """Why the contender did not finish; empty if it did."""
 
     @property
@@ -75,7 +76,8 @@ def losses_of(chosen: list[Result]) -> Floats:
 def difference(losses: Floats, baseline: Floats, task: Task, folds: int, seed: int) -> Difference:
     """Return how much higher the score is than that of the baseline.
 
-    For labels, the score is the accuracy; for targets, R2. The interval is that of a paired t test over the samples,
+    For labels, the score is the accuracy; for targets, R2, with confounds that of the part that these do not explain.
+    The interval is that of a paired t test over the samples,
     or over the groups where there are any, because samples of one group are not independent.
 
     Parameters
@@ -90,9 +92,10 @@ def difference(losses: Floats, baseline: Floats, task: Task, folds: int, seed: i
     order = order_of_tests(task, folds, seed)
     y = np.asarray(task.y)
     weights = np.ones(len(y)) if task.weights is None else np.asarray(task.weights, dtype=float)
-    unit = weights.mean() * (
-        np.average((y - np.average(y, weights=weights)) ** 2, weights=weights) if task.is_regression else 1.0
-    )
+    unit = weights.mean()
+    if task.is_regression:
+        rest = Score.learned(task, np.arange(len(y))).unexplained(task.X, y)
+        unit *= np.average((rest - np.average(rest, weights=weights)) ** 2, weights=weights)
     gains = (baseline - losses) / unit
     if task.groups is not None:
         _, group = np.unique(np.asarray(task.groups)[order], return_inverse=True)
@@ -104,7 +107,7 @@ def difference(losses: Floats, baseline: Floats, task: Task, folds: int, seed: i
 
 def verdict(results: list[Result], task: Task, folds: int, seed: int) -> tuple[str, bool]:
     """Return one or two sentences: does a kernel beat the baselines on this task? And whether one does."""
-    done = [result for result in results if not result.trouble]
+    done = [result for result in results if not result.failure]
     kernels, plain = (chosen_inside(done, which) for which in (True, False))
     if not kernels:
         return "No kernel finished.", False
@@ -146,5 +149,6 @@ def row(result: Result, task: Task, against: Difference | None) -> dict[str, Any
         "predict_seconds": float(np.mean([fold.predict_seconds for fold in result.folds])),
         "seconds": float(np.sum([fold.search_seconds for fold in result.folds])),
         "fold_scores": result.scores.tolist(),
+        "chosen": short(result.often_chosen),
         "parameters": [fold.parameters for fold in result.folds],
     }

@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 from multiprocessing.connection import Connection, wait
 from typing import Any
 
-from mercer.cli._kept import Kept
-from mercer.cli._race import Contender, Fold, Task, race
+from mercer.cli._evaluation import Contender, Fold, Task, evaluate_fold
+from mercer.cli._fold_cache import FoldCache
 from mercer.cli._results import Result
 
 Report = Callable[[str, str, int], None]
@@ -20,7 +20,7 @@ Report = Callable[[str, str, int], None]
 
 
 class _Worker:
-    """A process that races one contender after the other; it is replaced when it had to be stopped."""
+    """A process that evaluates one contender after the other; it is replaced when it had to be stopped."""
 
     def __init__(self) -> None:
         self.pipe, theirs = _CONTEXT.Pipe()
@@ -49,12 +49,12 @@ class _Run:
     seconds: float
     """What it was given."""
     folds: list[Fold]
-    trouble: str = ""
+    failure: str = ""
     is_late: bool = False
 
 
 @dataclass
-class Race:
+class Comparison:
     """All contenders on all tasks.
 
     Parameters
@@ -68,7 +68,7 @@ class Race:
         after the others, if there is time left.
     jobs : int
         How many contenders run at the same time.
-    kept : Kept
+    cache : FoldCache
         Folds of earlier runs, to which the new ones are added.
     report : callable
         Is told of every step.
@@ -79,7 +79,7 @@ class Race:
     seed: int
     budget: float
     jobs: int
-    kept: Kept
+    cache: FoldCache
     report: Report
     interrupted: bool = False
     results: list[Result] = field(default_factory=list)
@@ -111,7 +111,7 @@ class Race:
         except KeyboardInterrupt:
             self.interrupted = True
             for run in running:
-                run.trouble = "was interrupted"
+                run.failure = "was interrupted"
                 self._close(run)
         finally:
             for worker in (*self._idle, *(run.worker for run in running)):
@@ -121,14 +121,14 @@ class Race:
 
     def _start(self, name: str, contender: Contender, end: float, others: int) -> _Run | None:
         task = self.tasks[name]
-        done = {fold.number: fold for fold in self._late.get((name, contender.name), ())} or self.kept.folds(
+        done = {fold.number: fold for fold in self._late.get((name, contender.name), ())} or self.cache.folds(
             task, contender
         )
         left = end - time.monotonic()
         missing = [fold for fold in range(self.folds) if fold not in done]
         if missing and left <= 0:
-            trouble = f"was not tried, because the budget of {duration(self.budget)} was used up; increase --budget"
-            self.results.append(Result(name, contender, [], trouble))
+            failure = f"was not tried, because the budget of {duration(self.budget)} was used up; increase --budget"
+            self.results.append(Result(name, contender, [], failure))
         elif not missing:
             self.results.append(Result(name, contender, [done[fold] for fold in range(self.folds)]))
         else:
@@ -155,28 +155,28 @@ class Race:
                     answer = f"its process ended ({run.worker.stop()})"
                 if isinstance(answer, Fold):
                     run.folds.append(answer)
-                    self.kept.add(self.tasks[run.task], run.contender, answer)
+                    self.cache.add(self.tasks[run.task], run.contender, answer)
                     self.report(run.task, run.contender.name, len(run.folds))
                 else:
-                    run.trouble = f"was skipped: {answer}"
+                    run.failure = f"was skipped: {answer}"
 
     def _ended(self, run: _Run) -> bool:
-        """Whether a contender is done, in trouble or too late."""
-        if time.monotonic() >= run.deadline and not run.trouble and len(run.folds) < self.folds:
+        """Whether a contender is done, in failure or too late."""
+        if time.monotonic() >= run.deadline and not run.failure and len(run.folds) < self.folds:
             run.is_late = True
-            run.trouble = (
+            run.failure = (
                 f"was stopped after {duration(run.seconds)}, with {len(run.folds)} of {self.folds} folds done; "
                 "increase --budget, or decrease --limit"
             )
-        return bool(run.trouble) or len(run.folds) == self.folds
+        return bool(run.failure) or len(run.folds) == self.folds
 
     def _close(self, run: _Run) -> None:
-        if run.trouble:  # the process may still be at work, or have ended
+        if run.failure:  # the process may still be at work, or have ended
             run.worker.stop()
         else:
             self._idle.append(run.worker)
         run.folds.sort(key=lambda fold: fold.number)
-        self.results.append(Result(run.task, run.contender, run.folds, run.trouble))
+        self.results.append(Result(run.task, run.contender, run.folds, run.failure))
         self.report(run.task, run.contender.name, self.folds)
 
 
@@ -188,18 +188,18 @@ if _METHOD == "forkserver":
 
 
 def _work(pipe: Connection) -> None:
-    """Race in a process: send the folds of each contender that comes, or one sentence that says what is wrong."""
+    """Comparison in a process: send the folds of each contender that comes, or one sentence that says what is wrong."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches all processes of a terminal; the first one decides
     while True:
         try:
             task, contender, missing, folds, seed = pipe.recv()
             for fold in missing:
-                pipe.send(race(task, contender, fold, folds, seed))
+                pipe.send(evaluate_fold(task, contender, fold, folds, seed))
         except (EOFError, BrokenPipeError):  # the first process has ended
             return
         except MemoryError:
             pipe.send("out of memory; decrease --limit")
-        except Exception as error:  # whatever a contender raises is its own trouble
+        except Exception as error:  # whatever a contender raises is its own failure
             text = str(error) or type(error).__name__
             known = isinstance(error, (TypeError, ValueError))
             pipe.send(text if known else f"{type(error).__name__}: {text}")

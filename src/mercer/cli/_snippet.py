@@ -1,4 +1,4 @@
-"""The code that a race ends with."""
+"""The code that a comparison ends with."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Mapping
 
 from sklearn.base import BaseEstimator, clone
 
-from mercer.cli._race import Contender
+from mercer.cli._evaluation import Contender
 
 
 def snippet(contender: Contender, parameters: Mapping[str, str] | None = None, reading: str = "") -> str:

@@ -5,10 +5,12 @@ Exit codes: 0, done; 1, the work failed; 2, an option, a file or data that canno
 
 from __future__ import annotations
 
+import ast
 import csv
+import itertools
 import json
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any, NoReturn
@@ -17,7 +19,7 @@ import typer
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-from mercer.cli._data_options import spoken
+from mercer.cli._data_options import with_option_names
 
 FAILED, UNUSABLE, INTERRUPTED = 1, 2, 130
 STDOUT = Path("-")
@@ -54,7 +56,7 @@ def one_sentence(*, code: int = UNUSABLE) -> Iterator[None]:
     try:
         yield
     except (OSError, ImportError, MemoryError, TypeError, ValueError) as error:
-        fail(spoken(" ".join(str(error).split())) or type(error).__name__, code)
+        fail(with_option_names(" ".join(str(error).split())) or type(error).__name__, code)
 
 
 def check_outputs(*paths: Path | None, data: Path | None = None) -> None:
@@ -66,6 +68,27 @@ def check_outputs(*paths: Path | None, data: Path | None = None) -> None:
             fail(f"{path} is the file of the data, which would be replaced; choose another name.")
         if path is not None and path != STDOUT and not path.absolute().parent.is_dir():
             fail(f"{path} cannot be written because its folder does not exist; create the folder first.")
+
+
+def short(parameters: Mapping[str, str]) -> str:
+    """Return chosen parameters in a short form: "C=10, gamma=0.05, no derivatives".
+
+    Parameters
+    ----------
+    parameters : mapping
+        Values as code, by names such as ``svc__C``; a step of a pipeline is an estimator or ``'passthrough'``.
+    """
+    parts = []
+    for name, text in parameters.items():
+        key = name.rpartition("__")[2]
+        try:
+            value = ast.literal_eval(text)
+        except (SyntaxError, ValueError):
+            parts.append(key)  # a step that was chosen
+            continue
+        shown = f"{value:.4g}" if isinstance(value, float) else str(value)
+        parts.append(f"no {key}" if value == "passthrough" else f"{key}={shown}")
+    return ", ".join(parts)
 
 
 def write_json(content: Any, path: Path | None) -> None:
@@ -80,15 +103,31 @@ def write_json(content: Any, path: Path | None) -> None:
 
 
 def write_csv(rows: list[dict[str, Any]], path: Path | None) -> None:
-    """Write rows to a CSV file; lists and tables become JSON."""
-    if path is None or not rows:
+    """Write rows with the same keys to a CSV file or to the output; lists and tables become JSON."""
+    if path is not None and rows:
+        cells = ([json.dumps(v) if isinstance(v, (list, dict)) else v for v in row.values()] for row in rows)
+        write_table(path, list(rows[0]), cells)
+
+
+def write_table(path: Path, header: list[str], rows: Iterable[list[Any]]) -> None:
+    """Write a header and rows to a CSV file or to the output."""
+    if path == STDOUT:
+        csv.writer(sys.stdout, lineterminator="\n").writerows([header, *rows])
         return
     with path.open("w", encoding="utf-8", newline="") as stream:
-        writer = csv.DictWriter(stream, fieldnames=list(rows[0]))
-        writer.writeheader()
-        for row in rows:
-            nested = {k: json.dumps(v) if isinstance(v, (list, dict)) else v for k, v in row.items()}
-            writer.writerow(nested)
+        csv.writer(stream, lineterminator="\n").writerows(itertools.chain([header], rows))
+
+
+def say(text: str, *, quiet: bool = False, to_stderr: bool = False) -> None:
+    """Print a sentence, unless only results are wanted."""
+    if not quiet:
+        typer.echo(text, err=to_stderr)
+
+
+def warn(texts: Iterable[str]) -> None:
+    """Print warnings about the data on the error stream."""
+    for text in texts:
+        typer.echo(f"Warning: {text}", err=True)
 
 
 def _plain(content: Any) -> Any:

@@ -134,6 +134,7 @@ def _check_guess(table: Columns, column: Column, kind: str, roles: Roles) -> Non
 
 def _constant(samples: Samples, column: Column, what: str) -> list[str]:
     """Return the one value of a column in every sample; several or none of them are problems."""
+    without = f"leave {column.name!r} out of covariates=" if what == "covariate" else f"pass {what}=False"
     codes_of: dict[str, int] = {}
     codes = np.array([-1 if x is None else codes_of.setdefault(x, len(codes_of)) for x in column.text])[samples.order]
     names, starts = list(codes_of), samples.offsets[:-1]
@@ -143,7 +144,7 @@ def _constant(samples: Samples, column: Column, what: str) -> list[str]:
     if not given.any():
         raise ValueError(
             f"{samples.table.name}: the {what}, column {column.name!r}, is missing in all rows"
-            f"{read_as_missing(column, samples.order)}; pass {what}=False."
+            f"{read_as_missing(column, samples.order)}; {without}."
         )
     for i in np.flatnonzero(high < 0).tolist():
         rows = samples.order[samples.offsets[i] : samples.offsets[i + 1]]
@@ -155,7 +156,7 @@ def _constant(samples: Samples, column: Column, what: str) -> list[str]:
         a, b = names[low[i]], names[high[i]]
         firsts = [samples.order[part][np.flatnonzero(codes[part] == code)[0]] for code in (low[i], high[i])]
         places = [samples.table.place(row) for row in firsts]
-        cure = f"pass id=[...] with all columns that name a series, or {what}=False."
+        cure = f"pass id=[...] with all columns that name a series, or {without}."
         samples.problems.setdefault(
             i,
             Problem(
@@ -186,6 +187,7 @@ def _classes(samples: Samples, column: Column, what: str) -> NDArray[Any]:
 def numbers_of(samples: Samples, column: Column, what: str) -> NDArray[np.float64]:
     """Return one finite number per sample, such as its target; problems are added."""
     values = _constant(samples, column, what)
+    column_of = f" in the column {column.name!r}" if what == "covariate" else ""
     out = np.full(len(values), np.nan)
     for i, value in enumerate(values):
         if i in samples.problems:
@@ -194,11 +196,11 @@ def numbers_of(samples: Samples, column: Column, what: str) -> NDArray[np.float6
             out[i] = number(value if column.decimal == "." else value.replace(column.decimal, "."))
         except ValueError:
             cure = f"; pass label={column.name!r} for classes." if what == "target" else "."
-            text = f"has the {what} {value!r}, which is not a number{cure}"
+            text = f"has the {what} {value!r}{column_of}, which is not a number{cure}"
             samples.problems[i] = Problem(ValueError, text)
             continue
         if not np.isfinite(out[i]):
-            samples.problems[i] = Problem(ValueError, f"has the {what} {value!r}, which is not finite.")
+            samples.problems[i] = Problem(ValueError, f"has the {what} {value!r}{column_of}, which is not finite.")
     return out
 
 

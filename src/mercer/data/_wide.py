@@ -20,11 +20,12 @@ from mercer.data.text import number
 _NUMBERED = re.compile(r"(.*?)[\s_.\-\[(]*(\d+)[\])]?")
 
 
-def wide_series(samples: Samples, names: tuple[str, ...]) -> Series:
+def wide_series(samples: Samples, names: tuple[str, ...], *, guessed: bool = False) -> Series:
     """Read columns of numbers as the time steps of one series per row.
 
     Columns such as ``x0, x1, ..., y0, y1, ...`` are channels x and y. Numbers in the names are time stamps. Missing
-    values at the end of a row are padding and are removed.
+    values at the end of a row are padding and are removed. Columns that are time steps by a guess and not numbered
+    like the others are named, with a warning.
     """
     table = samples.table
     for name in names:
@@ -32,7 +33,7 @@ def wide_series(samples: Samples, names: tuple[str, ...]) -> Series:
         if column.kind not in ("number", "empty"):
             raise ValueError(f"{table.name}: the column {name!r} has no numbers; leave it out of values=[...].")
         samples.fail(np.flatnonzero(column.bad), not_a_number(column))
-    channels, layout, step = _layout(samples, names)
+    channels, layout, step = _layout(samples, names, guessed)
     cube = np.full((len(samples), layout.shape[0], layout.shape[1]), np.nan)
     for (t, channel), name in np.ndenumerate(layout):
         if name is not None:
@@ -46,7 +47,9 @@ def wide_series(samples: Samples, names: tuple[str, ...]) -> Series:
     return Series(Flat("vectors", cube[inside], offsets_of(lengths)), channels, step)
 
 
-def _layout(samples: Samples, names: tuple[str, ...]) -> tuple[tuple[str, ...], NDArray[Any], float | None]:
+def _layout(
+    samples: Samples, names: tuple[str, ...], guessed: bool
+) -> tuple[tuple[str, ...], NDArray[Any], float | None]:
     """Return the channels, the column of every time step and channel (None if absent), and the step of the grid."""
     stamps = _stamps(names)
     if stamps is not None:
@@ -60,15 +63,30 @@ def _layout(samples: Samples, names: tuple[str, ...]) -> tuple[tuple[str, ...], 
             times.append(float(part[2]))
     distinct = all(len(set(times)) == len(times) > 1 for _, times in stems.values())
     if not stems or None in parts or not distinct:
-        samples.said.append(
-            f"the column {names[0]!r} is the only time step"
-            if len(names) == 1
-            else f"the {len(names)} columns {names[0]!r} to {names[-1]!r} are time steps, in their order"
-        )
+        odd = [n for n, part in zip(names, parts, strict=True) if part is None or len(stems[part[1]][0]) == 1]
+        _say_steps(samples, names, odd, guessed)
         return ("value",), np.array(names, dtype=object)[:, None], None
     everything = list(stems.values())
     layout, step = _in_time(samples, [tuple(x) for x, _ in everything], [np.array(t) for _, t in everything])
     return tuple(stem or "value" for stem in stems), layout, step
+
+
+def _say_steps(samples: Samples, names: tuple[str, ...], odd: list[str], guessed: bool) -> None:
+    """Name the columns that are time steps in their order, and warn of those that are not numbered like the others."""
+    if len(names) == 1:
+        samples.said.append(f"the column {names[0]!r} is the only time step")
+        return
+    alike = [name for name in names if name not in odd]
+    shown = ", ".join(map(repr, odd[:6])) + (", ..." if len(odd) > 6 else "")
+    named = f"{alike[0]!r} to {alike[-1]!r}" + (f" and {shown}" if odd else "") if alike else shown
+    samples.said.append(f"the {len(names)} columns {named} are time steps, in their order")
+    if guessed and odd:
+        what = counted(len(odd), "column")
+        like = f" like {alike[0]!r}" if alike else ""
+        notify(
+            f"{samples.table.name}: {what} ({shown}) taken as time steps, but not numbered{like}. Pass values=[...] "
+            "with the time steps only, and covariates=[...] for confounds, or leave the column out of the table."
+        )
 
 
 def _stamps(names: tuple[str, ...]) -> Floats | None:

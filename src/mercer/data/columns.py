@@ -169,11 +169,6 @@ class Columns:
         return ValueError(f"{self.name}, {self.place(row)}: {sentence}")
 
 
-def is_table(source: Any) -> bool:
-    """Whether an object is a table of pandas, polars or Arrow: it has named columns."""
-    return hasattr(source, "columns") and (hasattr(source, "dtypes") or hasattr(source, "column_names"))
-
-
 def columns_of(source: Any, separator: str | None = None, decimal: str = ".", invalid: str = "raise") -> Columns:
     """Read a table from a path, an open file, pandas, polars, Arrow or a mapping of columns."""
     if isinstance(source, Columns):

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mercer.data.columns import Column, Columns, columns_of
-from mercer.data.text import decoded, is_numeric, read_text
+from mercer.data.text import decoded, is_numeric, read_text, suffix_of
 
 TABLES = (".csv", ".tsv", ".tab", ".dat", ".txt", ".parquet", ".pq", ".feather", ".arrow", ".npy")
 _LABELS = ("labels", "label", "metadata", "targets", "annotations")
@@ -93,10 +93,6 @@ def _stem(path: Path) -> str:
     return path.name.partition(".")[0].lower()
 
 
-def _suffix(path: Path) -> str:
-    return next((x.lower() for x in reversed(path.suffixes) if x.lower() != ".gz"), "")
-
-
 def _id(path: Path, root: Path) -> str:
     """Return the path of a file below the folder, without its extensions."""
     short = path.relative_to(root)
@@ -111,7 +107,7 @@ def _check_kinds(name: str, paths: list[Path]) -> None:
         raise FileNotFoundError(f"{name} has labels, but no recordings; pass a folder with one file per recording.")
     first: dict[str, Path] = {}
     for path in paths:
-        first.setdefault(_suffix(path), path)
+        first.setdefault(suffix_of(path), path)
     other = next((suffix for suffix in first if suffix not in TABLES), None)
     if other is not None:
         raise ValueError(
@@ -127,7 +123,7 @@ def _check_kinds(name: str, paths: list[Path]) -> None:
 
 def _is_prose(path: Path) -> bool:
     """Whether a file is a text rather than a table: neither of its first two lines is numbers."""
-    if _suffix(path) != ".txt":
+    if suffix_of(path) != ".txt":
         return False
     rows = [line.replace(",", " ").replace(";", " ").split() for _, line in read_text(path, "text").lines()][:2]
     return not any(all(is_numeric(x) for x in row) for row in rows)

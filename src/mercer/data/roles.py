@@ -9,8 +9,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from mercer.data._names import all_answers, all_like
-from mercer.data._names import looks_like as looks_like
+from mercer.data._names import all_answers, all_like, looks_like
 from mercer.data.columns import Columns
 
 Choice: TypeAlias = str | int | bool | None
@@ -19,7 +18,7 @@ Choice: TypeAlias = str | int | bool | None
 
 @dataclass(frozen=True)
 class Roles:
-    """Columns of every role; ``guessed`` holds the roles that were not given, ``ignored`` the columns without one."""
+    """Columns of every role; ``guessed`` holds the roles that were not given."""
 
     id: tuple[str, ...]
     time: str | None
@@ -29,7 +28,6 @@ class Roles:
     values: tuple[str, ...]
     covariates: tuple[str, ...]
     guessed: frozenset[str]
-    ignored: tuple[str, ...]
 
     def columns(self) -> dict[str, list[str]]:
         """Return the columns of every role that has some."""
@@ -90,9 +88,7 @@ def roles_of(
         free = _without_roles(table, free, settled)
         listed = _guess_values(table, free)
         guessed.add("values")
-    used = {*ids, *listed, *beside, *found.values()}
-    ignored = tuple(name for name in table.columns if name not in used)
-    return Roles(ids, **found, values=listed, covariates=beside, guessed=frozenset(guessed), ignored=ignored)
+    return Roles(ids, **found, values=listed, covariates=beside, guessed=frozenset(guessed))
 
 
 def _check_id(table: Columns, id: str, names: list[str]) -> None:

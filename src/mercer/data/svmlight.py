@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
+from functools import partial
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_matrix
 
 from mercer._parameters import NONE, check, one_of, whole
-from mercer.data.text import Records, Source, Text, number, read_text, whole_or_text
+from mercer.data.identical import leak
+from mercer.data.text import Records, Source, Text, answers, number, parsed, read_text, whole_or_text
 
 
 def read_svmlight(path: Source, *, n_features: int | None = None, invalid: str = "raise") -> Records:
@@ -52,33 +54,31 @@ def read_svmlight(path: Source, *, n_features: int | None = None, invalid: str =
     check(whole(1) | NONE, n_features=n_features)
     check(one_of("raise", "mask"), invalid=invalid)
     text = read_text(path, "svmlight", "row")
-    labels: list[str] = []
-    queries: list[str | None] = []
-    rows: list[tuple[int, NDArray[np.int64], NDArray[np.float64]]] = []
-    problems: dict[str | int, str] = {}
-    for line, content in text.lines():
-        try:
-            label, query, indices, values = _row(text, line, content.partition("#")[0].split())
-        except ValueError as error:
-            if invalid == "raise":
-                raise
-            problems[f"line {line}"] = str(error)
-            continue
-        labels.append(label)
-        queries.append(query)
-        rows.append((line, indices, values))
-    if not rows:
-        first = next(iter(problems.values()), "it contains only comments")
-        raise ValueError(f"{text.name} has no row that can be read; the first problem is: {first}")
-    groups = None if any(query is None for query in queries) else whole_or_text([str(query) for query in queries])
+    rows, problems = parsed(text, text.lines(), partial(_row, text), invalid)
+    queries = [row.query for row in rows]
+    groups = None if None in queries else whole_or_text([str(query) for query in queries])
+    labels = [row.label for row in rows]
     y = whole_or_text(labels)
     y = y if y.dtype.kind == "i" else np.array([number(label) for label in labels])
-    return Records(_matrix(text, rows, n_features), y, groups=groups, problems=problems)
+    X = _matrix(text, rows, n_features)
+    said = f"{text.name}, svmlight format: {X.shape[0]} samples of {X.shape[1]} features, first {answers(y)}."
+    cure = "To correct it, write integers for classes and other numbers for targets."
+    return Records(X, y, groups=groups, description=f"{said} {cure} {leak(X, groups)}".strip(), problems=problems)
 
 
-def _row(text: Text, line: int, fields: list[str]) -> tuple[str, str | None, NDArray[Any], NDArray[Any]]:
-    """Return the label, the query, the indices and the values of a line."""
-    label, *entries = fields or [""]
+class _Row(NamedTuple):
+    """The content of a line, and its number."""
+
+    line: int
+    label: str
+    query: str | None
+    indices: NDArray[np.int64]
+    values: NDArray[np.float64]
+
+
+def _row(text: Text, line: int, content: str) -> _Row:
+    """Read a line."""
+    label, *entries = content.partition("#")[0].split() or [""]
     query = None
     try:
         if not np.isfinite(number(label)):
@@ -99,20 +99,20 @@ def _row(text: Text, line: int, fields: list[str]) -> tuple[str, str | None, NDA
             raise text.error(line, f"{entry!r} must have an index of 0 or more and a finite value.")
     if len(set(indices)) < len(indices):
         raise text.error(line, "an index occurs twice; add up the two values.")
-    return label, query, np.array(indices, dtype=np.int64), np.array(values, dtype=np.float64)
+    return _Row(line, label, query, np.array(indices, dtype=np.int64), np.array(values, dtype=np.float64))
 
 
-def _matrix(text: Text, rows: list[tuple[int, Any, Any]], n_features: int | None) -> Any:
-    filled = [indices for _, indices, _ in rows if len(indices)]
+def _matrix(text: Text, rows: list[_Row], n_features: int | None) -> Any:
+    filled = [row.indices for row in rows if len(row.indices)]
     base = min((int(indices.min()) for indices in filled), default=1)
     base = min(base, 1)
     size = max((int(indices.max()) for indices in filled), default=base) - base + 1
     if n_features is not None and size > n_features:
-        line = next(line for line, indices, _ in rows if len(indices) and indices.max() - base >= n_features)
+        line = next(row.line for row in rows if len(row.indices) and row.indices.max() - base >= n_features)
         raise text.error(line, f"the index {size - 1 + base} is too large for n_features={n_features}; increase it.")
-    indptr = np.concatenate([[0], np.cumsum([len(indices) for _, indices, _ in rows])])
-    columns = np.concatenate([indices for _, indices, _ in rows]) - base
-    values = np.concatenate([values for _, _, values in rows])
+    indptr = np.concatenate([[0], np.cumsum([len(row.indices) for row in rows])])
+    columns = np.concatenate([row.indices for row in rows]) - base
+    values = np.concatenate([row.values for row in rows])
     out = csr_matrix((values, columns, indptr), shape=(len(rows), n_features or size))
     out.sort_indices()
     return out

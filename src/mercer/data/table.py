@@ -280,7 +280,7 @@ def _wide(samples: Samples, roles: Roles, kind: str | None, vocabulary: Any) -> 
     if "list" in kinds:
         return list_series(samples, roles.values)
     if kind == "series" or (kind is None and "text" not in kinds):
-        return wide_series(samples, roles.values)
+        return wide_series(samples, roles.values, guessed="values" in roles.guessed)
     if len(roles.values) > 1:
         raise ValueError(f"Strings come from one column; got values={list(roles.values)!r}. Pass one of them.")
     texts = table.columns[roles.values[0]].text

@@ -6,18 +6,20 @@ import gzip
 import io
 import os
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import IO, Any, TypeAlias
+from typing import IO, Any, TypeAlias, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from mercer._config import settings
 from mercer._files import too_large, unpacked_limit
+from mercer._memory import human
 from mercer.data.sequences import Sequences
 
+T = TypeVar("T")
 Source: TypeAlias = str | os.PathLike[str] | IO[Any]
 
 _GZIP = b"\x1f\x8b"
@@ -135,13 +137,9 @@ def check_size(path: str | os.PathLike[str], size: int | None = None) -> None:
     size, limit = Path(path).stat().st_size if size is None else size, settings().max_file_bytes
     if size > limit:
         raise ValueError(
-            f"{os.fspath(path)} has {_human(size)}, more than the limit of {_human(limit)}. If there is enough memory, "
+            f"{os.fspath(path)} has {human(size)}, more than the limit of {human(limit)}. If there is enough memory, "
             f"raise the limit: with mc.config(max_file_bytes={size})."
         )
-
-
-def _human(size: int) -> str:
-    return f"{size / 2**30:.1f} GiB" if size >= 2**30 else f"{size / 2**20:.1f} MiB"
 
 
 def read_text(source: Source, what: str, unit: str = "sequence") -> Text:
@@ -157,6 +155,33 @@ def read_text(source: Source, what: str, unit: str = "sequence") -> Text:
     if b"\r" in raw:
         raw = raw.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
     return Text(name, raw)
+
+
+def parsed(
+    text: Text, lines: Iterable[tuple[int, str]], parse: Callable[[int, str], T], invalid: str
+) -> tuple[list[T], dict[str | int, str]]:
+    """Return what ``parse`` makes of every line, and why lines were left out, if ``invalid`` is "mask"."""
+    found: list[T] = []
+    problems: dict[str | int, str] = {}
+    for line, content in lines:
+        try:
+            found.append(parse(line, content))
+        except ValueError as error:
+            if invalid == "raise":
+                raise
+            problems[f"line {line}"] = str(error)
+    if not found:
+        first = next(iter(problems.values()), "it has only comments or a header")
+        raise ValueError(f"{text.name} has no line that can be read; the first problem is: {first}")
+    return found, problems
+
+
+def answers(y: NDArray[Any]) -> str:
+    """Return what y is, for a description: "the label (2 classes)" or "the target (numbers)"."""
+    if y.dtype.kind == "f":
+        return "the target (numbers)"
+    n = len(np.unique(y))
+    return f"the label ({n} {'class' if n == 1 else 'classes'})"
 
 
 def _unpacked(raw: bytes, name: str) -> bytes:
@@ -196,6 +221,11 @@ def whole_or_text(labels: list[str]) -> NDArray[Any]:
     if len(distinct) < len(number_of) or not all(abs(n) < 2**53 and n == round(n) for n in distinct):
         return text
     return np.array([int(number_of[label]) for label in labels], dtype=np.int64)
+
+
+def suffix_of(path: str | os.PathLike[str]) -> str:
+    """Return the extension of a file in lower case, without ``.gz``."""
+    return next((x.lower() for x in reversed(Path(path).suffixes) if x.lower() != ".gz"), "")
 
 
 def is_numeric(field: str, decimal: str = ".") -> bool:

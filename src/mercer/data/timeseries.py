@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from mercer._parameters import check, one_of
+from mercer.data.identical import leak
 from mercer.data.ragged import offsets_of
 from mercer.data.sequences import Sequences
-from mercer.data.text import MISSING, Records, Source, Text, number, read_text, whole_or_text
+from mercer.data.text import MISSING, Records, Source, Text, answers, number, parsed, read_text, whole_or_text
 
 _TIME_STAMPS = "time stamps are not supported; write only the values, at equal time steps."
 
@@ -61,22 +60,23 @@ def read_ts(path: Source, *, invalid: str = "raise") -> Records:
     check(one_of("raise", "mask"), invalid=invalid)
     text = read_text(path, ".ts")
     header, cases = _header(text)
-    labels: list[str] = []
     series: list[NDArray[np.float64]] = []
-    problems: dict[str | int, str] = {}
-    for line, case in cases:
-        with _reported(problems, line, invalid):
-            channels, label = _channels(text, line, case, header)
-            _check_shape(text, line, channels, header, series)
-            series.append(np.stack(channels, axis=1))
-            labels.append(label)
-    _check_some(series, problems)
+
+    def parse(line: int, case: str) -> str:
+        channels, label = _channels(text, line, case, header)
+        _check_shape(text, line, channels, header, series)
+        series.append(np.stack(channels, axis=1))
+        return label
+
+    labels, problems = parsed(text, cases, parse, invalid)
     y: NDArray[Any] | None = None
     if header.target:
         y = np.array([float(label) for label in labels])
     elif header.classes is not None:
         y = whole_or_text(labels)
-    return Records(_sequences(series), y, problems=problems)
+    what = "no labels" if y is None else f"after the last colon {answers(y)}"
+    cure = "To correct it, change @classLabel or @targetLabel in its header."
+    return _records(f"{text.name}, .ts format", series, y, what, cure, problems)
 
 
 def read_ucr(path: Source, *, invalid: str = "raise") -> Records:
@@ -114,51 +114,44 @@ def read_ucr(path: Source, *, invalid: str = "raise") -> Records:
     """
     check(one_of("raise", "mask"), invalid=invalid)
     text = read_text(path, "UCR")
-    labels: list[str] = []
-    series: list[NDArray[np.float64]] = []
-    problems: dict[str | int, str] = {}
-    separator: str | None = None
-    for line, row in text.lines():
-        if row.startswith("@"):
-            raise text.error(
-                line, "a UCR table has no header, but this line begins with @; read .ts files with read_ts."
-            )
-        if not labels:
-            separator = "\t" if "\t" in row else "," if "," in row else None
-        with _reported(problems, line, invalid):
-            label, *values = row.split(separator)
-            if not label.strip():
-                raise text.error(line, "the first column, the label, is empty; add a label.")
-            numbers = _numbers(text, line, values)
-            observed = np.flatnonzero(~np.isnan(numbers))
-            if not len(observed):
-                raise text.error(line, f"the series with label {label!r} has no values; remove it from the file.")
-            series.append(numbers[: observed[-1] + 1, None])
-            labels.append(label.strip())
-    _check_some(series, problems)
-    if not labels:
-        raise ValueError(f"{text.name} contains only comments; pass a UCR file with at least one series.")
-    return Records(_sequences(series), whole_or_text(labels), problems=problems)
+    lines = list(text.lines())
+    header = next((line for line, row in lines if row.startswith("@")), None)
+    if header is not None:
+        raise text.error(header, "a UCR table has no header, but this line begins with @; read .ts files with read_ts.")
+    first = lines[0][1] if lines else ""
+    separator = "\t" if "\t" in first else "," if "," in first else None
+
+    def parse(line: int, row: str) -> tuple[str, NDArray[np.float64]]:
+        label, *values = row.split(separator)
+        if not label.strip():
+            raise text.error(line, "the first column, the label, is empty; add a label.")
+        numbers = _numbers(text, line, values)
+        observed = np.flatnonzero(~np.isnan(numbers))
+        if not len(observed):
+            raise text.error(line, f"the series with label {label!r} has no values; remove it from the file.")
+        return label.strip(), numbers[: observed[-1] + 1, None]
+
+    found, problems = parsed(text, lines, parse, invalid)
+    y = whole_or_text([label for label, _ in found])
+    what = f"in the first column {answers(y)}"
+    cure = "To correct it, add a header line and use mc.read_table."
+    series = [x for _, x in found]
+    return _records(f"{text.name}, no header line, as in the UCR archive", series, y, what, cure, problems)
 
 
-@contextmanager
-def _reported(problems: dict[str | int, str], line: int, invalid: str) -> Iterator[None]:
-    """Let errors of a line pass, or keep them."""
-    try:
-        yield
-    except ValueError as error:
-        if invalid == "raise":
-            raise
-        problems[f"line {line}"] = str(error)
-
-
-def _check_some(series: list[NDArray[np.float64]], problems: dict[str | int, str]) -> None:
-    if problems and not series:
-        raise ValueError(f"No line can be read; the first problem is: {next(iter(problems.values()))}")
-
-
-def _sequences(series: list[NDArray[np.float64]]) -> Sequences:
-    return Sequences._make(np.concatenate(series), offsets_of([len(x) for x in series]), None, None)
+def _records(
+    name: str,
+    series: list[NDArray[np.float64]],
+    y: NDArray[Any] | None,
+    what: str,
+    cure: str,
+    problems: dict[str | int, str],
+) -> Records:
+    """Return the series with their labels, and one line that says what they were taken for."""
+    X = Sequences._make(np.concatenate(series), offsets_of([len(x) for x in series]), None, None)
+    channels = "1 channel" if X.dimension == 1 else f"{X.dimension} channels"
+    said = f"{name}: {len(X)} series of {channels}, {what}. {cure} {leak(X)}".strip()
+    return Records(X, y, description=said, problems=problems)
 
 
 def _numbers(text: Text, line: int, fields: list[str]) -> NDArray[np.float64]:

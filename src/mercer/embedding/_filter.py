@@ -49,8 +49,6 @@ class Beliefs(NamedTuple):
 
 Codes = Callable[[Indices], Floats]
 """``codes(steps)``: what multiplies the operators of these steps, ``(n, r)``; anything where a step is missing."""
-Operator = Callable[[Floats], Floats]
-"""``operator(belief)``: the belief after one step, not normalized, ``(N,)``."""
 
 
 def run(operators: Operators, codes: Codes, offsets: Indices, observed: Mask, max_gap: int | None) -> Beliefs:
@@ -130,9 +128,12 @@ def _advance(
         if seen.any():
             new[seen] = applied(operators, belief[seen], made[seen])
     ratio = new @ operators.normalizer
-    good = (ratio > SMALLEST) & (ratio < 1 / SMALLEST)  # NaN is not good
+    good = possible(ratio)
     if not good.all():
-        new, ratio = _restarted(operators, new, ratio, made, good, seen, at, out)
+        bad = np.flatnonzero(~good)
+        out.restarted[at[bad]] = True
+        again = np.tile(operators.start, (len(bad), 1))
+        new[bad], ratio[bad] = restarted(operators, applied(operators, again, made[bad]), seen[bad]), 1.0
     new = new / ratio[:, None]
     wide = np.flatnonzero(np.einsum("ij,ij->i", new, new) > operators.radius**2)
     if len(wide):
@@ -143,20 +144,26 @@ def _advance(
     return new
 
 
-def _restarted(
-    operators: Operators, new: Floats, ratio: Floats, made: Floats, good: Mask, seen: Mask, at: Indices, out: Beliefs
-) -> tuple[Floats, Floats]:
-    """Replace beliefs whose probability is not positive: from the start, and this step only if that is possible."""
-    new, ratio = new.copy(), ratio.copy()
-    bad = np.flatnonzero(~good)
-    out.restarted[at[bad]] = True
-    again = np.tile(operators.start, (len(bad), 1))
-    fresh = applied(operators, again, made[bad])
-    scale = fresh @ operators.normalizer
-    fine = (scale > SMALLEST) & (scale < 1 / SMALLEST) & seen[bad]
-    new[bad] = np.where(fine[:, None], fresh, again)
-    ratio[bad] = np.where(fine, scale, 1.0)
-    return new, ratio
+def possible(ratio: Floats) -> Mask:
+    """Whether ratios of probabilities are positive and not huge, ``(n,)``; NaN is not."""
+    return np.asarray((ratio > SMALLEST) & (ratio < 1 / SMALLEST))
+
+
+def restarted(operators: Operators, fresh: Floats, seen: Mask) -> Floats:
+    """Return beliefs that replace those whose probability is not positive, ``(n, N)``.
+
+    Parameters
+    ----------
+    operators : Operators
+        The model.
+    fresh : array of shape (n, N)
+        The first belief after the current step, not normalized; it is used only if that step is possible.
+    seen : boolean array of shape (n,)
+        Which steps were observed; a missing one leaves the first belief.
+    """
+    ratio = fresh @ operators.normalizer
+    fine = possible(ratio) & seen
+    return np.where(fine[:, None], fresh / np.where(fine, ratio, 1.0)[:, None], operators.start)
 
 
 def last_beliefs(operators: Operators, found: Beliefs) -> Floats:
@@ -175,21 +182,3 @@ def pulled(operators: Operators, belief: Floats) -> Floats:
     inside = max(operators.radius**2 - float(start @ start), 0.0)
     share = (np.sqrt(slope**2 + square * inside) - slope) / square
     return np.asarray(start + np.where(np.isfinite(share), share, 0.0)[:, None] * np.nan_to_num(moved))
-
-
-def advance_one(operators: Operators, belief: Floats, operator: Operator, *, is_missing: bool = False) -> Floats:
-    """Advance one belief by one step, whose operator is applied to it, ``(N,)``.
-
-    As in `run`, a step that is impossible restarts the belief, and counts only if it was observed.
-    """
-    new = operator(belief)
-    ratio = float(operators.normalizer.dot(new))
-    if not SMALLEST < ratio < 1 / SMALLEST:
-        if is_missing:
-            return operators.start.copy()
-        new = operator(operators.start)
-        ratio = float(operators.normalizer.dot(new))
-        if not SMALLEST < ratio < 1 / SMALLEST:
-            return operators.start.copy()
-    new = new / ratio
-    return new if new.dot(new) <= operators.radius**2 else pulled(operators, new[None])[0]

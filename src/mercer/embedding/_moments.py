@@ -156,8 +156,12 @@ class Moments:
         return Moments(**{**both, "longest": max(self.longest, other.longest)})
 
 
-class Projected(NamedTuple):
-    """Sums over triples after their windows were projected to N dimensions, ``writes`` and ``reads``.
+@dataclass
+class Third:
+    """Sums of products of three vectors over triples: the features of the current observation, and two more.
+
+    With the features of windows as the other two, the cost of further triples does not depend on how many there were.
+    With their projections to N dimensions, these are the sums that the operators of a filter consist of.
 
     Parameters
     ----------
@@ -174,6 +178,42 @@ class Projected(NamedTuple):
     density: Floats
     mean: Floats
 
+    @staticmethod
+    def fits(block: Block) -> bool:
+        """Whether the tensor of the features of windows is small enough to be kept."""
+        return block.seen(slice(0, 1)).shape[1] * block.windows.shape[1] ** 2 <= LARGEST_TENSOR
+
+    @classmethod
+    def empty(cls, block: Block, n: int) -> Third:
+        """Return sums over no triples, for blocks like this one and N dimensions."""
+        s, d = (find(slice(0, 1)).shape[1] for find in (block.seen, block.numbers))
+        return cls(np.zeros((s, n * n)), np.zeros((n, n)), np.zeros((s, n)), np.zeros((d, n)))
+
+    @classmethod
+    def of(cls, block: Block) -> Third:
+        """Return the sums over the triples of a block, with the features of its windows."""
+        found = cls.empty(block, block.windows.shape[1])
+        found.add(block)
+        return found
+
+    def add(self, block: Block, left: Floats | None = None, right: Floats | None = None) -> None:
+        """Add the triples of a block, with vectors ``left`` of shifted and ``right`` of past windows, ``(T, N)``."""
+        n, least = len(self.unseen), 128 if left is None else 256  # products of all features are wide
+        left, right = (block.windows if one is None else one for one in (left, right))
+        for part in block.parts(n * n, least):
+            writes, reads = rows(left, block.shifted[part]), rows(right, block.past[part])
+            seen = block.seen(part)
+            self.gain += seen.T @ (writes[:, :, None] * reads[:, None, :]).reshape(-1, n * n)
+            self.unseen += writes.T @ reads
+            self.density += seen.T @ reads
+            self.mean += block.numbers(part).T @ reads
+
+    def project(self, left: Floats, right: Floats) -> Third:
+        """Return the sums with ``writes = z_shifted @ left`` and ``reads = z_past @ right``."""
+        r, n = left.shape
+        gain = np.matmul(left.T, self.gain.reshape(-1, r, r) @ right).reshape(-1, n * n)
+        return Third(gain, left.T @ self.unseen @ right, self.density @ right, self.mean @ right)
+
 
 class Rows:
     """Features of all triples: linear in their number.
@@ -187,72 +227,15 @@ class Rows:
     def __init__(self, blocks: list[Block]) -> None:
         self.blocks = blocks
 
-    def project(self, left: Floats, right: Floats) -> Projected:
-        """Return the sums with ``writes = z_shifted @ left`` and ``reads = z_past @ right``."""
-        n, one = left.shape[1], slice(0, 1)
-        s, d = self.blocks[0].seen(one).shape[1], self.blocks[0].numbers(one).shape[1]
-        gain, unseen = np.zeros((s, n * n)), np.zeros((n, n))
-        density, mean = np.zeros((s, n)), np.zeros((d, n))
-        for block in self.blocks:
-            both = block.windows @ np.concatenate([left, right], axis=1)
-            for part in block.parts(n * n):
-                writes, reads = rows(both, block.shifted[part])[:, :n], rows(both, block.past[part])[:, n:]
-                pairs = (writes[:, :, None] * reads[:, None, :]).reshape(-1, n * n)
-                seen = block.seen(part)
-                gain += seen.T @ pairs
-                unseen += writes.T @ reads
-                density += seen.T @ reads
-                mean += block.numbers(part).T @ reads
-        return Projected(gain, unseen, density, mean)
-
-
-@dataclass
-class Third:
-    """Sums of products of three features: the cost of further triples does not depend on how many there were.
-
-    Parameters
-    ----------
-    gain : array of shape (s, r, r)
-        Sum of ``z_observed z_shifted z_past``.
-    unseen : array of shape (r, r)
-        Sum of ``z_shifted z_past'``.
-    density, mean : array of shape (s, r), array of shape (d, r)
-        Sums of ``z_observed z_past'`` and ``x z_past'``.
-    """
-
-    gain: Floats
-    unseen: Floats
-    density: Floats
-    mean: Floats
-
-    @staticmethod
-    def fits(block: Block) -> bool:
-        """Whether the tensor is small enough to be kept."""
-        return block.seen(slice(0, 1)).shape[1] * block.windows.shape[1] ** 2 <= LARGEST_TENSOR
-
-    @classmethod
-    def of(cls, block: Block) -> Third:
-        """Return the sums over the triples of a block."""
-        r, one = block.windows.shape[1], slice(0, 1)
-        s, d = block.seen(one).shape[1], block.numbers(one).shape[1]
-        found = cls(np.zeros((s, r, r)), np.zeros((r, r)), np.zeros((s, r)), np.zeros((d, r)))
-        found.add(block)
-        return found
-
     def add(self, block: Block) -> None:
         """Add the triples of a block."""
-        s, r, _ = self.gain.shape
-        flat = self.gain.reshape(s, r * r)
-        for part in block.parts(r * r, least=128):
-            past, shifted = (rows(block.windows, index[part]) for index in (block.past, block.shifted))
-            seen = block.seen(part)
-            flat += seen.T @ (shifted[:, :, None] * past[:, None, :]).reshape(-1, r * r)
-            self.unseen += shifted.T @ past
-            self.density += seen.T @ past
-            self.mean += block.numbers(part).T @ past
+        self.blocks.append(block)
 
-    def project(self, left: Floats, right: Floats) -> Projected:
+    def project(self, left: Floats, right: Floats) -> Third:
         """Return the sums with ``writes = z_shifted @ left`` and ``reads = z_past @ right``."""
         n = left.shape[1]
-        gain = np.matmul(left.T, self.gain @ right).reshape(len(self.gain), n * n)
-        return Projected(gain, left.T @ self.unseen @ right, self.density @ right, self.mean @ right)
+        found = Third.empty(self.blocks[0], n)
+        for block in self.blocks:
+            both = block.windows @ np.concatenate([left, right], axis=1)
+            found.add(block, both[:, :n], both[:, n:])
+        return found

@@ -1,67 +1,53 @@
-"""Predictions from beliefs: means, quantiles, best training points, probabilities, samples (HSE-5, HSE-6)."""
+"""The predictions of an embedded hidden Markov model, as its public methods."""
 
 from __future__ import annotations
 
 from typing import Any
 
 import numpy as np
+from sklearn.utils.validation import check_is_fitted
 
-from mercer._array import Floats, Indices
+from mercer._array import Floats
 from mercer._checks import is_whole
 from mercer._random import random_generator, whole_size
-from mercer.data import Sequences
-from mercer.embedding._filter import Beliefs, Operator, advance_one, last_beliefs
-from mercer.embedding._solve import Operators
+from mercer.embedding._filter import Beliefs, last_beliefs
+from mercer.embedding._learning import Learned
+from mercer.embedding._readout import TINY, Readout
 from mercer.embedding._steps import Steps, take
 
-MARGINAL = 0.01
-"""Weight of the marginal distribution in the estimate of a probability, which is never zero so."""
-TINY = 1e-300
-ROWS = 256
-"""Number of beliefs whose weights over all training points are held at a time."""
+
+def whole_steps(steps: Any) -> int:
+    """Check a number of steps ahead."""
+    if not is_whole(steps, 1):
+        raise ValueError(f"steps must be a whole number, 1 or more; got {steps!r}.")
+    return int(steps)
 
 
 class Prediction:
-    """What a fitted `EmbeddedHMM` predicts; the estimator provides the operators, the training data and the filter."""
+    """What an estimator predicts from what it has learned."""
 
-    _comparison: Any
-    _maps: Any
-    _dimension: int | None
-    _alphabet: Any
+    _learned: Learned
+    max_gap: int | None
 
-    @property
-    def _train(self) -> Steps:
-        raise NotImplementedError
+    def _known(self) -> Learned:
+        if "_learned" not in self.__dict__:  # the check itself would be a tenth of a step of a stream
+            check_is_fitted(self, "_learned")
+        return self._learned
 
-    @property
-    def _times(self) -> Indices:
-        raise NotImplementedError
+    def _readout(self) -> Readout:
+        return Readout(self._known())
 
-    def _operators(self) -> Operators:
-        raise NotImplementedError
+    def _filtered(self, X: Any) -> Beliefs:
+        learned = self._known()
+        return learned.filter(learned.steps(X), self.max_gap)
 
-    def _steps(self, X: Any, *, reset: bool = False) -> Steps:
-        raise NotImplementedError
-
-    def _filter(self, operators: Operators, steps: Steps) -> Beliefs:
-        raise NotImplementedError
-
-    def _compared(self, values: Any) -> Floats:
-        raise NotImplementedError
-
-    def _operator(self, operators: Operators, value: Any) -> Operator:
-        raise NotImplementedError
-
-    def _reading(self) -> Floats:
-        raise NotImplementedError
-
-    def _center(self) -> Floats:
-        raise NotImplementedError
-
-    def _mean_features(self) -> Floats:
-        raise NotImplementedError
-
-    # -- public --------------------------------------------------------------------------------------------
+    def _before(self, steps: Steps) -> Floats:
+        """Return the belief before every step, ``(T, N)``."""
+        learned = self._known()
+        found, start = learned.filter(steps, self.max_gap), learned.operators.start
+        before = np.concatenate([start[None], found.values[:-1]]) if len(steps) else found.values
+        before[steps.offsets[:-1][np.diff(steps.offsets) > 0]] = start
+        return before
 
     def predict(self, X: Any, steps: int = 1, quantiles: Any = None, best: bool = False) -> list[Any]:
         """Predict the observation ``steps`` after each step, from all observations up to that step.
@@ -83,11 +69,10 @@ class Prediction:
             For each sequence: means or best training points of vectors, quantiles, probabilities of symbols, or the
             best objects. Row t predicts step ``t + steps``.
         """
-        operators = self._operators()
-        ahead = self._ahead(steps)
-        levels = None if quantiles is None else self._levels(quantiles)
-        found = self._filter(operators, self._steps(X))
-        values = self._predicted(operators, found.values, ahead, levels, best)
+        readout = self._readout()
+        ahead, levels = whole_steps(steps), readout.levels(quantiles)
+        found = self._filtered(X)
+        values = readout.predicted(found.values, ahead, levels, best)
         return [values[a:b] for a, b in zip(found.offsets[:-1], found.offsets[1:], strict=True)]
 
     def forecast(self, X: Any, steps: int = 1, quantiles: Any = None) -> Any:
@@ -108,13 +93,11 @@ class Prediction:
         -------
         array of shape (N, steps, d), (N, steps, Q, d) or (N, steps, n_symbols), or list of lists
         """
-        operators = self._operators()
-        ahead = self._ahead(steps)
-        levels = None if quantiles is None else self._levels(quantiles)
-        self._ahead_of(ahead)
-        found = self._filter(operators, self._steps(X))
-        last = last_beliefs(operators, found)
-        each = [self._predicted(operators, last, i, levels, False) for i in range(1, ahead + 1)]
+        readout = self._readout()
+        ahead, levels = whole_steps(steps), readout.levels(quantiles)
+        readout.ahead_of(ahead)
+        last = last_beliefs(self._learned.operators, self._filtered(X))
+        each = [readout.predicted(last, i, levels, False) for i in range(1, ahead + 1)]
         if isinstance(each[0], list):
             return [list(row) for row in zip(*each, strict=True)]
         return np.stack(each, axis=1)
@@ -131,9 +114,8 @@ class Prediction:
         X : list of sequences
             As in ``fit``.
         """
-        operators = self._operators()
-        steps = self._steps(X)
-        each = self._log_densities(operators, steps)
+        readout, steps = self._readout(), self._known().steps(X)
+        each = readout.log_densities(self._before(steps), steps)
         return np.array([each[a:b].sum() for a, b in zip(steps.offsets[:-1], steps.offsets[1:], strict=True)])
 
     def score_samples(self, X: Any) -> Floats:
@@ -153,16 +135,16 @@ class Prediction:
         y : None
             Ignored.
         """
-        operators = self._operators()
-        steps = self._steps(X)
+        readout, learned = self._readout(), self._known()
+        steps = learned.steps(X)
         if not steps.observed.any():
             raise ValueError("X has no observed step to score. Pass sequences with observations.")
-        if not self._comparison.vectors:
-            return float(self._log_densities(operators, steps)[steps.observed].mean())
-        before = self._before(operators, steps)
-        predicted = self._predicted(operators, before, 1, None, False)[steps.observed]
+        before = self._before(steps)
+        if not learned.comparison.vectors:
+            return float(readout.log_densities(before, steps)[steps.observed].mean())
+        predicted = readout.predicted(before, 1, None, False)[steps.observed]
         truth = steps.values[steps.observed]
-        spread = np.sum((truth - self._center()) ** 2)
+        spread = np.sum((truth - learned.center()) ** 2)
         return float(1 - np.sum((truth - predicted) ** 2) / max(float(spread), TINY))
 
     def sample(self, length: int, size: int = 1, random_state: Any = None) -> list[Any]:
@@ -181,163 +163,18 @@ class Prediction:
         -------
         list of arrays of shape (length, d), of arrays of symbols, or of lists of objects
         """
-        operators = self._operators()
+        readout, learned = self._readout(), self._known()
         if not is_whole(length, 1):
             raise ValueError(f"length must be a whole number, 1 or more; got {length!r}.")
         rng = random_generator(random_state)
-        observations = take(self._train.values, self._times)
+        observations = take(learned.train.values, learned.times)
         out = []
         for _ in range(whole_size(size)):
-            belief, chosen = operators.start, []
+            belief, chosen = learned.operators.start, []
             for _ in range(int(length)):
-                weights = self._weights(operators, belief[None])[0]
+                weights = readout.weights(belief[None])[0]
                 chosen.append(int(np.searchsorted(np.cumsum(weights), rng.random() * weights.sum(), side="right")))
                 chosen[-1] = min(chosen[-1], len(weights) - 1)
-                one = take(observations, np.array(chosen[-1:]))
-                belief = advance_one(operators, belief, self._operator(operators, one))
-            drawn = take(observations, np.array(chosen))
-            out.append(self._decoded(drawn))
+                belief = learned.advanced(belief, take(observations, np.array(chosen[-1:])))
+            out.append(readout.decoded(take(observations, np.array(chosen))))
         return out
-
-    # -- parts ---------------------------------------------------------------------------------------------
-
-    @staticmethod
-    def _ahead(steps: Any) -> int:
-        if not is_whole(steps, 1):
-            raise ValueError(f"steps must be a whole number, 1 or more; got {steps!r}.")
-        return int(steps)
-
-    def _levels(self, quantiles: Any) -> Floats:
-        if not self._comparison.vectors:
-            raise TypeError("quantiles need vectors; got symbols or objects. Leave quantiles out.")
-        try:
-            levels = np.asarray(quantiles, dtype=float)
-        except (TypeError, ValueError):
-            levels = np.array(np.nan)
-        if levels.ndim != 1 or not len(levels) or not np.all((levels >= 0) & (levels <= 1)):
-            raise ValueError(f"quantiles must be a list of probabilities from 0 to 1; got {quantiles!r}.")
-        return levels
-
-    def _before(self, operators: Operators, steps: Steps) -> Floats:
-        """Return the belief before every step, ``(T, N)``."""
-        found = self._filter(operators, steps)
-        before = np.concatenate([operators.start[None], found.values[:-1]]) if len(steps) else found.values
-        before[steps.offsets[:-1][np.diff(steps.offsets) > 0]] = operators.start
-        return before
-
-    def _weights(self, operators: Operators, beliefs: Floats) -> Floats:
-        """Return weights over the training triples, clipped at zero, ``(n, m)``; equal ones if none is positive."""
-        weights = np.maximum(beliefs @ self._reading().T, 0.0)
-        total = weights.sum(axis=1, keepdims=True)
-        return np.where(total > 0, weights / np.where(total > 0, total, 1.0), 1 / weights.shape[1])
-
-    def _ahead_of(self, ahead: int) -> tuple[Indices, Indices]:
-        """Return the triples whose observation ``ahead`` steps after the past is known, and its time."""
-        times = self._times + ahead - 1
-        known = times < self._train.ends[self._times]
-        known[known] = self._train.observed[times[known]]
-        if not known.any():
-            raise ValueError(
-                f"No training sequence has an observation {ahead} steps after a window. Use fewer steps, or longer "
-                "training sequences."
-            )
-        return np.flatnonzero(known), times[known]
-
-    def _predicted(self, operators: Operators, beliefs: Floats, ahead: int, levels: Floats | None, best: bool) -> Any:
-        if levels is not None or best or self._comparison.is_objects:
-            known, times = self._ahead_of(ahead)
-            if levels is not None:
-                return self._quantiles(operators, beliefs, known, times, levels)
-            found = self._best(operators, beliefs, known, times)
-            return self._decoded(take(self._train.values, times[found]))
-        if self._comparison.vectors:
-            center, readout = self._means(operators, ahead)
-            return center + beliefs @ readout.T
-        return self._probabilities(*self._table(operators, ahead), beliefs)
-
-    def _means(self, operators: Operators, ahead: int) -> tuple[Floats, Floats]:
-        """Return the mean of the observations ``(d,)``, and what a belief adds to it, ``(d, N)``."""
-        if ahead == 1 and operators.mean is not None:
-            center = self._center()
-            return center, operators.mean - np.outer(center, operators.normalizer)
-        # Deviations from the mean: a part of the triples has weights that do not quite sum to one.
-        known, times = self._ahead_of(ahead)
-        x, reads = self._train.values[times], self._reading()
-        center = x.mean(axis=0)
-        return center, (x - center).T @ reads[known] * (len(reads) / len(known))
-
-    def _table(self, operators: Operators, ahead: int) -> tuple[Floats, Floats]:
-        """Return the sums of the weights of each symbol ``(n_symbols, N)``, and its share, ``(n_symbols,)``."""
-        if ahead == 1 and operators.mean is not None:
-            return operators.mean, self._center()
-        known, times = self._ahead_of(ahead)
-        codes, table = self._train.values[times], np.zeros((len(self._alphabet), operators.n))
-        np.add.at(table, codes, self._reading()[known])
-        return table, np.bincount(codes, minlength=len(table)) / len(codes)
-
-    def _probabilities(self, table: Floats, share: Floats, beliefs: Floats) -> Floats:
-        """Return the probabilities of symbols, clipped at zero and normalized, ``(n, n_symbols)``."""
-        found = np.maximum(beliefs @ table.T, 0.0)
-        total = found.sum(axis=1, keepdims=True)
-        return np.where(total > 0, found / np.where(total > 0, total, 1.0), share)
-
-    def _best(self, operators: Operators, beliefs: Floats, known: Indices, times: Indices) -> Indices:
-        """Return, for each belief, the known triple whose observation has the highest predicted density."""
-        candidates = take(self._train.values, times)
-        reads = self._reading()[known]
-        if self._maps is None:
-            readout = self._comparison.observations(candidates, candidates) @ reads
-        else:
-            features = self._compared(candidates)
-            readout = features @ (features.T @ reads)
-        parts = [beliefs[i : i + ROWS] @ readout.T for i in range(0, len(beliefs), ROWS)]
-        return np.concatenate([np.argmax(part, axis=1) for part in parts] or [np.zeros(0, dtype=np.int64)])
-
-    def _quantiles(
-        self, operators: Operators, beliefs: Floats, known: Indices, times: Indices, levels: Floats
-    ) -> Floats:
-        x = self._train.values[times]
-        order = np.argsort(x, axis=0)
-        out = np.zeros((len(beliefs), len(levels), x.shape[1]))
-        for begin in range(0, len(beliefs), ROWS):
-            part = slice(begin, begin + ROWS)
-            weights = self._weights(operators, beliefs[part])[:, known]
-            for j in range(x.shape[1]):
-                sums = np.cumsum(weights[:, order[:, j]], axis=1)
-                sums /= np.maximum(sums[:, -1:], TINY)
-                at = np.stack([np.argmax(sums >= min(level, 1 - 1e-12), axis=1) for level in levels], axis=1)
-                out[part, :, j] = x[order[:, j], j][at]
-        return out
-
-    def _log_densities(self, operators: Operators, steps: Steps) -> Floats:
-        """Return the logarithm of the predicted density at every step, ``(T,)``; 0 where it is missing."""
-        before = self._before(operators, steps)
-        out = np.zeros(len(steps))
-        seen = np.flatnonzero(steps.observed)
-        if self._comparison.is_delta:
-            table, share = self._table(operators, 1)
-            found = self._probabilities(table, share, before[seen])
-            found = (1 - MARGINAL) * found + MARGINAL * share
-            out[seen] = np.log(np.maximum(found[np.arange(len(seen)), steps.values[seen]], TINY))
-            return out
-        gammas, constant = self._comparison.gammas(), 0.0
-        if gammas is not None and self._dimension is not None:
-            constant = self._dimension / 2 * np.log(gammas[0] / np.pi)
-        for begin in range(0, len(seen), ROWS):
-            at = seen[begin : begin + ROWS]
-            compared = self._compared(take(steps.values, at))
-            if operators.density is None:
-                values = np.einsum("tm,tm->t", compared, before[at] @ self._reading().T)
-                marginal = compared.mean(axis=1)
-            else:
-                values = np.einsum("tr,tr->t", compared, before[at] @ operators.density.T)
-                marginal = compared @ self._mean_features()
-            mixed = (1 - MARGINAL) * np.maximum(values, 0.0) + MARGINAL * np.maximum(marginal, TINY)
-            out[at] = np.log(mixed) + constant
-        return out
-
-    def _decoded(self, values: Any) -> Any:
-        """Return symbols in place of codes; vectors and objects as they are."""
-        if self._alphabet is None or isinstance(values, list) or values.ndim == 2:
-            return values
-        return Sequences.from_codes([values], self._alphabet)[0]

@@ -9,12 +9,15 @@ import numpy as np
 
 from mercer._array import Floats
 from mercer.embedding._comparison import Gaussian, Nystroem
-from mercer.embedding._filter import Operator
+from mercer.embedding._filter import SMALLEST, pulled, restarted
 from mercer.embedding._solve import Operators
+
+LARGE = 1 << 17
+"""Number of entries of a tensor, 1 MiB, from which a step is a compiled pass over it."""
 
 
 class Stepper:
-    """Operators of single observations.
+    """Steps of single observations.
 
     Parameters
     ----------
@@ -29,38 +32,63 @@ class Stepper:
     """
 
     def __init__(self, operators: Operators, compare: Callable[[Any], Floats], features: Any, gram: Any) -> None:
-        self.operators, self._compare = operators, compare
-        self._tensor = None if operators.gain is None else operators.gain.T
-        self._scaled: Floats | None = None
-        if not (isinstance(features, Nystroem) and isinstance(gram, Gaussian)) or operators.gain is None:
+        self.operators, self._compare, self._square = operators, compare, operators.radius**2
+        self._scaled = self._projection = self._tensor = self._contract = None
+        if operators.gain is None:
             return
-        landmarks, projection = features.landmarks, features.projection
-        self._gamma = gram.gamma
-        self._scaled = 2 * gram.gamma * landmarks
-        self._offsets = gram.gamma * np.einsum("ij,ij->i", landmarks, landmarks)
-        self._projection: Floats | None = projection.T
-        wide, r = projection.shape
-        if wide * operators.n**2 <= r * (operators.n**2 + wide):  # one product with all landmarks reads less than two
-            self._tensor, self._projection = operators.gain.T @ projection.T, None
+        tensor = operators.gain.T
+        if isinstance(features, Nystroem) and isinstance(gram, Gaussian):
+            landmarks, projection = features.landmarks, features.projection
+            self._gamma, self._scaled = gram.gamma, 2 * gram.gamma * landmarks
+            self._offsets = gram.gamma * np.einsum("ij,ij->i", landmarks, landmarks)
+            wide, r = projection.shape
+            if wide * operators.n**2 <= r * (operators.n**2 + wide):  # one product with all landmarks reads less
+                tensor = tensor @ projection.T
+            else:
+                self._projection = projection.T
+        if tensor.size < LARGE:
+            self._tensor = tensor
+            return
+        from mercer.compiled.contraction import Contraction
 
-    def operator(self, value: Any) -> Operator:
-        """Return the operator of one observation, which is data with one row."""
-        n = self.operators.n
-        if self._tensor is None:
-            code = self.operators.codes(self._compare(value))[0]
-            reads, writes = self.operators.reads, self.operators.writes
-            assert reads is not None
-            assert writes is not None
-            return lambda belief: (code * (reads @ belief)) @ writes
-        if self._scaled is None:
-            code = self._compare(value)[0]
+        self._contract = Contraction(tensor.reshape(operators.n, operators.n, -1))
+
+    def advance(self, belief: Floats, value: Any) -> Floats:
+        """Return the belief after one observation, which is data with one row, or None if it is missing, ``(N,)``.
+
+        As in `run`, a step that is impossible restarts the belief, and counts only if it was observed.
+        """
+        operators = self.operators
+        operator = operators.unseen.dot if value is None else self._operator(value)
+        new = operator(belief)
+        ratio = float(operators.normalizer.dot(new))
+        if SMALLEST < ratio < 1 / SMALLEST:
+            new /= ratio
         else:
-            row = value[0]
-            code = self._scaled.dot(row)
-            code -= self._offsets
-            code -= self._gamma * row.dot(row)
-            np.minimum(code, 0.0, out=code)
-            np.exp(code, out=code)
-            if self._projection is not None:
-                code = self._projection.dot(code)
-        return self._tensor.dot(code).reshape(n, n).dot
+            new = restarted(operators, operator(operators.start)[None], np.array([value is not None]))[0]
+        return new if new.dot(new) <= self._square else pulled(operators, new[None])[0]
+
+    def _operator(self, value: Any) -> Callable[[Floats], Floats]:
+        """Return the function of a belief that applies the operator of one observation, without normalizing."""
+        operators, contract = self.operators, self._contract
+        code = self._code(value)
+        if contract is not None:
+            return lambda belief: contract(code, belief)
+        if self._tensor is not None:
+            return self._tensor.dot(code).reshape(operators.n, operators.n).dot
+        reads, writes = operators.reads, operators.writes
+        assert reads is not None
+        assert writes is not None
+        return lambda belief: (code * (reads @ belief)) @ writes
+
+    def _code(self, value: Any) -> Floats:
+        """Return what multiplies the operators, ``(r,)``."""
+        if self._scaled is None:
+            return np.asarray(self.operators.codes(self._compare(value))[0])
+        row = value[0]
+        code = self._scaled.dot(row)
+        code -= self._offsets
+        code -= self._gamma * row.dot(row)
+        np.minimum(code, 0.0, out=code)
+        np.exp(code, out=code)
+        return code if self._projection is None else self._projection.dot(code)

@@ -9,8 +9,10 @@ from typing import Any
 import numpy as np
 
 from mercer._array import Indices, Mask
+from mercer._notices import notify
 from mercer.data import Sequences
 from mercer.data.objects import Datum
+from mercer.data.segments import in_double
 from mercer.kernels import RBF, Linear
 
 LARGEST = 1e150
@@ -105,6 +107,16 @@ def compares_vectors(kernel: Any) -> bool:
     return bool(parts) and all(compares_vectors(part) for part in parts)
 
 
+def read_series(X: Any, alphabet: Any) -> Sequences:
+    """Read sequences of vectors or symbols."""
+    if isinstance(X, list | tuple) and not len(X):
+        raise ValueError("X must not be empty; pass at least one sequence.")
+    X = in_double(Sequences(X, alphabet=alphabet) if alphabet is not None else Sequences(X))
+    if len(X) == 0:
+        raise ValueError("X must not be empty; pass at least one sequence.")
+    return X
+
+
 def read_objects(X: Any) -> ObjectSequences:
     """Read sequences of objects: a list of lists, or arrays whose first axis is time."""
     if isinstance(X, ObjectSequences):
@@ -170,6 +182,46 @@ def triples(steps: Steps, window: int) -> Indices:
     seen = np.concatenate([[0], np.cumsum(steps.observed)])
     found = times[inside]
     return found[seen[found + window + 1] - seen[found - window] == 2 * window + 1]
+
+
+def checked_triples(steps: Steps, window: int, X: Any) -> Indices:
+    """Return the times of the triples of sequences X; raise if there are none, warn of sequences without any."""
+    needed = 2 * window + 1
+    lengths = np.diff(steps.offsets)
+    times = triples(steps, window)
+    if len(times) < 2:
+        raise ValueError(
+            f"There are {len(times)} runs of {needed} observed steps, the past, the future and one step more; the "
+            f"longest sequence, {X.name(int(np.argmax(lengths)))}, has length {lengths.max()}. Use a smaller "
+            "window or longer sequences."
+        )
+    short = np.flatnonzero(lengths < needed)
+    if len(short):
+        notify(
+            f"{len(short)} sequences are shorter than two windows and one step, {needed}, and were not used, "
+            f"such as {X.name(int(short[0]))} of length {lengths[short[0]]}. Use a smaller window to include them."
+        )
+    return times
+
+
+def first_windows(steps: Steps, window: int) -> Indices:
+    """Return the beginnings of sequences whose first window is observed."""
+    seen = np.concatenate([[0], np.cumsum(steps.observed)])
+    begins = steps.offsets[:-1][np.diff(steps.offsets) >= window]
+    return np.asarray(begins[seen[begins + window] - seen[begins] == window])
+
+
+def of_triples(times: Indices, window: int) -> tuple[Indices, Indices, Indices]:
+    """Return the beginnings of the past, the future and the shifted future window of every triple."""
+    return times - window, times, times + 1
+
+
+def together(*starts: Indices) -> Indices:
+    """Return the different beginnings of windows, in increasing order."""
+    marked = np.zeros(max((int(at.max()) for at in starts if len(at)), default=-1) + 1, dtype=bool)
+    for at in starts:
+        marked[at] = True
+    return np.flatnonzero(marked)
 
 
 def windows(values: Any, starts: Indices, window: int) -> Any:

@@ -10,7 +10,6 @@ from sklearn.base import clone
 from mercer._array import Floats
 from mercer._parameters import Rules, instance_of, one_of
 from mercer._verdict import Verdict
-from mercer.embedding._steps import steps_of
 from mercer.embedding.estimator import EmbeddedHMM
 from mercer.kernels import Linear
 
@@ -79,12 +78,12 @@ class BeliefKernel(Linear):
 
     def _source(self, X: Any) -> Floats:
         """Return features whose inner products are the kernel, ``(N, n_components_)``."""
-        operators = self.model_._operators()
+        operators = self.model_._known().operators
         values, vectors = np.linalg.eigh(operators.metric)
         root = vectors * np.sqrt(np.maximum(values, 0.0))
         if self.when == "last":
             return self.model_.transform(X) @ root
-        found = self.model_._filter(operators, steps_of(X, one_hot=self.model_.kernel is not None))
+        found = self.model_.filter(X)
         parts = zip(found.offsets[:-1], found.offsets[1:], strict=True)
         means = [found.values[a:b].mean(axis=0) if b > a else operators.start for a, b in parts]
         return np.array(means) @ root

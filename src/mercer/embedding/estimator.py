@@ -3,30 +3,21 @@
 from __future__ import annotations
 
 import math
-from typing import Any, ClassVar
+from dataclasses import fields
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator, TransformerMixin
-from sklearn.utils.validation import check_is_fitted
 
-from mercer._array import Floats, Indices, as_float, to_numpy
+from mercer._array import Floats, as_float, to_numpy
+from mercer._checks import is_whole
 from mercer._notices import warns_once
-from mercer._parameters import NONE, Rule, Rules, instance_of, one_of, positive, seed, whole
+from mercer._parameters import NONE, CheckedParameters, Rule, Rules, instance_of, one_of, positive, seed, whole
 from mercer.data import Sequences
-from mercer.data.segments import in_double
-from mercer.embedding._filter import Beliefs, Operator, advance_one, last_beliefs, run
-from mercer.embedding._learning import Learning
+from mercer.embedding._filter import Beliefs, last_beliefs
+from mercer.embedding._learning import Learned, Setting
 from mercer.embedding._prediction import Prediction
-from mercer.embedding._solve import Operators
-from mercer.embedding._step import Stepper
-from mercer.embedding._steps import (
-    ObjectSequences,
-    Steps,
-    compares_vectors,
-    read_objects,
-    steps_of,
-    take,
-)
+from mercer.embedding._steps import ObjectSequences, compares_vectors, read_objects, read_series
 from mercer.kernels import Kernel
 
 
@@ -47,7 +38,7 @@ def _squares(x: Floats) -> bool:
         return math.isfinite(x.dot(x))
 
 
-class EmbeddedHMM(Learning, Prediction, TransformerMixin, BaseEstimator):
+class EmbeddedHMM(CheckedParameters, Prediction, TransformerMixin, BaseEstimator):
     r"""Hidden Markov model of any observations that have a kernel, learned without local minima (HSE-1 to HSE-9).
 
     The model represents the distribution of the next observations by its mean in the feature space of a kernel, and
@@ -164,53 +155,86 @@ class EmbeddedHMM(Learning, Prediction, TransformerMixin, BaseEstimator):
         self.max_gap = max_gap
         self.random_state = random_state
 
-    # -- input ---------------------------------------------------------------------------------------------
+    # -- learning ------------------------------------------------------------------------------------------
 
     def accept(self, X: Any, *, owner: Any = None, reset: bool = False, context: Any = None) -> Any:
         """Convert ``X`` to `Sequences` of vectors or symbols, or to sequences of objects."""
-        if not compares_vectors(self.kernel):
-            return read_objects(X)
-        alphabet = getattr(context, "alphabet", None) if reset or not hasattr(self, "_alphabet") else self._alphabet
-        if isinstance(X, list | tuple) and not len(X):
-            raise ValueError("X must not be empty; pass at least one sequence.")
-        X = in_double(Sequences(X, alphabet=alphabet) if alphabet is not None else Sequences(X))
-        if len(X) == 0:
-            raise ValueError("X must not be empty; pass at least one sequence.")
-        if not reset and hasattr(self, "_dimension") and X.dimension != self._dimension:
-            had = "symbols" if self._dimension is None else f"vectors of {self._dimension} coordinates"
-            got = "symbols" if X.dimension is None else f"vectors of {X.dimension} coordinates"
-            raise ValueError(f"The sequences have {got}, but the model was fitted to {had}. Pass the same kind.")
-        return X
+        if not reset and hasattr(self, "_learned"):
+            return self._learned.read(X)
+        return read_series(X, getattr(context, "alphabet", None)) if compares_vectors(self.kernel) else read_objects(X)
 
-    def _steps(self, X: Any, *, reset: bool = False) -> Steps:
-        return steps_of(self.accept(X, reset=reset), one_hot=self.kernel is not None)
+    def _begun(self, X: Any) -> Learned:
+        """Read the training sequences, and learn the features."""
+        names = [field.name for field in fields(Setting)]
+        return Learned(Setting(**{name: getattr(self, name) for name in names}), self.accept(X, reset=True))
+
+    @warns_once
+    def fit(self, X: Any, y: Any = None) -> Self:
+        """Learn from sequences: one long series ``[x]``, or many of different lengths.
+
+        Parameters
+        ----------
+        X : list of sequences
+            Arrays ``(T, d)``, strings or arrays of symbols, or lists of objects.
+        y : None
+            Ignored.
+        """
+        self._check_parameters()
+        learned = self._begun(X)
+        learned.solve(learned.rows(), int(self.n_components), float(self.alpha))
+        self._learned = learned
+        return self
+
+    @warns_once
+    def partial_fit(self, X: Any, y: Any = None) -> Self:
+        """Learn from further sequences, with the features of the first call.
+
+        The result equals that of ``fit`` on all sequences with these features. It needs features: ``landmarks``, or
+        symbols. The cost does not depend on the number of earlier calls: sums of products of three features are kept,
+        r^3 numbers, up to r = 322. With more features, those of all triples are kept, and the cost grows. For blocks of
+        one long series, repeat the last ``2 * window`` steps of a block at the beginning of the next, so that no triple
+        is lost.
+
+        Parameters
+        ----------
+        X : list of sequences
+            As in ``fit``.
+        y : None
+            Ignored.
+        """
+        self._check_parameters()
+        fresh = not hasattr(self, "_learned")
+        learned = self._begun(X) if fresh else self._learned
+        if not fresh:
+            learned.extend(X)
+        learned.solve(learned.sums(), int(self.n_components), float(self.alpha))
+        self._learned = learned
+        return self
 
     @property
     def n_components_(self) -> int:
         """Dimension of the state."""
-        return self._operators().n
+        return self._known().operators.n
 
     @property
     def singular_values_(self) -> Floats:
         """Singular values of the components."""
-        return self._operators().singular_values
+        return self._known().operators.singular_values
 
     @property
     def start_(self) -> Floats:
         """The belief before the first observation."""
-        return self._operators().start
+        return self._known().operators.start
 
     @property
     def n_triples_(self) -> int:
         """Number of training triples."""
-        check_is_fitted(self, "_parts")
-        return sum(map(len, self._found))
+        return self._known().n_triples
 
     @property
     def gamma_(self) -> float | None:
         """The inverse width of the Gaussian kernel of observations; None for other kernels."""
-        check_is_fitted(self, "_parts")
-        found = self._comparison.gammas()
+        found = self._known().comparison.gammas()
         return None if found is None else found[0]
 
     # -- filtering -----------------------------------------------------------------------------------------
@@ -224,28 +248,9 @@ class EmbeddedHMM(Learning, Prediction, TransformerMixin, BaseEstimator):
         X : list of sequences
             As in ``fit``, of any length.
         """
-        operators = self._operators()
-        return self._filter(operators, self._steps(X))
+        return self._filtered(X)
 
-    def _filter(self, operators: Operators, steps: Steps) -> Beliefs:
-        def codes(index: Indices) -> Floats:
-            seen = steps.observed[index]
-            if seen.all():
-                return operators.codes(self._compared(take(steps.values, index)))
-            out = np.zeros((len(index), operators.shape[0]))
-            if seen.any():
-                out[seen] = operators.codes(self._compared(take(steps.values, index[seen])))
-            return out
-
-        return run(operators, codes, steps.offsets, steps.observed, self.max_gap)
-
-    def _compared(self, values: Any) -> Floats:
-        """Return the features of observations, or their kernel values with the training observations."""
-        if self._maps is not None:
-            return np.asarray(self._maps[0](values))
-        return self._comparison.observations(values, take(self._train.values, self._times))
-
-    def update(self, observation: Any, belief: Any = None) -> Floats:
+    def update(self, observation: Any, belief: Any = None, gap: int = 0) -> Floats:
         """Return the belief after one more observation, at a constant cost: for streams.
 
         Parameters
@@ -253,58 +258,48 @@ class EmbeddedHMM(Learning, Prediction, TransformerMixin, BaseEstimator):
         observation : vector, symbol or object
             The next observation; None or NaN if it is missing.
         belief : array of shape (n_components,) or None, default=None
-            The belief before it; None is the first one. Pass None after a gap longer than ``max_gap``, of which a
-            single step does not know; `filter` does that by itself.
+            The belief before it; None is the first one.
+        gap : int, default=0
+            Number of missing steps directly before the observation. As in `filter`, the belief restarts if it is above
+            ``max_gap``.
 
         Returns
         -------
         array of shape (n_components,)
         """
-        operators = self._operators()
-        if belief is None:
-            before = operators.start
-        else:
-            before = _numbers(belief, "belief")
-            if before.shape != operators.start.shape or not _squares(before):
-                raise ValueError(
-                    f"belief must have shape ({operators.n},) and finite values; got shape {before.shape}."
-                )
-        value = self._observation(observation)
-        return advance_one(operators, before, self._operator(operators, value), is_missing=value is None)
+        learned = self._known()
+        start = learned.operators.start
+        before = start if belief is None else _numbers(belief, "belief")
+        if before is not start and (before.shape != start.shape or not _squares(before)):
+            raise ValueError(f"belief must have shape ({len(start)},) and finite values; got shape {before.shape}.")
+        if gap != 0 and not is_whole(gap, 0):
+            raise ValueError(f"gap must be a whole number, 0 or more; got {gap!r}. It is a number of missing steps.")
+        value = self._observation(learned, observation)
+        if value is not None and self.max_gap is not None and gap > self.max_gap:
+            before = start
+        return learned.advanced(before, value)
 
-    def _operator(self, operators: Operators, value: Any) -> Operator:
-        """Return the operator of one observation, or of a missing step."""
-        if value is None:
-            return operators.unseen.dot
-        stepper: Stepper | None = self.__dict__.get("_stepper")
-        if stepper is None or stepper.operators is not operators:
-            features = None if self._maps is None else self._maps[0]
-            stepper = self._stepper = Stepper(operators, self._compared, features, self._comparison.of_one)
-        return stepper.operator(value)
-
-    def _observation(self, observation: Any) -> Any:
+    @staticmethod
+    def _observation(learned: Learned, observation: Any) -> Any:
         """Return one observation as data with one row; None if it is missing."""
         if observation is None:
             return None
-        if self._dimension is None:
-            steps = self._steps([[observation]])
+        if learned.dimension is None:
+            steps = learned.steps([[observation]])
             return steps.values if steps.observed[0] else None
         row = _numbers(observation, "observation")
         if row.ndim == 0:
             row = row[None]
-        if row.shape != (self._dimension,):
-            raise ValueError(f"observation must have shape ({self._dimension},); got shape {row.shape}.")
+        if row.shape != (learned.dimension,):
+            raise ValueError(f"observation must have shape ({learned.dimension},); got shape {row.shape}.")
         if _squares(row):
             return row[None]
-        return self._steps([row[None]]).values if not np.isnan(row).all() else None
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {name: value for name, value in dict(super().__getstate__()).items() if name != "_stepper"}
+        return learned.steps([row[None]]).values if not np.isnan(row).all() else None
 
     def transform(self, X: Any) -> Floats:
         """Return the belief after the last step of each sequence as features, ``(N, n_components_)``."""
-        operators = self._operators()
-        return last_beliefs(operators, self._filter(operators, self._steps(X)))
+        found = self._filtered(X)
+        return last_beliefs(self._learned.operators, found)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

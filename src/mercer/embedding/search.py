@@ -194,9 +194,9 @@ class EmbeddedHMMCV(CheckedParameters, TransformerMixin, BaseEstimator):
         """Return the belief after every step; see `EmbeddedHMM.filter`."""
         return self._best().filter(X)
 
-    def update(self, observation: Any, belief: Any = None) -> Floats:
+    def update(self, observation: Any, belief: Any = None, gap: int = 0) -> Floats:
         """Return the belief after one more observation; see `EmbeddedHMM.update`."""
-        return self._best().update(observation, belief)
+        return self._best().update(observation, belief, gap)
 
     def predict(self, X: Any, steps: int = 1, quantiles: Any = None, best: bool = False) -> list[Any]:
         """Predict the observation ``steps`` after each step; see `EmbeddedHMM.predict`."""
@@ -248,14 +248,14 @@ def _scores(
     with collected():  # warnings of ranks that are reduced, and of series too short for a window
         one = clone(model).set_params(window=candidates[0][0])
         try:
-            solve = one._solver(train)
+            one._learned = one._begun(train)
+            source = one._learned.rows()
         except ValueError as error:
             errors.append(str(error))
             return [np.nan] * len(candidates)
         for _, n, alpha in candidates:
-            one.set_params(n_components=n, alpha=alpha)
             try:
-                solve()
+                one._learned.solve(source, n, alpha)
                 found.append(one.score(test))
             except ValueError as error:
                 errors.append(str(error))

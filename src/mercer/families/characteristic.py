@@ -2,7 +2,8 @@
 
 A base kernel of the difference x - y is an average of waves, E_w exp(i <w, x - y>) (Bochner). So its mean map is
 E_w phi_p(w) conj phi_q(w), phi a characteristic function, and F frequencies make explicit features. A batch
-that has ``log_characteristic(frequencies)`` has them: the log modulus and the angle of phi, each ``(*B, F)``.
+that has ``log_characteristic(frequencies)`` has them: the log modulus and the angle of phi, each ``(*B, F)``. A model
+of sequences (``emits_sequences``) takes one vector per step, ``(F, T, d)``.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from mercer._array import Array, Floats, beside, namespace, safe_log, to_numpy
+from mercer._batch import Batch
 from mercer._coupling import or_point
 from mercer.data.csr import CSRRows
 
@@ -20,14 +22,18 @@ CHUNK = 1 << 22
 """Numbers of random frequencies, and of characteristic functions at them, that are alive at once."""
 
 
-def random_features(batch: Any, base: str, gamma: float, n_components: int, seed: int) -> Array:
+def random_features(
+    batch: Any, base: str, gamma: float, n_components: int, seed: int, length: int | None = None
+) -> Array:
     """Return features ``(N, 2 F)`` of F random frequencies, real parts first, then imaginary ones.
 
-    Their inner products are unbiased estimates of the mean map with the base kernel ``base``.
+    Their inner products are unbiased estimates of the mean map with the base kernel ``base``, of sequences of
+    ``length`` observations for models of sequences.
     """
     distribution = _distribution(batch)
     _check_capable(distribution, base)
-    rng, width = np.random.default_rng(seed), int(batch.dimension)
+    event = (length, int(batch.dimension)) if emits_sequences(batch) and length else (int(batch.dimension),)
+    rng, width = np.random.default_rng(seed), math.prod(event)
     real, imaginary = [], []
     step = max(1, CHUNK // max(width, math.prod(distribution.shape), 1))
     for begin in range(0, n_components, step):  # row by row, so that the size of a piece changes no frequency
@@ -37,7 +43,7 @@ def random_features(batch: Any, base: str, gamma: float, n_components: int, seed
         else:
             drawn = math.sqrt(2 * gamma) * rng.standard_normal(size)
         with np.errstate(over="ignore", invalid="ignore"):  # values that are not finite raise below
-            logs, angle = batch.log_characteristic(drawn)
+            logs, angle = batch.log_characteristic(drawn.reshape(-1, *event))
             xp = namespace(logs)
             modulus = xp.exp(logs) / math.sqrt(n_components)
             real.append(modulus * xp.cos(angle))
@@ -47,11 +53,22 @@ def random_features(batch: Any, base: str, gamma: float, n_components: int, seed
     return features
 
 
-def _distribution(batch: Any) -> Any:
-    """Return the distributions of single points: the components of a mixture, or the batch itself."""
+def emits_sequences(batch: Any) -> bool:
+    """Whether the members, or the components of mixtures, are models of sequences."""
     while hasattr(batch, "components"):
         batch = batch.components
-    return batch
+    return bool(getattr(batch, "emits_sequences", False))
+
+
+def _distribution(batch: Any) -> Any:
+    """Return the distributions of single points: the components of a mixture, emissions, or the batch itself."""
+    while True:
+        if hasattr(batch, "components"):
+            batch = batch.components
+        elif isinstance(getattr(batch, "emission", None), Batch):
+            batch = batch.emission
+        else:
+            return batch
 
 
 def _check_capable(distribution: Any, base: str) -> None:
@@ -60,8 +77,11 @@ def _check_capable(distribution: Any, base: str) -> None:
     if not hasattr(distribution, "log_characteristic"):
         raise TypeError(
             f"{kernel} needs `log_characteristic`, which {name} does not have. Use Gaussians, Categoricals, Poissons, "
-            f"Multinomials or CountVectors, Mixtures of these, or KDEs, or n_components=None{or_point(distribution)}."
+            f"Multinomials or CountVectors, Mixtures of these, KDEs, HMMs, MarkovChains or LDSs, or n_components=None"
+            f"{or_point(distribution)}."
         )
+    if getattr(distribution, "emits_sequences", False) and base != "counts":
+        return  # chains of symbols, and linear systems
     if base == "counts" and not hasattr(distribution, "log_count_mean_map"):
         raise TypeError(f"{kernel} compares counts, which {name} does not have. Use base='rbf'.")
     if base == "rbf" and not hasattr(distribution, "log_mean_map"):

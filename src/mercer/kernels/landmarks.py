@@ -19,7 +19,7 @@ from mercer._parameters import CheckedParameters, Rule, Rules, between, instance
 from mercer._random import random_generator
 from mercer.data.segments import data_digests
 from mercer.kernels._changes import check_unchanged, values_of
-from mercer.kernels._choice import Draw, far_apart
+from mercer.kernels._choice import BLOCK, Draw, by_leverage, by_residual, far_apart
 from mercer.kernels._data import check_libraries, has_digests, n_objects, unwrapped
 from mercer.kernels._evaluation import Side
 from mercer.kernels._trained import TrainedWrapper
@@ -29,6 +29,13 @@ from mercer.kernels.base.kernel import Kernel
 
 EXPLICIT_COLUMNS = 4096
 """Maximum number of dense explicit features under "auto"; beyond it, landmarks need less memory and time."""
+
+METHODS: dict[str, Any] = {
+    "kmeans++": far_apart,
+    "leverage": by_leverage,
+    "greedy": lambda *arguments: by_residual(*arguments)[0],
+}
+"""The methods that evaluate kernel values to choose landmarks."""
 
 _choices = ByteCache()
 """Landmarks by kernel, objects and parameters, so that a search chooses them only once."""
@@ -67,12 +74,16 @@ class Landmarks(CheckedParameters, ClassNamePrefixFeaturesOutMixin, TransformerM
     kernel : Kernel
         The kernel; its parameters are ``kernel__...`` in a search.
     n_components : int, default=100
-        Number of landmarks, at most the number of distinct training objects. There may be fewer features, because
-        directions with eigenvalues at the level of rounding are dropped.
-    method : {"uniform", "kmeans++"}, default="uniform"
-        How to choose landmarks among the distinct training objects: uniformly, or one after the other with
-        probabilities that grow with the squared distance in feature space from the landmarks chosen before. The
-        latter evaluates one column of the kernel matrix per landmark.
+        Number of landmarks, at most the number of distinct training objects; a larger number is lowered to it, with a
+        warning if it exceeds the number of objects. There may be fewer features, because directions with eigenvalues
+        at the level of rounding are dropped.
+    method : {"uniform", "kmeans++", "leverage", "greedy"}, default="uniform"
+        How to choose landmarks among the distinct training objects. "uniform" evaluates no kernel values. The others
+        evaluate one column of the kernel matrix per landmark: "kmeans++" chooses one after the other with
+        probabilities that grow with the squared distance in feature space from the nearest landmark chosen before;
+        "leverage" draws objects with probabilities proportional to their ridge leverage scores, which are estimated
+        from a uniform sample; "greedy" (pivoted Cholesky) always takes the object whose squared distance from the span
+        of the landmarks is largest.
     explicit : {"auto", True, False}, default="auto"
         Whether to use the kernel's own explicit features, which are exact, in place of landmarks. "auto" uses them if
         the kernel has them and they are sparse or have at most 4,096 columns.
@@ -120,10 +131,16 @@ class Landmarks(CheckedParameters, ClassNamePrefixFeaturesOutMixin, TransformerM
     new objects, given the kernel; ``error_`` divides it by their mean self-kernel, which is 1 for a normalized kernel.
     The trace error bounds the Frobenius error of the matrix.
 
+    Kernel values are computed in blocks of rows: besides the features, at most about 4 million are in memory at once.
+    "greedy" keeps m numbers per object that it considers; with more than :math:`2^{27}/m` objects it considers a
+    uniform choice of that number.
+
     References
     ----------
     C. Williams, M. Seeger, Using the Nystroem Method to Speed Up Kernel Machines, NIPS 13, 2001. D. Arthur,
-    S. Vassilvitskii, k-means++: The Advantages of Careful Seeding, SODA 2007.
+    S. Vassilvitskii, k-means++: The Advantages of Careful Seeding, SODA 2007. C. Musco, C. Musco, Recursive Sampling
+    for the Nystroem Method, NIPS 30, 2017. S. Fine, K. Scheinberg, Efficient SVM Training Using Low-Rank Kernel
+    Representations, JMLR 2, 2001.
 
     Examples
     --------
@@ -140,7 +157,7 @@ class Landmarks(CheckedParameters, ClassNamePrefixFeaturesOutMixin, TransformerM
     _parameters: ClassVar[Rules] = {
         "kernel": instance_of(Kernel, what="a kernel", cure="Use mc.RBF(), for example."),
         "n_components": whole(1, cure="It is the number of landmarks."),
-        "method": one_of("uniform", "kmeans++"),
+        "method": one_of("uniform", *METHODS),
         "explicit": Rule(
             "True, False or 'auto'",
             lambda value: isinstance(value, bool) or (isinstance(value, str) and value == "auto"),
@@ -241,6 +258,11 @@ class Landmarks(CheckedParameters, ClassNamePrefixFeaturesOutMixin, TransformerM
         digests = data_digests(source)  # by value, so that the array library does not matter
         seed = int(random_generator(self.random_state).integers(2**63))
         draw = Draw(seed, digests)
+        if int(self.n_components) > n:
+            notify(
+                f"n_components = {self.n_components} is more than the {n} training objects, which all become "
+                f"landmarks. Use n_components={n} or fewer."
+            )
         m = min(int(self.n_components), draw.n_kinds)
         held = draw.all_but(m)[: int(self.held_out)]
         rest = np.setdiff1d(np.arange(n), held)
@@ -248,9 +270,9 @@ class Landmarks(CheckedParameters, ClassNamePrefixFeaturesOutMixin, TransformerM
             self.indices_ = rest[draw.different(rest, m)]
             return np.sort(held)
         setting = self.kernel_._setting() if has_digests(source) else None
-        key = None if setting is None else ("landmarks", setting, joblib.hash(digests), m, seed, len(held))
+        key = None if setting is None else ("landmarks", self.method, setting, joblib.hash(digests), m, seed, len(held))
         known = None if key is None else _choices.get(key)
-        self.indices_ = far_apart(self.kernel_, source, rest, m, draw) if known is None else known
+        self.indices_ = METHODS[self.method](self.kernel_, source, rest, m, draw) if known is None else known
         if key is not None and known is None:
             _choices.put(key, self.indices_, size=self.indices_.nbytes + 256, budget=settings().cache_bytes)
         return np.sort(held)
@@ -306,9 +328,14 @@ class Landmarks(CheckedParameters, ClassNamePrefixFeaturesOutMixin, TransformerM
         """Return the features of objects from their kernel values with the landmarks, using the memo of pairs."""
         landmarks = self._landmark_side
         check_libraries(source, landmarks.source)
-        matched = self.kernel_._match(source, landmarks.source)
-        columns = to_numpy(self.kernel_._gram(Side(matched), landmarks))
-        return np.asarray(columns.astype(float) @ self._projection)
+        n, step = n_objects(source), max(1, BLOCK // len(self._projection))
+        blocks = [source] if n <= step else [source[at : at + step] for at in range(0, n, step)]
+        found = np.empty((n, self._projection.shape[1]))
+        for i, block in enumerate(blocks):
+            matched = self.kernel_._match(block, landmarks.source)
+            columns = to_numpy(self.kernel_._gram(Side(matched), landmarks))
+            found[i * step : (i + 1) * step] = columns.astype(float) @ self._projection
+        return found
 
     def _read(self, X: Any) -> Any:
         check_is_fitted(self, "kernel_")

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
-from mercer._array import Array
+import numpy as np
+
+from mercer._array import Array, Floats, to_numpy
 from mercer._coupling import CountSmoothed, Coupling, LaplaceSmoothed, Smoothed
 from mercer._parameters import NONE, Rules, gamma, one_of, seed, whole
 from mercer._verdict import Verdict
-from mercer.families.characteristic import random_features
+from mercer.families.characteristic import emits_sequences, random_features
 from mercer.kernels._operands import Rows
-from mercer.kernels._random_features import RandomFeatures
+from mercer.kernels._random_features import RandomFeatures, check_precision
 from mercer.kernels._switches import SwitchingKernel
 from mercer.kernels.base.hooks import WIDE, Bounds, NoFeatures
-from mercer.models.discount import Discounted
+from mercer.models.discount import Discounted, check_lengths
 
 _COUPLINGS: dict[str, Any] = {"rbf": Smoothed, "laplace": LaplaceSmoothed, "counts": CountSmoothed}
 
@@ -40,7 +42,8 @@ class MeanMap(RandomFeatures, SwitchingKernel):
     n_components : int or None, default=None
         Number of random frequencies of explicit features in place of the exact kernel, for distributions with a known
         characteristic function: `Gaussians`, `Categoricals`, `Poissons`, `Multinomials`, `CountVectors`, `Mixtures` of
-        these, `KDEs`.
+        these, `KDEs`, and for `HMMs` of these, `MarkovChains` and `LDSs`. For models of sequences, a relative error of
+        more than 10 % raises, and the message has the number of frequencies needed.
     random_state : int, Generator, RandomState or None, default=0
         Seed of the frequencies; None means 0.
     normalize : bool, default=True
@@ -70,7 +73,10 @@ class MeanMap(RandomFeatures, SwitchingKernel):
     with coordinates of w from :math:`\mathcal N(0, 2\gamma)` for "rbf" and "counts" (GMMK-10b), and from a
     Cauchy distribution of scale :math:`\gamma` for "laplace". The matrix is positive semi-definite for every F, and its
     error decreases as :math:`1/\sqrt F`. `standard_errors` estimates it; the estimate is infinite if too few
-    frequencies contribute.
+    frequencies contribute. For sequences, w has one vector per time step, and :math:`\varphi` is a product of one
+    matrix per step. Their mean maps are small, so the error of a pair is stated relative to
+    :math:`\sqrt{k(p,p)\,k(q,q)}`; it is at most :math:`(r_p r_q)^{1/4} F^{-1/2}` with
+    :math:`r_p = E|\varphi_p|^4 / (E|\varphi_p|^2)^2 \le 1/k(p,p)`.
 
     Examples
     --------
@@ -142,7 +148,36 @@ class MeanMap(RandomFeatures, SwitchingKernel):
     def _prepare(self, source: Any) -> Any:
         if self.n_components is None:
             return super()._prepare(source)
-        return Rows(random_features(source, self.base, float(self.gamma), int(self.n_components), self._seed))
+        arguments = self.base, float(self.gamma), int(self.n_components), self._seed
+        if not emits_sequences(source):
+            return Rows(random_features(source, *arguments))
+        rows = random_features(source, *arguments, self._one_length())
+        check_precision(to_numpy(rows), self._log_selves(source))
+        return Rows(rows)
+
+    def _one_length(self) -> int:
+        """Return the length of sequences that random features compare."""
+        if self.time != "joint":
+            raise ValueError(
+                f"Random features compare joint distributions over time; got time={self.time!r}. Use time='joint', or "
+                "n_components=None."
+            )
+        lengths = self._lengths()
+        check_lengths(lengths)
+        if isinstance(lengths, Discounted) or len(lengths) > 1:
+            raise ValueError(
+                f"Random features have one length; got {self.length if self._path is None else list(lengths)}. Use a "
+                "single number, or n_components=None."
+            )
+        return int(lengths[0])
+
+    def _log_selves(self, source: Any) -> Floats | None:
+        """Return the logarithms of the exact self-kernels of models of sequences; None if there is no closed form."""
+        try:
+            operand = SwitchingKernel._prepare(self, source)
+            return np.asarray(to_numpy(self._single(operand, operand.alone())), dtype=float)
+        except (TypeError, ValueError):
+            return None
 
     def _features(self, a: Any) -> Array:
         if self.n_components is None:

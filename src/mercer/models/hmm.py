@@ -15,6 +15,7 @@ from mercer._probability import checked_probability, drawn
 from mercer._random import random_generator, whole_size
 from mercer.models._chains.operand import chain_operand
 from mercer.models._chains.powered import powered_chain
+from mercer.models._chains.waves import chain_waves
 from mercer.models._interop import from_glhmm, from_hmmlearn, joined, to_hmmlearn
 from mercer.models._scores.scores import hmm_scores
 from mercer.models._stationary import long_run
@@ -70,6 +71,7 @@ class HMMs(Decoded, Batch):
     _parts: ClassVar[dict[str, int]] = {"emission": 1}
     takes_posteriors: ClassVar[bool] = True
     """Whether scores can be computed from posteriors of hidden states (`Posterior`)."""
+    emits_sequences: ClassVar[bool] = True
 
     initial: Array
     transition: Array
@@ -404,6 +406,10 @@ class HMMs(Decoded, Batch):
             return powered_chain(self.initial, self.transition, self.emission, self.n_states, copies, lengths)
         leaf = self.emission.couple(coupling, lengths)
         return chain_operand(self.initial, self.transition, leaf, self.n_states, coupling.power, lengths)
+
+    def log_characteristic(self, frequencies: Floats) -> tuple[Array, Array]:
+        """Log modulus and angle of E exp(i sum_t <w_t, y_t>) at each of ``frequencies (F, T, d)``, each ``(N, F)``."""
+        return chain_waves(self.initial, self.transition, self.emission, frequencies)
 
     # -- one history behind two sequences -----------------------------------------------------------------
 

@@ -19,6 +19,7 @@ from mercer.models._dynamics.checks import checked_systems, possible
 from mercer.models._dynamics.interop import from_dynamax, from_pykalman, from_statsmodels, to_pykalman
 from mercer.models._dynamics.overflow import within_range
 from mercer.models._dynamics.scores import score_names, sequence_scores
+from mercer.models._dynamics.waves import system_waves
 from mercer.models._forward.interface import Runs
 from mercer.models._interop import joined
 from mercer.models.discount import check_lengths
@@ -113,6 +114,7 @@ class LDSs(Batch):
         "transition": 2, "emission": 2, "process_covariance": 2, "observation_covariance": 2, "initial_mean": 1,
         "initial_covariance": 2, "state_offset": 1, "observation_offset": 1, "state_dims": 0,
     }  # fmt: skip
+    emits_sequences: ClassVar[bool] = True
 
     transition: Array
     emission: Array
@@ -510,6 +512,10 @@ class LDSs(Batch):
         self._require_axis()
         check_lengths(lengths)
         return system_operand(self, coupling, lengths)
+
+    def log_characteristic(self, frequencies: Floats) -> tuple[Array, Array]:
+        """Log modulus and angle of E exp(i sum_t <w_t, x_t>) at each of ``frequencies (F, T, d)``, each ``(N, F)``."""
+        return system_waves(self, frequencies)
 
     def couple_subspaces(self, length: Any = None) -> Any:
         """Prepare for angles between observability subspaces of ``length`` steps (CMP-3)."""

@@ -16,9 +16,10 @@ from mercer._coupling import Coupling, Operand, PowerProduct
 from mercer._probability import check_sums, checked_probability, drawn
 from mercer._random import random_generator, whole_size
 from mercer.data import Alphabet, Sequences
+from mercer.models._chains.waves import chain_waves
 from mercer.models._markov.counts import counted, heads_of, n_heads
 from mercer.models._markov.discount import DiscountedProductOperand
-from mercer.models._markov.grams import gram_operand
+from mercer.models._markov.grams import gram_operand, on_grams
 from mercer.models._markov.operand import ProductOperand, check_cells
 from mercer.models._markov.scores import sequence_scores
 from mercer.models._markov.sparse import SparseLaws, SparseRows
@@ -78,6 +79,7 @@ class MarkovChains(Batch):
     _shared: ClassVar[tuple[str, ...]] = ("order", "alphabet", "end")
     _compound: ClassVar[dict[str, Any]] = {"initial": SparseLaws, "transition": SparseRows}
     _from_header: ClassVar[dict[str, Any]] = {"alphabet": Alphabet.from_header}
+    emits_sequences: ClassVar[bool] = True
 
     initial: Any
     transition: Any
@@ -377,6 +379,13 @@ class MarkovChains(Batch):
             kind = DiscountedProductOperand if isinstance(lengths, Discounted) else ProductOperand
             return kind(self, coupling.rho, lengths)
         return gram_operand(self, coupling, lengths)
+
+    def log_characteristic(self, frequencies: Floats) -> tuple[Array, Array]:
+        """Log modulus and angle of E exp(i sum_t w_t[y_t]) at each of ``frequencies (F, T, k)``, each ``(N, F)``.
+
+        Symbols are one-hot encoded: a frequency has one number per step and symbol.
+        """
+        return chain_waves(*on_grams(self), frequencies)
 
 
 def check_order(order: Any) -> None:

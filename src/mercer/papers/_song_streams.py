@@ -45,7 +45,7 @@ def autoregression(train: Series, test: Series, horizons: Sequence[int]) -> Pred
     features = [delayed(x) for x in train]
     found = {}
     for h in horizons:
-        a = np.concatenate([f[WINDOW : len(f) - h] for f in features])
+        a = np.concatenate([f[WINDOW : max(len(f) - h, WINDOW)] for f in features])
         b = np.concatenate([x[WINDOW + h :] for x in train])
         weights = np.linalg.solve(a.T @ a + np.eye(a.shape[1]), a.T @ b)
         found[h] = [delayed(x) @ weights for x in test]
@@ -130,8 +130,8 @@ def parzen(train: Series, test: Series, horizons: Sequence[int], centers: int = 
         future.append(z[times + WINDOW - 1])
         shifted.append(z[times + WINDOW])
         now.append(alone(x[times]))
-        for h in horizons:
-            ahead[h].append(x[np.minimum(times + h - 1, len(x) - 1)])
+        for h in horizons:  # NaN beyond the end of the series
+            ahead[h].append(np.concatenate([x, np.full((h, x.shape[1]), np.nan)])[times + h - 1])
     first, second, third, seen = (np.concatenate(parts) for parts in (past, future, shifted, now))
     m = len(first)
     crossed = second.T @ first / m
@@ -139,7 +139,7 @@ def parzen(train: Series, test: Series, horizons: Sequence[int], centers: int = 
     inverse = np.linalg.pinv(u.T @ crossed)
     reads, writes = first @ inverse / m, third @ u
     operators = np.einsum("la,lb,lc->cab", writes, reads, seen, optimize=True)
-    readouts = {h: np.concatenate(ahead[h]).T @ reads for h in horizons}
+    readouts = {h: _readout(np.concatenate(ahead[h]), reads) for h in horizons}
     normalizer, start, longest = reads.sum(axis=0), u.T @ second.mean(axis=0), np.linalg.norm(second @ u, axis=1).max()
     found: Predicted = {h: [] for h in horizons}
     for x in test:
@@ -154,6 +154,12 @@ def parzen(train: Series, test: Series, horizons: Sequence[int], centers: int = 
         for h in horizons:
             found[h].append(np.array(beliefs) @ readouts[h].T)
     return found
+
+
+def _readout(values: Floats, reads: Floats) -> Floats:
+    """Return the mean of the known values from a belief, ``(d, N)``, with the weights of their triples."""
+    known = ~np.isnan(values).any(axis=1)
+    return np.asarray(values[known].T @ reads[known] * (len(values) / int(np.sum(known))))
 
 
 class Parzen:
@@ -235,9 +241,10 @@ def predictors(components: int, landmarks: int) -> dict[str, Predictor]:
 
 
 def errors(predicted: Predicted, test: Series) -> dict[int, list[float]]:
-    """Return the mean squared error of every test series, after the first 20 steps, by horizon."""
+    """Return the mean squared error of every test series that is long enough, after its first 20 steps, by horizon."""
     found = {}
     for h, each in predicted.items():
-        pairs = [(p[WINDOW : len(x) - h], x[WINDOW + h :]) for p, x in zip(each, test, strict=True)]
+        long = [(p, x) for p, x in zip(each, test, strict=True) if len(x) > WINDOW + h + 1]
+        pairs = [(p[WINDOW : len(x) - h], x[WINDOW + h :]) for p, x in long]
         found[h] = [float(np.mean((p - x) ** 2)) for p, x in pairs]
     return found

@@ -1,5 +1,6 @@
-"""Plots of Gram matrices, series and related results. Requires matplotlib, which the extra ``cli`` installs."""
+"""Plots of Gram matrices, series, tests and related results. Requires matplotlib, which the extra ``cli`` installs."""
 
+from mercer.plot.hypotheses import null_distribution, witness
 from mercer.plot.matrices import diagnosis, error_over_length, gram, kernel_pca, matches, spectrum
 from mercer.plot.series import forecast, regimes, states, transitions
 
@@ -10,8 +11,10 @@ __all__ = [
     "gram",
     "kernel_pca",
     "matches",
+    "null_distribution",
     "regimes",
     "spectrum",
     "states",
     "transitions",
+    "witness",
 ]

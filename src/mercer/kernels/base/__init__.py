@@ -5,6 +5,7 @@ models, `SharedModelKernel` samples under one model. `Compound` is made of sever
 protocol page of the documentation describes the methods that a subclass implements.
 """
 
+from mercer.kernels._data import concatenated, unwrapped
 from mercer.kernels._evaluation import Prepared
 from mercer.kernels.base.compound import Compound, Views, Wrapper
 from mercer.kernels.base.hooks import NoFeatures
@@ -22,4 +23,6 @@ __all__ = [
     "SharedModelKernel",
     "Views",
     "Wrapper",
+    "concatenated",
+    "unwrapped",
 ]

@@ -16,10 +16,20 @@ GRAM_STATES = 128
 
 
 def gram_operand(chains: Any, coupling: Coupling, lengths: Any) -> Operand:
-    """Couple Markov chains through their states: all strings of 1 to ``order`` symbols, the last of which is emitted.
+    """Couple Markov chains through their states; see `on_grams`.
 
-    A string of L symbols then has exactly L states, even if L is less than the order. States are determined by the
-    symbols, so a power of the hidden weights is a power of the probability of the string.
+    States are determined by the symbols, so a power of the hidden weights is a power of the probability of the string.
+    """
+    initial, transition, emission = on_grams(chains)
+    sizes = np.full(len(chains), int(initial.shape[-1]))
+    return chain_operand(initial, transition, emission.couple(coupling, lengths), sizes, coupling.power, lengths)
+
+
+def on_grams(chains: Any) -> tuple[Array, Array, Categoricals]:
+    """Return Markov chains as hidden Markov models: initial, transition and emission.
+
+    The states are all strings of 1 to ``order`` symbols, the last of which is emitted. A string of L symbols then has
+    exactly L states, even if L is less than the order.
     """
     k, order = len(chains.alphabet), chains.order
     states = sum(k**j for j in range(1, order + 1)) if order else 1
@@ -39,9 +49,7 @@ def gram_operand(chains: Any, coupling: Coupling, lengths: Any) -> Operand:
         newest = np.concatenate([np.tile(np.eye(k), (k ** (j - 1), 1)) for j in range(1, order + 1)])
         shape = (len(chains), states, k)
         emitted = beside(initial, np.broadcast_to(newest, shape).copy(), initial.dtype)
-    emission = Categoricals._make(probability=emitted, alphabet=chains.alphabet)
-    sizes = np.full(len(chains), states)
-    return chain_operand(initial, transition, emission.couple(coupling, lengths), sizes, coupling.power, lengths)
+    return initial, transition, Categoricals._make(probability=emitted, alphabet=chains.alphabet)
 
 
 def _on_grams(initial: Array, transition: Array, k: int, order: int) -> tuple[Array, Array]:

@@ -1,4 +1,4 @@
-"""Races: folds, results that are kept, contenders that misbehave, and what the results say."""
+"""Comparisons: folds, results that are kept, contenders that misbehave, and what the results say."""
 
 from __future__ import annotations
 
@@ -11,17 +11,18 @@ import numpy as np
 import pytest
 from scipy import stats
 from sklearn.dummy import DummyClassifier, DummyRegressor
-from sklearn.linear_model import LogisticRegression, Ridge
+from sklearn.linear_model import LinearRegression, LogisticRegression, Ridge
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.svm import SVC
 from tests.cli.contenders_for_tests import Breaks, Dies, Hangs, Refuses
 
 import mercer as mc
-from mercer.cli._kept import Kept
-from mercer.cli._race import Contender, Fold, Task, order_of_tests, race, splits
+from mercer.cli._evaluation import Contender, Fold, Task, evaluate_fold, order_of_tests, splits
+from mercer.cli._fold_cache import FoldCache
 from mercer.cli._results import Result, chosen_inside, difference, verdict
-from mercer.cli._runner import Race, duration
+from mercer.cli._runner import Comparison, duration
+from mercer.data.baseline_features import ConfoundsOnly
 
 
 def blobs(n: int = 60, *, apart: float = 3.0, contenders=(), **more) -> Task:
@@ -31,9 +32,13 @@ def blobs(n: int = 60, *, apart: float = 3.0, contenders=(), **more) -> Task:
     return Task("blobs", rng.normal(size=(n, 2)) + apart * y[:, None], y, list(contenders), **more)
 
 
-def run(task: Task, *, folds: int = 3, budget: float = 60.0, jobs: int = 1, kept: Kept | None = None) -> Race:
+def run(
+    task: Task, *, folds: int = 3, budget: float = 60.0, jobs: int = 1, cache: FoldCache | None = None
+) -> Comparison:
     told = []
-    made = Race({"t": task}, folds, 0, budget, jobs, kept or Kept(None, folds, 0), lambda *step: told.append(step))
+    made = Comparison(
+        {"t": task}, folds, 0, budget, jobs, cache or FoldCache(None, folds, 0), lambda *step: told.append(step)
+    )
     made.run()
     made.told = told
     return made
@@ -47,7 +52,7 @@ KERNEL = Contender("kernel", make_pipeline(mc.RBF(gamma=0.5), SVC(kernel="precom
 class TestFold:
     def test_the_parameters_are_chosen_inside_and_losses_are_of_the_test_fold(self):
         task = blobs()
-        fold = race(task, KERNEL, 1, 3, 0)
+        fold = evaluate_fold(task, KERNEL, 1, 3, 0)
         train, test = splits(task, np.arange(60), 3, 0)[1]
         best = make_pipeline(mc.RBF(gamma=0.5), SVC(kernel="precomputed", C=float(fold.parameters["svc__C"])))
         expected = best.fit(task.X[train], task.y[train]).predict(task.X[test]) != task.y[test]
@@ -58,18 +63,36 @@ class TestFold:
         X = np.linspace(0, 1, 30)[:, None]
         task = Task("line", X, 3 * X[:, 0] + 1, [])
         assert task.measure == "R2"
-        assert race(task, Contender("ridge", Ridge(1e-6)), 0, 3, 0).score == pytest.approx(1.0, abs=1e-4)
-        assert race(task, Contender("mean", DummyRegressor()), 0, 3, 0).score < 0
+        assert evaluate_fold(task, Contender("ridge", Ridge(1e-6)), 0, 3, 0).score == pytest.approx(1.0, abs=1e-4)
+        assert evaluate_fold(task, Contender("mean", DummyRegressor()), 0, 3, 0).score < 0
 
     def test_weights_change_the_fit_and_the_score(self):
         weights = np.where(np.arange(60) % 2, 1.0, 5.0)
         task = blobs(apart=0.3, weights=weights)
-        plain = race(blobs(apart=0.3), LINEAR, 0, 3, 0)
-        heavy = race(task, LINEAR, 0, 3, 0)
+        plain = evaluate_fold(blobs(apart=0.3), LINEAR, 0, 3, 0)
+        heavy = evaluate_fold(task, LINEAR, 0, 3, 0)
         test = splits(task, np.arange(60), 3, 0)[0][1]
         assert heavy.score == pytest.approx(1 - sum(heavy.losses) / weights[test].sum())
         assert heavy.score > plain.score + 0.1
-        race(task, Contender("neighbor", KNeighborsClassifier()), 0, 3, 0)  # has no weights
+        evaluate_fold(task, Contender("neighbor", KNeighborsClassifier()), 0, 3, 0)  # has no weights
+
+    def test_targets_with_confounds_are_scored_by_what_these_leave(self):
+        rng = np.random.default_rng(0)
+        X, age = rng.normal(size=(60, 1)), rng.normal(size=60)
+        task = Task("", mc.Confounded(X, age), np.sin(X[:, 0]) + 10 * age, [])
+        ridge = Contender("ridge", make_pipeline(mc.KernelRidge(mc.RBF(gamma=0.5))))
+        train, test = splits(task, np.arange(60), 3, 0)[0]
+        model = mc.KernelRidge(mc.RBF(gamma=0.5)).fit(task.X[train], task.y[train])
+        fold = evaluate_fold(task, ridge, 0, 3, 0)
+        assert fold.score == pytest.approx(model.score(task.X[test], task.y[test]))  # learned from the training fold
+        assert fold.score > 0.9
+        assert evaluate_fold(task, Contender("mean", DummyRegressor()), 0, 3, 0).score < -10
+        only = Contender("confounds only", make_pipeline(ConfoundsOnly(), LinearRegression()))
+        assert abs(evaluate_fold(task, only, 0, 3, 0).score) < 0.2
+        heavy = Task("", task.X, task.y, [], weights=np.ones(60))
+        assert evaluate_fold(heavy, ridge, 0, 3, 0).score == pytest.approx(fold.score)
+        found = difference(*(r.losses for r in results_of(task, ridge, only)), task, 3, 0)
+        assert 0.8 < found.mean < 1.3  # in units of what the confounds leave
 
     def test_groups_are_never_cut(self):
         groups = np.arange(60) // 5
@@ -87,35 +110,35 @@ class TestRunner:
     def test_all_contenders_finish_in_their_order(self):
         ended = run(blobs(contenders=[MAJORITY, LINEAR, KERNEL]), jobs=2)
         assert [r.contender.name for r in ended.results] == ["majority", "linear", "kernel"]
-        assert all(len(r.folds) == 3 and not r.trouble for r in ended.results)
+        assert all(len(r.folds) == 3 and not r.failure for r in ended.results)
         assert [fold.number for fold in ended.results[2].folds] == [0, 1, 2]
         assert ended.results[1].score > 0.9
 
     def test_a_process_gives_what_this_one_does(self):
         task = blobs(contenders=[KERNEL])
         (result,) = run(task).results
-        here = [race(task, KERNEL, fold, 3, 0) for fold in range(3)]
+        here = [evaluate_fold(task, KERNEL, fold, 3, 0) for fold in range(3)]
         assert result.scores.tolist() == [fold.score for fold in here]
         assert [fold.losses for fold in result.folds] == [fold.losses for fold in here]
 
     def test_those_that_misbehave_are_named_and_the_others_race_on(self):
         made = [Contender(c.__name__, c()) for c in (Refuses, Breaks, Dies)]
         ended = run(blobs(contenders=[*made, MAJORITY]))
-        troubles = {r.contender.name: r.trouble for r in ended.results}
-        assert troubles["Refuses"] == "was skipped: sequence 3 is odd; make it even"
-        assert troubles["Breaks"] == "was skipped: ZeroDivisionError: division by zero"
-        assert troubles["Dies"] == "was skipped: its process ended (exit code 3)"
-        assert troubles["majority"] == ""
+        failures = {r.contender.name: r.failure for r in ended.results}
+        assert failures["Refuses"] == "was skipped: sequence 3 is odd; make it even"
+        assert failures["Breaks"] == "was skipped: ZeroDivisionError: division by zero"
+        assert failures["Dies"] == "was skipped: its process ended (exit code 3)"
+        assert failures["majority"] == ""
 
     def test_one_that_hangs_is_stopped_and_the_rest_is_not_tried_when_time_is_up(self):
         hangs = Contender("hangs", Hangs())
         ended = run(blobs(contenders=[hangs, MAJORITY]), budget=6.0)
         first, second = ended.results
-        assert first.trouble.startswith("was stopped after ")
-        assert first.trouble.endswith("with 0 of 3 folds done; increase --budget, or decrease --limit")
-        assert not second.trouble
+        assert first.failure.startswith("was stopped after ")
+        assert first.failure.endswith("with 0 of 3 folds done; increase --budget, or decrease --limit")
+        assert not second.failure
         (late,) = run(blobs(contenders=[MAJORITY]), budget=0.0).results
-        assert late.trouble == "was not tried, because the budget of 0 s was used up; increase --budget"
+        assert late.failure == "was not tried, because the budget of 0 s was used up; increase --budget"
 
     def test_interrupted(self):
         timer = threading.Timer(2.0, os.kill, (os.getpid(), signal.SIGINT))
@@ -125,38 +148,38 @@ class TestRunner:
         finally:
             timer.cancel()
         assert ended.interrupted
-        assert [r.trouble for r in ended.results] == ["", "was interrupted"]
+        assert [r.failure for r in ended.results] == ["", "was interrupted"]
 
     def test_what_was_done_is_kept_and_found_again(self, tmp_path):
         task = blobs(contenders=[LINEAR, KERNEL])
-        first = run(task, kept=Kept(tmp_path, 3, 0))
+        first = run(task, cache=FoldCache(tmp_path, 3, 0))
         (file,) = tmp_path.iterdir()
         lines = file.read_text().splitlines()
         assert len(lines) == 6
         file.write_text("\n".join([*lines[:-1], lines[-1][:20]]))  # killed while it wrote
-        kept = Kept(tmp_path, 3, 0)
-        again = run(blobs(contenders=[LINEAR, KERNEL]), kept=kept)
-        assert kept.found == 5
+        cache = FoldCache(tmp_path, 3, 0)
+        again = run(blobs(contenders=[LINEAR, KERNEL]), cache=cache)
+        assert cache.found == 5
         for a, b in zip(first.results, again.results, strict=True):
             assert a.scores.tolist() == b.scores.tolist()
-        other = Kept(tmp_path, 3, 0)
+        other = FoldCache(tmp_path, 3, 0)
         changed = Contender("linear", LogisticRegression(C=2.0))
-        run(blobs(contenders=[changed]), kept=other)
+        run(blobs(contenders=[changed]), cache=other)
         assert other.found == 0
-        run(blobs(apart=2.9, contenders=[LINEAR]), kept=other)
+        run(blobs(apart=2.9, contenders=[LINEAR]), cache=other)
         assert other.found == 0
 
     def test_a_folder_that_cannot_be_written_keeps_nothing(self, tmp_path):
         (tmp_path / "file").touch()
-        ended = run(blobs(contenders=[MAJORITY]), kept=Kept(tmp_path / "file" / "x", 3, 0))
-        assert not ended.results[0].trouble
+        ended = run(blobs(contenders=[MAJORITY]), cache=FoldCache(tmp_path / "file" / "x", 3, 0))
+        assert not ended.results[0].failure
 
     def test_durations(self):
         assert [duration(s) for s in (0.5, 90, 150, 7200)] == ["0.5 s", "90 s", "2.5 min", "2 h"]
 
 
 def results_of(task: Task, *contenders: Contender, folds: int = 3) -> list[Result]:
-    return [Result("t", c, [race(task, c, fold, folds, 0) for fold in range(folds)]) for c in contenders]
+    return [Result("t", c, [evaluate_fold(task, c, fold, folds, 0) for fold in range(folds)]) for c in contenders]
 
 
 class TestResults:
@@ -223,7 +246,7 @@ class TestResults:
 
 
 @pytest.mark.slow
-def test_a_race_leaves_no_process_behind():
+def test_a_comparison_leaves_no_process_behind():
     import multiprocessing
 
     run(blobs(contenders=[MAJORITY]))

@@ -1,4 +1,4 @@
-"""Results of races that are kept on disk, so that an interrupted race goes on where it was."""
+"""Results of comparisons on disk, so that an interrupted comparison goes on where it was."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from typing import Any
 import joblib
 
 from mercer._version import __version__
-from mercer.cli._race import Contender, Fold, Task
+from mercer.cli._evaluation import Contender, Fold, Task
 
 
-class Kept:
+class FoldCache:
     """Folds that were done, in one file of JSON lines per task.
 
     Parameters

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 from sklearn.base import clone
+from sklearn.linear_model import LinearRegression
 from sklearn.metrics import accuracy_score, r2_score
 from sklearn.model_selection import (
     GridSearchCV,
@@ -17,7 +18,8 @@ from sklearn.model_selection import (
     StratifiedGroupKFold,
     StratifiedKFold,
 )
-from sklearn.pipeline import Pipeline
+from sklearn.pipeline import Pipeline, make_pipeline
+from sklearn.preprocessing import StandardScaler
 from sklearn.utils import _safe_indexing
 from sklearn.utils.validation import has_fit_parameter
 from threadpoolctl import threadpool_limits
@@ -43,9 +45,10 @@ class Contender:
 
     @property
     def kernel(self) -> Kernel | None:
-        """The mercer kernel in the pipeline; None for a baseline."""
+        """The mercer kernel in the pipeline, or in its regression; None for a baseline."""
         steps = self.estimator.steps if isinstance(self.estimator, Pipeline) else []
-        return next((step for _, step in steps if isinstance(step, Kernel)), None)
+        parts = (part for _, step in steps for part in (step, getattr(step, "kernel", None)))
+        return next((part for part in parts if isinstance(part, Kernel)), None)
 
     @property
     def is_kernel(self) -> bool:
@@ -69,6 +72,8 @@ class Task:
     """What the data have that new data must have, too."""
     arguments: str = ""
     """Arguments of the command line that read the data."""
+    warnings: tuple[str, ...] = ()
+    """What the user should know about the data."""
 
     @property
     def is_regression(self) -> bool:
@@ -83,7 +88,9 @@ class Task:
     @property
     def measure(self) -> str:
         """Name of the score."""
-        return "R2" if self.is_regression else "accuracy"
+        if not self.is_regression:
+            return "accuracy"
+        return "R2 without the confounds" if self.is_confounded else "R2"
 
     def data_only(self) -> Task:
         """Return the task without its contenders."""
@@ -96,7 +103,7 @@ class Fold:
 
     number: int
     score: float
-    """Accuracy or R2 on the test fold."""
+    """Accuracy or R2 (see `Score`) on the test fold."""
     inner: float
     """Score of the chosen parameters in the inner cross-validation."""
     losses: list[float]
@@ -111,7 +118,44 @@ class Fold:
     """Parameters that were chosen."""
 
 
-def race(task: Task, contender: Contender, fold: int, folds: int, seed: int) -> Fold:
+@dataclass(frozen=True)
+class Score:
+    """Accuracy, or R2; with confounds, the R2 of the part of the targets that these do not explain.
+
+    The regression of the targets on the confounds is learned from training samples only, as that of every model is.
+    """
+
+    is_regression: bool
+    explained: Any = None
+    """Regression of the targets on the confounds; None if there are none."""
+
+    @classmethod
+    def learned(cls, task: Task, train: Any) -> Score:
+        """Return the score whose regression on the confounds is learned from the samples at ``train``."""
+        if not (task.is_regression and task.is_confounded):
+            return cls(task.is_regression)
+        weights = None if task.weights is None else np.asarray(task.weights, dtype=float)[train]
+        regression = make_pipeline(StandardScaler(), LinearRegression())
+        y = np.asarray(task.y)[train]
+        return cls(True, regression.fit(task.X.confounds[train], y, linearregression__sample_weight=weights))
+
+    def unexplained(self, X: Any, y: Floats) -> Floats:
+        """Return the part of the targets that the confounds do not explain; without confounds, all of it."""
+        return y if self.explained is None else np.asarray(y - self.explained.predict(X.confounds))
+
+    def of(self, X: Any, y: Any, predicted: Any, weights: Any = None) -> float:
+        """Return the score of predictions."""
+        if not self.is_regression:
+            return float(accuracy_score(y, predicted, sample_weight=weights))
+        rest = self.unexplained(X, y)
+        return float(r2_score(rest, predicted - y + rest, sample_weight=weights))
+
+    def __call__(self, model: Any, X: Any, y: Any) -> float:
+        """Return the score of a model, as scikit-learn's searches call it."""
+        return self.of(X, y, model.predict(X))
+
+
+def evaluate_fold(task: Task, contender: Contender, fold: int, folds: int, seed: int) -> Fold:
     """Search the parameters of a contender on one training fold, and score it on the test fold.
 
     Parameters
@@ -132,16 +176,16 @@ def race(task: Task, contender: Contender, fold: int, folds: int, seed: int) -> 
     weights = np.ones(len(y)) if task.weights is None else np.asarray(task.weights, dtype=float)
     start = time.perf_counter()
     # Small problems are slower with several BLAS threads, much slower on a busy machine.
-    with collected(), mc.config(progress=False), threadpool_limits(1):  # models that do not converge race on
+    with collected(), mc.config(progress=False), threadpool_limits(1):  # models that do not converge go on
         search = searched(task, contender, train, seed)
         fitted = time.perf_counter()
         predicted = search.model.predict(_safe_indexing(task.X, test))
         done = time.perf_counter()
-    score = (r2_score if task.is_regression else accuracy_score)(y[test], predicted, sample_weight=weights[test])
+    score = Score.learned(task, train).of(_safe_indexing(task.X, test), y[test], predicted, weights[test])
     losses = (predicted - y[test]) ** 2 if task.is_regression else predicted != y[test]
     return Fold(
         number=fold,
-        score=float(score),
+        score=score,
         inner=search.score,
         losses=(losses * weights[test]).tolist(),
         fit_seconds=search.seconds,
@@ -166,8 +210,10 @@ def searched(task: Task, contender: Contender, train: Any, seed: int) -> Search:
     """Search the contender's parameters on the samples at ``train``, and fit it to all of them."""
     inner = splits(task, train, INNER_FOLDS, seed)
     X, y = _safe_indexing(task.X, train), np.asarray(task.y)[train]
+    scoring = Score.learned(task, train)
     if task.weights is None:
-        search = GridSearchCV(contender.estimator, contender.grid, cv=inner, error_score="raise").fit(X, y)
+        search = GridSearchCV(contender.estimator, contender.grid, cv=inner, scoring=scoring, error_score="raise")
+        search.fit(X, y)
         score, seconds = float(search.best_score_), float(search.refit_time_)
         return Search(search.best_estimator_, score, search.best_params_, seconds)
     weights = np.asarray(task.weights)[train]  # which GridSearchCV passes to fits, but not to scores
@@ -176,7 +222,8 @@ def searched(task: Task, contender: Contender, train: Any, seed: int) -> Search:
         scores = []
         for some, rest in inner:
             model = _fitted(contender, chosen, _safe_indexing(X, some), y[some], weights[some])
-            scores.append(model.score(_safe_indexing(X, rest), y[rest], sample_weight=weights[rest]))
+            part = _safe_indexing(X, rest)
+            scores.append(scoring.of(part, y[rest], model.predict(part), weights[rest]))
         tried.append((float(np.mean(scores)), chosen))
     score, chosen = max(tried, key=lambda one: one[0])
     start = time.perf_counter()

@@ -1,0 +1,50 @@
+"""Characteristic functions of whole sequences of hidden Markov models: one product of matrices per frequency (MM-2)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from mercer._array import Array, Floats, namespace
+from mercer.families.characteristic import log_polar
+
+
+def chain_waves(initial: Array, transition: Array, emission: Any, frequencies: Floats) -> tuple[Array, Array]:
+    r"""Return the log modulus and the angle of :math:`E \exp(i \sum_t \langle w_t, y_t\rangle)`, each ``(*B, F)``.
+
+    :math:`\varphi = \pi D_1 A D_2 \cdots A D_T 1`, where the diagonal matrix :math:`D_t` holds the characteristic
+    functions of the states' emissions at :math:`w_t`. The vector is rescaled at every step, so that its length does not
+    matter.
+
+    Parameters
+    ----------
+    initial, transition : arrays of shape (*B, n) and (*B, n, n)
+        The chain of hidden states.
+    emission : batch of shape (*B, n)
+        Distributions with ``log_characteristic``.
+    frequencies : array of shape (F, T, d)
+        One vector per step.
+    """
+    xp = namespace(initial)
+    forward = xp.matrix_transpose(transition)
+    total: Any = 0.0
+    real: Any = initial[..., None]  # (*B, n, F) from the first step on
+    imaginary = xp.zeros_like(real)
+    for t in range(frequencies.shape[1]):
+        if t:
+            real, imaginary = forward @ real, forward @ imaginary
+        logs, angle = emission.log_characteristic(frequencies[:, t])
+        top = _finite(xp.max(logs, axis=-2, keepdims=True))
+        size = xp.exp(logs - top)
+        cosine, sine = size * xp.cos(angle), size * xp.sin(angle)
+        real, imaginary = real * cosine - imaginary * sine, real * sine + imaginary * cosine
+        largest = xp.max(xp.maximum(xp.abs(real), xp.abs(imaginary)), axis=-2, keepdims=True)
+        scale = xp.where(largest > 0, largest, xp.ones_like(largest))
+        real, imaginary = real / scale, imaginary / scale
+        total = total + (top + xp.log(scale))[..., 0, :]
+    found, turned = log_polar(xp.sum(real, axis=-2), xp.sum(imaginary, axis=-2))
+    return total + found, turned
+
+
+def _finite(top: Array) -> Array:
+    xp = namespace(top)
+    return xp.where(xp.isfinite(top), top, xp.zeros_like(top))

@@ -1,0 +1,250 @@
+"""Is this model right for these data? Score tests and kernel tests against simulations from the model."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from scipy import linalg
+from sklearn.base import clone
+
+from mercer._array import Floats, to_numpy
+from mercer._batch import Batch
+from mercer._checks import is_choice
+from mercer._notices import warns_once
+from mercer._parallel import progress_bar
+from mercer._random import random_generator
+from mercer.families.estimator import Estimator
+from mercer.kernels.base import Kernel, concatenated
+from mercer.kernels.fisher import Fisher
+from mercer.stats._assignments import Design
+from mercer.stats._discrepancy import Discrepancy
+from mercer.stats._input import check_count, check_kernel, gram_matrix, p_of, p_text
+from mercer.stats._simulation import simulated
+
+METHODS = ("score", "kernel")
+CHUNK = 5_000_000
+"""Number of scores of simulated data in memory at once."""
+PER_OBJECT = 4
+"""Number of simulated objects that a kernel test compares with every object."""
+
+
+@dataclass(frozen=True)
+class GoodnessOfFit:
+    """Result of `goodness_of_fit`.
+
+    Parameters
+    ----------
+    p_value : float
+        Probability of a statistic at least as large if the data come from the model.
+    statistic : float
+        Rao's score statistic, or the squared maximum mean discrepancy.
+    method : str
+        "score" or "kernel".
+    n : int
+        Number of objects.
+    degrees_of_freedom : int
+        Number of independent parameters of a score test, the mean of its statistic under the model; 0 otherwise.
+    n_simulations : int
+        Number of simulated data sets, or of permutations.
+    null : ndarray of shape (n_simulations,)
+        The statistic of every one of these.
+    deviations : dict
+        For a score test: how far the data would move every parameter of the model, in standard deviations, the largest
+        first.
+
+    Examples
+    --------
+    >>> import numpy as np, mercer as mc
+    >>> model = mc.Gaussians(mean=[[0.0]], covariance=[1.0])
+    >>> found = mc.stats.goodness_of_fit(model, np.linspace(1, 3, 20)[:, None])
+    >>> next(iter(found.deviations))
+    'log_sd'
+    """
+
+    p_value: float
+    statistic: float
+    method: str
+    n: int
+    degrees_of_freedom: int
+    n_simulations: int
+    null: Floats = field(repr=False)
+    deviations: dict[str, float] = field(repr=False)
+
+    def __str__(self) -> str:
+        verdict = "The model does not fit these data" if self.p_value < 0.05 else "No lack of fit was found"
+        text = f"{verdict} ({p_text(self.p_value)}, {self.n_simulations:,} simulations; {self.n} objects)."
+        if self.deviations and self.p_value < 0.05:
+            worst = ", ".join(f"{name} {z:+.1f}" for name, z in list(self.deviations.items())[:3])
+            text += f" Largest deviations, in standard deviations: {worst}."
+        if self.method == "score" and self.statistic < self.null.min():
+            text += (
+                " The scores nearly sum to zero, as they do if the model was fitted to these data: the test then tells "
+                "nothing. Use data that were held out, or method='kernel' with refit=True."
+            )
+        return text
+
+
+@warns_once
+def goodness_of_fit(
+    model: Any,
+    X: Any,
+    *,
+    method: str = "score",
+    kernel: Any = None,
+    refit: bool = False,
+    n_simulations: int = 199,
+    random_state: Any = 0,
+) -> GoodnessOfFit:
+    r"""Test whether data come from a model.
+
+    Parameters
+    ----------
+    model : batch of shape (1,), or a fitted estimator
+        The model, such as ``hmm.fit(training_data)``: the hypothesis is this model with these parameters. Fit it to
+        other data, and many more of them than you test, or use ``refit``.
+    X : data
+        Points, or sequences: whatever the model describes.
+    method : {"score", "kernel"}, default="score"
+        "score": do the data pull the parameters away from their values? Powerful against models of the same kind with
+        other parameters, and it names these parameters. "kernel": are samples from the model different from the data to
+        a kernel? Sees every difference that the kernel sees, such as a model of the wrong kind.
+    kernel : Kernel, default=None
+        Kernel between objects, for ``method="kernel"``.
+    refit : bool, default=False
+        Whether X are the data that ``model``, an estimator, was fitted to: then the model is fitted again to every
+        simulated data set (a parametric bootstrap). For ``method="kernel"`` only, because scores of a model sum to zero
+        on its training data.
+    n_simulations : int, default=199
+        Number of simulated data sets (or permutations, for ``method="kernel"`` without ``refit``).
+    random_state : int, Generator, RandomState or None, default=0
+        Seed of the simulations.
+
+    Returns
+    -------
+    GoodnessOfFit
+        The p-value and, for a score test, the parameters that the data disagree with. ``print`` it.
+
+    Notes
+    -----
+    Rao's statistic is
+
+    .. math:: T = S^\top C^{+} S, \qquad S = \sum_i \nabla_\theta \log p_\theta(x_i)
+
+    with the covariance C of S under the model (FK-1). C and the distribution of T are simulated with the lengths and
+    the missing values of X, so that the p-value is right for every sample size. The kernel test compares every object
+    with four simulated ones of its length, and permutes within these sets of five.
+
+    Examples
+    --------
+    >>> import numpy as np, mercer as mc
+    >>> chain = mc.MarkovChain(alphabet="ab").fit(["abab", "aab", "abbab", "baba"])
+    >>> held_out = ["abaab", "bab", "aabab", "abba"]
+    >>> print(mc.stats.goodness_of_fit(chain, held_out))
+    No lack of fit was found (p = 0.910, 199 simulations; 4 objects).
+    """
+    if not is_choice(method, METHODS):
+        raise ValueError(f"method must be 'score' or 'kernel'; got {method!r}.")
+    if not isinstance(refit, bool | np.bool_):
+        raise ValueError(f"refit must be True or False; got {refit!r}.")
+    count = check_count(n_simulations, "n_simulations", 19)
+    batch = _batch(model)
+    rng = random_generator(random_state)
+    if method == "score":
+        if kernel is not None:
+            raise ValueError("A score test has no kernel. Pass method='kernel' along with it.")
+        if refit:
+            raise ValueError(
+                "The scores of a model sum to zero on the data that it was fitted to. Use held-out data, or "
+                "method='kernel' with refit=True."
+            )
+        return _score_test(batch, X, count, rng)
+    check_kernel(kernel)
+    reader = _reader(batch)
+    data = reader.sources(X)[1]
+    if refit:
+        if not isinstance(model, Estimator):
+            raise TypeError(
+                f"refit=True fits the model again, so it must be an estimator, such as mc.HMM().fit(X); got {model!r}."
+            )
+        return _bootstrap_test(model, data, kernel, count, rng)
+    return _kernel_test(batch, data, kernel, count, rng)
+
+
+def _batch(model: Any) -> Any:
+    """Return the fitted model as a batch of shape (1,)."""
+    batch = getattr(model, "model_", None) if isinstance(model, Estimator) else model
+    if isinstance(model, Estimator) and batch is None:
+        raise ValueError(f"This {type(model).__name__} is not fitted. Call fit with training data first.")
+    if not isinstance(batch, Batch):
+        raise TypeError(f"model must be a fitted estimator or a batch of shape (1,); got {model!r}.")
+    batch = batch.reshape(1) if batch.ndim == 0 else batch
+    batch._require_one()
+    return batch
+
+
+def _reader(batch: Any) -> Kernel:
+    """Return the kernel whose features are the plain scores, which also reads data for the model."""
+    return Fisher(batch, information="identity", per="sequence", power=1.0, normalize=False)
+
+
+def _score_test(batch: Any, X: Any, count: int, rng: np.random.Generator) -> GoodnessOfFit:
+    reader = _reader(batch)
+    data = reader.sources(X)[1]
+    n = data.shape[0] if hasattr(data, "shape") else len(data)
+
+    def scores(part: Any) -> Floats:
+        found = reader.features(part)
+        return np.asarray(found.toarray() if hasattr(found, "toarray") else to_numpy(found), dtype=float)
+
+    own = scores(data)
+    totals, second = [own.sum(axis=0)], own.T @ own
+    step = max(1, CHUNK // max(own.size, 1))
+    for begin in progress_bar(list(range(0, count, step)), "simulations"):
+        copies = min(step, count - begin)
+        rows = scores(simulated(batch, data, copies, rng))
+        totals.extend(rows.reshape(copies, n, -1).sum(axis=1))
+        second = second + rows.T @ rows
+    # The observed data are one of the sets, so that under the model all sets are exchangeable.
+    covariance = second / (count + 1)
+    scale = np.sqrt(np.diag(covariance))
+    used = scale > 1e-10 * scale.max(initial=0.0)
+    standard = np.array(totals)[:, used] / scale[used]
+    values, vectors = linalg.eigh(covariance[np.ix_(used, used)] / scale[used] / scale[used][:, None])
+    kept = values > 1e-8 * values.max(initial=0.0)
+    statistics = (((standard @ vectors[:, kept]) ** 2) / values[kept]).sum(axis=1)
+    names = np.asarray(reader.fit(X).get_score_names())[used]
+    order = np.argsort(-np.abs(standard[0]), kind="stable")
+    deviations = {str(names[i]): float(standard[0, i]) for i in order}
+    observed, null = float(statistics[0]), statistics[1:]
+    return GoodnessOfFit(
+        p_of(observed, null, exact=False), observed, "score", n, int(kept.sum()), count, null, deviations
+    )
+
+
+def _kernel_test(batch: Any, data: Any, kernel: Kernel, count: int, rng: np.random.Generator) -> GoodnessOfFit:
+    """Compare every object with simulated ones of its length, and permute within these sets."""
+    n = data.shape[0] if hasattr(data, "shape") else len(data)
+    pool = concatenated((data, simulated(batch, data, PER_OBJECT, rng)))
+    design = Design(np.arange((PER_OBJECT + 1) * n) < n, np.tile(np.arange(n), PER_OBJECT + 1))
+    found = Discrepancy.of(gram_matrix(kernel, pool), design)
+    null = found.squared(design.drawn(count, rng))
+    observed = float(found.squared(design.first[:, None].astype(float))[0])
+    return GoodnessOfFit(p_of(observed, null, exact=False), observed, "kernel", n, 0, count, null, {})
+
+
+def _bootstrap_test(model: Any, data: Any, kernel: Kernel, count: int, rng: np.random.Generator) -> GoodnessOfFit:
+    """Fit the model to the data and to simulated data alike, and compare each with samples from its own fit."""
+    n = data.shape[0] if hasattr(data, "shape") else len(data)
+    design = Design(np.arange((PER_OBJECT + 1) * n) < n, np.tile(np.arange(n), PER_OBJECT + 1))
+
+    def statistic(sample: Any) -> tuple[float, Any]:
+        fitted = clone(model).fit(sample).model_
+        pool = concatenated((sample, simulated(fitted, sample, PER_OBJECT, rng)))
+        found = Discrepancy.of(gram_matrix(kernel, pool), design)
+        return float(found.squared(design.first[:, None].astype(float))[0]), fitted
+
+    observed, fitted = statistic(data)
+    null = np.array([statistic(simulated(fitted, data, 1, rng))[0] for _ in progress_bar(list(range(count)), "refits")])
+    return GoodnessOfFit(p_of(observed, null, exact=False), observed, "kernel", n, 0, count, null, {})

@@ -1,0 +1,301 @@
+"""Are two samples from one distribution? Maximum mean discrepancy with any kernel."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from scipy import stats
+from sklearn.base import clone
+from sklearn.utils import _safe_indexing
+
+from mercer._array import Floats, as_array, to_numpy
+from mercer._checks import is_choice
+from mercer._notices import warns_once
+from mercer._random import random_generator
+from mercer.gram import psd
+from mercer.stats._assignments import Design
+from mercer.stats._discrepancy import Discrepancy
+from mercer.stats._input import (
+    Indices,
+    check_count,
+    check_kernel,
+    check_level,
+    gram_matrix,
+    p_of,
+    p_text,
+    pooled,
+    unit_numbers,
+)
+
+METHODS = ("permutation", "studentized")
+
+
+@dataclass(frozen=True)
+class TwoSample:
+    """Result of `two_sample_test`.
+
+    Parameters
+    ----------
+    p_value : float
+        Probability of a statistic at least as large if both samples have one distribution.
+    statistic : float
+        The unbiased squared maximum mean discrepancy; for ``method="studentized"`` its studentized form.
+    effect_size : float
+        Distance of the mean embeddings in units of the standard deviation within samples, as Cohen's d; 0 if the
+        estimate of its square is negative.
+    interval : tuple of float
+        Confidence interval of the effect size, from a jackknife over objects, or over groups.
+    level : float
+        Its level.
+    n_first, n_second : int
+        Number of objects of both samples.
+    permuted : str
+        "objects", "groups" or "objects within groups"; "" for the studentized test.
+    n_permutations : int
+        Number of permutations; 0 for the studentized test.
+    exact : bool
+        Whether these are all permutations.
+    null : ndarray of shape (n_permutations,)
+        The statistic of every permutation.
+    witness : ndarray of shape (N,)
+        Mean kernel of every object with the first sample minus that with the second, the objects of X before those of
+        Y; the object itself and its group are left out.
+
+    Examples
+    --------
+    >>> import mercer as mc
+    >>> found = mc.stats.two_sample_test(["aab"] * 6, ["bba"] * 6, mc.Spectrum(2))
+    >>> found.exact, round(found.p_value, 4)
+    (True, 0.0022)
+    """
+
+    p_value: float
+    statistic: float
+    effect_size: float
+    interval: tuple[float, float]
+    level: float
+    n_first: int
+    n_second: int
+    permuted: str
+    n_permutations: int
+    exact: bool
+    null: Floats = field(repr=False)
+    witness: Floats = field(repr=False)
+
+    def most_different(self, n: int = 5) -> tuple[Indices, Indices]:
+        """Return the positions in X and in Y of the ``n`` objects that are most unlike the other sample.
+
+        Parameters
+        ----------
+        n : int, default=5
+            Number of objects of each sample.
+
+        Examples
+        --------
+        >>> import mercer as mc
+        >>> found = mc.stats.two_sample_test(["aa", "ab", "ab"], ["ab", "ab", "bb"], mc.Spectrum(1))
+        >>> found.most_different(1)
+        (array([0]), array([2]))
+        """
+        n = check_count(n, "n", 1)
+        first, second = self.witness[: self.n_first], self.witness[self.n_first :]
+        return np.argsort(-first, kind="stable")[:n], np.argsort(second, kind="stable")[:n]
+
+    def __str__(self) -> str:
+        how = (
+            f"{'all ' if self.exact else ''}{self.n_permutations:,} permutations of {self.permuted}"
+            if self.n_permutations
+            else "studentized, without permutations"
+        )
+        verdict = "The two samples differ" if self.p_value < 1 - self.level else "No difference was found"
+        low, high = self.interval
+        return (
+            f"{verdict} ({p_text(self.p_value)}; {how}). Effect size {self.effect_size:.2f} ({self.level:.0%} interval "
+            f"{low:.2f} to {high:.2f}); {self.n_first} and {self.n_second} objects."
+        )
+
+
+@warns_once
+def two_sample_test(
+    X: Any,
+    Y: Any,
+    kernel: Any,
+    *,
+    groups: Any = None,
+    method: str = "permutation",
+    n_permutations: int = 999,
+    level: float = 0.95,
+    random_state: Any = 0,
+) -> TwoSample:
+    r"""Test whether two samples of sequences, series, sets, documents, ... have the same distribution.
+
+    Parameters
+    ----------
+    X, Y : data
+        The two samples, in any form that the kernel accepts. With ``kernel="precomputed"``, X is the Gram matrix of all
+        objects and Y says by two labels which sample each object belongs to.
+    kernel : Kernel or "precomputed"
+        A fitted kernel is used as it is. Any other is fitted to both samples together, without their labels; for
+        ``method="studentized"`` to the half that defines the witness.
+    groups : array-like of shape (N,), default=None
+        The group of every object of X, then of Y, such as the subject that it comes from: objects of one group are not
+        independent. If every group is in one sample, whole groups are permuted. If groups are in both, objects are
+        permuted within groups, as in a paired test.
+    method : {"permutation", "studentized"}, default="permutation"
+        Permutations have the right level for every sample size. The studentized test compares one half of the data with
+        a witness function from the other, and needs no permutations; it loses some power.
+    n_permutations : int, default=999
+        Number of random permutations. If there are no more than that, all of them are used.
+    level : float, default=0.95
+        Level of the interval of the effect size.
+    random_state : int, Generator, RandomState or None, default=0
+        Seed of the permutations, or of the halves.
+
+    Returns
+    -------
+    TwoSample
+        The p-value, the effect size with its interval, and the objects that differ most. ``print`` it.
+
+    Notes
+    -----
+    .. math:: \mathrm{MMD}^2 = E\,k(x, x') + E\,k(y, y') - 2\,E\,k(x, y)
+
+    is the squared distance of the mean embeddings of both distributions (Gretton et al. 2012). Its unbiased estimate
+    leaves out pairs of an object with itself, and of objects of one group; the statistic of permutations within groups
+    contains the latter, since differences within groups are what it tests. The effect size is the root of
+    :math:`\mathrm{MMD}^2 / \sigma^2`, where :math:`\sigma^2` is the mean over both samples of
+    :math:`E\,k(x, x) - E\,k(x, x')`, the variance in feature space. The studentized test is that of Shekhar, Kim and
+    Ramdas (2022), by groups where there are groups.
+
+    Examples
+    --------
+    >>> import mercer as mc
+    >>> X, Y = ["aabab", "aaab", "abaab", "aab"] * 5, ["abbb", "bbab", "babbb", "bba"] * 5
+    >>> found = mc.stats.two_sample_test(X, Y, mc.Spectrum(2))
+    >>> round(found.p_value, 3), round(found.effect_size, 2)
+    (0.001, 2.92)
+    """
+    check_kernel(kernel, "kernel", "precomputed")
+    if not is_choice(method, METHODS):
+        raise ValueError(f"method must be 'permutation' or 'studentized'; got {method!r}.")
+    check_count(n_permutations, "n_permutations", 1)
+    level, rng = check_level(level), random_generator(random_state)
+    if isinstance(kernel, str):
+        K = np.asarray(psd.square(X), dtype=float)
+        first, pool = _labels(Y, len(K)), None
+    else:
+        pool, n, m = pooled(X, Y)
+        first = np.arange(n + m) < n
+        K = gram_matrix(kernel, pool)
+    design = Design(first, unit_numbers(groups, len(K)))
+    _check_design(design)
+    found = Discrepancy.of(K, design)
+    squared, interval = found.effect(level)
+    common: dict[str, Any] = {
+        "effect_size": float(np.sqrt(max(squared, 0.0))),
+        "interval": interval,
+        "level": level,
+        "n_first": int(first.sum()),
+        "n_second": int((~first).sum()),
+        "witness": np.concatenate([found.witness()[first], found.witness()[~first]]),
+    }
+    if method == "studentized":
+        statistic, p = _studentized(K, kernel, pool, design, rng)
+        return TwoSample(p, statistic, permuted="", n_permutations=0, exact=False, null=np.empty(0), **common)
+    exact = design.count() <= n_permutations + 1
+    if design.count() < 1 / (1 - level):
+        warnings.warn(
+            f"There are only {design.count()} permutations of {design.permuted}, so the smallest possible p-value is "
+            f"{1 / design.count():.2g}. Collect more of them, or use method='studentized'.",
+            stacklevel=3,
+        )
+    if design.crossed:  # within groups, pairs of one group are the most informative ones, and permutations allow them
+        found = Discrepancy.of(K, Design(first, np.arange(len(K))))
+    null = found.squared(design.every() if exact else design.drawn(int(n_permutations), rng))
+    observed = float(found.squared(first[:, None].astype(float))[0])
+    p = p_of(observed, null, exact=exact)
+    return TwoSample(p, observed, permuted=design.permuted, n_permutations=len(null), exact=exact, null=null, **common)
+
+
+def _labels(Y: Any, n: int) -> Floats:
+    """Return which objects of a precomputed matrix are in the first sample, that of the smaller label."""
+    labels = as_array(Y, "Y", "one label per object")
+    if labels.shape != (n,):
+        raise ValueError(
+            f"With kernel='precomputed', Y must have one label for each of {n} objects; got {labels.shape}."
+        )
+    found = np.unique(labels)
+    if len(found) != 2:
+        raise ValueError(f"With kernel='precomputed', Y must have two different labels; got {len(found)}.")
+    return np.asarray(labels == found[0])
+
+
+def _check_design(design: Design) -> None:
+    for name, side in (("X", design.first), ("Y", ~design.first)):
+        units = len(np.unique(design.units[side]))
+        if units < 2:
+            raise ValueError(
+                f"All {side.sum()} objects of {name} are in one group, so that their distribution cannot be told from "
+                "that group. Collect more groups, or leave out groups= if the objects are independent."
+            )
+
+
+def _studentized(K: Floats, kernel: Any, pool: Any, design: Design, rng: np.random.Generator) -> tuple[float, float]:
+    """Return the studentized difference of the witness between both samples, and its p-value.
+
+    The witness is learned from one half of the units, and evaluated on the other.
+    """
+    tested = _half(design, rng)
+    rest = ~tested
+    if pool is None or hasattr(kernel, "train_"):
+        rows = K[np.ix_(tested, rest)]
+    else:
+        learned = clone(kernel).fit(_safe_indexing(pool, np.flatnonzero(rest)))
+        rows = np.asarray(to_numpy(learned.transform(_safe_indexing(pool, np.flatnonzero(tested)))), dtype=float)
+    first = design.first
+    witness = rows[:, first[rest]].mean(axis=1) - rows[:, ~first[rest]].mean(axis=1)
+    units = np.unique(design.units[tested], return_inverse=True)[1].reshape(-1)
+    sides = [_unit_means(witness, units, side) for side in (first[tested], ~first[tested])]
+    if design.crossed:
+        paired = sides[0] - sides[1]
+        return _t_statistic([paired[np.isfinite(paired)]])
+    return _t_statistic([side[np.isfinite(side)] for side in sides])
+
+
+def _half(design: Design, rng: np.random.Generator) -> Floats:
+    """Return which objects are tested: those of half of the units of each sample, at random."""
+    n_units = int(design.units.max()) + 1
+    strata = (
+        [np.arange(n_units)] if design.crossed else [np.unique(design.units[s]) for s in (design.first, ~design.first)]
+    )
+    chosen = np.zeros(n_units, dtype=bool)
+    for units in strata:
+        if len(units) < 4:
+            raise ValueError(
+                f"method='studentized' needs at least 4 objects, or groups, in each sample; got {len(units)}. Use "
+                "method='permutation'."
+            )
+        chosen[rng.permutation(units)[: len(units) // 2]] = True
+    return np.asarray(chosen[design.units])
+
+
+def _unit_means(values: Floats, units: Indices, side: Floats) -> Floats:
+    """Return the mean of every unit over its objects in one sample; NaN if it has none there."""
+    total = np.bincount(units[side], values[side], minlength=units.max() + 1)
+    count = np.bincount(units[side], minlength=units.max() + 1)
+    return np.where(count > 0, total / np.maximum(count, 1), np.nan)
+
+
+def _t_statistic(sides: list[Floats]) -> tuple[float, float]:
+    """Return Welch's statistic of one or two means, and the probability of a larger one."""
+    difference = float(sides[0].mean() - (sides[1].mean() if len(sides) > 1 else 0.0))
+    variances = np.array([side.var(ddof=1) / len(side) for side in sides])
+    total = float(variances.sum())
+    if total <= 1e-28 * max(float(np.abs(np.concatenate(sides)).max()), 1e-300) ** 2:
+        return (np.inf, 0.0) if difference > 1e-14 * float(np.abs(sides[0]).max()) else (0.0, 1.0)
+    freedom = total**2 / float((variances**2 / np.array([len(side) - 1 for side in sides])).sum())
+    statistic = difference / float(np.sqrt(total))
+    return statistic, float(stats.t.sf(statistic, freedom))

@@ -1,0 +1,236 @@
+"""Two-sample tests: the statistic by definition, permutations by enumeration, intervals, groups, bad input."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy import stats
+
+import mercer as mc
+from mercer.stats._assignments import Design
+from mercer.stats._discrepancy import Discrepancy
+
+RBF = mc.RBF(gamma=0.5)
+
+
+def by_definition(K, first, units):
+    """Mean over pairs of different units, by loops."""
+
+    def mean(left, right):
+        values = [K[i, j] for i in left for j in right if units[i] != units[j]]
+        return np.mean(values)
+
+    x, y = np.flatnonzero(first), np.flatnonzero(~first)
+    return mean(x, x) + mean(y, y) - 2 * mean(x, y)
+
+
+def effect_by_definition(K, first, units):
+    squared = by_definition(K, first, units)
+    variances = []
+    for side in (first, ~first):
+        i = np.flatnonzero(side)
+        off = np.mean([K[a, b] for a in i for b in i if units[a] != units[b]])
+        variances.append(np.mean(K[i, i]) - off)
+    return squared / np.mean(variances)
+
+
+@st.composite
+def designs(draw):
+    n = draw(st.integers(6, 12))
+    first = np.arange(n) < draw(st.integers(3, n - 3))
+    kind = draw(st.sampled_from(["objects", "groups", "crossed"]))
+    rng = np.random.default_rng(draw(st.integers(0, 100)))
+    if kind == "objects":
+        units = np.arange(n)
+    elif kind == "groups":
+        units = np.where(first, np.arange(n) % 2, 2 + np.arange(n) % 3)
+        units = np.unique(units, return_inverse=True)[1]
+    else:
+        units = np.arange(n) % 3
+    A = rng.normal(size=(n, 4))
+    return A @ A.T, first, units
+
+
+@given(designs())
+def test_statistic_witness_and_effect_are_those_of_the_definition(design):
+    K, first, units = design
+    found = Discrepancy.of(K, Design(first, units))
+    assert found.squared(first[:, None].astype(float))[0] == pytest.approx(by_definition(K, first, units), abs=1e-12)
+    assert found.effect(0.9)[0] == pytest.approx(effect_by_definition(K, first, units), abs=1e-10)
+    i = 1
+    far = units != units[i]
+    expected = K[i, far & first].mean() - K[i, far & ~first].mean()
+    assert found.witness()[i] == pytest.approx(expected, abs=1e-12)
+
+
+def test_interval_is_the_jackknife():
+    rng = np.random.default_rng(0)
+    X, units = rng.normal(size=(14, 2)), np.repeat(np.arange(7), 2)
+    first = np.arange(14) < 8
+    K = RBF(X)
+    values = []
+    for u in range(7):
+        keep = units != u
+        values.append(effect_by_definition(K[np.ix_(keep, keep)], first[keep], units[keep]))
+    values = np.array(values)
+    variance = 3 * np.var(values[:4]) + 2 * np.var(values[4:])
+    estimate = effect_by_definition(K, first, units)
+    half = stats.t.ppf(0.9, 5) * np.sqrt(variance)
+    found, (low, high) = Discrepancy.of(K, Design(first, units)).effect(0.8)
+    assert found == pytest.approx(estimate)
+    assert (low**2, high**2) == pytest.approx((max(estimate - half, 0), max(estimate + half, 0)))
+
+
+def test_exact_p_value_is_that_of_all_splits():
+    rng = np.random.default_rng(1)
+    X, Y = rng.normal(size=(4, 2)), rng.normal(size=(5, 2)) + 1.0
+    K = RBF(np.concatenate([X, Y]))
+    values = []
+    for chosen in itertools.combinations(range(9), 4):
+        first = np.isin(np.arange(9), chosen)
+        values.append(by_definition(K, first, np.arange(9)))
+    found = mc.stats.two_sample_test(X, Y, RBF)
+    assert found.exact
+    assert found.n_permutations == 126
+    assert found.p_value == pytest.approx(np.mean(np.array(values) >= values[0] - 1e-14))
+
+
+@pytest.mark.parametrize(
+    ("groups", "permuted", "count"),
+    [([0, 0, 1, 1, 2, 2, 3, 3], "groups", 6), ([0, 0, 1, 1, 0, 0, 1, 1], "objects within groups", 36)],
+)
+def test_groups_decide_what_is_permuted(groups, permuted, count):
+    design = Design(np.arange(8) < 4, np.array(groups))
+    assert design.permuted == permuted
+    every = design.every()
+    assert every.shape == (8, count) == (8, len({tuple(column) for column in every.T}))
+    drawn = design.drawn(50, np.random.default_rng(0))
+    assert {tuple(column) for column in drawn.T} <= {tuple(column) for column in every.T}
+    assert (drawn.sum(axis=0) == 4).all()
+
+
+def test_permutations_within_groups_ignore_differences_between_groups():
+    """Every subject is measured in both conditions; subjects differ, conditions do not."""
+    rng = np.random.default_rng(3)
+    groups = np.tile(np.repeat(np.arange(8), 3), 2)
+    level = rng.normal(scale=3, size=(8, 1))[groups[:24]]
+    X, Y = (level + 0.3 * rng.normal(size=(24, 1)) for _ in range(2))
+    same = mc.stats.two_sample_test(X, Y, RBF, groups=groups)
+    assert same.p_value > 0.05
+    shifted = mc.stats.two_sample_test(X, Y + 1.0, RBF, groups=groups)
+    assert shifted.p_value < 0.01 < mc.stats.two_sample_test(X, Y + 1.0, RBF).p_value
+    assert shifted.permuted == "objects within groups"
+    assert "No difference" in str(same)
+    assert "differ" in str(shifted)
+
+
+@pytest.mark.parametrize("kernel", [RBF, mc.Fisher(mc.Gaussian("diagonal"))])
+def test_null_p_values_are_uniform(kernel):
+    rng = np.random.default_rng(5)
+    p = [
+        mc.stats.two_sample_test(*rng.normal(size=(2, 6, 2)), kernel, n_permutations=99, random_state=i).p_value
+        for i in range(80)
+    ]
+    assert stats.kstest(p, "uniform").pvalue > 0.01
+
+
+def test_studentized_null_and_shift():
+    rng = np.random.default_rng(6)
+    p = [
+        mc.stats.two_sample_test(*rng.normal(size=(2, 30, 2)), RBF, method="studentized", random_state=i).p_value
+        for i in range(60)
+    ]
+    assert stats.kstest(p, "uniform").pvalue > 0.01
+    found = mc.stats.two_sample_test(rng.normal(size=(60, 2)), 1 + rng.normal(size=(60, 2)), RBF, method="studentized")
+    assert found.p_value < 0.01
+    assert found.n_permutations == 0
+
+
+def test_studentized_statistic_by_hand():
+    """A fitted kernel is used as it is, so that the halves can be read off the Gram matrix."""
+    rng = np.random.default_rng(7)
+    K = RBF(rng.normal(size=(12, 2)))
+    y = np.repeat([0, 1], 6)
+    found = mc.stats.two_sample_test(K, y, "precomputed", method="studentized", random_state=3)
+    rng = np.random.default_rng(3)
+    tested = np.zeros(12, dtype=bool)
+    for units in (np.arange(6), np.arange(6, 12)):
+        tested[rng.permutation(units)[:3]] = True
+    witness = K[np.ix_(tested, ~tested & (y == 0))].mean(axis=1) - K[np.ix_(tested, ~tested & (y == 1))].mean(axis=1)
+    expected = stats.ttest_ind(witness[:3], witness[3:], equal_var=False, alternative="greater")
+    assert (found.statistic, found.p_value) == pytest.approx((expected.statistic, expected.pvalue))
+
+
+@pytest.mark.parametrize("method", ["permutation", "studentized"])
+def test_studentized_and_permutation_take_groups(method):
+    rng = np.random.default_rng(8)
+    X, Y = rng.normal(size=(2, 24, 2))
+    groups = np.concatenate([np.arange(24) // 3, 8 + np.arange(24) // 3])
+    found = mc.stats.two_sample_test(X, Y + 2, RBF, groups=groups, method=method)
+    assert found.p_value < 0.05
+    paired = mc.stats.two_sample_test(X, Y + 2, RBF, groups=np.tile(np.arange(24) // 3, 2), method=method)
+    assert paired.p_value < 0.05
+
+
+def test_order_labels_and_models():
+    rng = np.random.default_rng(9)
+    X, Y = rng.normal(size=(7, 2)), rng.normal(size=(6, 2)) + 0.5
+    one, other = mc.stats.two_sample_test(X, Y, RBF), mc.stats.two_sample_test(Y, X, RBF)
+    assert one.statistic == pytest.approx(other.statistic)
+    assert one.effect_size == pytest.approx(other.effect_size)
+    labels = ["b"] * 7 + ["c"] * 6
+    given_ = mc.stats.two_sample_test(RBF(np.concatenate([X, Y])), labels, "precomputed")
+    assert given_.statistic == pytest.approx(one.statistic)
+    models = mc.Gaussians(mean=np.concatenate([X, Y + 3])[:, None][:, 0], covariance=np.ones(13))
+    found = mc.stats.two_sample_test(models[:7], models[7:], mc.ProbabilityProduct(rho=0.5))
+    assert found.p_value < 0.01
+
+
+def test_most_different_objects():
+    X = np.array([[0.0], [0.1], [-5.0], [0.2]])
+    Y = np.array([[0.0], [0.1], [0.2], [5.0]])
+    found = mc.stats.two_sample_test(X, Y, mc.Linear(normalize=False))
+    assert [int(i[0]) for i in found.most_different(1)] == [2, 3]
+
+
+def test_identical_objects_have_an_effect_of_zero_or_infinity():
+    same = mc.stats.two_sample_test(["ab"] * 4, ["ab"] * 4, mc.Spectrum(1))
+    assert (same.p_value, same.effect_size, same.interval) == (1.0, 0.0, (0.0, 0.0))
+    apart = mc.stats.two_sample_test(["aa"] * 5, ["bb"] * 5, mc.Spectrum(1))
+    assert apart.effect_size == np.inf
+    assert apart.p_value == pytest.approx(2 / 252)
+    halves = mc.stats.two_sample_test(["aa"] * 5, ["bb"] * 5, mc.Spectrum(1), method="studentized")
+    assert halves.p_value == 0.0
+
+
+def test_few_permutations_are_said():
+    with pytest.warns(UserWarning, match="only 6 permutations.*0.17"):
+        mc.stats.two_sample_test([[0.0], [1.0]], [[2.0], [3.0]], RBF)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "options", "match"),
+    [
+        (([[0.0]], [[1.0], [2.0]], RBF), {}, "X must have at least 2 objects; got 1"),
+        (([[0.0], [1.0]], [], RBF), {}, "Y must have at least 2 objects; got 0"),
+        ((["ab"] * 4, ["b"] * 4, "spectrum"), {}, "kernel must be a kernel.*'spectrum'"),
+        ((["ab"] * 4, ["b"] * 4, mc.Spectrum(1)), {"groups": [1, 2]}, "groups must have one entry for each of 8"),
+        ((["ab"] * 4, ["b"] * 4, mc.Spectrum(1)), {"groups": [1] * 4 + [2, 3] * 2}, "objects of X are in one group"),
+        ((["ab"] * 4, ["b"] * 4, mc.Spectrum(1)), {"groups": [1, 2, 3, None] * 2}, "no entry for object 3"),
+        ((["ab"] * 4, ["b"] * 4, mc.Spectrum(1)), {"method": "bootstrap"}, "method must be.*'bootstrap'"),
+        ((["ab"] * 4, ["b"] * 4, mc.Spectrum(1)), {"n_permutations": 0}, "n_permutations must be.*got 0"),
+        ((["ab"] * 4, ["b"] * 4, mc.Spectrum(1)), {"level": 95}, "level must be.*got 95"),
+        ((["ab"] * 3, ["b"] * 3, mc.Spectrum(1)), {"method": "studentized"}, "at least 4.*permutation"),
+        ((np.eye(3), [0, 1], "precomputed"), {}, "one label for each of 3"),
+        ((np.eye(3), [0, 1, 2], "precomputed"), {}, "two different labels; got 3"),
+        (("abc", ["b"] * 4, mc.Spectrum(1)), {}, "X must be a list of samples"),
+        ((mc.Poissons([[1.0], [2.0]]), [[1.0], [2.0]], mc.ProbabilityProduct()), {}, "both be models of one kind"),
+    ],
+)
+def test_bad_input_gets_one_sentence(arguments, options, match):
+    with pytest.raises((ValueError, TypeError), match=match):
+        mc.stats.two_sample_test(*arguments, **options)
