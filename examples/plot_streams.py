@@ -63,7 +63,8 @@ search = mc.EmbeddedHMMCV(n_components=[1, 2, 3], alpha=[1e-4], window=[1, 2], c
 print(search.best_params_)
 
 # %%
-# The error falls with the square root of the length of the training string.
+# The error falls about with the square root of the length of the training string. Each point is the mean of five
+# training strings.
 
 lengths = np.array([300, 1000, 3000, 10_000])
 errors = []
@@ -74,5 +75,8 @@ figure, ax = plt.subplots(figsize=(6, 3.6), layout="constrained")
 ax.loglog(lengths, errors, "o-", label="EmbeddedHMM, windows of 2")
 ax.loglog(lengths, errors[-1] * np.sqrt(lengths[-1] / lengths), "k--", linewidth=1, label="slope -1/2")
 ax.set(xlabel="length of the training string", ylabel="mean error of the probability")
+ax.set_xticks(lengths, [f"{length:,}" for length in lengths])
+ax.set_yticks([0.01, 0.02, 0.05, 0.1], ["0.01", "0.02", "0.05", "0.1"])
+ax.minorticks_off()
 ax.legend()
 plt.show()

@@ -142,6 +142,7 @@ def test_the_lowest_versions_are_the_bounds():
         *project["dependencies"],
         *extras["bio"],
         *extras["cli"],
+        *extras["dask"],
         *extras["data"],
         *extras["test"],
         *extras["testing"],

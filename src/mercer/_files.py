@@ -52,7 +52,7 @@ def read(path: str | os.PathLike[str], *kinds: str) -> tuple[dict[str, Any], dic
     name = os.fspath(path)
     with open(_existing(path), "rb") as file:
         if not zipfile.is_zipfile(file):
-            raise ValueError(f"{name} is not a mercer file: it is not an npz archive.")
+            raise ValueError(f"{name} is not a mercer file: it is not an npz archive, or it is cut short.")
         try:
             with zipfile.ZipFile(file) as archive:
                 arrays = _arrays(archive, name, Path(path).stat().st_size)
@@ -147,5 +147,6 @@ def check_path(path: Any) -> None:
 
 def _existing(path: str | os.PathLike[str]) -> Path:
     if not Path(path).is_file():
-        raise FileNotFoundError(f"The file {os.fspath(path)} does not exist.")
+        what = "is a folder; pass a file" if Path(path).is_dir() else "does not exist"
+        raise FileNotFoundError(f"The file {os.fspath(path)} {what}.")
     return Path(path)

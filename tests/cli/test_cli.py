@@ -96,6 +96,19 @@ class TestEntry:
         assert result.exit_code == 0
         assert f"Example: mercer {command}" in " ".join(result.stdout.split())
 
+    @pytest.mark.parametrize(
+        "command", ["compare", "fit", "predict", "gram", "datasets", "doctor", "warmup", "reproduce"]
+    )
+    def test_every_command_can_be_quiet(self, command):
+        assert "--quiet" in run(command, "--help").stdout
+
+    def test_quiet(self, tmp_path):
+        advice = "A set is downloaded on first use."
+        assert advice in run("datasets", MERCER_DATA=str(tmp_path)).stdout
+        quiet = run("datasets", "--quiet", MERCER_DATA=str(tmp_path)).stdout
+        assert advice not in quiet
+        assert "fetch_splice" in quiet
+
     def test_exit_codes_are_documented(self):
         assert "Exit codes: 0 done, 1 the work failed, 2 unusable options" in " ".join(run("--help").stdout.split())
 

@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 from tests.cli.command import run, said
 
-from mercer.cli import _demonstration
+from mercer.cli import _demonstration, _own_data
 from mercer.cli._snippet import snippet
 from mercer.datasets import make_dna, make_documents, make_families, make_hmm_sequences, make_point_sets
 
@@ -37,7 +37,7 @@ def outcome(tmp_path_factory, cache):
     folder = tmp_path_factory.mktemp("compare")
     files = folder / "table.json", folder / "table.csv"
     written = ("--json", str(files[0]), "--csv", str(files[1]))
-    return run("compare", "--task", "point-sets", "--folds", "3", *written), files
+    return run("compare", "--task", "point-sets", "--folds", "2", *written), files
 
 
 class TestBuiltIn:
@@ -63,12 +63,12 @@ class TestBuiltIn:
         assert [row["method"] for row in saved["results"]] == [row["method"] for row in again]
         assert all(f"{row['score']:.3f}" in result.stdout for row in saved["results"])
         assert saved["seed"] == 0
-        assert saved["folds"] == 3
+        assert saved["folds"] == 2
         assert saved["complete"]
         assert saved["version"]
         for row in saved["results"]:
             assert row["chosen"] in result.stdout
-            assert len(row["fold_scores"]) == len(row["parameters"]) == 3
+            assert len(row["fold_scores"]) == len(row["parameters"]) == 2
             assert (row["difference"] is not None) == row["is_kernel"]
             assert row["fit_seconds"] >= 0
             assert row["predict_seconds"] > 0
@@ -80,11 +80,11 @@ class TestBuiltIn:
         assert all(rows[m] > blind + 0.2 for m in ("ProbabilityProduct", "JensenShannon, exp", "EmpiricalMeanMap"))
 
     def test_a_second_run_reads_what_was_kept_and_json_goes_to_the_output(self, outcome):
-        again = run("compare", "--task", "point-sets", "--folds", "3", "--json", "-")
+        again = run("compare", "--task", "point-sets", "--folds", "2", "--json", "-")
         found = json.loads(again.stdout)
         first = json.loads(outcome[1][0].read_text())
         assert found["results"] == first["results"]
-        assert "24 of 24 folds come from earlier runs; --fresh computes them again" in again.stderr
+        assert "16 of 16 folds come from earlier runs; --fresh computes them again" in again.stderr
 
     @pytest.mark.parametrize("task", list(_demonstration.TASKS))
     def test_every_kernel_of_every_task_has_code_that_runs(self, task):
@@ -92,6 +92,8 @@ class TestBuiltIn:
         X, y = made(12, random_state=0)
         if task == "series":
             X, y = make_hmm_sequences(12, n_features=2, random_state=0)
+        if task == "phylogeny":
+            X, y = _demonstration.phylogeny(0).X[:12], _demonstration.phylogeny(0).y[:12]
         for contender in _demonstration.TASKS[task](0).contenders:
             if contender.is_kernel:
                 names: dict[str, object] = {"X": X.toarray() if task in ("vectors", "digits") else X, "y": y}
@@ -106,7 +108,7 @@ class TestBuiltIn:
     def test_unknown_task(self):
         result = run("compare", "--task", "sonnets")
         assert result.exit_code == 2
-        tasks = "series, proteins, documents, point-sets, dna, digits, vectors"
+        tasks = "series, proteins, documents, phylogeny, point-sets, dna, digits, vectors"
         assert said(result) == f"--task must be one of {tasks}; got 'sonnets'."
 
     @pytest.mark.parametrize(
@@ -162,7 +164,10 @@ class TestOwnData:
         )
         assert re.search(r"Read: +docs/kernels/\w+\.md", strings[0].stdout)
 
-    def test_random_labels_recommend_nothing(self, tmp_path):
+    def test_random_labels_recommend_nothing(self, tmp_path, monkeypatch):
+        plain = ("majority class", "length only", "linear, frequencies", "Spectrum")
+        all_of = _own_data.contenders
+        monkeypatch.setattr(_own_data, "contenders", lambda *a: [c for c in all_of(*a) if c.name in plain])
         path = tmp_path / "noise.fa"
         rng = np.random.default_rng(0)
         strings = ["".join(rng.choice(list("ACGT"), 20)) for _ in range(30)]
@@ -171,12 +176,20 @@ class TestOwnData:
         assert json.loads(result.stdout)["recommended"] is None
         assert "No kernel is recommended." in result.stderr
 
+    def test_nothing_that_finishes_is_exit_code_1(self, strings):
+        result = run("compare", str(strings[1]), "--label", "2", "--budget", "0.001s", "--fresh", "--quiet")
+        assert result.exit_code == 1
+        assert "No kernel finished." in result.stdout
+        assert "was not tried, because the budget of 0.001 s was used up; increase --budget" in result.stdout
+
     @pytest.mark.skipif(os.name == "nt", reason="signals of POSIX")
     def test_ctrl_c_leaves_a_partial_table_and_json(self, tmp_path):
         path = tmp_path / "part.json"
         command = [sys.executable, "-m", "mercer", "compare", "--task", "dna", "--json", str(path)]
-        process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-        time.sleep(9)
+        environment = {**os.environ, "XDG_CACHE_HOME": str(tmp_path)}
+        process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment)
+        while not [*tmp_path.glob("**/*.jsonl")] and process.poll() is None:  # until a fold is done
+            time.sleep(0.02)
         process.send_signal(signal.SIGINT)
         output, _ = process.communicate(timeout=60)
         if process.returncode == 0:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-import threading
 import time
 
 import numpy as np
@@ -32,15 +31,10 @@ def blobs(n: int = 60, *, apart: float = 3.0, contenders=(), **more) -> Task:
     return Task("blobs", rng.normal(size=(n, 2)) + apart * y[:, None], y, list(contenders), **more)
 
 
-def run(
-    task: Task, *, folds: int = 3, budget: float = 60.0, jobs: int = 1, cache: FoldCache | None = None
-) -> Comparison:
-    told = []
-    made = Comparison(
-        {"t": task}, folds, 0, budget, jobs, cache or FoldCache(None, folds, 0), lambda *step: told.append(step)
-    )
+def run(task: Task, *, folds: int = 3, budget: float = 60.0, jobs: int = 1, cache=None, report=None) -> Comparison:
+    report = report or (lambda task, method, done: None)
+    made = Comparison({"t": task}, folds, 0, budget, jobs, cache or FoldCache(None, folds, 0), report)
     made.run()
-    made.told = told
     return made
 
 
@@ -132,7 +126,7 @@ class TestRunner:
 
     def test_one_that_hangs_is_stopped_and_the_rest_is_not_tried_when_time_is_up(self):
         hangs = Contender("hangs", Hangs())
-        ended = run(blobs(contenders=[hangs, MAJORITY]), budget=6.0)
+        ended = run(blobs(contenders=[hangs, MAJORITY]), budget=4.0)
         first, second = ended.results
         assert first.failure.startswith("was stopped after ")
         assert first.failure.endswith("with 0 of 3 folds done; increase --budget, or decrease --limit")
@@ -141,12 +135,11 @@ class TestRunner:
         assert late.failure == "was not tried, because the budget of 0 s was used up; increase --budget"
 
     def test_interrupted(self):
-        timer = threading.Timer(2.0, os.kill, (os.getpid(), signal.SIGINT))
-        timer.start()
-        try:
-            ended = run(blobs(contenders=[MAJORITY, Contender("hangs", Hangs())]))
-        finally:
-            timer.cancel()
+        def interrupt(task: str, method: str, done: int) -> None:
+            if method == "hangs":
+                os.kill(os.getpid(), signal.SIGINT)
+
+        ended = run(blobs(contenders=[MAJORITY, Contender("hangs", Hangs())]), report=interrupt)
         assert ended.interrupted
         assert [r.failure for r in ended.results] == ["", "was interrupted"]
 

@@ -16,7 +16,7 @@ from tests.cli.command import run, said
 from tests.cli.test_own_data import write_long
 
 import mercer as mc
-from mercer.cli import _fitting
+from mercer.cli import _fitting, _own_data
 from mercer.datasets import make_dna
 
 
@@ -177,7 +177,7 @@ class TestFitAndPredict:
         new.write_text("\n".join(",".join(line[:3]) for line in table))
         result = run("predict", str(saved), str(new))
         assert result.exit_code == 2
-        assert said(result).startswith("The model requires the confound 'age', which is not a column of")
+        assert said(result).startswith("The model requires 'age' (confounds), which is not a column of")
 
     def test_confounds_that_explain_everything(self, tmp_path):
         path = tmp_path / "people.csv"
@@ -237,11 +237,14 @@ class TestFitAndPredict:
         assert said(result) == "--proba applies to classes, and the targets are numbers; omit it."
 
     @pytest.mark.slow
-    def test_the_best_of_all(self, genes):
+    def test_the_best_of_all(self, genes, monkeypatch):
+        few = ("majority class", "length only", "linear, frequencies", "Spectrum")
+        all_of = _own_data.contenders
+        monkeypatch.setattr(_own_data, "contenders", lambda *a: [c for c in all_of(*a) if c.name in few])
         path = genes.with_name("best.mercer")
         result = run("fit", str(genes), "--label", "1", "--best", "-o", str(path))
         assert result.exit_code == 0, result.output
-        assert "recipes is " in result.stdout
+        assert "The best of 4 recipes is Spectrum: accuracy " in result.stdout
         assert mc.file_info(path).metadata["reading"] == {"label": "1"}
         assert len(json.loads(run("predict", str(path), str(genes), "--json", "-").stdout)) == 24
 
@@ -291,6 +294,8 @@ class TestBadInput:
             ("Spectrum(q=2)", "the parameters of Spectrum are k, .*; got Spectrum.q=2."),
             ("Spectrum(**{})", "write the parameters of Spectrum one by one"),
             ("Spectrum(k=0)", "k must be"),
+            ("Fisher(" * 20 + "HMM()" + ")" * 20, "--kernel is nested more than 10 times"),
+            ("Spectrum(k=" + "(" * 300 + "1" + ")" * 300 + ")", r"--kernel is not valid code: '.{,60}'\. Write"),
         ],
     )
     def test_kernels(self, genes, tmp_path, kernel, sentence):

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from tests.cli.command import run, said
 
+import mercer as mc
 from mercer.cli import _contenders, _own_data, _recipes
 from mercer.cli._compare_command import page_of
 from mercer.cli._data_options import Reading, with_option_names
@@ -252,6 +253,7 @@ class TestContenders:
         assert evaluate_fold(found, fisher, 0, 2, 0).score > evaluate_fold(found, mean, 0, 2, 0).score
 
 
+WIDE = "t0,t1,t2,label\n" + "".join(f"{i},{i % 3},1,{'uv'[i % 2]}\n" for i in range(12))
 FASTA = "".join(f">s{i}|{'ab'[i % 2]}|g{i % 3}\nACGTAC\n" for i in range(12))
 
 
@@ -273,8 +275,24 @@ class TestBadData:
             ("x.ts", "@classLabel false\n@data\n1,2", (), "has neither classes nor targets; pass --label or --target"),
             ("x.tsv", "1\t2", ("--label", "1"), "--label applies to tables with a header line only; omit it"),
             ("x.csv", "id,time,v,label\na,0,1,u\na,1,2,u,7\n", (), "x.csv, line 3"),
-            ("x.csv", "", (), "x.csv"),
-            ("x.csv", "\x00\x01\x02", (), "x.csv"),
+            ("x.csv", 'id,time,v,label\na,0,"1,u\n', (), "x.csv, line 2: the quotes do not match"),
+            ("x.csv", "", (), "x.csv is empty; pass"),
+            ("x.ts", "", (), "x.ts is empty; pass"),
+            ("x.svm", "", (), "x.svm is empty; pass"),
+            ("x.fastq", "", (), "x.fastq is empty; pass"),
+            ("x.parquet", "", (), "x.parquet is empty; pass"),
+            ("x.csv", "\x00\x01\x02", (), "x.csv is a binary file; pass"),
+            ("x.fa", "\x00\x01\x02", ("--label", "1"), "x.fa is a binary file; pass"),
+            ("x.xlsx", "PK", (), "x.xlsx is a spreadsheet; save it as CSV"),
+            ("x.csv", "id,t0,t1,label\na,1,2,u\na,3,4,v\nb,1,2,u\n", (), "line 3: the id 'a' occurs also in line 2"),
+            ("x.csv", WIDE, ("--label-table", "x"), "--label-table needs ids to join the two tables; pass --id"),
+            ("x.csv", WIDE, ("--weight", "w"), "--weight w is not a column of"),
+            ("x.csv", WIDE, ("--weight", "label"), "has the weight 'u' in the column 'label', which is not a number"),
+            ("x.csv", WIDE, ("--confounds", "label"), "has the confound 'u' in the column 'label', which is not"),
+            ("x.csv", WIDE, ("--form", "tall"), "--form must be 'long' or 'wide'; got 'tall'"),
+            ("x.csv", WIDE, ("--separator", ";"), "--separator ';' does not occur .* pass --separator ','"),
+            ("x.csv", WIDE, ("--target", "label"), "the target 'u', which is not a number; pass --label label"),
+            ("x.fa", FASTA, ("--label", "("), "--label must be a regular expression; got '[(]'"),
             ("x.doc", "1\t2", (), "x.doc must be one of .fa, .*; got '.doc'. Rename"),
             ("x.doc", ">a\nACGT", (), "x.doc looks like FASTA, but has another extension"),
         ],
@@ -285,6 +303,55 @@ class TestBadData:
         result = run("compare", str(path), *arguments)
         assert result.exit_code == 2, result.output
         assert re.search(sentence, said(result))
+
+    @pytest.mark.parametrize(
+        ("files", "sentence"),
+        [
+            ({}, "has no files; pass a folder or a pattern"),
+            ({"a/r1.csv": "v\n1\n2\n", "b/r2.txt": "two words\nmore of them\n"}, "mixes kinds of files, such as"),
+            ({"a/r1.csv": "v\n1\n2\n", "b/r2.csv": "w\n1\n2\n"}, "The column 'v' is not in 'r2.csv'"),
+            ({"a/r1.csv": "v\n1\n2\n", "b/r2.png": "\x89PNG"}, "'r2.png', which is not a table"),
+            ({"a/r1.csv": "", "b/r2.csv": "v\n1\n2\n"}, "r1.csv is empty; pass"),
+        ],
+        ids=["empty", "kinds", "columns", "not a table", "empty file"],
+    )
+    def test_folders(self, tmp_path, files, sentence):
+        for name, content in files.items():
+            (tmp_path / "x" / name).parent.mkdir(parents=True, exist_ok=True)
+            (tmp_path / "x" / name).write_text(content)
+        (tmp_path / "x").mkdir(exist_ok=True)
+        result = run("compare", str(tmp_path / "x"))
+        assert result.exit_code == 2, result.output
+        assert sentence in said(result)
+
+    def test_a_folder_that_cannot_be_read(self, tmp_path, monkeypatch):
+        def walk(root, onerror):
+            onerror(PermissionError(13, "Permission denied", str(root)))
+
+        monkeypatch.setattr("mercer.data.recordings.os.walk", walk)  # those who run tests may read everything
+        result = run("compare", str(tmp_path))
+        assert result.exit_code == 2
+        assert said(result) == f"The folder {str(tmp_path)!r} cannot be read; check its permissions."
+
+    def test_a_large_file(self, tmp_path):
+        path = tmp_path / "x.csv"
+        path.write_text(WIDE)
+        with mc.config(max_file_bytes=100):
+            result = run("compare", str(path))
+        assert result.exit_code == 2
+        assert re.search("more than the limit of .* Pass a smaller file, or read it in Python", said(result))
+
+    def test_warnings_name_options(self, tmp_path):
+        path = tmp_path / "walks.csv"
+        path.write_text(
+            "id,time,v,label\n" + "".join(f"s{i},{1.7**t:.3f},{i},{'ab'[i % 2]}\n" for i in range(12) for t in range(4))
+        )
+        (warning,) = task(path).warnings
+        assert "Pass --resample auto (or a step) to interpolate, or --time-channel to keep" in warning
+        path.write_text(WIDE.replace("t1", "age"))
+        (warning,) = task(path).warnings
+        assert "1 column ('age') taken as time steps, but not numbered like 't0'. Pass --values with" in warning
+        assert "the 3 columns 't0' to 't2' and 'age' are time steps" in task(path).about
 
     def test_bad_records_can_be_skipped(self, tmp_path):
         path = tmp_path / "x.fa"

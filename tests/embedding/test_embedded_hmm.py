@@ -60,12 +60,19 @@ class TestFilter:
                 continue
             model = mc.EmbeddedHMM(kernel, n_components=n_components, landmarks=60, alpha=1e-3, features=features)
             model.fit([series(150)])
+            x = X[0].copy()
+            x[7], x[9] = np.nan, 1e3  # missing, and impossible
             for large in (1 << 17, 0):  # a product of BLAS, and a compiled pass
                 monkeypatch.setattr("mercer.embedding._step.LARGE", large)
                 model._learned._stepper = belief = None
-                for row in X[0]:
+                for row, expected in zip(x, model.filter([x]).values, strict=True):
                     belief = model.update(row, belief)
-                np.testing.assert_allclose(belief, model.filter([X[0]]).values[-1], rtol=1e-7, atol=1e-9)
+                    np.testing.assert_allclose(belief, expected, rtol=1e-7, atol=1e-9)
+                for bad in ([np.nan, 1.0], [1e200, 1.0], [np.inf, 1.0]):
+                    with pytest.raises(ValueError, match=r"NaN|too large|inf"):
+                        model.update(np.array(bad), belief)
+                with pytest.raises(ValueError, match="belief must have shape"):
+                    model.update(x[0], belief * np.nan)
 
     def test_groups_and_spans_change_nothing(self, model, monkeypatch):
         whole = model.filter(X).values
@@ -271,6 +278,15 @@ class TestLearning:
         assert search.best_params_["n_components"] == 4
         model = search.best_estimator_
         np.testing.assert_array_equal(pickle.loads(pickle.dumps(model)).transform(X), model.transform(X))
+
+    def test_saved_models_filter_alike(self, tmp_path):
+        words = [["aab", "bba", "bab"] * 8, ["bba", "bab", "aab"] * 6]
+        strings = mc.EmbeddedHMM(mc.Spectrum(2, alphabet="ab"), n_components=2, window=2, landmarks=9)
+        vectors = mc.EmbeddedHMM(n_components=2, window=2, landmarks=9)
+        linear = mc.EmbeddedHMM(mc.Linear(normalize=False), n_components=2)
+        for one, data in ((strings, words), (vectors, X[:2]), (linear, [1 + 0.1 * series(60)])):
+            mc.save(one.fit(data), tmp_path / "model.mercer")
+            np.testing.assert_array_equal(mc.load(tmp_path / "model.mercer").transform(data), one.transform(data))
 
     def test_a_start_from_the_first_windows(self):
         strings = ["ab" * 5] * 20

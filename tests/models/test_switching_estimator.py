@@ -39,7 +39,7 @@ def made(kind, regimes, seed=0, length=80, size=3):
     return [x[:n] for x, n in zip(series[0], cut, strict=True)], [q[:n] for q, n in zip(truth[0], cut, strict=True)]
 
 
-@pytest.mark.parametrize(("kind", "regimes"), [("speed", 2), ("level", 2), ("level", 3), ("noise", 2)])
+@pytest.mark.parametrize(("kind", "regimes"), [("speed", 2), ("level", 3)])
 def test_regimes_that_can_be_told_apart_are_found(kind, regimes):
     X, truth = made(kind, regimes)
     X[1][10:14] = np.nan
@@ -51,7 +51,7 @@ def test_regimes_that_can_be_told_apart_are_found(kind, regimes):
     assert adjusted_rand_score(np.concatenate(truth), np.concatenate(paths)) >= 0.8
 
 
-@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("seed", range(2))
 def test_three_levels_of_noise_are_found(seed):
     X, truth = made("noise", 3, seed)
     model = mc.SwitchingLDS(3, 2, tol=1e-3).fit(X).model_
@@ -62,7 +62,7 @@ def test_three_levels_of_noise_are_found(seed):
 def test_fixed_parameters_stay_as_they_are():
     X, _ = made("speed", 2, length=30, size=2)
     turn, free = np.array([[0.9, 0.3], [-0.3, 0.9]]), np.full((2, 2), np.nan)
-    options = {"n_init": 3, "n_iter": 3, "tol": 0.0, "random_state": 1}
+    options = {"n_init": 2, "n_iter": 2, "tol": 0.0, "random_state": 1}
     fixed = {
         "transition": [turn, [[np.nan, 0.0], [0.0, np.nan]]], "emission": [[1.0, 0.0], [np.nan, np.nan], [0.0, 1.0]],
         "process_covariance": [0.2 * np.eye(2), free], "initial_mean": [0.5, np.nan], "state_offset": [0.0, 0.0],
@@ -94,7 +94,7 @@ def test_what_is_fixed_in_one_regime_is_fixed_as_in_the_linear_dynamical_system(
     X, _ = made("speed", 2, length=40, size=2)
     fixed = {"transition": [[0.9, np.nan], [0.0, 0.9]], "observation_covariance": 0.1 * np.eye(3)}
     for more in ({}, {"state_offset": None}):
-        options = {"n_iter": 8, "tol": 0.0, "n_init": 1, "floor": 1e-3, "fixed": {**fixed, **more}}
+        options = {"n_iter": 4, "tol": 0.0, "n_init": 1, "floor": 1e-3, "fixed": {**fixed, **more}}
         one, plain = mc.SwitchingLDS(1, 2, **options).fit(X), mc.LDS(2, **options).fit(X)
         np.testing.assert_allclose(one.model_.log_prob(X), plain.model_.log_prob(X), rtol=1e-10)
         np.testing.assert_allclose(one.model_.systems.transition[0, 0], plain.model_.transition[0], rtol=1e-10)
@@ -117,7 +117,7 @@ def test_the_objective_never_decreases(shared, n_paths):
         models = mc.SwitchingLDSs(models.initial, models.transition, mc.LDSs(**{
             name: getattr(parts if name in ("emission", "observation_covariance", "observation_offset") else
                           models.systems, name) for name in parts._arrays}))  # fmt: skip
-    for _ in range(12):
+    for _ in range(8):
         found, memory = goal.expect(models, data)
         values.append(found.log_prob.sum() + goal.log_prior(models)[0])
         models = goal.maximize(models, data, found, memory)
@@ -142,7 +142,7 @@ def test_with_all_paths_the_objective_is_the_log_probability():
 
 def test_one_regime_is_the_linear_dynamical_system():
     X, _ = made("speed", 2, length=40, size=2)
-    options = {"n_iter": 8, "tol": 0.0, "n_init": 1, "floor": 1e-3}
+    options = {"n_iter": 4, "tol": 0.0, "n_init": 1, "floor": 1e-3}
     one, plain = mc.SwitchingLDS(1, 2, **options), mc.LDS(2, **options)
     np.testing.assert_allclose(one.fit(X).model_.log_prob(X), plain.fit(X).model_.log_prob(X), rtol=1e-10)
     np.testing.assert_allclose(one.fit_each(X).log_prob(X), plain.fit_each(X).log_prob(X), rtol=1e-6)

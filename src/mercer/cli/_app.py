@@ -8,11 +8,12 @@ from typing import Annotated
 import typer
 
 from mercer._version import __version__
-from mercer.cli import _compare_command, _machine_commands, _model_commands, _reproduce_command
+from mercer.cli import _compare_command, _machine_commands, _model_commands, _reproduce_command, _two_sample_command
 
 app = typer.Typer(
     help="Kernels from generative models, for scikit-learn.",
-    epilog="Exit codes: 0 done, 1 the work failed, 2 unusable options or data, 130 interrupted.",
+    epilog="Example: mercer compare walks.csv --id walk --label gait. "
+    "Exit codes: 0 done, 1 the work failed, 2 unusable options or data, 130 interrupted.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
@@ -32,10 +33,11 @@ _EXAMPLES: dict[Callable[..., None], str] = {
     _model_commands.fit: "mercer fit walks.csv --id walk --time t --label gait --best -o gait.mercer",
     _model_commands.predict: "mercer predict gait.mercer new.csv --json -",
     _model_commands.gram: "mercer gram genes.fasta --kernel 'Spectrum(k=4)' -o gram.npz",
+    _two_sample_command.two_sample: "mercer test patients.fasta controls.fasta --kernel 'Spectrum(k=3)'",
     _machine_commands.datasets: "mercer datasets",
     _machine_commands.doctor: "mercer doctor",
     _machine_commands.warmup: "mercer warmup",
     _reproduce_command.reproduce: "mercer reproduce agarwal2011 table1 --quick",
 }
 for _command, _example in _EXAMPLES.items():
-    app.command(epilog=f"Example: {_example}")(_command)
+    app.command(_example.split()[1], epilog=f"Example: {_example}")(_command)

@@ -85,6 +85,10 @@ _PARAMETER = re.compile(
     r"\b(id|time|values|labels?|target|groups?|form|kind|covariates|unknown|drop|alphabet|resample|time_channel"
     r"|separator|decimal)=(True|False|'[^']*'|\[[^\]]*\]|[\w.]+)?"
 )
+_RULE = re.compile(
+    r"^(form|kind|resample|decimal|alphabet|unknown|labels|groups|drop|separator) must be(.*?)(?:, or None)?;"
+)
+_LARGE = re.compile(r"If there is enough memory, raise the limit: with mc\.config\(max_file_bytes=\d+\)")
 _IDENTICAL = re.compile(r"use GroupKFold with groups=mc\.identical_groups\(X(, groups)?\)")
 
 
@@ -106,14 +110,19 @@ def with_option_names(text: str, *, is_table: bool = False, weight: str | None =
         value = "none" if value == "False" else re.sub(r"^True$|[\[\]' ]", "", value).strip(".")
         if name == "covariates":
             return _covariates([column for column in value.split(",") if column], weight)
-        name = "label-table" if is_table and name == "labels" else _OPTIONS.get(name, name)
-        return f"--{name} {value}".rstrip()
+        value = f"'{value}'" if re.fullmatch(r"[^\w-]+", value) else value  # such as a separator
+        return f"--{named(name)} {value}".rstrip()
+
+    def named(name: str) -> str:
+        return "label-table" if is_table and name == "labels" else _OPTIONS.get(name, name)
 
     def identical(found: re.Match[str]) -> str:
         return "remove them, or pass " + ("a --group that keeps them together" if found[1] else "--group")
 
     text = text.replace("invalid='mask'", "--skip-bad").replace(" (a column, or False for none)", "")
     text = text.replace("add a header line and use mc.read_table", "add a header line, and pass --label")
+    text = _LARGE.sub("Pass a smaller file, or read it in Python, with mc.config(max_file_bytes=...)", text)
+    text = _RULE.sub(lambda found: f"--{named(found[1])} must be{found[2]};", text)
     text = _PARAMETER.sub(option, _IDENTICAL.sub(identical, text))
     if weight and f"column {weight!r}" in text:
         text = text.replace("covariate", "weight")

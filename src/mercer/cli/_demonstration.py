@@ -7,6 +7,7 @@ from collections.abc import Callable
 import numpy as np
 from sklearn.datasets import load_digits, load_wine
 from sklearn.feature_extraction.text import CountVectorizer
+from sklearn.impute import SimpleImputer
 from sklearn.naive_bayes import GaussianNB
 from sklearn.preprocessing import StandardScaler
 
@@ -14,7 +15,14 @@ import mercer as mc
 from mercer.cli._contenders import ContenderFactory
 from mercer.cli._evaluation import Contender, Task
 from mercer.data.baseline_features import Flat, Means, Moments, Summary
-from mercer.datasets import make_dna, make_documents, make_families, make_hmm_sequences, make_point_sets
+from mercer.datasets import (
+    make_dna,
+    make_documents,
+    make_families,
+    make_hmm_sequences,
+    make_point_sets,
+    make_profiles,
+)
 
 _for = ContenderFactory()
 
@@ -169,6 +177,35 @@ def proteins(seed: int) -> Task:
     )
 
 
+def phylogeny(seed: int) -> Task:
+    """Genes that are present or absent in the leaves of a known tree; classes share the history at the ancestors."""
+    tree = f"{_balanced(5)[:-3]};"
+    profiles = make_profiles(90, tree=tree, n_classes=6, rate=1.0, missing=0.5, random_state=seed)
+    model = mc.HiddenTree(tree, n_iter=10)
+    shared = mc.Tempered(mc.Marginalization(mc.HiddenTree(tree, pruning=0.05, n_iter=10)))
+    filled = SimpleImputer(keep_empty_features=True)
+    return Task(
+        "structure: 90 genes, present or absent in the 32 leaves of a tree, half of the entries missing, 6 classes",
+        profiles.data,
+        profiles.target,
+        [
+            *_for.trivial(),
+            _for.linear("logistic regression", filled),
+            _for.linear_svm("linear SVM", filled),
+            _for.rbf_svm("RBF SVM", filled),
+            _for.with_kernel("Marginalization, tree", shared, exponent=(0.1, 0.3)),
+            _for.with_kernel("Fisher, tree", mc.Fisher(model, on_zero="zero")),
+        ],
+    )
+
+
+def _balanced(depth: int, name: int = 0) -> str:
+    """Return a balanced tree in Newick notation, with the length .2 above every node."""
+    if depth == 0:
+        return f"{name}:.2"
+    return f"({_balanced(depth - 1, 2 * name)},{_balanced(depth - 1, 2 * name + 1)}):.2"
+
+
 def _words(k: int) -> CountVectorizer:
     return CountVectorizer(analyzer="char", lowercase=False, ngram_range=(k, k))
 
@@ -177,6 +214,7 @@ TASKS: dict[str, Callable[[int], Task]] = {
     "series": series,
     "proteins": proteins,
     "documents": documents,
+    "phylogeny": phylogeny,
     "point-sets": point_sets,
     "dna": dna,
     "digits": digits,

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import gzip
-import re
 import zlib
 from pathlib import Path
 
-from mercer.data._names import looks_like
 from mercer.data.recordings import TABLES, is_collection
-from mercer.data.text import is_numeric, suffix_of
+from mercer.data.text import suffix_of
+from mercer.data.timeseries import looks_like_ucr
 
 FASTA = (".fa", ".fasta", ".fna", ".faa", ".ffn", ".frn", ".fas", ".fastq", ".fq")
 SVMLIGHT = (".svm", ".svmlight", ".libsvm")
+_SPREADSHEETS = (".xlsx", ".xls", ".ods", ".numbers")
 _TEXT_TABLES = (".csv", ".tsv", ".tab", ".dat", ".txt")
 
 
@@ -31,10 +31,13 @@ def reader_of(path: Path) -> str:
         return "ts"
     if _start(path).startswith(b">"):
         raise ValueError(f"{path} looks like FASTA, but has another extension; rename it to end in .fasta.")
+    if suffix in _SPREADSHEETS:
+        raise ValueError(f"{path} is a spreadsheet; save it as CSV.")
     if suffix not in TABLES:
         endings = ", ".join((*FASTA, ".ts", *TABLES, *SVMLIGHT))
         raise ValueError(f"The extension of {path} must be one of {endings}; got {suffix!r}. Rename the file.")
-    return "ucr" if suffix in _TEXT_TABLES and _has_no_header(path) else "table"
+    first = _start(path).partition(b"\n")[0].decode("utf-8", "replace")
+    return "ucr" if suffix in _TEXT_TABLES and looks_like_ucr(first) else "table"
 
 
 def _start(path: Path) -> bytes:
@@ -48,10 +51,3 @@ def _start(path: Path) -> bytes:
     except (OSError, EOFError, zlib.error):
         return b""
     return start.lstrip(b"\xef\xbb\xbf \t\r\n")
-
-
-def _has_no_header(path: Path) -> bool:
-    """Whether all fields of the first line but the first, which may be a label, are numbers, as in UCR's tables."""
-    line = re.split(r"[,;\t ]+", _start(path).partition(b"\n")[0].decode("utf-8", "replace").strip())
-    named = any(looks_like(role, line[:1]) for role in ("id", "label", "target", "group", "time"))
-    return len(line) > 1 and not named and all(map(is_numeric, line[1:]))

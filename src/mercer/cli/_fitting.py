@@ -53,16 +53,19 @@ def _recipe(name: str, known: list[Contender]) -> Contender:
 
 def kernel_of(text: str) -> Kernel:
     """Return the kernel that code such as ``"Fisher(HMM(n_states=4))"`` describes; nothing else is evaluated."""
+    shown = repr(text if len(text) <= 60 else f"{text[:57]}...")
     try:
         made = _made(ast.parse(text.strip(), mode="eval").body)
-    except SyntaxError:
-        raise ValueError(f"--kernel is not valid code: {text!r}. Write it as in Python, 'Spectrum(k=4)'.") from None
+    except (SyntaxError, RecursionError):
+        raise ValueError(f"--kernel is not valid code: {shown}. Write it as in Python, 'Spectrum(k=4)'.") from None
     if not isinstance(made, Kernel):
-        raise ValueError(f"--kernel must be a kernel of mercer, such as 'Spectrum(k=4)'; got {text!r}.")
+        raise ValueError(f"--kernel must be a kernel of mercer, such as 'Spectrum(k=4)'; got {shown}.")
     return made
 
 
-def _made(node: ast.expr) -> Any:
+def _made(node: ast.expr, depth: int = 0) -> Any:
+    if depth > 10:
+        raise ValueError("--kernel is nested more than 10 times; write a simpler one.")
     if not isinstance(node, ast.Call):
         try:
             return ast.literal_eval(node)
@@ -76,7 +79,8 @@ def _made(node: ast.expr) -> Any:
         raise ValueError(f"--kernel: mercer has no estimator called {name!r}; check the name.")
     if any(keyword.arg is None for keyword in node.keywords):
         raise ValueError(f"--kernel: write the parameters of {name} one by one.")
-    given, named = [_made(one) for one in node.args], {str(k.arg): _made(k.value) for k in node.keywords}
+    given = [_made(one, depth + 1) for one in node.args]
+    named = {str(keyword.arg): _made(keyword.value, depth + 1) for keyword in node.keywords}
     try:
         return public(*given, **named)
     except TypeError:
@@ -134,19 +138,26 @@ def predicted(path: Path, source: Path, *, proba: bool, skip_bad: bool) -> tuple
     return rows, records
 
 
+def gram_of(X: Any, kernel: str | None, seed: int) -> tuple[str, Any]:
+    """Return the name of a kernel, by default the first recipe for such data, and the Gram matrix."""
+    made: Any
+    if kernel is not None and "(" in kernel:
+        made = kernel_of(kernel)
+    else:
+        known = [c for c in contenders(X, ContenderFactory(), seed) if c.is_kernel]
+        recipe = known[0] if kernel is None else _recipe(kernel, known)
+        kernel, made = slug(recipe.name), recipe.estimator[:-1]
+    with collected():  # a diagnosis, or the test itself, tells what is wrong
+        return kernel, made.fit_transform(X)
+
+
 def gram(source: Path, reading: Reading, kernel: str, output: Path, seed: int) -> list[str]:
     """Compute and write a Gram matrix; return sentences that describe the data and the matrix."""
     records = read(source, reading, with_answers=False)
-    made: Any
-    if "(" in kernel:
-        made = kernel_of(kernel)
-    else:
-        known = [c for c in contenders(records.X, ContenderFactory(), seed) if c.is_kernel]
-        made = _recipe(kernel, known).estimator[:-1]
     if output.suffix not in (".npz", ".npy", ".csv"):
         raise ValueError(f"{output} must end in .npz (with ids), .npy or .csv.")
-    with collected():  # the diagnosis tells what is wrong
-        K = made.fit_transform(records.X)
+    _, K = gram_of(records.X, kernel, seed)
+    with collected():
         verdict = str(mc.gram.diagnose(K))
     names = [str(name) for name in records.ids]
     if output.suffix == ".npz":

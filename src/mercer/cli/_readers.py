@@ -23,6 +23,8 @@ from mercer.data.text import Records
 from mercer.data.timeseries import read_ts, read_ucr
 from mercer.kernels.confounds import Confounded
 
+_KINDS = {"fasta": "FASTA or FASTQ", "svmlight": "svmlight counts"}
+"""Formats whose models do not predict other formats."""
 _STRINGS_ONLY = ("drop",)
 _ANSWERS = ("label", "target", "group")
 _TABLES_ONLY = (
@@ -129,8 +131,8 @@ def read(path: Path, reading: Reading, *, with_answers: bool = True, known: Know
         What the training data had, for new data, whose labels are not read.
     """
     reader = reader_of(path)
-    if known is not None and known.reader and (reader == "fasta") != (known.reader == "fasta"):
-        kind = "FASTA or FASTQ" if known.reader == "fasta" else "a table or series"
+    if known is not None and known.reader and _KINDS.get(reader) != _KINDS.get(known.reader):
+        kind = _KINDS.get(known.reader, "a table or series")
         raise ValueError(f"{path} cannot be predicted: the model was fitted to {kind}; pass data of the same kind.")
     if reader != "fasta":
         _refuse(reading, _STRINGS_ONLY, "FASTA and FASTQ files")
@@ -143,7 +145,7 @@ def read(path: Path, reading: Reading, *, with_answers: bool = True, known: Know
         except ValueError as error:
             text = with_option_names(str(error), **options)
             if known is not None:
-                text = re.sub(r"^--confounds (\S+) is not", r"The model requires the confound '\1', which is not", text)
+                text = re.sub(r"^--([\w-]+) (\S+) is not a", r"The model requires '\2' (\1), which is not a", text)
             raise ValueError(text) from error
     warnings = (with_option_names(one.message, **options) for one in notices if isinstance(one, Notice))
     return Read(records, code, Known.of(path, reader, records), reading, tuple(dict.fromkeys(warnings)))
@@ -180,15 +182,15 @@ def _read_fasta(path: Path, reading: Reading, with_answers: bool, known: Known |
     answers = reading.label or reading.target
     if reading.label and reading.target:
         raise ValueError("--label and --target cannot both say what to predict; pass one of them.")
-    if with_answers and answers is None:
+    if with_answers and answers is None and path.stat().st_size > 0:
         raise ValueError(
             f"{path} requires --label (classes) or --target (numbers) to find them in the header lines; pass a field "
             "number, counted from 0, where | and white space separate fields, a key such as class=, auto, or a regular "
             "expression with one group."
         )
     options: dict[str, Any] = {}
-    if with_answers:
-        options["labels"] = _rule(str(answers))
+    if with_answers and answers is not None:
+        options["labels"] = _rule(answers)
         options |= {"groups": _rule(reading.group)} if reading.group else {}
     options |= {name: value for name in ("alphabet", "unknown", "drop") if (value := getattr(reading, name))}
     options |= {"invalid": "mask"} if reading.skip_bad else {}

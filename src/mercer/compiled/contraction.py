@@ -6,6 +6,8 @@ the order of its memory, in whole aligned vectors. Sums stay in registers: lanes
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from mercer._array import Floats
@@ -17,6 +19,9 @@ from mercer.compiled.machine import MACHINE
 LANES = MACHINE.width
 SUMS = 4
 """Number of independent sums, so that an addition need not wait for the one before."""
+
+
+DOUBLE = np.dtype(np.float64)
 
 
 class Contraction:
@@ -41,6 +46,49 @@ class Contraction:
         c, b = (x if x.flags.carray else owned(x) for x in (c, b))
         _products(self._tensor, c, b, out)
         return out
+
+
+class GaussianContraction(Contraction):
+    """One step of a filter: the product with Gaussian kernels of an observation and points, and with a belief.
+
+    All of it is one call. A pass over a large tensor leaves nothing else in the caches, so that every other call from
+    Python would take several times longer than usual.
+
+    Parameters
+    ----------
+    tensor : ndarray of shape (n, n, r)
+        The tensor.
+    points : ndarray of shape (r, d)
+        The points.
+    gamma : float
+        The kernel is exp(-gamma |x - y|^2).
+    total : ndarray of shape (n,)
+        The functional that is 1 on beliefs.
+    """
+
+    def __init__(self, tensor: Floats, points: Floats, gamma: float, total: Floats) -> None:
+        super().__init__(tensor)
+        offsets = gamma * np.einsum("ij,ij->i", points, points)
+        self._fixed = (self._tensor, owned(2 * gamma * points), offsets, float(gamma), owned(total))
+        self._shapes = points.shape[1:], tensor.shape[1:2]
+
+    def step(self, x: Floats, b: Floats) -> tuple[Floats, float, float] | None:
+        """Advance a belief ``(n,)`` by an observation ``(d,)``.
+
+        Returns
+        -------
+        belief : ndarray of shape (n,)
+            The new belief, divided by its total.
+        total, square : float
+            Its total before, and its squared norm after the division; not finite if an argument is not. None if the
+            arguments are not plain contiguous arrays of these shapes.
+        """
+        if (x.shape, b.shape) != self._shapes or not (
+            x.dtype is b.dtype is DOUBLE and x.flags.carray and b.flags.carray
+        ):
+            return None
+        out = np.empty(len(b))
+        return out, *_step(*self._fixed, x, b, out)
 
 
 def _emit_product(
@@ -86,11 +134,46 @@ _product = vector_function(LANES)(_emit_product)
 
 
 @compiled
-def _products(tensor: Floats, c: Floats, b: Floats, out: Floats) -> None:  # pragma: no cover - compiled
+def _room(width: int) -> tuple[Floats, int]:  # pragma: no cover - compiled
+    """Return zeros, and where ``width`` of them begin on a cache line: so no vector crosses two."""
+    room = np.zeros(width + 64 // 8)
+    return room, (-room.ctypes.data % 64) // 8
+
+
+@compiled
+def _contract(tensor: Floats, c: Floats, at: int, b: Floats, out: Floats) -> None:  # pragma: no cover - compiled
     n, m, width = tensor.shape
-    room = np.zeros(width + LANES)  # c on cache lines of its own, and zeros up to the last whole vector
-    at = (-room.ctypes.data % 64) // 8
+    for i in range(n):
+        _product(tensor, i * m * width, m, width // LANES, c, at, b, out, i)
+
+
+@compiled
+def _products(tensor: Floats, c: Floats, b: Floats, out: Floats) -> None:  # pragma: no cover - compiled
+    room, at = _room(tensor.shape[2])
     for k in range(len(c)):
         room[at + k] = c[k]
-    for i in range(n):
-        _product(tensor, i * m * width, m, width // LANES, room, at, b, out, i)
+    _contract(tensor, room, at, b, out)
+
+
+@compiled(contract=True)
+def _step(
+    tensor: Floats, points: Floats, offsets: Floats, gamma: float, total: Floats, x: Floats, b: Floats, out: Floats
+) -> tuple[float, float]:  # pragma: no cover - compiled
+    room, at = _room(tensor.shape[2])
+    square = 0.0
+    for k in range(len(x)):
+        square += x[k] * x[k]
+    for i in range(len(points)):
+        exponent = -offsets[i] - gamma * square
+        for k in range(len(x)):
+            exponent += points[i, k] * x[k]
+        room[at + i] = math.exp(0.0 if exponent > 0.0 else exponent)  # NaN stays
+    _contract(tensor, room, at, b, out)
+    ratio = 0.0
+    for i in range(len(out)):
+        ratio += total[i] * out[i]
+    square = 0.0
+    for i in range(len(out)):
+        out[i] /= ratio
+        square += out[i] * out[i]
+    return ratio, square

@@ -306,7 +306,6 @@ def _filter_means(
     chain(w, mean, step, record + at[LOOP], 1, n, n, steps)
     block_product(w, ze, step, ze, step, mean, step, 1, cm, 1, n, steps, n, d, -1.0)
     solve(w, ze, ze, 1, step, record + at[LOWER], record + at[INVERSE], False, d, steps)
-    add_squares(w, at[SQUARES], ze, step, d, steps)
     take_probability(w, at, record, steps)
     if filtered:
         block_product(w, mean, step, mean, step, ze, step, 1, record + at[Z], n, 1, steps, d, n, 1.0)
@@ -343,6 +342,7 @@ def forward(
     _observe(w, at, x, runs, begin, end, gaps, d)
     copy(w, at[STATES] + at[MEAN], at[PM], n)
     steady, s, count, record, last = False, 0, end - begin, 0, 0
+    waiting = 0  # squares of steps from here on are not in the sum yet
     while s < count:
         state, gap = at[STATES] + s * at[STATE], gaps[s] != 0
         cm, rm = at[C], at[R]
@@ -380,6 +380,9 @@ def forward(
         record = at[RECORDS] + which[s] * at[RECORD]
         _filter_means(w, at, record, state, stop - s, cm, n, d, filtered)
         if stop == last:
+            squares = at[STATES] + waiting * at[STATE] + at[ZE]
+            add_squares(w, at[SQUARES], squares, at[STATE] // LANES, d, stop - waiting)
+            waiting = stop
             for lane in range(LANES):
                 if begin + stop == runs[1, lane]:
                     log_prob[runs[3, lane]] = log_density(w, at, lane, runs[1, lane] * d)

@@ -215,14 +215,18 @@ def _smooth_means(
 
 
 @compiled
-def _add_up(w: Floats, at: Any, state: int, steps: int, n: int, d: int, sc: int) -> None:  # pragma: no cover - compiled
-    """Add a stretch to the sums: scores, and second moments of states that have a successor and were observed."""
-    step = at[STATE] // LANES
+def _add_up_means(w: Floats, at: Any, state: int, steps: int, n: int, d: int) -> None:  # pragma: no cover - compiled
+    """Add steps to the sums of means, from their last one; all have a successor and an observation in all lanes."""
+    step, out = at[STATE] // LANES, at[CROSS]
     u, r, mean = state + at[U], state + at[RB], state + at[MEAN]
-    out = at[CROSS]
     block_product(w, out, n + 1, out, n + 1, u, 1, -step, mean, -step, 1, d + 2 * n, steps, n + 1, 1.0)
     product(w, at[HQ], at[HQ], r, 1, -step, r, -step, 1, n, steps, n, 1.0)
     product(w, at[HR], at[HR], u, 1, -step, u, -step, 1, d, steps, d, 1.0)
+
+
+@compiled
+def _add_up_covariances(w: Floats, at: Any, steps: int, n: int, d: int, sc: int) -> None:  # pragma: no cover - compiled
+    """Add a stretch to the sums of covariances, and of their parts of the scores."""
     add_times(w, at[SUM_CURVE], at[CURVE], 2 * n * n + d * n + d * d, steps)  # and all parts behind
     add_times(w, at[SUM_SC], sc, n * n, steps)
 
@@ -252,12 +256,10 @@ def _add_up_weighted(
 
 
 @compiled
-def _end_runs(w: Floats, at: Any, runs: Floats, state: int, t: int, n: int) -> bool:  # pragma: no cover - compiled
-    """Start the way back of runs whose last step is t; return whether there is one."""
-    found = False
+def _end_runs(w: Floats, at: Any, runs: Floats, state: int, t: int, n: int) -> None:  # pragma: no cover - compiled
+    """Start the way back of runs whose last step is t."""
     for lane in range(LANES):
         if t + 1 == runs[1, lane]:
-            found = True
             w[at[GOING] + lane] = 0.0
             for k in range(n):
                 w[state + at[RB] + k * LANES + lane] = 0.0
@@ -265,7 +267,6 @@ def _end_runs(w: Floats, at: Any, runs: Floats, state: int, t: int, n: int) -> b
                 w[at[CURVE] + k * LANES + lane] = 0.0
             for k in range(at[SUMS] + lane, at[END_OF_SUMS], LANES):
                 w[k] = 0.0
-    return found
 
 
 @compiled
@@ -293,12 +294,18 @@ def _backward(
     """Smooth a block of steps that was filtered before."""
     steady, careful, last, sc, other = False, False, -1, at[SC], at[OTHER_SC]
     s = end - begin - 1
+    ending = previous_end(runs, end)
+    waiting = s  # means of steps from here down are not in the sums yet: sums of many steps stay in registers
     copy(w, at[STATES] + s * at[STATE] + at[RB], at[BACK], n)
     copy(w, at[STATES] + (s + 1) * at[STATE] + at[MEAN], at[NEXT_MEAN], n)
     while s >= 0:
         record, state = at[RECORDS] + which[s] * at[RECORD], at[STATES] + s * at[STATE]
         gap, cm, some, first = gaps[s] != 0, at[C], at[ONE], s
-        ended = _end_runs(w, at, runs, state, begin + s, n)
+        ended = begin + s + 1 == ending
+        if ended:
+            _add_up_means(w, at, at[STATES] + waiting * at[STATE], waiting - s, n, d)
+            _end_runs(w, at, runs, state, begin + s, n)
+            waiting, ending = s, previous_end(runs, begin + s)
         weighted = ended
         if gap:
             scale_rows(w, at[CM], at[C], state + at[SEEN], d, n)
@@ -311,15 +318,16 @@ def _backward(
             careful = _back_covariance(w, at, record, state, gap, n, d, sc)
             steady = not careful or _smooth_carefully(w, at, record, n, sc, other)
         else:
-            stop = previous_end(runs, begin + s) - begin
-            while first > 0 and first > stop and which[first - 1] == last and gaps[first - 1] == 0:
+            while first > 0 and first > ending - begin and which[first - 1] == last and gaps[first - 1] == 0:
                 first -= 1
         steps = s - first + 1
         _smooth_means(w, at, record, state, steps, cm, careful, n, d)
         if weighted:
+            _add_up_means(w, at, at[STATES] + waiting * at[STATE], waiting - s, n, d)
             _add_up_weighted(w, at, state, some, n, d, sc)
+            waiting = s - 1
         else:
-            _add_up(w, at, state, steps, n, d, sc)
+            _add_up_covariances(w, at, steps, n, d, sc)
         if means.size > 0:
             for k in range(first, s + 1):
                 _write_states(
@@ -331,6 +339,7 @@ def _backward(
         if ended:
             copy(w, at[GOING], at[ONE], 1)
         last, s = which[s], first - 1
+    _add_up_means(w, at, at[STATES] + waiting * at[STATE], waiting + 1, n, d)
     copy(w, at[BACK], at[STATES] - at[STATE] + at[RB], n)
     copy(w, at[NEXT_MEAN], at[STATES] + at[MEAN], n)
     if sc != at[SC]:

@@ -19,7 +19,6 @@ from mercer.compiled.small_matrices import (
     LANES,
     ZERO,
     add,
-    add_times,
     cholesky,
     choose,
     copy,
@@ -147,7 +146,7 @@ def update_covariance(
     cholesky(w, lower, inverse, at[V], d)
     copy(w, record + at[DET], at[ONE], 1)
     copy(w, record + at[POWER], ZERO, 1)
-    multiply_determinant(w, record + at[DET], record + at[POWER], inverse, 1, d)
+    multiply_determinant(w, record + at[DET], record + at[POWER], inverse, 1, ZERO, d)
     solve_lower(w, z, lower, inverse, at[CP], d, n)
     symmetric_product(w, fc, pc, z, 1, n, z, n, 1, n, d, -1.0)
     if mark_canceled(w, at[MARK], fc, pc, n):  # Joseph's form, a sum of squares
@@ -164,8 +163,7 @@ def update_covariance(
 @compiled
 def take_probability(w: Floats, at: Any, record: int, times: int) -> None:  # pragma: no cover - compiled
     """Multiply the probability by the determinant of a record, once for every step."""
-    multiply_determinant(w, at[MANTISSA], at[EXPONENT], record + at[DET], 0, times)
-    add_times(w, at[EXPONENT], record + at[POWER], 1, times)
+    multiply_determinant(w, at[MANTISSA], at[EXPONENT], record + at[DET], 0, record + at[POWER], times)
 
 
 @compiled

@@ -226,7 +226,9 @@ class Emitter:
         return values[0]
 
 
-def vector_function(lanes: int, *known: Any, emitter: Any = Emitter) -> Callable[[Callable[..., None]], Any]:
+def vector_function(
+    lanes: int, *known: Any, emitter: Any = Emitter, returns: Any = types.void
+) -> Callable[[Callable[..., Value | None]], Any]:
     """Convert ``emit(emitter, *known, *arguments)`` to a function of the arguments that compiled loops can call.
 
     Parameters
@@ -237,16 +239,18 @@ def vector_function(lanes: int, *known: Any, emitter: Any = Emitter) -> Callable
         What is known when the code is emitted, such as the number of states.
     emitter : type, default=Emitter
         Class of the emitter.
+    returns : type, default=void
+        Numba's type of what ``emit`` returns.
     """
 
-    def decorate(emit: Callable[..., None]) -> Any:
+    def decorate(emit: Callable[..., Value | None]) -> Any:
         def define(typing: Any, *kinds: Any) -> Any:
             def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
                 e = emitter(context, builder, signature, args, lanes)
-                emit(e, *known, *e.args)
-                return context.get_dummy_value()
+                found = emit(e, *known, *e.args)
+                return context.get_dummy_value() if found is None else found
 
-            return types.void(*kinds), code
+            return returns(*kinds), code
 
         names = list(inspect.signature(emit).parameters.values())  # Numba asks for those of the arguments
         define.__signature__ = inspect.Signature([names[0], *names[1 + len(known) :]])  # type: ignore[attr-defined]

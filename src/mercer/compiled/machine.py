@@ -37,3 +37,9 @@ def _target() -> Machine:
 
 
 MACHINE = _target()
+
+
+def name() -> str:
+    """Return the architecture and the processor that Numba compiles for, such as "x86_64 znver3"."""
+    triple, cpu, _ = cpu_target.target_context.codegen().magic_tuple()
+    return f"{triple.partition('-')[0]} {cpu}"

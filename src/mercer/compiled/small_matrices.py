@@ -8,15 +8,17 @@ new size compiles nothing. No lane depends on another one, and no entry on how m
 from __future__ import annotations
 
 import functools
+import hashlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
 from llvmlite import ir
+from numba import types
 from numba.core import cgutils
 
 from mercer._array import Floats
-from mercer.compiled.code import compiled
+from mercer.compiled.code import compiled, function_key
 from mercer.compiled.lanes import Emitter, Value, vector_function
 from mercer.compiled.machine import MACHINE
 
@@ -55,19 +57,34 @@ _WIDTHS = [4, 4 if MACHINE.registers >= 32 else 2]
 """Columns of tiles of one and of two rows, whose sums and factors stay in registers."""
 
 
-def _vector_function(emit: Callable[..., None]) -> Any:
+def _vector_function(emit: Callable[..., Value | None], returns: Any = types.void) -> Any:
     """Convert ``emit(emitter, *arguments)`` to a function of the arguments that compiled loops can call.
 
-    The loop that calls it stays a function of its own: copies in all callers would only take long to compile.
+    It becomes one LLVM function of pointers and numbers: copies in all callers would take long to compile, and Numba
+    would pass all seven fields of every array.
     """
+    # The name determines the code, as in `mercer.compiled.code`: of equal symbols the linker takes the first.
+    name = f"{emit.__qualname__}_{hashlib.sha256(function_key(emit).encode()).hexdigest()[:16]}"
 
     @functools.wraps(emit)
-    def emit_apart(e: Emitter, *args: Any) -> None:
-        e.builder.function.attributes.add("noinline")
-        e.builder.function.attributes.add("optsize")
-        emit(e, *args)
+    def emit_call(e: Emitter, *args: Value) -> Value | None:
+        caller = e.builder
+        function = caller.module.globals.get(name)
+        if function is None:
+            result = ir.VoidType() if returns is types.void else ir.IntType(1)
+            kind = ir.FunctionType(result, [argument.type for argument in args])
+            function = ir.Function(caller.module, kind, name)
+            function.linkage, function.calling_convention = "linkonce_odr", "fastcc"
+            for attribute in ("noinline", "nounwind", "optsize"):
+                function.attributes.add(attribute)
+            e.builder = ir.IRBuilder(function.append_basic_block())
+            found = emit(e, *function.args)
+            e.builder.ret_void() if found is None else e.builder.ret(found)
+            e.builder = caller
+        called = caller.call(function, args, cconv="fastcc")
+        return None if returns is types.void else called
 
-    return vector_function(LANES)(emit_apart)
+    return vector_function(LANES, returns=returns)(emit_call)
 
 
 class _Matrix:
@@ -123,45 +140,71 @@ def _cases(e: Emitter, which: Value, emit: dict[int, Callable[[], None]]) -> Non
 # -- products --------------------------------------------------------------------------------------------
 
 
-def _emit_product(
-    e: Emitter, w: Value, out: Value, oi: Value, start: Value, si: Value, sj: Value, a: Value, ai: Value, ak: Value,
-    b: Value, bk: Value, bj: Value, rows: Value, inner: Value, columns: Value, sign: Value, height: Value, lower: Value,
-) -> None:  # fmt: skip
-    """Emit ``out = start + sign * a b`` in tiles of at most ``height`` rows; if ``lower``, tiles up to the diagonal."""
-    code, zero = e.builder, e.constant(0)
-    bits = e.filled(code.and_(code.bitcast(sign, e.integer), e.constant(-(2**63))), e.words)
-    whole = [
-        _Matrix(e, w, out, oi, e.constant(LANES)), _Matrix(e, w, start, si, sj), _Matrix(e, w, a, ai, ak),
-        _Matrix(e, w, b, bk, bj),
-    ]  # fmt: skip
+def _products(minus: bool) -> Any:
+    """Make products that are added to what there is, or subtracted from it."""
 
-    def signed(x: Value) -> Value:
-        return code.bitcast(code.xor(code.bitcast(x, e.words), bits), e.vector)
+    def emit_product(
+        e: Emitter, w: Value, out: Value, oi: Value, start: Value, si: Value, sj: Value, a: Value, ai: Value, ak: Value,
+        b: Value, bk: Value, bj: Value, rows: Value, inner: Value, columns: Value, height: Value, lower: Value,
+    ) -> None:  # fmt: skip
+        """Emit ``out = start + a b``, or ``start - a b``, in tiles of at most ``height`` rows.
 
-    def tile(tall: int, wide: int, i: Value, j: Value) -> None:
-        into, begin = (part.moved(i, j) for part in whole[:2])
-        left, right = whole[2].moved(i, zero), whole[3].moved(zero, j)
-        places = [(r, c) for r in range(tall) for c in range(wide)]
+        If ``lower``, emit tiles up to the diagonal, and copies of the lower triangle to the upper one.
+        """
+        code, zero = e.builder, e.constant(0)
+        whole = [
+            _Matrix(e, w, out, oi, e.constant(LANES)), _Matrix(e, w, start, si, sj), _Matrix(e, w, a, ai, ak),
+            _Matrix(e, w, b, bk, bj), _Matrix(e, w, out, e.constant(LANES), oi),
+        ]  # fmt: skip
+        half = code.icmp_signed("!=", lower, zero)
 
-        def terms(k: Value) -> list[Value]:
-            here, there = left.moved(zero, k), right.moved(k, zero)
-            x, y = [here.load(r, 0) for r in range(tall)], [there.load(0, c) for c in range(wide)]
-            return [e.multiply(x[r], y[c]) for r, c in places]
+        def tile(tall: int, wide: int, i: Value, j: Value) -> None:
+            into, begin, mirrored = (whole[part].moved(i, j) for part in (0, 1, 4))
+            left, right = whole[2].moved(i, zero), whole[3].moved(zero, j)
+            places = [(r, c) for r in range(tall) for c in range(wide)]
 
-        sums = e.loop_sums(len(places), inner, terms, [signed(begin.load(r, c)) for r, c in places])
-        for (r, c), value in zip(places, sums, strict=True):
-            into.store(signed(value), r, c)
+            def terms(k: Value) -> list[Value]:
+                here, there = left.moved(zero, k), right.moved(k, zero)
+                x, y = [here.load(r, 0) for r in range(tall)], [there.load(0, c) for c in range(wide)]
+                x = [code.fneg(value) for value in x] if minus else x
+                return [e.multiply(x[r], y[c]) for r, c in places]
 
-    with _steps(e, rows, height) as (i, tall):
-        below = _least(e, columns, code.add(i, tall))
-        stop = code.select(code.icmp_signed("!=", lower, zero), below, columns)
-        two = code.icmp_signed("==", tall, e.constant(2))
-        for number, widest in enumerate(_WIDTHS):
-            with code.if_then(two if number else code.not_(two)), _steps(e, stop, e.constant(widest)) as (j, wide):
-                _cases(e, wide, {c: functools.partial(tile, number + 1, c, i, j) for c in range(1, widest + 1)})
+            sums = e.loop_sums(len(places), inner, terms, [begin.load(r, c) for r, c in places])
+            found = dict(zip(places, sums, strict=True))
+            # The last tile of a row ends with the diagonal; what is above it there is written first, and replaced.
+            above = [place for place in places if place[1] - (wide - tall) >= place[0]]
+            with code.if_then(half):
+                for place in above:
+                    mirrored.store(found[place], *place)
+            for place in places:
+                into.store(found[place], *place)
+            with code.if_then(half):
+                for place in [place for place in places if place not in above]:
+                    mirrored.store(found[place], *place)
+
+        with _steps(e, rows, height) as (i, tall):
+            below = _least(e, columns, code.add(i, tall))
+            stop = code.select(half, below, columns)
+            two = code.icmp_signed("==", tall, e.constant(2))
+            for number, widest in enumerate(_WIDTHS):
+                with code.if_then(two if number else code.not_(two)), _steps(e, stop, e.constant(widest)) as (j, wide):
+                    _cases(e, wide, {c: functools.partial(tile, number + 1, c, i, j) for c in range(1, widest + 1)})
+
+    return _vector_function(emit_product)
 
 
-_multiplied = _vector_function(_emit_product)
+_added, _subtracted = _products(False), _products(True)
+
+
+@compiled
+def _multiplied(
+    w: Floats, out: int, oi: int, start: int, si: int, sj: int, a: int, ai: int, ak: int, b: int, bk: int, bj: int,
+    rows: int, inner: int, columns: int, sign: float, height: int, lower: int,
+) -> None:  # fmt: skip  # pragma: no cover - compiled
+    if sign > 0.0:
+        _added(w, out, oi, start, si, sj, a, ai, ak, b, bk, bj, rows, inner, columns, height, lower)
+    else:
+        _subtracted(w, out, oi, start, si, sj, a, ai, ak, b, bk, bj, rows, inner, columns, height, lower)
 
 
 @compiled
@@ -216,7 +259,6 @@ def symmetric_product(
         w, out, n * LANES, start, n * sj, sj, a, ai * LANES, ak * LANES, b, bk * LANES, bj * LANES, n, inner, n, sign,
         2, 1,
     )  # fmt: skip
-    symmetrize(w, out, n)
 
 
 @compiled
@@ -361,7 +403,6 @@ def _entries(emit: Callable[..., Value]) -> Any:
 
 _copied = _entries(lambda e, w, a, b, c: e.load(w, a))
 _summed = _entries(lambda e, w, a, b, c: e.add(e.load(w, a), e.multiply(e.load(w, b), e.load(w, c))))
-_scaled = _entries(lambda e, w, a, b, c: e.multiply(e.load(w, a), e.load(w, c)))
 _chosen = _entries(lambda e, w, a, b, c: e.where(e.load(w, c), ">", e.number(0.0), e.load(w, a), e.load(w, b)))
 
 
@@ -383,14 +424,26 @@ def choose(w: Floats, out: int, a: int, b: int, mark: int, count: int) -> None: 
     _chosen(w, out, a, b, LANES, mark, 0, count)
 
 
+def _emit_scaled(e: Emitter, w: Value, out: Value, a: Value, factor: Value, rows: Value, columns: Value) -> None:
+    """Emit rows times their factors."""
+    code, one = e.builder, e.constant(LANES)
+    into, matrix = (_Matrix(e, w, at, code.mul(columns, one), one) for at in (out, a))
+    with cgutils.for_range(code, rows) as first:
+        scale = e.load(w, code.add(factor, code.mul(first.index, one)))
+        with cgutils.for_range(code, columns) as second:
+            i, j = first.index, second.index
+            into.moved(i, j).store(e.multiply(matrix.moved(i, j).load(0, 0), scale), 0, 0)
+
+
+_scaled = _vector_function(_emit_scaled)
+
+
 @compiled
 def scale_rows(
     w: Floats, out: int, a: int, factor: int, rows: int, columns: int
 ) -> None:  # pragma: no cover - compiled
     """Multiply every row of a matrix by an entry of ``factor``."""
-    for i in range(rows):
-        at = i * columns * LANES
-        _scaled(w, out + at, a + at, ZERO, 0, factor + i * LANES, 0, columns)
+    _scaled(w, out, a, factor, rows, columns)
 
 
 def _emit_added_times(e: Emitter, w: Value, out: Value, a: Value, count: Value, times: Value) -> None:
@@ -459,8 +512,14 @@ def symmetrize(w: Floats, a: int, n: int) -> None:  # pragma: no cover - compile
 # -- checks ----------------------------------------------------------------------------------------------
 
 
-def _emit_canceled(e: Emitter, w: Value, mark: Value, after: Value, before: Value, n: Value) -> None:
-    """Emit one in lanes where a diagonal entry has become small, else zero."""
+def _lanes_with(e: Emitter, sign: str, x: Value) -> Value:
+    """Emit a bit for every lane in which a number is "==" zero, or "!="."""
+    found = e.builder.fcmp_ordered(sign, x, e.number(0.0))
+    return e.builder.bitcast(found, ir.IntType(e.lanes))
+
+
+def _emit_canceled(e: Emitter, w: Value, mark: Value, after: Value, before: Value, n: Value) -> Value:
+    """Emit one in lanes where a diagonal entry has become small, else zero; return whether there is one."""
     code, found = e.builder, cgutils.alloca_once(e.builder, e.vector)
     code.store(e.number(0.0), found)
     step = code.mul(code.add(n, e.constant(1)), e.constant(LANES))
@@ -468,11 +527,13 @@ def _emit_canceled(e: Emitter, w: Value, mark: Value, after: Value, before: Valu
         at = code.mul(loop.index, step)
         left, bound = e.load(w, code.add(after, at)), e.multiply(e.number(_CANCELED), e.load(w, code.add(before, at)))
         code.store(e.where(left, "<", bound, e.number(1.0), code.load(found)), found)
-    e.store(code.load(found), w, mark)
+    marks = code.load(found)
+    e.store(marks, w, mark)
+    return code.icmp_unsigned("!=", _lanes_with(e, "!=", marks), ir.Constant(ir.IntType(LANES), 0))
 
 
-def _emit_kept(e: Emitter, w: Value, mark: Value, after: Value, before: Value, n: Value) -> None:
-    """Emit one in lanes where no entry has changed, else zero; and the matrix before in these lanes."""
+def _emit_kept(e: Emitter, w: Value, mark: Value, after: Value, before: Value, n: Value) -> Value:
+    """Emit one in lanes where no entry has changed, else zero, and the matrix before there; return whether all have."""
     code, one = e.builder, e.constant(LANES)
     width = code.mul(n, one)
     new, old = (_Matrix(e, w, at, width, one) for at in (after, before))
@@ -489,24 +550,25 @@ def _emit_kept(e: Emitter, w: Value, mark: Value, after: Value, before: Value, n
             code.store(e.where(size, "<=", bound, code.load(kept), e.number(0.0)), kept)
     same = code.load(kept)
     e.store(same, w, mark)
-    with cgutils.for_range(code, code.mul(n, n)) as loop:
+    none = ir.Constant(ir.IntType(LANES), 0)
+    with (
+        code.if_then(code.icmp_unsigned("!=", _lanes_with(e, "!=", same), none)),
+        cgutils.for_range(code, code.mul(n, n)) as loop,
+    ):
         at = code.mul(loop.index, one)
         value = e.where(same, ">", e.number(0.0), e.load(w, code.add(before, at)), e.load(w, code.add(after, at)))
         e.store(value, w, code.add(after, at))
+    return code.icmp_unsigned("==", _lanes_with(e, "==", same), none)
 
 
-_canceled = _vector_function(_emit_canceled)
-_kept = _vector_function(_emit_kept)
+_canceled = _vector_function(_emit_canceled, types.boolean)
+_kept = _vector_function(_emit_kept, types.boolean)
 
 
 @compiled
 def mark_canceled(w: Floats, mark: int, after: int, before: int, n: int) -> bool:  # pragma: no cover - compiled
     """Mark the lanes in which digits were lost in the difference of covariances; return whether there is one."""
-    _canceled(w, mark, after, before, n)
-    found = False
-    for lane in range(LANES):
-        found |= w[mark + lane] > 0.0
-    return found
+    return _canceled(w, mark, after, before, n)
 
 
 @compiled
@@ -515,31 +577,28 @@ def keep_converged(w: Floats, mark: int, after: int, before: int, n: int) -> boo
 
     Returns whether no lane changes.
     """
-    _kept(w, mark, after, before, n)
-    kept = True
-    for lane in range(LANES):
-        kept &= w[mark + lane] > 0.0
-    return kept
+    return _kept(w, mark, after, before, n)
 
 
 # -- determinants ----------------------------------------------------------------------------------------
 
 
 def _emit_determinant(
-    e: Emitter, w: Value, mantissa: Value, exponent: Value, factor: Value, step: Value, count: Value
+    e: Emitter, w: Value, mantissa: Value, exponent: Value, factor: Value, step: Value, power: Value, count: Value
 ) -> None:
-    """Emit mantissa 2^exponent *= product of factors, so that nothing leaves the range of floats."""
+    """Emit mantissa 2^exponent *= product of factors 2^power, so that nothing leaves the range of floats."""
     code = e.builder
     cells = [cgutils.alloca_once(code, e.vector) for _ in range(2)]
     for cell, at in zip(cells, (mantissa, exponent), strict=True):
         code.store(e.load(w, at), cell)
+    more = e.load(w, power)
     with cgutils.for_range(code, count) as loop:
         value = e.load(w, code.add(factor, code.mul(loop.index, step)))
-        first, power = e.split(value)  # of both factors, since a product could overflow
+        first, own = e.split(value)  # of both factors, since a product could overflow
         both, carry = e.split(e.multiply(code.load(cells[0]), first))
         bad = e.where(value, ">", e.number(0.0), both, e.number(float("nan")), unordered=False)
         code.store(bad, cells[0])
-        code.store(code.fadd(code.load(cells[1]), code.fadd(power, carry)), cells[1])
+        code.store(code.fadd(code.load(cells[1]), code.fadd(code.fadd(own, carry), more)), cells[1])
     for cell, at in zip(cells, (mantissa, exponent), strict=True):
         e.store(code.load(cell), w, at)
 
@@ -549,10 +608,11 @@ _determinant = _vector_function(_emit_determinant)
 
 @compiled
 def multiply_determinant(
-    w: Floats, mantissa: int, exponent: int, factor: int, step: int, count: int
+    w: Floats, mantissa: int, exponent: int, factor: int, step: int, power: int, count: int
 ) -> None:  # pragma: no cover - compiled
-    """Multiply the number ``mantissa * 2^exponent`` by ``count`` positive normal numbers; NaN stays NaN.
+    """Multiply the number ``mantissa * 2^exponent`` by ``count`` numbers ``factor * 2^power``; NaN stays NaN.
 
-    The numbers lie ``step`` entries apart; with 0, they are all the same one.
+    Factors are positive normal numbers that lie ``step`` entries apart; with 0, they are all the same one. The power
+    is that of all of them, and may be `ZERO`.
     """
-    _determinant(w, mantissa, exponent, factor, step * LANES, count)
+    _determinant(w, mantissa, exponent, factor, step * LANES, power, count)

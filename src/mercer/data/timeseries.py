@@ -2,16 +2,29 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from mercer._parameters import check, one_of
+from mercer.data._names import looks_like
 from mercer.data.identical import leak
 from mercer.data.ragged import offsets_of
 from mercer.data.sequences import Sequences
-from mercer.data.text import MISSING, Records, Source, Text, answers, number, parsed, read_text, whole_or_text
+from mercer.data.text import (
+    MISSING,
+    Records,
+    Source,
+    Text,
+    answers,
+    is_numeric,
+    number,
+    parsed,
+    read_text,
+    whole_or_text,
+)
 
 _TIME_STAMPS = "time stamps are not supported; write only the values, at equal time steps."
 
@@ -137,6 +150,13 @@ def read_ucr(path: Source, *, invalid: str = "raise") -> Records:
     cure = "To correct it, add a header line and use mc.read_table."
     series = [x for _, x in found]
     return _records(f"{text.name}, no header line, as in the UCR archive", series, y, what, cure, problems)
+
+
+def looks_like_ucr(line: str) -> bool:
+    """Whether a first line is one of a UCR table: all fields but the first, which may be a label, are numbers."""
+    fields = re.split(r"[,;\t ]+", line.strip())
+    named = any(looks_like(role, fields[:1]) for role in ("id", "label", "target", "group", "time"))
+    return len(fields) > 1 and not named and all(map(is_numeric, fields[1:]))
 
 
 def _records(

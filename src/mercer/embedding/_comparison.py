@@ -55,8 +55,27 @@ class Fitted:
     def __call__(self, a: Any, b: Any) -> Floats:
         return np.asarray(to_numpy(self.kernel(a) if b is a else self.kernel(a, b)), dtype=float)
 
-    def features(self, rows: Floats) -> Floats:
-        """Return the explicit features of the kernel."""
+
+@dataclass(frozen=True)
+class Positions:
+    """The product of a kernel over the positions of windows."""
+
+    gram: Gram
+
+    def __call__(self, a: Any, b: Any) -> Floats:
+        out = self.gram(a[0], b[0])
+        for x, y in zip(a[1:], b[1:], strict=True):
+            out = out * self.gram(x, y)
+        return out
+
+
+@dataclass(frozen=True)
+class Explicit:
+    """The explicit features of a fitted kernel."""
+
+    kernel: Kernel
+
+    def __call__(self, rows: Floats) -> Floats:
         return np.asarray(self.kernel.features(rows), dtype=float)
 
 
@@ -98,11 +117,11 @@ class Comparison:
         self.is_linear, self.is_objects = False, isinstance(values, list)
         self.is_delta = not self.vectors and kernel is None
         if self.is_delta:
-            self._grams: tuple[Any, Any] = (delta, delta)
+            self._grams: tuple[Any, Any] = (delta, Positions(delta))
             return
         if not self.vectors:
             fitted = clone(kernel).fit(take(values, np.unique(starts[:, None] + np.arange(window))))
-            self._grams = (Fitted(fitted),) * 2
+            self._grams = (Fitted(fitted), Positions(Fitted(fitted)))
             return
         sides = [values[starts]] + [windows(values, starts, window)] * (window > 1)
         made = [self._of_vectors(kernel, side, rng) for side in sides]
@@ -132,12 +151,7 @@ class Comparison:
 
     def of_windows(self, a: Any, b: Any) -> Floats:
         """Return the kernel of windows: of their rows for vectors, else the product over their positions."""
-        if self.vectors:
-            return self._grams[1](a, b)
-        out = self._grams[0](a[0], b[0])
-        for i in range(1, self.window):
-            out = out * self._grams[0](a[i], b[i])
-        return out
+        return self._grams[1](a, b)
 
     def gammas(self) -> tuple[float, float] | None:
         """Return gamma of observations and of windows; None if the kernel is not Gaussian."""
@@ -166,7 +180,7 @@ class Comparison:
         if self.is_delta and width**self.window <= EXPLICIT_COLUMNS:
             return OneHot(width), OneHot(width, self.window)
         if self.is_linear:
-            return self._grams[0].features, self._grams[1].features
+            return Explicit(self._grams[0].kernel), Explicit(self._grams[1].kernel)
         if kind == "random" and n is not None:
             gammas = self.gammas()
             if gammas is None:
@@ -176,8 +190,8 @@ class Comparison:
         if landmarks is None:
             return None
         # With windows of one step, both are the same.
-        first_map = Nystroem(self.observations, landmarks[0])
-        return first_map, first_map if self.window == 1 else Nystroem(self.of_windows, landmarks[1])
+        first_map = Nystroem(self._grams[0], landmarks[0])
+        return first_map, first_map if self.window == 1 else Nystroem(self._grams[1], landmarks[1])
 
 
 def check_semidefinite(eigenvalues: Floats, what: str) -> None:

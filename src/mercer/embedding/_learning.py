@@ -308,6 +308,13 @@ class Learned:
 
         return run(operators, codes, steps.offsets, steps.observed, max_gap)
 
+    def quick(self, belief: Any, observation: Any) -> Floats | None:
+        """Return the belief after one more observation, without a check; None if `advanced` has to find it."""
+        stepper = self._stepper
+        return (
+            None if stepper is None or stepper.operators is not self.operators else stepper.quick(belief, observation)
+        )
+
     def advanced(self, belief: Floats, value: Any) -> Floats:
         """Return the belief after one more observation, which is data with one row; None if it is missing."""
         stepper = self._stepper

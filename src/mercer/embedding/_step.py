@@ -33,7 +33,7 @@ class Stepper:
 
     def __init__(self, operators: Operators, compare: Callable[[Any], Floats], features: Any, gram: Any) -> None:
         self.operators, self._compare, self._square = operators, compare, operators.radius**2
-        self._scaled = self._projection = self._tensor = self._contract = None
+        self._scaled = self._projection = self._tensor = self._contract = self._at_once = None
         if operators.gain is None:
             return
         tensor = operators.gain.T
@@ -49,9 +49,20 @@ class Stepper:
         if tensor.size < LARGE:
             self._tensor = tensor
             return
-        from mercer.compiled.contraction import Contraction
+        from mercer.compiled.contraction import Contraction, GaussianContraction
 
-        self._contract = Contraction(tensor.reshape(operators.n, operators.n, -1))
+        tensor = tensor.reshape(operators.n, operators.n, -1)
+        if self._scaled is not None and self._projection is None:
+            self._at_once = GaussianContraction(tensor, features.landmarks, gram.gamma, operators.normalizer)
+        self._contract = self._at_once or Contraction(tensor)
+
+    def quick(self, belief: Any, row: Any) -> Floats | None:
+        """Return the belief after one observation ``(d,)`` by one compiled call; None if it cannot be trusted."""
+        found = None if self._at_once is None else self._at_once.step(row, belief)
+        if found is None:
+            return None
+        new, ratio, square = found  # both are NaN or infinite if an argument is
+        return new if SMALLEST < ratio < 1 / SMALLEST and square <= self._square else None
 
     def advance(self, belief: Floats, value: Any) -> Floats:
         """Return the belief after one observation, which is data with one row, or None if it is missing, ``(N,)``.

@@ -10,6 +10,7 @@ import numpy as np
 
 from mercer._array import Array, namespace, to_numpy
 from mercer._parallel import n_threads, single_blas
+from mercer.gram._large import to_disk, to_memory
 from mercer.gram.engine import blocks, tile_shape
 
 
@@ -27,13 +28,37 @@ class TileKernel(Protocol):
     def sources(self, X: Any, Y: Any = None) -> tuple[TileKernel, Any, Any]:
         """Return the fitted kernel and the inputs of both sides; the second is None if both are the same."""
 
+    def operands(self, X: Any, Y: Any = None) -> tuple[TileKernel, Any, Any]:
+        """Return the fitted kernel and both prepared sides; the second is None if both are the same."""
+
+    def _identity(self, X: Any, Y: Any = None) -> dict[str, Any]:
+        """Return the text and the digests of all that a matrix depends on."""
+
     @property
     def _evaluation(self) -> Any:
         """Computes the quantities of one side that do not depend on the other, by ``prepared(source)``."""
 
 
-def compute(kernel: TileKernel, X: Any, Y: Any = None) -> Array:
+def compute(kernel: TileKernel, X: Any, Y: Any = None, *, store: Any = None, client: Any = None) -> Any:
     """Compute the Gram matrix of ``X``, or the cross-Gram matrix of ``X`` and ``Y``; equals ``kernel(X, Y)``.
+
+    Parameters
+    ----------
+    kernel : Kernel
+        The kernel.
+    X, Y : data
+        As for ``kernel(X, Y)``.
+    store : str or path, default=None
+        Folder on disk for a matrix that does not fit into memory: an array in the format Zarr 3. If it exists, the
+        computation is continued; a folder of another kernel or of other data is refused.
+    client : dask.distributed.Client, str or None, default=None
+        Cluster that computes the tiles: a Dask client, the address of a Dask scheduler, or "joblib" for the backend of
+        ``joblib.parallel_config``, such as Ray. None uses the threads of this process.
+
+    Returns
+    -------
+    array of shape (N, M) or StoredGram
+        With ``store``, the matrix on disk. Its values are those of ``kernel(X, Y)`` to the last bit.
 
     Examples
     --------
@@ -43,7 +68,14 @@ def compute(kernel: TileKernel, X: Any, Y: Any = None) -> Array:
            [2., 4.]])
     """
     _check_kernel(kernel)
-    return kernel(X, Y)
+    if store is None and client is None:
+        return kernel(X, Y)
+    X, Y = _listed(X), None if Y is X else _listed(Y)
+    return to_memory(kernel, X, Y, client) if store is None else to_disk(kernel, X, Y, store, client)
+
+
+def _listed(X: Any) -> Any:
+    return list(X) if hasattr(X, "__next__") else X  # it is read more than once
 
 
 def _check_kernel(kernel: Any) -> None:

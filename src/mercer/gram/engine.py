@@ -160,8 +160,8 @@ def fill(
     """
     symmetric = b is None
     other: Any = a if b is None else b
-    row_order, a = _sorted(a)
-    column_order, other = (row_order, a) if symmetric else _sorted(other)
+    row_order, a = sorted_operand(a)
+    column_order, other = (row_order, a) if symmetric else sorted_operand(other)
     n, m = len(a), len(other)
     if n == 0 or m == 0:
         return np.zeros((n, m))
@@ -176,7 +176,7 @@ def fill(
         return matrix
 
     out = np.empty((*first.shape[:-2], n, m), dtype=first.dtype)
-    write = _Writer(out, row_order, column_order, symmetric)
+    write = Writer(out, row_order, column_order, symmetric)
     write(tiles[0], first)
     del first
 
@@ -195,13 +195,17 @@ def fill(
 
 def _record(label: str, out: Array, tiles: int, threads: int, start: float) -> None:
     where = "cpu" if is_numpy_array(out) else str(device(out))
-    run = Run(label, tuple(out.shape), tiles, threads, where, time.perf_counter() - start)
+    record(Run(label, tuple(out.shape), tiles, threads, where, time.perf_counter() - start))
+
+
+def record(run: Run) -> None:
+    """Keep the record of a run, and log it."""
     _runs.append(run)
     logger.debug("%s", run)
 
 
 @dataclass(frozen=True)
-class _Writer:
+class Writer:
     """Writes tiles into the matrix, undoing the permutation and mirroring the symmetric half."""
 
     out: Any
@@ -210,8 +214,9 @@ class _Writer:
     symmetric: bool
 
     def __call__(self, block: Block, values: Any) -> None:
+        """Write a tile, and where the matrix is symmetric its mirror image."""
         if self.symmetric and block.diagonal:
-            values = _mirrored(values)
+            values = mirrored(values)
         self._put(block.rows, block.columns, values)
         if self.symmetric and not block.diagonal:
             self._put(block.columns, block.rows, np.swapaxes(values, -1, -2))
@@ -225,7 +230,8 @@ class _Writer:
         self.out[..., r[:, None], c] = values
 
 
-def _sorted(operand: Any) -> tuple[np.ndarray[Any, Any] | None, Any]:
+def sorted_operand(operand: Any) -> tuple[np.ndarray[Any, Any] | None, Any]:
+    """Return the order of an operand, None for its own, and the operand in this order."""
     order = operand.order
     return (None, operand) if order is None else (order, operand[order])
 
@@ -270,7 +276,7 @@ def _assemble(
     for i, r in enumerate(rows):
         done = [xp.matrix_transpose(above[i]) for above in grid] if symmetric else [first] if i == 0 else []
         if symmetric:
-            done.append(_mirrored(tile(a[r], b[r]) if i else first))
+            done.append(mirrored(tile(a[r], b[r]) if i else first))
         grid.append(done + [tile(a[r], b[c]) for c in columns[len(done) :]])
     n_tiles += (len(rows) * (len(rows) + 1) // 2 if symmetric else len(rows) * len(columns)) - 1
     out = xp.concat([xp.concat(tiles, axis=-1) for tiles in grid], axis=-2)
@@ -287,7 +293,7 @@ def _accelerated(x: Array) -> bool:
     return is_cupy_array(x) or (is_torch_array(x) and x.device.type != "cpu")
 
 
-def _mirrored(values: Array) -> Array:
+def mirrored(values: Array) -> Array:
     """Return a diagonal tile with its upper half mirrored, since both halves differ by rounding."""
     xp = namespace(values)
     above = xp.triu(values, k=1)

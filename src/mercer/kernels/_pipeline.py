@@ -19,7 +19,7 @@ def check_matrix(n: int, m: int, name: str, itemsize: int = 8, copies: int = 1) 
         copies * n * m * itemsize,
         f"The matrix of {name} of {samples}",
         "Use features in place of the matrix, mc.Features(kernel) or mc.Landmarks(kernel, 500) before a linear model, "
-        "or compute blocks of rows, kernel.transform(X[:1000]).",
+        "or write it to disk, mc.gram.compute(kernel, X, store='gram.zarr').",
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
@@ -19,12 +20,15 @@ from sklearn.utils.validation import (
 from mercer._array import Floats, to_numpy
 from mercer._checks import is_number
 from mercer._notices import warns_once
+from mercer._parallel import single_blas
 from mercer._parameters import CheckedParameters, Rule, Rules, boolean, one_of, positive
 from mercer.kernels._data import unwrapped
 from mercer.kernels._pipeline import check_matrix
 from mercer.kernels.base.kernel import Kernel
 from mercer.kernels.confounds import Confounded
 
+SMALL = 300
+"""Number of samples up to which one thread is faster: the threads of BLAS wait for each other at every step."""
 GRID = np.logspace(3, -6, 28)
 """Values of alpha that are tried, in units of the mean diagonal of the centered kernel matrix; ties keep the first."""
 ALPHAS = Rule(
@@ -371,9 +375,10 @@ def _spectrum(K: Floats, basis: Floats) -> Spectrum:
     if p >= n:
         return Spectrum(np.zeros(0), np.zeros((n, 0)))
     # The complement has exactly n - p directions: eigenvectors of zero eigenvalue are not mixed with the basis.
-    complement = linalg.qr(basis)[0][:, p:] if p else np.eye(n)
-    inner = complement.T @ K @ complement
-    values, vectors = linalg.eigh((inner + inner.T) / 2)
+    with single_blas() if n <= SMALL else nullcontext():
+        complement = linalg.qr(basis)[0][:, p:] if p else np.eye(n)
+        inner = complement.T @ K @ complement
+        values, vectors = linalg.eigh((inner + inner.T) / 2)
     tiny = 1e-13 * np.abs(values).max(initial=0.0)
     return Spectrum(np.where(np.abs(values) <= tiny, 0.0, values), complement @ vectors)
 

@@ -24,7 +24,8 @@ from mercer.models.pairhmm_affine import AffinePairHMMs
 from mercer.models.pairhmm_affine_estimator import AffinePairHMM
 from mercer.models.pairhmm_estimator import PairHMM
 from mercer.models.posterior import Posterior
-from mercer.models.switching import LogProbEstimate, SwitchingLDSs
+from mercer.models.switching import SwitchingLDSs
+from mercer.models.switching_decoding import LogProbEstimate
 from mercer.models.switching_estimator import SwitchingLDS
 from mercer.models.tree import HiddenTrees
 from mercer.models.tree_estimator import HiddenTree

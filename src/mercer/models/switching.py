@@ -1,56 +1,32 @@
-"""Batches of switching linear dynamical systems: probabilities, regimes, forecasts, sampling and couplings."""
+"""Batches of switching linear dynamical systems: parameters, sampling, scores and couplings."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import pairwise
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 
-from mercer._array import Array, Floats, Indices, to_numpy
+from mercer._array import Array, Floats, to_numpy
 from mercer._batch import Batch
 from mercer._coupling import Coupling, Operand
 from mercer._probability import checked_probability
 from mercer._random import whole_size
 from mercer.data import Sequences
-from mercer.models._dynamics.checks import possible
 from mercer.models._dynamics.overflow import within_range
-from mercer.models._forward.interface import Runs
 from mercer.models._scores.weighted import check_parametrization
 from mercer.models._switching.draws import drawn_regimes, drawn_series
-from mercer.models._switching.hypotheses import chains_of, explore
-from mercer.models._switching.likelihood import METHODS, log_likelihoods
-from mercer.models._switching.selection import best
-from mercer.models._switching.smoothing import regime_posteriors
+from mercer.models._switching.hypotheses import chains_of
 from mercer.models.discount import check_lengths
-from mercer.models.inference import own_runs, read
+from mercer.models.inference import read
 from mercer.models.lds import LDSs
-from mercer.models.posterior import Posterior
+from mercer.models.switching_decoding import DecodedRegimes
 
 if TYPE_CHECKING:
     from mercer.models.switching_estimator import SwitchingLDS
 
 
-class LogProbEstimate(NamedTuple):
-    """Log probabilities and their standard errors, from ``SwitchingLDSs.log_prob_estimate``.
-
-    Examples
-    --------
-    >>> import mercer as mc
-    >>> walk = mc.LDSs([[[1.0]]], [[[1.0]]], [[[0.1]]], [[[1.0]]], [[0.0]], [[[1.0]]])
-    >>> found = mc.SwitchingLDSs([[1.0]], [[[1.0]]], walk.reshape(1, 1)).log_prob_estimate([[0.0, 3.0]])
-    >>> found.log_prob.round(2), found.standard_error
-    (array([[-5.23]]), array([[0.]]))
-    """
-
-    log_prob: Floats
-    """``(N, M)``."""
-    standard_error: Floats
-    """``(N, M)``; zero where all regime paths were summed."""
-
-
-class SwitchingLDSs(Batch):
+class SwitchingLDSs(DecodedRegimes, Batch):
     r"""A batch of switching linear dynamical systems: a Markov chain of regimes, each with a system of its own.
 
     Parameters
@@ -181,157 +157,11 @@ class SwitchingLDSs(Batch):
             systems=self.systems[..., :k]._trimmed(n),
         )
 
-    # -- probabilities and regimes -----------------------------------------------------------------------
+    # -- samples, scores and couplings -------------------------------------------------------------------
 
     def read(self, X: Any) -> Sequences:
         """Return ``X`` as `Sequences` of vectors."""
         return read(self, X)
-
-    def log_prob(self, X: Any, method: str = "auto", n_particles: int = 64, random_state: Any = 0) -> Floats:
-        """Log probability of each series under each model, ``(N, M)``; parameters as in `log_prob_estimate`."""
-        return self.log_prob_estimate(X, method, n_particles, random_state).log_prob
-
-    def log_prob_estimate(
-        self, X: Any, method: str = "auto", n_particles: int = 64, random_state: Any = 0
-    ) -> LogProbEstimate:
-        """Log probability of each series under each model, with standard errors.
-
-        Parameters
-        ----------
-        X : Sequences, or anything that converts to them
-            M series. NaN is marginalized, in single coordinates too.
-        method : {"auto", "exact", "particles"}, default="auto"
-            "exact" sums over all paths of regimes. "particles" estimates the sum by Rao-Blackwellized particle filters:
-            a particle is a path of regimes with its Kalman filter. "auto" is exact for at most 1,024 paths.
-        n_particles : int, default=64
-            Number of particles of each of 8 independent filters, whose spread gives the standard error.
-        random_state : int, Generator, RandomState or None, default=0
-            Seed of the particles.
-
-        Returns
-        -------
-        LogProbEstimate
-            ``log_prob`` and ``standard_error``, ``(N, M)``. The estimate of the probability, not of its logarithm, is
-            unbiased. Standard errors are reliable where the model suits the series; where it does not, most estimates
-            are a little too small, and a few too large.
-
-        Examples
-        --------
-        >>> import numpy as np, mercer as mc
-        >>> walk = mc.LDSs([[[1.0]], [[1.0]]], [[[1.0]], [[1.0]]], [[[0.1]], [[2.0]]], [[[0.1]], [[0.1]]],
-        ...                [[0.0], [0.0]], [[[1.0]], [[1.0]]])
-        >>> model = mc.SwitchingLDSs([[0.5, 0.5]], [[[0.9, 0.1], [0.1, 0.9]]], walk.reshape(1, 2))
-        >>> series = np.cumsum(np.random.default_rng(0).normal(size=(1, 10)), axis=1)
-        >>> exact = model.log_prob(series, method="exact")
-        >>> found = model.log_prob_estimate(series, method="particles", n_particles=16)
-        >>> bool(abs(found.log_prob - exact).max() <= 4 * found.standard_error.max())
-        True
-        """
-        self._require_axis()
-        if not isinstance(method, str) or method not in METHODS:
-            raise ValueError(f"method must be one of {', '.join(map(repr, METHODS))}; got {method!r}.")
-        n_particles = whole_size(n_particles, "particles", name="n_particles", least=1)
-        X = self.read(X)
-        runs = Runs.crossed(X.offsets, len(self))
-        values = np.asarray(X.values, dtype=np.float64)
-        found, errors = log_likelihoods(
-            chains_of(self), self.n_regimes, values, runs, method, n_particles, random_state
-        )
-        shape = (len(self), len(X))
-        return LogProbEstimate(possible(found.reshape(shape), X), errors.reshape(shape))
-
-    def regime_probabilities(self, X: Any, n_paths: int = 64, random_state: Any = 0) -> Posterior:
-        """Posterior probabilities of the regimes at each observation given the whole series.
-
-        Exact if a series has at most 1,024 paths of regimes. Otherwise the average over ``n_paths`` paths that are
-        drawn backwards from the results of a particle filter; the filtered states of each regime are replaced by a
-        Gaussian with the same mean and covariance.
-
-        Parameters
-        ----------
-        X : Sequences, or anything that converts to them
-            For a batch of shape ``(1,)``, any number of series under the one model. Otherwise N series, series i under
-            model i.
-        n_paths : int, default=64
-            Number of paths, and of particles.
-        random_state : int, Generator, RandomState or None, default=0
-            Seed of particles and paths.
-
-        Returns
-        -------
-        Posterior
-            ``posterior[i]`` are the probabilities of series i, ``(T, K)``; ``posterior.states`` those of all series.
-        """
-        self._require_axis()
-        n_paths = whole_size(n_paths, "paths", name="n_paths", least=1)
-        X, values, runs = self._own(X)
-        found, log_prob = regime_posteriors(chains_of(self), self.n_regimes, values, runs, int(n_paths), random_state)
-        return Posterior._make(X, found, None, possible(log_prob, X))
-
-    def viterbi(self, X: Any, n_paths: int = 64) -> tuple[list[Indices], Floats]:
-        """Most probable path of regimes of each series that a beam search finds, and its log probability.
-
-        Parameters
-        ----------
-        X : Sequences, or anything that converts to them
-            Series, assigned to models as in `regime_probabilities`.
-        n_paths : int, default=64
-            Number of paths that the search follows; exact if there are no more.
-
-        Returns
-        -------
-        paths, log_prob
-            A list of int arrays, and the log probabilities of the series together with these paths.
-        """
-        self._require_axis()
-        n_paths = whole_size(n_paths, "paths", name="n_paths", least=1)
-        X, values, runs = self._own(X)
-        chains = chains_of(self)
-        found = explore(chains, values, runs, max(int(n_paths), chains.regimes), best(chains.regimes), paths=True)
-        assert found.regimes is not None
-        at = found.log_weight.argmax(axis=1)
-        paths = [found.regimes[at[i], a:b].astype(int) for i, (a, b) in enumerate(pairwise(X.offsets))]
-        return paths, possible(found.log_weight.max(axis=1), X)
-
-    def _own(self, X: Any) -> tuple[Sequences, Floats, Runs]:
-        """Read series that go with the one model, or series i with model i."""
-        X = self.read(X)
-        return X, np.asarray(X.values, dtype=np.float64), own_runs(self, X)
-
-    def forecast(self, X: Any, steps: int = 1, n_particles: int = 64, random_state: Any = 0) -> tuple[Floats, Floats]:
-        """Predict the observations after the end of each series; series are assigned as in `regime_probabilities`.
-
-        Means and covariances are those of the mixture over the regimes; a series of regimes unlike each other has
-        predictions that are not Gaussian.
-
-        Parameters
-        ----------
-        X : Sequences, or anything that converts to them
-            The series so far.
-        steps : int, default=1
-            Number of observations to predict.
-        n_particles : int, default=64
-            Number of paths of regimes that the filter of the series so far follows.
-        random_state : int, Generator, RandomState or None, default=0
-            Seed of the filter.
-
-        Returns
-        -------
-        means, covariances
-            Of the predicted observations, ``(M, steps, d)`` and ``(M, steps, d, d)``.
-        """
-        from mercer.models._switching.forecast import forecasts
-
-        self._require_axis()
-        steps = whole_size(steps, "observations", name="steps", least=1)
-        n_particles = whole_size(n_particles, "particles", name="n_particles", least=1)
-        X, values, runs = self._own(X)
-        with np.errstate(over="ignore", invalid="ignore"):  # checked at the end
-            found = forecasts(chains_of(self), values, runs, steps, int(n_particles), random_state)
-        means, covariances, log_prob = found
-        possible(log_prob, X)
-        within_range(covariances, 1, "steps", "covariances of the forecast")
-        return within_range(means, 1, "steps", "forecasts"), covariances
 
     def sample(self, length: int, size: int = 1, random_state: Any = None, return_regimes: bool = False) -> Any:
         """Sample ``size`` series of ``length`` observations from each model, ``(N, size, length, d)``.
@@ -372,12 +202,6 @@ class SwitchingLDSs(Batch):
         k, n = self.n_regimes, self.systems.state_dims[..., 0]
         own = self.systems.n_parameters[..., 0] + n * n + n
         return np.asarray(k * k - 1 + k * own - n * n - n)
-
-    def bic(self, X: Any) -> Floats:
-        """Bayesian information criterion of each model on all of ``X``, ``(N,)``; smaller is better."""
-        X = self.read(X)
-        seen = int(np.isfinite(np.asarray(X.values, dtype=float)).any(axis=1).sum())
-        return np.asarray(self.n_parameters * np.log(max(seen, 1)) - 2 * self.log_prob(X).sum(axis=1))
 
     def score_names(self) -> list[str]:
         """Return the names of the columns of `sequence_scores`."""

@@ -20,6 +20,7 @@ from mercer.data.wrapped import is_wrapped
 from mercer.kernels._changes import check_unchanged, kept_values
 from mercer.kernels._data import check_libraries, concatenated, n_objects, unwrapped
 from mercer.kernels._evaluation import Evaluation, Prepared, Side
+from mercer.kernels._identity import identity
 from mercer.kernels._operands import scaled_rows
 from mercer.kernels._pipeline import check_matrix, length_of, warn_of_second_kernel
 from mercer.kernels.base.hooks import Hooks
@@ -192,6 +193,10 @@ class Kernel(Hooks, Arithmetic, GaussianProcess, TransformerMixin, BaseEstimator
         if isinstance(left, Batch) and isinstance(right, Batch):
             left = left.adapted(right)
         return kernel, left, kernel._match(right, left)
+
+    def _identity(self, X: Any, Y: Any = None) -> dict[str, Any]:
+        """Return the text and the digests of all that the matrix of ``X`` and ``Y`` depends on; nothing is fitted."""
+        return identity(self, X, Y)
 
     def _gram(self, left: Side, right: Side | None, *, log: bool = False) -> Array:
         """Return the matrix of two sides through the memo of pairs; with ``log``, in the kernel's domain."""

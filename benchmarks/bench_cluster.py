@@ -1,0 +1,48 @@
+"""A compute-bound Gram matrix on 1, 2 and 4 local Dask workers: the same matrix, then one that grows with the workers.
+
+ProbabilityProduct of HMMs of 16 states and 4 symbols, length 10; a worker is a process with one thread. Models are made
+before the clock starts; sending them to the workers and the results back is included.
+
+Run: python benchmarks/bench_cluster.py [models]
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+
+from bench_hmm import LENGTH, categorical
+
+import mercer as mc
+
+
+def main(count: int) -> None:
+    from dask.distributed import Client, LocalCluster
+
+    kernel = mc.ProbabilityProduct(length=LENGTH)
+    sizes = {workers: round(count * workers**0.5) for workers in (1, 2, 4)}
+    models = categorical(max(sizes.values()), 16)
+    with mc.config(n_jobs=1):
+        kernel(models[:100])  # compile
+        start = time.perf_counter()
+        kernel(models[:count])
+        print(f"{count} models in this process, one thread: {time.perf_counter() - start:.2f} s")
+    first: dict[str, float] = {}
+    for workers, grown in sizes.items():
+        with (
+            LocalCluster(n_workers=workers, threads_per_worker=1, dashboard_address=None) as cluster,
+            Client(cluster) as client,
+        ):
+            client.run(categorical, 2, 16)  # import
+            mc.gram.compute(kernel, models[:200], client=client)  # compile in the workers
+            for name, n in (("same", count), ("grown", grown)):
+                start = time.perf_counter()
+                mc.gram.compute(kernel, models[:n], client=client)
+                seconds = time.perf_counter() - start
+                base = first.setdefault(name, seconds)
+                ratio = base / seconds if name == "same" else (n / count) ** 2 * base / seconds
+                print(f"{workers} worker(s), {name:5s}: {n} models in {seconds:6.2f} s, {ratio:.2f} times one worker")
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]) if len(sys.argv) > 1 else 1500)

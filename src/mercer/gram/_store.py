@@ -1,0 +1,255 @@
+"""A folder with the parts of a matrix, each in a file of its own: an array of Zarr 3 that mercer writes itself.
+
+============== ==========================================================================================
+file           content
+============== ==========================================================================================
+``zarr.json``  Zarr's description of the array; its attribute ``mercer`` is the header
+``c/i/j``      part (i, j), plain little-endian numbers; of a symmetric matrix, those with ``j >= i``
+``tiles.txt``  a line "i j checksum" for every part that is complete
+``rows.npy``   order of the rows, if they are sorted by cost; ``columns.npy`` if the columns are other objects
+============== ==========================================================================================
+
+A part is written to another name, renamed, and then noted in ``tiles.txt``, so that the folder is valid at every
+moment: what was not noted is computed again. Nothing here depends on the package zarr, which can read the folder.
+"""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import re
+import threading
+import zlib
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from mercer._array import Floats
+from mercer._files import check_path
+from mercer._memory import human
+from mercer._version import __version__
+from mercer.gram._plan import Place, Plan
+
+FORMAT = 1
+_LINE = re.compile(r"(\d+) (\d+) ([0-9a-f]{8})")
+_OURS = re.compile(r"rows\.npy|columns\.npy|.*\.partial")
+_FULL = {errno.ENOSPC, getattr(errno, "EDQUOT", errno.ENOSPC)}
+_ORDERS = ("rows.npy", "columns.npy")
+
+
+class Store:
+    """A matrix on disk, complete or not.
+
+    Parameters
+    ----------
+    path : Path
+        The folder.
+    header : dict
+        What the values depend on, and how they are stored.
+    plan : Plan
+        The parts.
+    dtype : dtype
+        Type of the values.
+    orders : tuple of array or None
+        Order of the rows and of the columns.
+    """
+
+    def __init__(self, path: Path, header: dict[str, Any], plan: Plan, dtype: Any, orders: Any) -> None:
+        self.path, self.header, self.plan, self.dtype = path, header, plan, np.dtype(dtype)
+        self.orders: tuple[Floats | None, Floats | None] = orders
+        self._lock = threading.Lock()
+        self.sums = self._noted()
+
+    # -- make and find -----------------------------------------------------------------------------------
+
+    @staticmethod
+    def make(path: Any, identity: dict[str, Any], plan: Plan, dtype: Any, orders: Any) -> Store:
+        """Make an empty store in a new folder; its description is written last, so that it is whole or absent."""
+        header = {
+            **{name: identity[name] for name in ("kernel", "parameters", "fitted", "data")},
+            "format": FORMAT,
+            "version": __version__,
+            "processors": [identity["processor"]],
+            "symmetric": plan.symmetric,
+            "tile": list(plan.tile),
+        }
+        store = Store(Path(path), header, plan, dtype, orders)
+        try:
+            store.path.mkdir(exist_ok=True)
+            for name, order in zip(_ORDERS, orders, strict=True):
+                if order is not None and not (plan.symmetric and name == "columns.npy"):
+                    np.save(store.path / name, order)
+            store.write_header()
+        except OSError as error:
+            raise store.cannot_write(error) from error
+        return store
+
+    @staticmethod
+    def find(path: Any) -> Store | None:
+        """Return the store at ``path``, None if there is nothing yet; raise if there is something else."""
+        check_path(path)
+        folder = Path(path)
+        if not folder.name:
+            raise ValueError(f"path must name a folder for the matrix; got {os.fspath(path)!r}.")
+        if not folder.parent.is_dir():
+            raise FileNotFoundError(f"The folder {folder.parent} does not exist. Create it first.")
+        if not folder.exists():
+            return None
+        if not folder.is_dir() or not (folder / "zarr.json").is_file():
+            begun = folder.is_dir() and all(_OURS.fullmatch(entry.name) for entry in folder.iterdir())
+            if begun:  # an empty folder, or one whose description was not written yet
+                return None
+            raise ValueError(f"{folder} exists and is not a matrix of mercer.gram.compute. Choose another path.")
+        return Store._read(folder)
+
+    @staticmethod
+    def _read(folder: Path) -> Store:
+        try:
+            found = json.loads((folder / "zarr.json").read_text(encoding="utf-8"))
+            header = found["attributes"].get("mercer")
+            if header is None:
+                raise ValueError(f"{folder} is an array that mercer did not write. Choose another path.")
+            if header["format"] > FORMAT:
+                raise ValueError(
+                    f"{folder} has format {header['format']}; this version reads up to {FORMAT}. Upgrade mercer."
+                )
+            part = found["chunk_grid"]["configuration"]["chunk_shape"]
+            plan = Plan(tuple(found["shape"]), tuple(header["tile"]), tuple(part), bool(header["symmetric"]))
+            orders = [np.load(folder / name) if (folder / name).exists() else None for name in _ORDERS]
+            for order, n in zip(orders, plan.shape, strict=True):
+                if order is not None and not np.array_equal(np.sort(order), np.arange(n)):
+                    raise KeyError("an order of the objects")
+        except (KeyError, TypeError, AttributeError, json.JSONDecodeError, UnicodeDecodeError, EOFError) as error:
+            raise ValueError(f"{folder} is damaged: its header lacks {error}. Remove it, and call again.") from error
+        return Store(folder, header, plan, found["data_type"], (orders[0], orders[0] if plan.symmetric else orders[1]))
+
+    def write_header(self) -> None:
+        """Write the description of the array."""
+        text = {
+            "zarr_format": 3,
+            "node_type": "array",
+            "shape": list(self.plan.shape),
+            "data_type": self.dtype.name,
+            "chunk_grid": {"name": "regular", "configuration": {"chunk_shape": list(self.plan.part)}},
+            "chunk_key_encoding": {"name": "default", "configuration": {"separator": "/"}},
+            "fill_value": "NaN",
+            "codecs": [{"name": "bytes", "configuration": {"endian": "little"}}],
+            "attributes": {"mercer": self.header},
+        }
+        _replace(self.path / "zarr.json", json.dumps(text, indent=1).encode())
+
+    # -- parts -------------------------------------------------------------------------------------------
+
+    def file(self, place: Place) -> Path:
+        """Return the file of a part."""
+        return self.path / "c" / str(place[0]) / str(place[1])
+
+    def _noted(self) -> dict[Place, int]:
+        try:
+            lines = (self.path / "tiles.txt").read_text(encoding="utf-8", errors="replace").splitlines()
+        except FileNotFoundError:
+            return {}
+        found = (_LINE.fullmatch(line) for line in lines)  # the last line may be cut off
+        return {(int(m[1]), int(m[2])): int(m[3], 16) for m in found if m}
+
+    def write(self, place: Place, values: Floats) -> None:
+        """Keep a part."""
+        data = np.ascontiguousarray(values, dtype=self.dtype.newbyteorder("<"))
+        checksum = _checksum(data)
+        target = self.file(place)
+        try:
+            target.parent.mkdir(parents=True, exist_ok=True)
+            _replace(target, data)
+            with self._lock, open(self.path / "tiles.txt", "ab", buffering=0) as notes:
+                notes.write(f"\n{place[0]} {place[1]} {checksum:08x}\n".encode())  # one call: whole or cut off
+        except OSError as error:
+            raise self.cannot_write(error) from error
+        self.sums[place] = checksum
+
+    def read(self, place: Place, check: bool = True) -> Floats:
+        """Return a part, of the size of all parts; raise if it differs from what was written."""
+        try:
+            values = np.fromfile(self.file(place), dtype=self.dtype.newbyteorder("<"))
+        except FileNotFoundError:
+            values = np.empty(0)
+        if values.size != self.plan.part_entries or (check and _checksum(values) != self.sums.get(place)):
+            raise DamagedTile(
+                f"Tile {place[0]}/{place[1]} of {self.path} is damaged: its file is not what was written. Call "
+                "mc.gram.compute again with the same kernel and data; it computes this tile only."
+            )
+        return values.reshape(self.plan.part)
+
+    def missing(self, check: bool = False) -> list[Place]:
+        """Return the parts that are not noted; with ``check``, also those that are damaged."""
+        return [place for place in self.plan.places() if place not in self.sums or (check and not self._sound(place))]
+
+    def _sound(self, place: Place) -> bool:
+        try:
+            self.read(place)
+        except DamagedTile:
+            return False
+        return True
+
+    def remove_partial(self) -> None:
+        """Remove what interrupted writes have left."""
+        for left in [*self.path.glob("*.partial"), *self.path.glob("c/*/*.partial")]:
+            left.unlink(missing_ok=True)
+
+    # -- messages ----------------------------------------------------------------------------------------
+
+    def check_same(self, identity: dict[str, Any]) -> None:
+        """Raise unless the store is that of the same kernel, parameters and data."""
+        cure = "Choose another path, or remove it."
+        kernel = self.header["kernel"]
+        same = all(self.header[name] == identity[name] for name in ("kernel", "parameters"))
+        if not same:
+            other = (
+                f"{kernel}, not of {identity['kernel']}"
+                if kernel != identity["kernel"]
+                else f"{kernel} with other parameters"
+            )
+            raise ValueError(f"{self.path} holds the matrix of {other}. {cure}")
+        if self.header["fitted"] != identity["fitted"]:
+            raise ValueError(f"{self.path} holds the matrix of {kernel} fitted to other training data. {cure}")
+        if self.header["data"] != identity["data"]:
+            raise ValueError(f"{self.path} holds the matrix of {self.described}, which are not these data. {cure}")
+
+    @property
+    def described(self) -> str:
+        """Number of objects, for a message."""
+        n, m = self.plan.shape
+        return f"{n:,} objects" if self.plan.symmetric else f"{n:,} and {m:,} objects"
+
+    def cannot_write(self, error: OSError) -> OSError:
+        """Return the error of a write, with what is kept and what to do."""
+        total, done = len(self.plan.places()), len(self.sums)
+        kept = f"{done} of {total} tiles are kept"
+        if error.errno in _FULL:
+            rest = human((total - done) * self.plan.part_entries * self.dtype.itemsize)
+            return OSError(f"The disk of {self.path} is full: {kept}. Free {rest} and call again to continue.")
+        reason = error.strerror or type(error).__name__
+        return type(error)(f"{self.path} cannot be written ({reason}): {kept}. Choose a folder that you may write to.")
+
+
+class DamagedTile(ValueError):
+    """A part on disk is not what was written."""
+
+
+def _checksum(values: Floats) -> int:
+    return zlib.crc32(memoryview(values))  # type: ignore[arg-type]
+
+
+def _replace(target: Path, data: Any) -> None:
+    """Write a file under another name and rename it, so that it is whole or absent."""
+    partial = target.with_name(f"{target.name}.{os.getpid()}.partial")
+    try:
+        with open(partial, "wb", buffering=0) as file:
+            view = memoryview(data).cast("B")
+            while view.nbytes:
+                view = view[file.write(view) :]  # a nearly full disk takes a part
+        os.replace(partial, target)
+    except BaseException:
+        partial.unlink(missing_ok=True)
+        raise

@@ -1,0 +1,81 @@
+"""``mercer test``."""
+
+from __future__ import annotations
+
+import json
+import re
+
+import numpy as np
+import pytest
+from tests.cli import command
+
+import mercer as mc
+
+
+def run(*arguments):
+    return command.run("test", *map(str, arguments))
+
+
+@pytest.fixture
+def files(tmp_path):
+    rng = np.random.default_rng(0)
+    for name, letters in (("old", "AACGT"), ("new", "ACGGT"), ("same", "AACGT")):
+        lines = [f">{name}{i} subject={name}{i // 2}\n{''.join(rng.choice(list(letters), 30))}" for i in range(12)]
+        (tmp_path / f"{name}.fasta").write_text("\n".join(lines))
+    return tmp_path
+
+
+def test_two_files(files):
+    result = run(files / "old.fasta", files / "new.fasta", "--kernel", "Spectrum(k=1)")
+    assert result.exit_code == 0, result.output
+    assert "The two samples differ (p = 0.001; 999 permutations of objects)" in " ".join(result.output.split())
+    assert "Most typical of new: new" in result.output
+    assert "No difference" in run(files / "old.fasta", files / "same.fasta", "-k", "Spectrum(k=1)", "-q").output
+
+
+def test_the_numbers_are_those_of_the_library(files):
+    result = run(
+        files / "old.fasta", files / "new.fasta", "--kernel", "Spectrum(k=2)", "--json", "-", "--permutations", 99
+    )
+    found = json.loads(result.stdout)
+    X, Y = (mc.read_fasta(files / f"{name}.fasta").X for name in ("old", "new"))
+    expected = mc.stats.two_sample_test(X, Y, mc.Spectrum(k=2), n_permutations=99)
+    assert found["p_value"] == expected.p_value
+    assert found["effect_size"] == pytest.approx(expected.effect_size)
+    assert found["most_different"]["old"][0] == X.ids[expected.most_different(1)[0][0]]
+    assert found["groups"] == {"old": 12, "new": 12}
+
+
+def test_groups_and_classes_of_one_file(files):
+    both = files / "both.fasta"
+    text = [(files / f"{name}.fasta").read_text().replace(" subject", f" {name} subject") for name in ("old", "new")]
+    both.write_text("\n".join(text))
+    result = run(both, "--label", "1", "--groups", r"subject=(\w+)", "-k", "Spectrum(k=1)")
+    assert result.exit_code == 0, result.output
+    assert "924 permutations of groups" in " ".join(result.output.split())
+    two = run(files / "old.fasta", files / "new.fasta", "--groups", r"subject=(\w+)", "-k", "Spectrum(k=1)")
+    assert "924 permutations of groups" in " ".join(two.output.split())
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (["old.fasta"], "requires --label"),
+        (["table.csv"], "no classes.*second file|requires --label"),
+        (["old.fasta", "--label", "0"], "has 12 classes"),
+        (["old.fasta", "absent.fasta"], "absent.fasta"),
+        (["old.fasta", "new.fasta", "-k", "Spectrum("], "not valid code"),
+        (["old.fasta", "new.fasta", "-k", "nothing"], "--kernel must be one of"),
+        (["old.fasta", "table.csv"], "different formats"),
+        (["one.fasta", "new.fasta", "-k", "Spectrum(k=1)"], "one group|at least 2"),
+    ],
+)
+def test_bad_input_gets_one_sentence(files, arguments, sentence):
+    (files / "table.csv").write_text("id,time,x\na,0,1\na,1,2\nb,0,1\nb,1,3\n")
+    (files / "one.fasta").write_text(">a\nACGT\n")
+    paths = [str(files / a) if a.endswith((".fasta", ".csv")) else a for a in arguments]
+    result = run(*paths)
+    assert result.exit_code == 2, result.output
+    message = " ".join(result.stderr.split())
+    assert re.search(sentence, message), message
+    assert "Traceback" not in result.output
