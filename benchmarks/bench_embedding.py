@@ -78,8 +78,8 @@ def steps(r: int, n: int, length: int = 1000) -> None:
     model = mc.EmbeddedHMM(mc.RBF(2.0), n_components=n, landmarks=r, alpha=1e-5).fit([series(4 * r, d=6)])
     x = series(length, d=6, seed=1)
     belief, gain = model.start_, model._learned.operators.gain
-    flat, code = gain.T.reshape(-1), np.ones(len(gain))
-    assert np.shares_memory(flat, gain)
+    model.update(x[0], belief)
+    code, flat = np.ones(len(gain)), model._learned._stepper._contract._tensor.reshape(-1)  # the memory of `update`
     filtered, *others = in_turn(
         lambda: model.filter([x]),
         lambda: [model.update(row, belief) for row in x[:100]],

@@ -29,8 +29,8 @@ if TYPE_CHECKING:
 _ROOMS = ("datasets", "embedding", "families", "gram", "kernels", "models", "plot", "stats")
 _HOMES = {
     "mercer.data": """
-        Alphabet Clock Delays Derivatives Lengths PerStep Resample Sequences Standardize identical_groups
-        objects read_fasta read_svmlight read_table read_ts read_ucr
+        Alphabet Clock Delays Derivatives Lengths PerStep Resample Sequences Standardize fasta_blocks
+        identical_groups objects read_fasta read_svmlight read_table read_ts read_ucr
     """,
     "mercer.families": """
         Bernoulli Bernoullis Beta Betas Categorical Categoricals CountVector CountVectors Dirichlet

@@ -6,7 +6,9 @@ the order of its memory, in whole aligned vectors. Sums stay in registers: lanes
 
 from __future__ import annotations
 
+import contextlib
 import math
+import mmap
 
 import numpy as np
 
@@ -36,7 +38,7 @@ class Contraction:
 
     def __init__(self, tensor: Floats) -> None:
         *outer, r = tensor.shape
-        self._tensor = aligned((*outer, -(-r // LANES) * LANES))
+        self._tensor = _in_large_pages((*outer, -(-r // LANES) * LANES))
         self._tensor[..., :r] = tensor
         self._tensor[..., r:] = 0.0
 
@@ -46,6 +48,23 @@ class Contraction:
         c, b = (x if x.flags.carray else owned(x) for x in (c, b))
         _products(self._tensor, c, b, out)
         return out
+
+
+def _in_large_pages(shape: tuple[int, ...]) -> Floats:
+    """Allocate an array on cache lines, in pages of 2 MiB where the system has them.
+
+    NumPy asks for large pages, too, but gets used memory with small ones after other large arrays were freed. A pass
+    over small pages takes up to 1.5 times as long.
+    """
+    if not hasattr(mmap, "MADV_HUGEPAGE"):
+        return aligned(shape)
+    size, page = math.prod(shape), 1 << 21
+    memory = mmap.mmap(-1, 8 * size + page, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+    with contextlib.suppress(OSError):  # a kernel without them
+        memory.madvise(mmap.MADV_HUGEPAGE)
+    raw = np.frombuffer(memory)
+    skip = (-raw.ctypes.data % page) // 8
+    return raw[skip : skip + size].reshape(shape)
 
 
 class GaussianContraction(Contraction):

@@ -2,6 +2,7 @@
 
 from mercer.data.alphabet import Alphabet
 from mercer.data.fasta import read_fasta
+from mercer.data.fasta_blocks import fasta_blocks
 from mercer.data.identical import identical_groups
 from mercer.data.lengths import Lengths
 from mercer.data.objects import objects
@@ -25,6 +26,7 @@ __all__ = [
     "Resample",
     "Sequences",
     "Standardize",
+    "fasta_blocks",
     "identical_groups",
     "objects",
     "read_fasta",

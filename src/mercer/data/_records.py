@@ -24,7 +24,7 @@ def fasta_text(source: Any, problems: dict[str | int, str] | None = None) -> Tex
     """
     if is_listing(source) and not isinstance(source, str | os.PathLike) and not hasattr(source, "read"):
         return _from_records(source)
-    text = read_text(source, "FASTA")
+    text = source if isinstance(source, Text) else read_text(source, "FASTA")
     return _from_fastq(text, problems) if text.raw.lstrip().startswith(b"@") else text
 
 

@@ -157,7 +157,10 @@ def _records(
         for i, sentence in sorted(report.problems.items()):
             name = str((X.ids or ())[i])
             problems[name if name and name not in problems else f"line {report.lines[i]}"] = sentence
-        X = X[kept]
+        mask = np.zeros(len(X), dtype=bool)
+        mask[kept] = True
+        good = X[kept]
+        X = Sequences._make(good.values, good.offsets, good.alphabet, good.ids, mask, problems)
     y, groups = (None if values is None else np.array([values[i] for i in kept]) for values in (y, groups))
     said = " ".join(part for part in (said, leak(X, groups)) if part)
     return Records(X, y, tuple(descriptions[i] for i in kept), groups, description=said, problems=problems)

@@ -99,10 +99,17 @@ class Text:
 
     name: str
     raw: bytes
+    before: int = 0
+    """Number of lines of the file before these."""
+
+    @property
+    def later(self) -> bool:
+        """Whether this is not the first part of a file."""
+        return self.before > 0
 
     def error(self, line: int, sentence: str) -> ValueError:
         """Return a ValueError about a line, counted from 1."""
-        return ValueError(f"{self.name}, line {line}: {sentence}")
+        return ValueError(f"{self.name}, line {self.before + line}: {sentence}")
 
     def lines(self) -> Iterator[tuple[int, str]]:
         """Yield the number and stripped text of every line that is neither empty nor a comment (#)."""

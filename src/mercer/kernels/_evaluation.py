@@ -283,13 +283,15 @@ class Evaluation:
             plain = xp.where(alike, close, plain)
         return xp.clip(plain, 0.0, None)
 
-    def remembered(self, left: Side, right: Side | None, *, log: bool = False) -> Array:
+    def remembered(self, left: Side, right: Side | None, *, log: bool = False, memo: bool = True) -> Array:
         """Return the matrix of two sides through the memo of pairs; ``right=None`` for the symmetric one of ``left``.
+
+        With ``memo=False``, nothing is looked up or kept, except the prepared sides.
 
         A side is prepared as a whole, so that messages can name an object by its position in the data, and only if a
         pair is missing from the memo.
         """
-        setting = self._setting(left, right)
+        setting = self._setting(left, right) if memo else None
         if setting is None:
             whole = None if right is None else self.prepared_side(right)
             return self.matrix(self.prepared_side(left), whole, log=log)

@@ -15,7 +15,17 @@ from mercer._array import Floats, to_numpy
 from mercer._cache import ByteCache
 from mercer._config import settings
 from mercer._notices import notify, warns_once
-from mercer._parameters import CheckedParameters, Rule, Rules, between, instance_of, nonnegative, one_of, seed, whole
+from mercer._parameters import (
+    CheckedParameters,
+    Rule,
+    Rules,
+    between,
+    instance_of,
+    nonnegative,
+    one_of,
+    seed,
+    whole,
+)
 from mercer._random import random_generator
 from mercer.data.segments import data_digests
 from mercer.kernels._changes import check_unchanged, values_of
@@ -26,6 +36,7 @@ from mercer.kernels._trained import TrainedWrapper
 from mercer.kernels.base.compound import Compound
 from mercer.kernels.base.hooks import NoFeatures
 from mercer.kernels.base.kernel import Kernel
+from mercer.kernels.streaming import Streaming
 
 EXPLICIT_COLUMNS = 4096
 """Maximum number of dense explicit features under "auto"; beyond it, landmarks need less memory and time."""
@@ -64,7 +75,7 @@ class Errors(NamedTuple):
     frobenius: float
 
 
-class Landmarks(CheckedParameters, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
+class Landmarks(CheckedParameters, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Streaming, BaseEstimator):
     r"""Approximate features of any kernel from landmarks (Nystroem), at a cost linear in the number of objects.
 
     It is a transformer, not a kernel: ``make_pipeline(mc.Landmarks(kernel, 500), LinearSVC())``.
@@ -241,6 +252,7 @@ class Landmarks(CheckedParameters, ClassNamePrefixFeaturesOutMixin, TransformerM
 
     def _explicit_width(self, X: Any) -> int | None:
         """Return the number of the kernel's explicit features, or None if they are not available or not wanted."""
+        self._sparse = False
         if self.explicit is False:
             return None
         try:
@@ -249,7 +261,8 @@ class Landmarks(CheckedParameters, ClassNamePrefixFeaturesOutMixin, TransformerM
             if self.explicit is True:
                 raise
             return None
-        wide = not sparse.issparse(one) and one.shape[1] > EXPLICIT_COLUMNS
+        self._sparse = sparse.issparse(one)
+        wide = not self._sparse and one.shape[1] > EXPLICIT_COLUMNS
         return None if self.explicit == "auto" and wide else int(one.shape[1])
 
     def _choose(self, source: Any) -> Floats:
@@ -324,8 +337,8 @@ class Landmarks(CheckedParameters, ClassNamePrefixFeaturesOutMixin, TransformerM
 
     # -- features ------------------------------------------------------------------------------------------
 
-    def _mapped(self, source: Any) -> Floats:
-        """Return the features of objects from their kernel values with the landmarks, using the memo of pairs."""
+    def _mapped(self, source: Any, memo: bool = True) -> Floats:
+        """Return the features of objects from their kernel values with the landmarks, through the memo of pairs."""
         landmarks = self._landmark_side
         check_libraries(source, landmarks.source)
         n, step = n_objects(source), max(1, BLOCK // len(self._projection))
@@ -333,7 +346,7 @@ class Landmarks(CheckedParameters, ClassNamePrefixFeaturesOutMixin, TransformerM
         found = np.empty((n, self._projection.shape[1]))
         for i, block in enumerate(blocks):
             matched = self.kernel_._match(block, landmarks.source)
-            columns = to_numpy(self.kernel_._gram(Side(matched), landmarks))
+            columns = to_numpy(self.kernel_._evaluation.remembered(Side(matched), landmarks, memo=memo))
             found[i * step : (i + 1) * step] = columns.astype(float) @ self._projection
         return found
 

@@ -1,0 +1,83 @@
+"""Features of many DNA strings, block by block, into a linear model: time and memory.
+
+``python benchmarks/bench_million.py [numbers of strings]``. Strings of length 200 from two Markov chains are generated
+in blocks of 10,000. Each kernel is fitted to the first block, and ``SGDClassifier.partial_fit`` learns from features
+of all blocks but the last, which measures the accuracy. Every row is a process of its own, for its peak of memory.
+"""
+
+from __future__ import annotations
+
+import resource
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+from sklearn.linear_model import SGDClassifier
+
+import mercer as mc
+
+BLOCK, LENGTH = 10_000, 200
+KERNELS = {
+    "Spectrum(5)": lambda: mc.Features(mc.Spectrum(5, alphabet="dna")),
+    "Fisher(MarkovChain)": lambda: mc.Features(mc.Fisher(mc.MarkovChain(alphabet="dna"))),
+    "Landmarks(ProbabilityProduct(MarkovChain), 500)": lambda: mc.Landmarks(
+        mc.ProbabilityProduct(mc.MarkovChain(alphabet="dna", prior="pooled"), length=10), 500
+    ),
+}
+
+
+def blocks(n: int) -> Iterator[tuple[mc.Sequences, Any]]:
+    """Yield strings of two classes, whose chains differ a little, and their labels."""
+    rng = np.random.default_rng(0)
+    base = rng.dirichlet(np.full(4, 5.0), 4)
+    tables = np.stack([base, 0.8 * base + 0.2 * rng.dirichlet(np.full(4, 5.0), 4)])
+    upper = np.cumsum(tables, axis=-1)
+    for begin in range(0, n, BLOCK):
+        size = min(BLOCK, n - begin)
+        y = rng.integers(2, size=size)
+        codes = np.empty((size, LENGTH), dtype=np.int64)
+        codes[:, 0] = rng.integers(4, size=size)
+        for t in range(1, LENGTH):
+            codes[:, t] = (rng.random(size)[:, None] > upper[y, codes[:, t - 1]][:, :3]).sum(axis=1)
+        yield mc.Sequences.from_codes(codes, "dna"), y
+
+
+def measure(name: str, n: int) -> str:
+    """Fit, stream and learn; return a row of the table."""
+    transformer, model = KERNELS[name](), SGDClassifier(random_state=0)
+    X, _ = next(blocks(BLOCK))
+    begin = time.perf_counter()
+    transformer.fit(X)
+    fitted = time.perf_counter() - begin
+    streaming = learning = 0.0
+    score = float("nan")
+    for number, (X, y) in enumerate(blocks(n)):
+        begin = time.perf_counter()
+        (block,) = transformer.stream(X)
+        streaming += time.perf_counter() - begin
+        if number == (n - 1) // BLOCK and number:
+            score = model.score(block.features, y)
+            continue
+        begin = time.perf_counter()
+        model.partial_fit(block.features, y, classes=[0, 1])
+        learning += time.perf_counter() - begin
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    width = block.features.shape[1]
+    return (
+        f"| `{name}` | {n:,} | {width:,} | {fitted:.1f} s | {streaming:.1f} s | {1e6 * streaming / n:.1f} us | "
+        f"{learning:.1f} s | {peak:,.0f} MB | {score:.3f} |"
+    )
+
+
+if __name__ == "__main__":
+    if len(sys.argv) > 1 and sys.argv[1] == "--one":
+        print(measure(sys.argv[2], int(sys.argv[3])), flush=True)
+    else:
+        print("| kernel | strings | features | fit to 10,000 | features | per string | SGD | peak memory | accuracy |")
+        print("|---|---|---|---|---|---|---|---|---|", flush=True)
+        for n in [int(argument) for argument in sys.argv[1:]] or [20_000, 100_000]:
+            for name in KERNELS:
+                subprocess.run([sys.executable, __file__, "--one", name, str(n)], check=True)

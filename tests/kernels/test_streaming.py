@@ -1,0 +1,258 @@
+"""Features in blocks: equal to those of all data at once, in files, with bad records and bad blocks."""
+
+import gzip
+import os
+
+import numpy as np
+import pytest
+from numpy.testing import assert_array_equal
+from scipy import sparse
+
+import mercer as mc
+from mercer.datasets import make_dna
+from mercer.kernels import _feature_files, streaming
+
+STRINGS, Y = make_dna(30, random_state=0)
+BAD = [*STRINGS[:4], "AC!GT", *STRINGS[4:9], "", *STRINGS[9:12]]  # records 4 and 10 are invalid
+POINTS = np.random.default_rng(0).normal(size=(50, 3))
+
+
+def words(k=3, **options):
+    return mc.Features(mc.Spectrum(k, alphabet="dna", **options)).fit(STRINGS)
+
+
+def pieces(X, size):
+    return (X[i : i + size] for i in range(0, X.shape[0] if sparse.issparse(X) else len(X), size))
+
+
+# -- the same features ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("size", [1, 7, 1000])
+@pytest.mark.parametrize(
+    ("transformer", "X"),
+    [
+        (words(), STRINGS),
+        (words(8), STRINGS),
+        (mc.Features(mc.Fisher(mc.MarkovChain(alphabet="dna"))).fit(STRINGS), STRINGS),
+        (mc.Landmarks(mc.ProbabilityProduct(mc.MarkovChain(alphabet="dna")), 5).fit(STRINGS), STRINGS),
+        (mc.Landmarks(mc.RBF(), 8).fit(POINTS), POINTS),
+        (mc.Landmarks(mc.RBF(), 8).fit(POINTS), sparse.csr_array(POINTS)),
+    ],
+)
+def test_blocks_are_the_rows_of_the_whole(transformer, X, size):
+    whole = transformer.transform(X)
+    for given in (pieces(X, size), X):
+        found = [block.features for block in transformer.stream(given, block_size=size)]
+        assert len(found) == -(-len(STRINGS if X is STRINGS else POINTS) // size)
+        if sparse.issparse(whole):
+            assert abs(sparse.vstack(found) - whole).max() < 1e-12
+        else:
+            np.testing.assert_allclose(np.concatenate(found), whole, rtol=1e-10, atol=1e-12)
+
+
+def test_nothing_is_kept_in_the_memo(monkeypatch):
+    transformer = mc.Landmarks(mc.ProbabilityProduct(mc.MarkovChain(alphabet="dna")), 5).fit(STRINGS[:10])
+    monkeypatch.setattr("mercer.kernels._evaluation.gather", None)  # it would be called
+    assert len(list(transformer.stream(STRINGS[10:20]))) == 1
+    with pytest.raises(TypeError, match="NoneType"):
+        transformer.transform(STRINGS[10:20])
+
+
+# -- files ---------------------------------------------------------------------------------------------------
+
+
+def test_dense_files(tmp_path):
+    found = words().stream(pieces(STRINGS, 7), tmp_path / "x.npy")
+    assert_array_equal(np.load(found.path, mmap_mode="r"), words().transform(STRINGS))
+    assert found.shape == (len(STRINGS), 64)
+    assert found.kept.all()
+    assert len(found.kept) == len(STRINGS)
+    assert os.listdir(tmp_path) == ["x.npy"]
+
+
+def test_sparse_files(tmp_path):
+    found = words(8).stream(pieces(STRINGS, 7), str(tmp_path / "x.npz"))
+    loaded = sparse.load_npz(found.path)
+    assert isinstance(loaded, sparse.csr_array)
+    assert abs(loaded - words(8).transform(STRINGS)).max() == 0
+    assert found.shape == loaded.shape
+    assert os.listdir(tmp_path) == ["x.npz"]
+
+
+def test_parquet_files(tmp_path, monkeypatch):
+    parquet = pytest.importorskip("pyarrow.parquet")
+    found = words(2).stream(pieces(STRINGS, 7), tmp_path / "x.parquet")
+    table = parquet.read_table(found.path)
+    assert table.column_names[:2] == ["AA", "AC"]
+    assert_array_equal(np.column_stack([column.to_numpy() for column in table.columns]), words(2).transform(STRINGS))
+    monkeypatch.setitem(__import__("sys").modules, "pyarrow.parquet", None)
+    with pytest.raises(ImportError, match=r"Parquet files need pyarrow. Install it"):
+        words(2).stream(STRINGS, tmp_path / "y.parquet")
+
+
+def test_files_cannot_be_written(tmp_path):
+    (tmp_path / "x.npy").write_text("mine")
+    with pytest.raises(FileExistsError, match=r"x\.npy exists. Remove it, or choose another name"):
+        words().stream(STRINGS, tmp_path / "x.npy")
+    assert (tmp_path / "x.npy").read_text() == "mine"
+    with pytest.raises(FileNotFoundError, match=r"The folder .*none does not exist"):
+        words().stream(STRINGS, tmp_path / "none" / "x.npy")
+    with pytest.raises(ValueError, match=r"must end in \.npy .*; got 'x.csv'"):
+        words().stream(STRINGS, "x.csv")
+    with pytest.raises(TypeError, match="path must be a string or a path; got 3"):
+        words().stream(STRINGS, 3)
+    with pytest.raises(ValueError, match=r"sparse, with 65,536 columns. Use a name that ends in \.npz"):
+        words(8).stream(STRINGS, tmp_path / "y.npy")
+    with pytest.raises(ValueError, match=r"dense. Use a name that ends in \.npy"):
+        words().stream(STRINGS, tmp_path / "y.npz")
+    assert os.listdir(tmp_path) == ["x.npy"]
+
+
+def test_a_folder_that_cannot_be_written(tmp_path, monkeypatch):
+    monkeypatch.setattr(_feature_files.os, "access", lambda *_: False)  # root may write anywhere
+    with pytest.raises(PermissionError, match=r"cannot be written. Choose another one"):
+        words().stream(STRINGS, tmp_path / "x.npy")
+
+
+@pytest.mark.parametrize("name", ["x.npy", "x.npz", "x.parquet"])
+def test_an_error_leaves_no_file(tmp_path, name):
+    if name == "x.parquet":
+        pytest.importorskip("pyarrow.parquet")
+    with pytest.raises(ValueError, match=r"Block 1 \(records 20 to 21\): sequence 1 has the symbol '!'"):
+        words(8 if name == "x.npz" else 2).stream(iter([STRINGS[:20], ["ACGT", "A!"]]), tmp_path / name)
+    assert os.listdir(tmp_path) == []
+
+
+# -- FASTA ---------------------------------------------------------------------------------------------------
+
+
+def fasta(strings, labels=None):
+    return "".join(f">s{i} class={'' if labels is None else labels[i]}\n{x}\n" for i, x in enumerate(strings))
+
+
+@pytest.mark.parametrize("packed", [False, True])
+def test_fasta_files(tmp_path, packed):
+    path = tmp_path / "reads.fasta"
+    raw = fasta(STRINGS).replace("\n", "\r\n").encode()
+    path.write_bytes(gzip.compress(raw) if packed else raw)
+    found = words().stream(path, tmp_path / "x.npy", block_size=7)
+    assert_array_equal(np.load(found.path), words().transform(STRINGS))
+    blocks = list(mc.fasta_blocks(path, block_size=7))
+    assert [len(block.X) for block in blocks] == [7] * (len(STRINGS) // 7) + [len(STRINGS) % 7] * (len(STRINGS) % 7 > 0)
+    assert [x for block in blocks for x in block.X] == list(STRINGS)
+
+
+def test_fastq_files(tmp_path):
+    path = tmp_path / "reads.fastq"
+    path.write_text("".join(f"@s{i}\n{x}\n+\n{'@' * len(x)}\n" for i, x in enumerate(STRINGS[:10])))
+    expected = [list(STRINGS[begin:end]) for begin, end in ((0, 4), (4, 8), (8, 10))]
+    assert [list(block.X) for block in mc.fasta_blocks(path, block_size=4)] == expected
+
+
+def test_labels_go_along(tmp_path):
+    path = tmp_path / "reads.fasta"
+    path.write_text(fasta(STRINGS, Y))
+    found = words().stream(mc.fasta_blocks(path, labels="class=", block_size=7), tmp_path / "x.npy")
+    assert_array_equal(found.y.astype(int), Y)
+
+
+def test_bad_records_of_files_are_skipped(tmp_path):
+    path = tmp_path / "reads.fasta"
+    path.write_text(fasta([*BAD, "!"]))
+    found = words().stream(path, tmp_path / "x.npy", block_size=5, invalid="mask")
+    good = [i for i in range(15) if i not in (4, 10, 14)]
+    assert_array_equal(np.flatnonzero(found.kept), good)
+    assert len(found.kept) == 15
+    assert list(found.problems) == [4, 10, 14]
+    assert "line 10: sequence 's4' has the symbol '!'" in found.problems[4]
+    assert "line 21: sequence 's10' has no symbols" in found.problems[10]
+    assert "line 30: " in found.problems[14]
+    assert_array_equal(np.load(found.path), words().transform([BAD[i] for i in good]))
+    with pytest.raises(ValueError, match="line 10: sequence 's4'"):
+        list(words().stream(path, block_size=5))
+
+
+def test_files_that_are_not_fasta(tmp_path):
+    with pytest.raises(FileNotFoundError, match=r"none.fasta' does not exist"):
+        mc.fasta_blocks("none.fasta")
+    with pytest.raises(IsADirectoryError, match="is a folder"):
+        mc.fasta_blocks(tmp_path)
+    with pytest.raises(TypeError, match="path must be"):
+        mc.fasta_blocks(3)
+    with pytest.raises(ValueError, match="block_size must be"):
+        mc.fasta_blocks(tmp_path / "x", block_size=0)
+    for content, message in (
+        (b"", "is empty"),
+        (b"\0\1", "is a binary file"),
+        (b"ACGT\n", "before the first header"),
+        (gzip.compress(b">a\nACGT\n")[:-4], "not a valid gzip file"),
+    ):
+        (tmp_path / "x").write_bytes(content)
+        with pytest.raises(ValueError, match=message):
+            list(mc.fasta_blocks(tmp_path / "x"))
+
+
+# -- bad records and blocks ----------------------------------------------------------------------------------
+
+
+def test_bad_records_are_skipped_and_reported(tmp_path):
+    found = words().stream(BAD, tmp_path / "x.npy", block_size=5, invalid="mask")
+    good = [i for i in range(14) if i not in (4, 10)]
+    assert_array_equal(np.flatnonzero(found.kept), good)
+    assert found.problems[4].startswith("sequence 4 has the symbol '!'")
+    assert "sequence 10" in found.problems[10]
+    assert_array_equal(np.load(found.path), words().transform([BAD[i] for i in good]))
+    blocks = list(words().stream(pieces(BAD, 5), invalid="mask"))
+    assert [len(block.features) for block in blocks] == [4, 5, 3]
+    assert [list(block.problems) for block in blocks] == [[4], [], [10]]
+
+
+def test_rows_with_missing_values_are_skipped():
+    transformer = mc.Landmarks(mc.RBF(), 8).fit(POINTS)
+    bad = POINTS.copy()
+    bad[[3, 40], 1] = np.nan
+    blocks = list(transformer.stream(bad, block_size=20, invalid="mask"))
+    assert_array_equal(np.concatenate([block.kept for block in blocks]), ~np.isnan(bad[:, 1]))
+    found = np.concatenate([block.features for block in blocks])
+    np.testing.assert_allclose(found, transformer.transform(POINTS[~np.isnan(bad[:, 1])]), atol=1e-12)
+
+
+def test_few_reasons_are_kept(tmp_path, monkeypatch):
+    monkeypatch.setattr(streaming, "REASONS", 3)
+    found = words().stream([*STRINGS[:5], *["!"] * 9], tmp_path / "x.npy", block_size=5, invalid="mask")
+    assert list(found.problems) == [5, 6, 7]
+    assert found.kept.sum() == 5
+
+
+def test_blocks_that_are_none():
+    transformer = mc.Landmarks(mc.RBF(), 8).fit(POINTS)
+    for invalid in ("raise", "mask"):
+        with pytest.raises(ValueError, match="no blocks: the iterator is empty"):
+            list(transformer.stream(iter([]), invalid=invalid))
+        with pytest.raises(ValueError, match="Block 1 has 2 columns, but the training data have 3"):
+            list(transformer.stream(iter([POINTS, POINTS[:, :2]]), invalid=invalid))
+        with pytest.raises(TypeError, match="Block 0 must be a list of samples or a matrix; got 'ACGT'"):
+            list(words().stream(iter(["ACGT"]), invalid=invalid))
+    with pytest.raises(ValueError, match="All 3 records of block 0 are invalid: sequence 0"):
+        list(words().stream(iter([["!", "?", "1"]]), invalid="mask"))
+    with pytest.raises(TypeError, match=r"blocks must be an iterator of blocks, .*; got 3"):
+        list(transformer.stream(3))
+    with pytest.raises(ValueError, match="invalid must be 'raise' or 'mask'; got 'skip'"):
+        transformer.stream(POINTS, invalid="skip")
+    with pytest.raises(ValueError, match=r"block_size must be .*; got 0"):
+        transformer.stream(POINTS, block_size=0)
+    vectors = mc.Features(mc.Fisher(mc.Gaussian("diagonal"))).fit([POINTS[:5], POINTS[5:12]])
+    with pytest.raises(ValueError, match=r"Block 0 .*got \(4, 2\)"):
+        list(vectors.stream(iter([[POINTS[:4, :2]]])))
+
+
+def test_empty_blocks_have_no_rows():
+    blocks = list(words().stream(iter([STRINGS[:2], [], STRINGS[2:3]])))
+    assert [block.features.shape for block in blocks] == [(2, 64), (0, 64), (1, 64)]
+    assert sum(block.features.shape[0] for block in words(8).stream(iter([STRINGS[:2], []]))) == 2
+
+
+def test_it_must_be_fitted():
+    with pytest.raises(mc.kernels.base.kernel.NotFittedError):
+        mc.Features(mc.Spectrum(2)).stream(STRINGS)
