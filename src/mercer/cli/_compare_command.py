@@ -207,8 +207,8 @@ class _Report:
         table = Table(box=box.SIMPLE_HEAD, title="Kernels and baselines by cross-validation", title_justify="left")
         headings = ("task", "method", "score", "against baseline", "fit", "predict")
         for i, heading in enumerate(headings):
-            table.add_column(heading, justify="left" if i < 2 else "right", no_wrap=True)
-        table.add_column("chosen", overflow="fold")
+            table.add_column(heading, justify="left" if i < 2 else "right", no_wrap=heading != "method")
+        table.add_column("chosen", min_width=14, overflow="fold")
         for i, row in enumerate(self.rows):
             first = i == 0 or self.rows[i - 1]["task"] != row["task"]
             last = i + 1 == len(self.rows) or self.rows[i + 1]["task"] != row["task"]

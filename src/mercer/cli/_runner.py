@@ -84,6 +84,7 @@ class Comparison:
     interrupted: bool = False
     results: list[Result] = field(default_factory=list)
     _idle: list[_Worker] = field(default_factory=list)
+    _running: list[_Run] = field(default_factory=list)
     _late: dict[tuple[str, str], list[Fold]] = field(default_factory=dict)
     """Folds of contenders that go on after the others."""
 
@@ -91,13 +92,12 @@ class Comparison:
         """Run the contenders; after Ctrl-C, return what is done."""
         waiting = [(name, contender) for name, task in self.tasks.items() for contender in task.contenders]
         order = {(name, contender.name): i for i, (name, contender) in enumerate(waiting)}
-        running: list[_Run] = []
+        running = self._running
         end = time.monotonic() + self.budget
         try:
             while waiting or running:
                 while waiting and len(running) < self.jobs:
-                    started = self._start(*waiting.pop(0), end, len(waiting))
-                    running += [started] if started is not None else []
+                    self._start(*waiting.pop(0), end, len(waiting))
                 self._listen(running)
                 for run in [run for run in running if self._ended(run)]:
                     running.remove(run)
@@ -119,7 +119,8 @@ class Comparison:
         self.results.sort(key=lambda result: order[result.task, result.contender.name])
         return self.results
 
-    def _start(self, name: str, contender: Contender, end: float, others: int) -> _Run | None:
+    def _start(self, name: str, contender: Contender, end: float, others: int) -> None:
+        """Start a contender, unless all its folds are known or no time is left."""
         task = self.tasks[name]
         done = {fold.number: fold for fold in self._late.get((name, contender.name), ())} or self.cache.folds(
             task, contender
@@ -136,10 +137,9 @@ class Comparison:
             worker = self._idle.pop() if self._idle else _Worker()
             with suppress(OSError):  # a process that has ended is found when it is listened to
                 worker.pipe.send((task.data_only(), contender, missing, self.folds, self.seed))
-            self.report(name, contender.name, len(done))
-            return _Run(name, contender, worker, time.monotonic() + seconds, seconds, list(done.values()))
-        self.report(name, contender.name, self.folds)
-        return None
+            run = _Run(name, contender, worker, time.monotonic() + seconds, seconds, list(done.values()))
+            self._running.append(run)  # before the report, in which Ctrl-C may come
+        self.report(name, contender.name, len(done) if missing and left > 0 else self.folds)
 
     def _listen(self, running: list[_Run]) -> None:
         """Wait for an answer or a deadline."""

@@ -31,10 +31,10 @@ Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print results only: 
 
 
 def console(*, to_stderr: bool = False) -> Console:
-    """Return the console for tables, 120 columns wide where there is no terminal."""
+    """Return the console for tables, 140 columns wide where there is no terminal."""
     made = Console(stderr=to_stderr)
     if not made.is_terminal:  # the width of a terminal is detected
-        made.width = 120
+        made.width = 140
     return made
 
 
