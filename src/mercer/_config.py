@@ -9,8 +9,9 @@ from __future__ import annotations
 import os
 import threading
 import warnings
-from collections.abc import Mapping
-from contextlib import ContextDecorator
+from collections.abc import Iterator, Mapping
+from contextlib import ContextDecorator, contextmanager
+from contextvars import ContextVar
 from dataclasses import asdict, dataclass, fields, replace
 from numbers import Integral
 from typing import Any
@@ -104,6 +105,8 @@ _adopted: Settings | None = None
 _changes: list[dict[str, Any]] = []
 """Changes made by the open ``with`` blocks of all threads, the latest last."""
 _current = _default
+_uncached = ContextVar("_uncached", default=False)
+"""Whether the code that runs now does without caches."""
 _lock = threading.Lock()
 
 
@@ -116,7 +119,17 @@ def settings() -> Settings:
     >>> mc.settings().progress is None
     True
     """
-    return _current
+    return replace(_current, cache_bytes=0, memo_bytes=0) if _uncached.get() else _current
+
+
+@contextmanager
+def without_caches() -> Iterator[None]:
+    """Neither read nor fill the caches that all objects of the process share, in this thread."""
+    token = _uncached.set(True)
+    try:
+        yield
+    finally:
+        _uncached.reset(token)
 
 
 def config(**changes: Any) -> ChangedSettings:

@@ -338,6 +338,7 @@ def slowly(kernel, X, path):
     """Compute a matrix of 10 tiles, each of which takes a few milliseconds."""
     write = _store.Store.write
     _store.Store.write = lambda *given: (time.sleep(0.003), write(*given))
+    _store.WAITING = 1
     with mc.config(n_jobs=1):
         mc.gram.compute(kernel, X, store=path)
 

@@ -16,7 +16,7 @@ from mercer._parallel import n_threads, progress_bar, thread_map
 from mercer._version import __version__
 from mercer.gram._cluster import on_cluster
 from mercer.gram._plan import Place, Sorted, whole_matrix
-from mercer.gram._store import Store
+from mercer.gram._store import Store, WriteBehind
 from mercer.gram._stored import StoredGram
 from mercer.gram.engine import Run, record
 
@@ -60,18 +60,16 @@ def _fill(store: Store, sides: Sorted, client: Any, label: str) -> None:
     missing, parts = store.missing(check=True), sides.parts(store.plan)
     threads, start = 1, time.perf_counter()
 
-    def work(place: Place) -> None:
-        store.write(place, parts(place))
-
     try:
         if client is None:
             threads = min(n_threads(), len(missing))
-            thread_map(work, missing, threads=threads, label=label)
+            with WriteBehind(store) as write:
+                thread_map(lambda place: write(place, parts(place)), missing, threads=threads, label=label)
         else:
             found: Iterator[tuple[Place, Floats]] = on_cluster(client, parts, missing)
-            with closing(progress_bar(missing, label)) as bar:
+            with closing(progress_bar(missing, label)) as bar, WriteBehind(store) as write:
                 for (place, values), _ in zip(found, bar, strict=True):
-                    store.write(place, values)
+                    write(place, values)
     except KeyboardInterrupt:
         kept = len(store.sums)
         raise KeyboardInterrupt(

@@ -20,8 +20,9 @@ from mercer.gram.engine import Block, Writer, cut, mirrored, sorted_operand, til
 Place = tuple[int, int]
 """Row and column of a part among the parts."""
 
-PART_SIDE = 1024
-"""Rows of a part of a large matrix: 8 MiB in double precision."""
+PART_SIDE = 512
+"""Rows of a part of a large matrix: 2 MiB in double precision. NumPy asks for huge pages from 4 MiB on, which are slow
+to get anew for every part."""
 PARTS_ALONG = 8
 """Parts along the side of a small matrix, at least: enough for several threads or workers."""
 PART_SECONDS = 20.0
@@ -102,7 +103,8 @@ class Parts:
                         continue  # mirrored below
                     values = to_numpy(evaluate(self.a[r], other[c]))
                     if out is None:
-                        out = np.full(plan.part, np.nan, dtype=values.dtype)
+                        out = np.empty(plan.part, dtype=values.dtype)
+                        out[block.rows.stop - top :], out[:, block.columns.stop - left :] = np.nan, np.nan
                     if on_diagonal and r == c:
                         values = mirrored(values)
                     out[_shifted(r, top), _shifted(c, left)] = values

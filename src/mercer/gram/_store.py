@@ -18,6 +18,7 @@ from __future__ import annotations
 import errno
 import json
 import os
+import queue
 import re
 import threading
 import zlib
@@ -33,6 +34,8 @@ from mercer._version import __version__
 from mercer.gram._plan import Place, Plan
 
 FORMAT = 1
+WAITING = 4
+"""Parts that may wait for the disk."""
 _LINE = re.compile(r"(\d+) (\d+) ([0-9a-f]{8})")
 _OURS = re.compile(r"rows\.npy|columns\.npy|.*\.partial")
 _FULL = {errno.ENOSPC, getattr(errno, "EDQUOT", errno.ENOSPC)}
@@ -233,6 +236,44 @@ class Store:
         return type(error)(f"{self.path} cannot be written ({reason}): {kept}. Choose a folder that you may write to.")
 
 
+class WriteBehind:
+    """Writes parts in a thread of its own, so that the computation does not wait for the disk.
+
+    A few parts may wait; then the computation waits too. The first error ends it. What was computed before an
+    interrupt is written.
+    """
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._queue: queue.Queue[tuple[Place, Floats] | None] = queue.Queue(WAITING)
+        self._thread = threading.Thread(target=self._work, daemon=True)
+        self._error: BaseException | None = None
+
+    def __call__(self, place: Place, values: Floats) -> None:
+        """Keep a part, soon."""
+        if self._error is not None:
+            raise self._error
+        self._queue.put((place, values))
+
+    def _work(self) -> None:
+        while (item := self._queue.get()) is not None:
+            if self._error is None:  # after an error only empty the queue, so that nobody waits forever
+                try:
+                    self._store.write(*item)
+                except BaseException as error:
+                    self._error = error
+
+    def __enter__(self) -> WriteBehind:
+        self._thread.start()
+        return self
+
+    def __exit__(self, kind: Any, *_: object) -> None:
+        self._queue.put(None)
+        self._thread.join()
+        if kind is None and self._error is not None:
+            raise self._error
+
+
 class DamagedTile(ValueError):
     """A part on disk is not what was written."""
 
@@ -249,7 +290,11 @@ def _replace(target: Path, data: Any) -> None:
             view = memoryview(data).cast("B")
             while view.nbytes:
                 view = view[file.write(view) :]  # a nearly full disk takes a part
-        os.replace(partial, target)
+        try:
+            os.replace(partial, target)
+        except FileNotFoundError:
+            if not target.exists():  # another process that computes the same matrix may have tidied up
+                raise
     except BaseException:
         partial.unlink(missing_ok=True)
         raise

@@ -10,6 +10,7 @@ import numpy as np
 
 from mercer._array import Floats, Indices
 from mercer._memory import check_room
+from mercer._parallel import single_blas
 from mercer.gram._plan import Place
 from mercer.gram._store import Store
 
@@ -175,16 +176,15 @@ class StoredGram:
         out_at, in_at = self._at[::-1] if transposed else self._at
         V = V if in_at is None else V[np.argsort(in_at)]
         out = np.zeros((n, *V.shape[1:]), dtype=V.dtype)
-        for place in plan.places():
-            block = plan.block(place)
-            r, c = block.rows, block.columns
-            values = self._read(place)[: r.stop - r.start, : c.stop - c.start]
-            if transposed and not plan.symmetric:
-                out[c] += values.T @ V[r]
-                continue
-            out[r] += values @ V[c]
-            if plan.symmetric and place[0] != place[1]:
-                out[c] += values.T @ V[r]
+        with single_blas():  # products of a tile are too short for threads
+            for place in plan.places():
+                block = plan.block(place)
+                r, c = block.rows, block.columns
+                values = self._read(place)[: r.stop - r.start, : c.stop - c.start]
+                if plan.symmetric or not transposed:
+                    out[r] += values @ V[c]
+                if (plan.symmetric and place[0] != place[1]) or (transposed and not plan.symmetric):
+                    out[c] += values.T @ V[r]
         return out if out_at is None else out[out_at]
 
 

@@ -26,6 +26,7 @@ import numpy as np
 
 from mercer._array import Array, Floats, beside, namespace, to_numpy
 from mercer._cached import cached_property
+from mercer._config import settings
 from mercer.data.segments import data_digests
 from mercer.gram.engine import fill
 from mercer.gram.pair_memo import gather
@@ -308,7 +309,11 @@ class Evaluation:
     def _setting(self, left: Side, right: Side | None) -> Hashable | None:
         """Return a key of all that values depend on, except the objects; None if values are not kept in the memo."""
         kernel, sides = self.kernel, (left,) if right is None else (left, right)
-        if kernel._cheap_pairs(left.source) or not all(has_digests(side.source) for side in sides):
+        if (
+            settings().memo_bytes == 0
+            or kernel._cheap_pairs(left.source)
+            or not all(has_digests(side.source) for side in sides)
+        ):
             return None
         keeper: Side = kernel.__dict__.get("_train_side") or Side()
         found: Hashable | None = keeper.once("setting", self._parameters, kernel._setting)
