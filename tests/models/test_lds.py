@@ -374,7 +374,7 @@ def test_a_belief_is_checked():
         model.update([0.0, 0.0], [1.0, 2.0])
     with pytest.raises(ValueError, match=r"shapes \(1,\) and \(1, 1\)"):
         model.update([0.0, 0.0], ([1.0], [[1.0]]))
-    with pytest.raises(ValueError, match="2 coordinates.*got 3"):
+    with pytest.raises(ValueError, match=r"2 coordinates.*got 3"):
         model.update([0.0, 0.0, 0.0])
     with pytest.raises(ValueError, match=r"shape \(1,\); got \(2,\)"):
         systems(3, 2, 2, 2).update([0.0, 0.0])
