@@ -122,7 +122,10 @@ def wrong_values(code: str) -> Iterator[str]:
     estimators = all(isinstance(cls, type) and issubclass(cls, BaseEstimator | mc.Discounted) for cls in known.values())
     if not isinstance(tree.body, ast.Call) or abbreviated or not estimators or not used <= set(called):
         return  # no estimator, or Fisher(HMM) and Fisher(model), which name classes and variables
-    made = eval(compile(tree, "span", "eval"), {"mc": mc, **known})
+    try:
+        made = eval(compile(tree, "span", "eval"), {"mc": mc, **known})
+    except TypeError:  # Centered(), without what it wraps; wrong names are found above
+        return
     try:
         getattr(made, "_check_parameters", lambda: None)()
     except (TypeError, ValueError) as error:
