@@ -52,12 +52,12 @@ def compact(pipeline: Any) -> Compacted:
     The last term is the only one that needs other training objects for a new x, and it is zero if the coefficients sum
     to zero. They do for ``SVC``, ``NuSVC``, ``SVR`` and ``NuSVR``, in every decision between two classes: with
     :math:`a_i = y_i \alpha_i` or :math:`\alpha_i - \alpha_i^*`, the Lagrangian has the term :math:`b \sum_i a_i` and no
-    other with the intercept b, so that it has a stationary point only if :math:`\sum_i a_i = 0`. In `KernelRidge` with an intercept,
-    :math:`a = D P v` for a vector v, the diagonal matrix D of the roots of the sample weights, and a projection P
-    orthogonal to :math:`D 1`, so that :math:`1^\top a = (P D 1)^\top v = 0`. They do not for ``OneClassSVM``, whose
-    coefficients sum to :math:`\nu n`. The sums are checked: one that is not zero up to rounding keeps the training set.
-    For `Residualized`, the term is :math:`u(x)\sum_i a_i q(z_i)^\top`, with q the coordinates of the
-    confounds, and vanishes after `KernelRidge` with the same confounds.
+    other with the intercept b, so that it has a stationary point only if :math:`\sum_i a_i = 0`. In `KernelRidge` with
+    an intercept, :math:`a = D P v` for a vector v, the diagonal matrix D of the roots of the sample weights, and a
+    projection P orthogonal to :math:`D 1`, so that :math:`1^\top a = (P D 1)^\top v = 0`. They do not for
+    ``OneClassSVM``, whose coefficients sum to :math:`\nu n`. The sums are checked: one that is not zero up to rounding
+    keeps the training set. For `Residualized`, the term is :math:`u(x)\sum_i a_i q(z_i)^\top`, with q the coordinates
+    of the confounds, and vanishes after `KernelRidge` with the same confounds.
 
     A centered kernel that is normalized after centering, `EmpiricalKernelMap` and `Repaired` need all training objects
     for a new one; `Landmarks` its landmarks. `Normalized`, `Tempered`, `Sum` and `Product` need only the columns.
