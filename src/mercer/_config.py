@@ -37,6 +37,9 @@ class Settings:
     max_file_bytes : int
         Size of the largest text file or table that is read, and size to which a compressed file may be unpacked, if it
         is more than 20 times the size of the file: a few megabytes of a hostile file can unpack to many gigabytes.
+    device : str or None
+        "cuda" (or "cuda:1", ...) computes kernels of batches of models on an NVIDIA card: NumPy input is moved there,
+        and the result is brought back. None computes where the arrays are.
 
     Examples
     --------
@@ -51,12 +54,15 @@ class Settings:
     cache_bytes: int = 256 * 2**20
     memo_bytes: int = 256 * 2**20
     max_file_bytes: int = 2**30
+    device: str | None = None
 
 
 def _parse(name: str, text: str) -> Any:
     lowered = text.strip().lower()
-    if name in ("n_jobs", "progress") and lowered in ("", "none", "auto"):
+    if name in ("n_jobs", "progress", "device") and lowered in ("", "none", "auto"):
         return None
+    if name == "device":
+        return text.strip()
     if name == "progress" and lowered in ("true", "false", "1", "0"):
         return lowered in ("true", "1")
     if name != "progress":
@@ -81,7 +87,16 @@ def _check(settings: Settings) -> Settings:
         raise ValueError(
             f"max_file_bytes must be a nonnegative whole number of bytes; got {settings.max_file_bytes!r}."
         )
+    if settings.device is not None and not _names_device(settings.device):
+        raise ValueError(
+            f"device must be 'cuda', the number of a card as in 'cuda:1', or None; got {settings.device!r}."
+        )
     return settings
+
+
+def _names_device(value: Any) -> bool:
+    kind, colon, index = value.partition(":") if isinstance(value, str) else ("", "", "")
+    return kind == "cuda" and (index.isdecimal() if colon else True)
 
 
 def _whole(value: Any) -> bool:
@@ -142,7 +157,7 @@ def config(**changes: Any) -> ChangedSettings:
     ----------
     **changes
         Any field of `Settings`: ``n_jobs``, ``progress``, ``cache_bytes``, ``memo_bytes``,
-        ``max_file_bytes``.
+        ``max_file_bytes``, ``device``.
 
     Examples
     --------
@@ -163,7 +178,7 @@ def set_config(**changes: Any) -> None:
     ----------
     **changes
         Any field of `Settings`: ``n_jobs``, ``progress``, ``cache_bytes``, ``memo_bytes``,
-        ``max_file_bytes``.
+        ``max_file_bytes``, ``device``.
 
     Examples
     --------

@@ -133,12 +133,12 @@ class Kernel(Hooks, Arithmetic, GaussianProcess, TransformerMixin, BaseEstimator
     def __call__(self, X: Any, Y: Any = None) -> Array:
         """Return the Gram matrix of ``X``, or the cross-Gram of ``X`` and ``Y``."""
         check_matrix(length_of(X), length_of(X if Y is None else Y), type(self).__name__)
-        kernel, a, b = self.operands(X, Y)
+        kernel, a, b = self._placed(X, Y)
         return kernel._evaluation.matrix(a, b)
 
     def log(self, X: Any, Y: Any = None) -> Array:
         """Return the logarithm of the Gram matrix, exact even where the kernel under- or overflows."""
-        kernel, a, b = self.operands(X, Y)
+        kernel, a, b = self._placed(X, Y)
         if kernel.domain == "log":
             return kernel._evaluation.matrix(a, b, log=True)
         values = kernel._evaluation.matrix(a, b)
@@ -150,23 +150,25 @@ class Kernel(Hooks, Arithmetic, GaussianProcess, TransformerMixin, BaseEstimator
 
     def diag(self, X: Any) -> Array:
         """Return the diagonal of the Gram matrix without computing the rest."""
-        kernel, a, _ = self.operands(X)
-        return kernel._evaluation.exp(kernel._evaluation.diagonal(a))
+        kernel, a, _ = self._placed(X)
+        return kernel._evaluation.returned(kernel._evaluation.exp(kernel._evaluation.diagonal(a)), a)
 
     def distance(self, X: Any, Y: Any = None) -> Array:
         """Return the distances in feature space, sqrt(k(x,x) + k(y,y) - 2 k(x,y)) (KK-4)."""
-        kernel, a, b = self.operands(X, Y)
+        kernel, a, b = self._placed(X, Y)
         squared = kernel._evaluation.distances(a, b)
         return namespace(squared).sqrt(squared)
 
     def features(self, X: Any) -> Array:
         """Return explicit features whose inner products are the kernel, if the kernel has any."""
-        kernel, a, _ = self.operands(X)
+        kernel, a, _ = self._placed(X)
         values = kernel._features(a.operand)
         if kernel.domain == "log":
             logs = values - a.norm[:, None] / 2 if kernel.normalize else values  # type: ignore[index]
-            return kernel._evaluation.exp(logs)
-        return scaled_rows(values, 1 / namespace(a.norm).sqrt(a.norm)) if kernel.normalize else values
+            values = kernel._evaluation.exp(logs)
+        elif kernel.normalize:
+            values = scaled_rows(values, 1 / namespace(a.norm).sqrt(a.norm))
+        return kernel._evaluation.returned(values, a)
 
     # -- evaluation --------------------------------------------------------------------------------------
 
@@ -186,6 +188,12 @@ class Kernel(Hooks, Arithmetic, GaussianProcess, TransformerMixin, BaseEstimator
         """
         kernel, left, right = self.sources(X, Y)
         prepared = kernel._evaluation.prepared
+        return kernel, prepared(left), None if right is None else prepared(right)
+
+    def _placed(self, X: Any, Y: Any = None) -> tuple[Self, Prepared, Prepared | None]:
+        """Return the same on the device of the settings, if the kernel runs there."""
+        kernel, left, right = self.sources(X, Y)
+        prepared = kernel._evaluation.prepared_here
         return kernel, prepared(left), None if right is None else prepared(right)
 
     @warns_once
@@ -282,7 +290,9 @@ class Kernel(Hooks, Arithmetic, GaussianProcess, TransformerMixin, BaseEstimator
             a kernel may then leave out whatever none of them depends on. None if rows are needed as they are.
         """
         kernel = self._copy()
-        kernel._taken = (np.arange(n_objects(self.train_)) if self._taken is None else self._taken)[index]
+        everything = np.arange(n_objects(self.train_))
+        if not np.array_equal(index, everything):
+            kernel._taken = (everything if self._taken is None else self._taken)[index]
         kernel._set_training(take(self.train_, index))
         return kernel
 
