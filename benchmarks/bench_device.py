@@ -1,6 +1,9 @@
 """The same source on another device: Gram matrices of torch tensors against NumPy on one thread of this machine.
 
 Run: python benchmarks/bench_device.py --device cuda
+     python benchmarks/bench_device.py --device cuda --whole     rates of whole calls, with fused programs
+     python benchmarks/bench_device.py --device cuda --fit       Baum-Welch of many sequences
+     python benchmarks/bench_device.py --device cuda --float32   errors of float32 by kernel
 """
 
 from __future__ import annotations
@@ -48,8 +51,17 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
     parser.add_argument("--scale", type=float, default=1.0, help="multiplies the numbers of models")
+    parser.add_argument("--whole", action="store_true", help="rates of whole calls")
+    parser.add_argument("--fit", action="store_true", help="time of Baum-Welch")
+    parser.add_argument("--float32", action="store_true", help="errors of float32")
     arguments = parser.parse_args()
     device, scale = arguments.device, arguments.scale
+    if arguments.whole:
+        return whole(device, scale)
+    if arguments.fit:
+        return fit(device, scale)
+    if arguments.float32:
+        return float32(device)
 
     def move(x: Any) -> torch.Tensor:
         return torch.tensor(np.asarray(x), device=device)
@@ -71,6 +83,91 @@ def main() -> None:
     compare("MeanMap, the same, Discounted(0.9)", mc.MeanMap(gamma=0.1, length=mc.Discounted(0.9)), h, g, device)
     histories(scale, device, move)
     gradients(int(100 * scale), device, move)
+
+
+def whole(device: str, scale: float) -> None:
+    """Time calls on NumPy batches from beginning to end, with the result left on the device or brought back."""
+    count = int(10_000 * scale)
+    product = mc.ProbabilityProduct(rho=0.5, length=10)
+    cases: list[tuple[str, Any, Any, float]] = [
+        (f"symbols, n = {n}", product, categorical(count, n), 36.0 * n**3) for n in (4, 8, 16, 32)
+    ]
+    cases += [
+        ("full Gaussians, d = 8", product, make_gaussians(count, 8), 0.0),
+        ("the same, MeanMap", mc.MeanMap(gamma=0.5), make_gaussians(count, 8), 0.0),
+        ("Gaussian HMMs, n = 8, d = 3, diagonal", product, gaussian(count, 8, "diagonal"), 36.0 * 8**3),
+        ("Gaussian HMMs, n = 4, d = 3, full", product, gaussian(count, 4, "full"), 36.0 * 4**3),
+    ]
+    rng = np.random.default_rng(2)
+    chains = mc.MarkovChains(rng.dirichlet(np.ones(4), count), rng.dirichlet(np.ones(4), (count, 4)), alphabet="dna")
+    cases += [("Markov chains, order 1, dna", product, chains, 0.0)]
+    for name, kernel, models, operations in cases:
+        left = seconds(lambda k=kernel, m=models: k(m.to(device)), device)
+        result = kernel(models.to(device))
+        copy = seconds(lambda r=result: r.cpu(), device)
+        del result
+        with mc.config(device=device):
+            back = seconds(lambda k=kernel, m=models: k(m), device)
+        few = models[:200]
+        error = np.abs(kernel.log(few.to(device)).cpu().numpy() - kernel.log(few)).max()
+        with mc.config(n_jobs=2):
+            two = seconds(lambda k=kernel, m=models[:500]: k(m), "cpu", 1) * (count / 500) ** 2
+        print(
+            f"{name:40s} {1e3 * left:7.1f} ms, {count**2 / left:.2e} ordered pairs/s, half of them computed "
+            f"({count**2 / 2 / left * operations / 1e12:4.1f} TFLOP/s); brought back {1e3 * back:5.0f} ms, plain copy "
+            f"{1e3 * copy:4.0f} ms; about {two / left:5.0f}x of two cores; log differs by {error:.0e}",
+            flush=True,
+        )
+
+
+def fit(device: str, scale: float) -> None:
+    """Fit one HMM to each of many sequences, on two cores and on the device."""
+    X = mc.Sequences.from_codes(chain(4).sample(200, int(10_000 * scale), random_state=4)[0], "dna")
+    for name, estimator in (
+        ("prior of all sequences, until converged", mc.HMM(n_states=4)),
+        ("prior of all sequences, 50 iterations", mc.HMM(n_states=4, n_iter=50, tol=0.0)),
+        ("no prior, one start, 50 iterations", mc.HMM(n_states=4, prior=None, n_iter=50, tol=0.0)),
+    ):
+        context = estimator.context(X)
+
+        def work(estimator: Any = estimator, context: Any = context) -> Any:
+            return estimator.fit_each(X, context)
+
+        with mc.config(cache_bytes=0, n_jobs=2):
+            two = seconds(work, "cpu", 1)
+            expected = work()
+        with mc.config(cache_bytes=0, n_jobs=2, device=device):
+            there = seconds(work, device, 2)
+            found = work()
+        apart = np.abs(found.transition - expected.transition).max(axis=(1, 2))
+        print(
+            f"{name:42s} two cores {two:6.2f} s, device {there:6.3f} s ({two / there:5.1f}x); transitions differ by "
+            f"{np.median(apart):.0e}, at most {apart.max():.0e}",
+            flush=True,
+        )
+
+
+def float32(device: str) -> None:
+    """Compare normalized Gram matrices of float32 tensors with those of float64."""
+    cases: list[tuple[str, Any, Any]] = []
+    for length in (10, 100):
+        product = mc.ProbabilityProduct(rho=0.5, length=length)
+        cases += [(f"HMMs, symbols, n = {n}, length {length}", product, categorical(300, n)) for n in (4, 16)]
+        cases += [(f"HMMs, Gaussians, n = 8, length {length}", product, gaussian(300, 8, "diagonal"))]
+    cases += [
+        ("full Gaussians, d = 8", mc.ProbabilityProduct(), make_gaussians(300, 8)),
+        ("full Gaussians, d = 8, MeanMap", mc.MeanMap(gamma=0.5), make_gaussians(300, 8)),
+        ("full Gaussians, d = 8, JensenShannon", mc.JensenShannon(t=8.0), make_gaussians(300, 8)),
+    ]
+    for name, kernel, models in cases:
+        moved = models.to(device)
+        narrow = moved._map(_narrowed, lambda _, part: part._map(_narrowed, lambda _, inner: inner))
+        exact, found = kernel(moved), kernel(narrow)
+        print(f"{name:40s} largest difference {float((exact - found.double()).abs().max()):.1e}", flush=True)
+
+
+def _narrowed(name: str, x: Any) -> Any:
+    return x.float() if isinstance(x, torch.Tensor) else x
 
 
 def histories(scale: float, device: str, move: Callable[[Any], torch.Tensor]) -> None:

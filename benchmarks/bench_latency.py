@@ -1,18 +1,26 @@
 """Latency of one-row ``transform``: four kernels fitted to 2,000 strings of 200 letters.
 
     python benchmarks/bench_latency.py [--size 2000] [--length 200] [--calls 20]
+    python benchmarks/bench_latency.py --compact [--many 10000]
 
 Every call gets a new string, so that nothing about it is cached. The median is printed, and the slowest call after
 the first one, which prepares the training strings.
+
+``--compact`` compares pipelines of a kernel and an SVC with their compact forms, ``mc.compact(pipeline)``: the latency
+of one prediction, the throughput of many, and the size of the pickled pipeline.
 """
 
 from __future__ import annotations
 
 import argparse
+import pickle
 import statistics
 import time
+from typing import Any
 
 import numpy as np
+from sklearn.pipeline import make_pipeline
+from sklearn.svm import SVC
 
 import mercer as mc
 
@@ -37,12 +45,71 @@ def kernels(train: list[str]) -> dict[str, mc.kernels.Kernel]:
     }
 
 
+def two_classes(n: int, length: int, seed: int) -> tuple[list[str], np.ndarray[Any, Any]]:
+    """Draw random DNA of two classes, Markov chains in which a letter is followed by itself rarely or often."""
+    rng = np.random.default_rng(seed)
+    y = rng.integers(2, size=n)
+    stays = rng.random((n, length)) < np.where(y, 0.42, 0.18)[:, None]
+    steps = np.where(stays, 0, rng.integers(1, 4, size=(n, length)))
+    codes = np.cumsum(np.column_stack([rng.integers(4, size=n), steps]), axis=1) % 4
+    letters = np.array(list("ACGT"))
+    return ["".join(row) for row in letters[codes[:, :length]]], y
+
+
+def pipelines(train: list[str]) -> dict[str, tuple[mc.kernels.Kernel, int]]:
+    """Return the kernels of the compact pipelines, and the fraction of the many strings that they predict: 1 / part."""
+    some = kernels(train)
+    chain = mc.MarkovChain(alphabet="dna", prior="pooled")
+    return {
+        "Spectrum(k=6)": (some["Spectrum(k=6)"], 1),
+        "Centered(Spectrum(k=6))": (mc.Centered(some["Spectrum(k=6)"]), 1),
+        "ProbabilityProduct(MarkovChain)": (mc.ProbabilityProduct(chain), 1),
+        "Fisher(HMM)": (some["Fisher(HMM)"], 1),
+        "Tempered(Marginalization(affine))": (mc.Tempered(some["Marginalization(affine pair HMM)"]), 100),
+    }
+
+
+def seconds(pipeline: Any, strings: list[str]) -> float:
+    """Return the time of one call of ``predict``."""
+    start = time.perf_counter()
+    pipeline.predict(strings)
+    return time.perf_counter() - start
+
+
+def compare(size: int, length: int, calls: int, many: int) -> None:
+    """Print the latency, the throughput and the size of pipelines, before and after ``mc.compact``."""
+    train, y = two_classes(size, length, 0)
+    for name, (kernel, part) in pipelines(train).items():
+        whole = make_pipeline(kernel, SVC(kernel="precomputed", C=10)).fit(train, y)
+        small = mc.compact(whole)
+        new = two_classes(2 * calls + 2 + many // part, length, 1)[0]
+        one = np.array(
+            [[seconds(whole, new[i : i + 1]), seconds(small, new[i + 1 : i + 2])] for i in range(0, 2 * calls + 2, 2)]
+        )
+        latency = 1e3 * np.median(one[1:], axis=0)  # the first call prepares the training strings
+        rest = new[2 * calls + 2 :]
+        rate = [len(rest) / min(seconds(pipeline, rest) for _ in range(3)) for pipeline in (whole, small)]
+        kib = [len(pickle.dumps(pipeline)) / 1024 for pipeline in (whole, small)]
+        wrong = np.abs(small.decision_function(new[:50]) - whole.decision_function(new[:50])).max()
+        print(
+            f"{name:36} support {small.kept_[0].kept:5}, one {latency[0]:7.2f} -> {latency[1]:7.2f} ms, "
+            f"many {rate[0]:8.0f} -> {rate[1]:8.0f} /s, pickled {kib[0]:8.0f} -> {kib[1]:7.0f} KiB, "
+            f"largest difference {wrong:.0e}",
+            flush=True,
+        )
+
+
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--size", type=int, default=2000)
     parser.add_argument("--length", type=int, default=200)
     parser.add_argument("--calls", type=int, default=20)
+    parser.add_argument("--compact", action="store_true")
+    parser.add_argument("--many", type=int, default=10_000)
     options = parser.parse_args()
+    if options.compact:
+        compare(options.size, options.length, options.calls, options.many)
+        return
     train = strings(options.size, options.length, 0)
     new = strings(options.calls + 1, options.length, 1)
     for name, kernel in kernels(train).items():
@@ -52,14 +119,14 @@ def main() -> None:
         start = time.perf_counter()
         kernel.transform(new[:1])
         first = time.perf_counter() - start
-        seconds = []
+        found = []
         for string in new[1:]:
             start = time.perf_counter()
             kernel.transform([string])
-            seconds.append(time.perf_counter() - start)
+            found.append(time.perf_counter() - start)
         print(
             f"{name:34} fit {fitted:6.2f} s, first call {1e3 * first:8.1f} ms, "
-            f"then median {1e3 * statistics.median(seconds):8.2f} ms, slowest {1e3 * max(seconds):8.2f} ms",
+            f"then median {1e3 * statistics.median(found):8.2f} ms, slowest {1e3 * max(found):8.2f} ms",
             flush=True,
         )
 

@@ -31,6 +31,9 @@ import numpy as np
 import pandas as pd
 from scipy import sparse
 from sklearn.exceptions import NotFittedError
+from sklearn.linear_model import Ridge
+from sklearn.pipeline import make_pipeline
+from sklearn.svm import SVC, OneClassSVM
 
 import mercer as mc
 from mercer._batch import Batch
@@ -128,6 +131,19 @@ def good_parts() -> list[Any]:
     ]  # fmt: skip
 
 
+@functools.cache
+def good_pipelines() -> list[Any]:
+    """Return fitted pipelines, for `mc.compact`."""
+    X, y, svc = good_data()[0], [0, 1, 0, 1, 0, 1], SVC(kernel="precomputed")
+    return [
+        make_pipeline(mc.RBF(), svc).fit(X, y), make_pipeline(mc.Centered(mc.Linear()), svc).fit(X, y),
+        make_pipeline(mc.Normalized(mc.RBF()), OneClassSVM(kernel="precomputed")).fit(X),
+        make_pipeline(mc.Landmarks(mc.RBF(), 3), Ridge()).fit(X, y), mc.KernelRidge(mc.RBF()).fit(X, y),
+        make_pipeline(mc.Spectrum(2), svc).fit(good_data()[5], y), make_pipeline(mc.RBF(), svc), mc.RBF().fit(X),
+        Ridge().fit(X, y),
+    ]  # fmt: skip
+
+
 PARTS = {"kernel", "model", "emission", "component", "base", "kernels", "transformer", "k1", "k2"}
 DATA = {"x", "y", "data", "points", "sequences", "frequencies", "theta", "mu", "k", "values", "counts"}
 SIZES = {"size", "length", "lengths"}
@@ -148,6 +164,8 @@ def argument(rng: np.random.Generator, name: str, odd: float) -> Any:
         return [batch, batch] if lowered == "batches" else batch
     if lowered in DATA:
         return [0, 1, 0, 1, 0, 1] if name == "y" and rng.random() < 0.8 else pick(good_data())
+    if lowered == "pipeline":
+        return pick(good_pipelines())
     if lowered in SIZES or lowered.startswith("n_"):
         return int(rng.integers(1, 4))
     return pick([0.5, 1.0, 2, "pooled", None, True, "dna", 1])
@@ -227,6 +245,8 @@ class _Call:
                 return self.member(made[0])
         odd = float(rng.choice([0.0, 0.1, 0.4]))
         value = self.call(name, target, odd, optional=0.15)
+        if isinstance(value, mc.kernels.Compacted):
+            return self.member(value)
         if not inspect.isclass(target) or rng.random() < 0.1:
             return value
         if hasattr(value, "fit") and rng.random() < 0.8:

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from sklearn.base import BaseEstimator
 
 import mercer as mc
 
@@ -21,7 +22,7 @@ PAGES = sorted([*(ROOT / "docs").glob("*.md"), *(ROOT / "docs").glob("[a-z]*/*.m
 FENCE = re.compile(r"^```.*?^```$", re.MULTILINE | re.DOTALL)
 SPAN = re.compile(r"(?<!`)`([^`\n]+)`(?!`)")
 CALL = re.compile(r"\bmc\.[A-Za-z_.]+\([^()]*(?:\([^()]*\)[^()]*)*\)")
-ROOMS = (mc.gram, mc.gram.psd, mc.datasets, mc.plot, mc.models, mc.kernels, mc.families)
+ROOMS = (mc.gram, mc.gram.psd, mc.datasets, mc.plot, mc.models, mc.kernels, mc.families, mc.stats)
 ELSEWHERE = {
     # Parameters of other libraries, environment variables, class attributes, and entries of data.
     "C", "MERCER_DATA", "NUMBA_CPU_NAME", "NUMBA_DISABLE_JIT", "by_length", "class", "cough", "domain",
@@ -106,3 +107,43 @@ def test_a_wrong_recommendation_is_found():
     assert list(wrong_calls("mc.Unheard(3)")) == ["mc.Unheard does not exist"]
     assert not list(wrong_calls("MarkovChain(smoothing=1.0)"))
     assert not list(wrong_calls("SVC(anything=1)"))
+
+
+def wrong_values(code: str) -> Iterator[str]:
+    """Yield why an estimator that a span makes, such as ``Fisher(HMM(8))``, refuses its parameters."""
+    try:
+        tree = ast.parse(code.strip(), mode="eval")
+    except SyntaxError:
+        return
+    used = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)} - {"mc"}
+    called = [ast.unparse(node.func).removeprefix("mc.") for node in ast.walk(tree) if isinstance(node, ast.Call)]
+    abbreviated = any(isinstance(node, ast.Constant) and node.value is ... for node in ast.walk(tree))
+    known = {name: getattr(mc, name, None) for name in called}
+    estimators = all(isinstance(cls, type) and issubclass(cls, BaseEstimator | mc.Discounted) for cls in known.values())
+    if not isinstance(tree.body, ast.Call) or abbreviated or not estimators or not used <= set(called):
+        return  # no estimator, or Fisher(HMM) and Fisher(model), which name classes and variables
+    try:
+        made = eval(compile(tree, "span", "eval"), {"mc": mc, **known})
+    except TypeError:  # Centered(), without what it wraps; wrong names are found above
+        return
+    try:
+        getattr(made, "_check_parameters", lambda: None)()
+    except (TypeError, ValueError) as error:
+        yield str(error)
+
+
+@pytest.mark.parametrize("folder", ["families", "kernels", "models", "tutorials", "."])
+def test_recommended_values_are_accepted(folder):
+    wrong = []
+    for path in sorted((ROOT / "docs" / folder).glob("*.md")):
+        spans = SPAN.findall(FENCE.sub("", path.read_text(encoding="utf-8")))
+        found = [span for span in spans if span not in MISTAKES and not span.startswith("PosteriorCounts(k=")]
+        wrong += [f"{path.name}, {span}: {what}" for span in found for what in wrong_values(span)]
+    assert not wrong, "\n".join(wrong)
+
+
+def test_a_wrong_value_is_found():
+    assert len(list(wrong_values('Fisher(Gaussian(estimate="predictive"))'))) == 1
+    assert len(list(wrong_values('Gaussian(estimate="predictive")'))) == 1
+    assert len(list(wrong_values("mc.HMM(n_states=0)"))) == 1
+    assert not list(wrong_values("Fisher(HMM)"))

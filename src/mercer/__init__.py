@@ -47,7 +47,8 @@ _HOMES = {
         BinetCauchy Centered Confounded EmpiricalKernelMap EmpiricalMeanMap Features Fisher FisherEnsemble Gaussianized
         Heat JensenShannon KernelRidge Landmarks LatentMeanMap LikelihoodRatio Linear Marginalization MeanField
         MeanMap Normalized PosteriorCounts ProbabilityProduct Product RBF Repaired Residualized Sampled Scaled
-        Spectrum SubspaceAngles Sum SymmetricKL TOP TargetAligned Tempered target_aligned
+        Spectrum SubspaceAngles Sum SymmetricKL TOP TargetAligned Tempered compact
+        target_aligned
     """,
     "mercer.embedding": "BeliefKernel EmbeddedHMM EmbeddedHMMCV EmbeddedHMMClassifier",
     "mercer.saving": "file_info load save",

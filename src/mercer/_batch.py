@@ -12,10 +12,11 @@ from hashlib import blake2b
 from typing import Any, ClassVar, NoReturn, Self
 
 import numpy as np
-from array_api_compat import is_numpy_array
+from array_api_compat import is_array_api_obj, is_numpy_array
 
 from mercer import _files
 from mercer._array import Array, as_array, beside, frozen, namespace, to_numpy
+from mercer._device import moved
 
 _registry: dict[str, type[Batch]] = {}
 
@@ -36,6 +37,9 @@ class Batch:
     """Classes of fields that may consist of several arrays, whose names are in the ``parts`` of the class."""
     _from_header: ClassVar[dict[str, Callable[[Any], Any]]] = {}
     """How shared values are read from the header of a file, if not as they are."""
+
+    _portable: ClassVar[bool] = False
+    """Whether all kernels of these models are array code, so that NumPy batches can be moved to another device."""
 
     shape: tuple[int, ...]
 
@@ -234,6 +238,40 @@ class Batch:
         return self
 
     # -- conversion, digests and files -------------------------------------------------------------------
+
+    def to(self, device: Any) -> Self:
+        """Return the same models as torch tensors on a device, or as NumPy arrays.
+
+        Kernels compute where their arrays are, and leave the result there. Whole numbers (of states) stay in NumPy.
+
+        Parameters
+        ----------
+        device : str or torch.device
+            "cuda", "cuda:1", "cpu" or another device of torch; "numpy" for NumPy arrays.
+
+        Examples
+        --------
+        >>> import mercer as mc
+        >>> p = mc.Poissons([[1.0], [4.0]])
+        >>> p.to("numpy").rate
+        array([[1.],
+               [4.]])
+        """
+        for name in self._arrays:
+            if not is_array_api_obj(getattr(self, name)):
+                raise TypeError(
+                    f"{name} of {type(self).__name__} is sparse, and stays on the CPU. Make it dense first."
+                )
+
+        def place(_: str, x: Array) -> Array:
+            return moved(x, device) if namespace(x).isdtype(x.dtype, "real floating") else x
+
+        return self._map(place, lambda _, part: part.to(device))
+
+    def _movable(self) -> bool:
+        """Whether the models consist of NumPy arrays, and their kernels run on other devices."""
+        arrays = all(is_numpy_array(getattr(self, name)) for name in self._arrays)
+        return self._portable and arrays and all(getattr(self, name)._movable() for name in self._parts)
 
     def __array__(self, *args: Any, **kwargs: Any) -> NoReturn:
         raise TypeError(

@@ -9,8 +9,9 @@ from __future__ import annotations
 import os
 import threading
 import warnings
-from collections.abc import Mapping
-from contextlib import ContextDecorator
+from collections.abc import Iterator, Mapping
+from contextlib import ContextDecorator, contextmanager
+from contextvars import ContextVar
 from dataclasses import asdict, dataclass, fields, replace
 from numbers import Integral
 from typing import Any
@@ -36,6 +37,9 @@ class Settings:
     max_file_bytes : int
         Size of the largest text file or table that is read, and size to which a compressed file may be unpacked, if it
         is more than 20 times the size of the file: a few megabytes of a hostile file can unpack to many gigabytes.
+    device : str or None
+        "cuda" (or "cuda:1", ...) computes kernels of batches of models on an NVIDIA card: NumPy input is moved there,
+        and the result is brought back. None computes where the arrays are.
 
     Examples
     --------
@@ -50,12 +54,15 @@ class Settings:
     cache_bytes: int = 256 * 2**20
     memo_bytes: int = 256 * 2**20
     max_file_bytes: int = 2**30
+    device: str | None = None
 
 
 def _parse(name: str, text: str) -> Any:
     lowered = text.strip().lower()
-    if name in ("n_jobs", "progress") and lowered in ("", "none", "auto"):
+    if name in ("n_jobs", "progress", "device") and lowered in ("", "none", "auto"):
         return None
+    if name == "device":
+        return text.strip()
     if name == "progress" and lowered in ("true", "false", "1", "0"):
         return lowered in ("true", "1")
     if name != "progress":
@@ -80,7 +87,16 @@ def _check(settings: Settings) -> Settings:
         raise ValueError(
             f"max_file_bytes must be a nonnegative whole number of bytes; got {settings.max_file_bytes!r}."
         )
+    if settings.device is not None and not _names_device(settings.device):
+        raise ValueError(
+            f"device must be 'cuda', the number of a card as in 'cuda:1', or None; got {settings.device!r}."
+        )
     return settings
+
+
+def _names_device(value: Any) -> bool:
+    kind, colon, index = value.partition(":") if isinstance(value, str) else ("", "", "")
+    return kind == "cuda" and (index.isdecimal() if colon else True)
 
 
 def _whole(value: Any) -> bool:
@@ -104,6 +120,8 @@ _adopted: Settings | None = None
 _changes: list[dict[str, Any]] = []
 """Changes made by the open ``with`` blocks of all threads, the latest last."""
 _current = _default
+_uncached = ContextVar("_uncached", default=False)
+"""Whether the code that runs now does without caches."""
 _lock = threading.Lock()
 
 
@@ -116,7 +134,17 @@ def settings() -> Settings:
     >>> mc.settings().progress is None
     True
     """
-    return _current
+    return replace(_current, cache_bytes=0, memo_bytes=0) if _uncached.get() else _current
+
+
+@contextmanager
+def without_caches() -> Iterator[None]:
+    """Neither read nor fill the caches that all objects of the process share, in this thread."""
+    token = _uncached.set(True)
+    try:
+        yield
+    finally:
+        _uncached.reset(token)
 
 
 def config(**changes: Any) -> ChangedSettings:
@@ -129,7 +157,7 @@ def config(**changes: Any) -> ChangedSettings:
     ----------
     **changes
         Any field of `Settings`: ``n_jobs``, ``progress``, ``cache_bytes``, ``memo_bytes``,
-        ``max_file_bytes``.
+        ``max_file_bytes``, ``device``.
 
     Examples
     --------
@@ -150,7 +178,7 @@ def set_config(**changes: Any) -> None:
     ----------
     **changes
         Any field of `Settings`: ``n_jobs``, ``progress``, ``cache_bytes``, ``memo_bytes``,
-        ``max_file_bytes``.
+        ``max_file_bytes``, ``device``.
 
     Examples
     --------

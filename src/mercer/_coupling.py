@@ -273,6 +273,11 @@ class Leaf:
         """Number of rows of a tile that fits into the caches."""
         return int(self.batch.tile_hint)
 
+    @property
+    def device_pairs(self) -> int | None:
+        """Number of pairs that a program of the family on a card computes at once; None if there is none."""
+        return getattr(self.batch, "device_pairs", None)
+
     def __len__(self) -> int:
         return len(self.batch)
 
@@ -285,7 +290,7 @@ class Leaf:
 
     def pair(self, other: Self) -> Array:
         """Compute all pairs: the log kernel, or the divergence itself."""
-        return self.coupling.leaf(self.batch, other.batch)
+        return self.coupling.leaf(self.batch, self.batch if other is self else other.batch)
 
     def alone(self) -> Array:
         """Compute the self-kernel of each member, by aligning all of its axes."""

@@ -355,3 +355,31 @@ def test_samples_and_forecasts_that_overflow_are_told_before_they_are_infinite(s
     with pytest.raises(ValueError, match=r"exceed the floating range after 1\d\d steps.*steps=400. Use at most 1\d\d"):
         model.forecast([[1.0, 2.0]], steps=400)
     assert np.isfinite(model.sample(length=100, random_state=0)).all()
+
+
+def test_one_observation_at_a_time_is_the_filter():
+    model = systems(3, 1, 2, 2)
+    x = np.random.default_rng(0).normal(size=(6, 2))
+    x[2, 0], x[4] = np.nan, np.nan
+    found, belief = model.filter([x]), None
+    for t, observation in enumerate(x):
+        belief = model.update(None if np.isnan(observation).all() else observation, belief)
+        np.testing.assert_allclose(belief[0], found.means[t], rtol=1e-10, atol=1e-12)
+        np.testing.assert_allclose(belief[1], found.covariances[t], rtol=1e-10, atol=1e-12)
+
+
+def test_a_belief_is_checked():
+    model = systems(3, 1, 2, 2)
+    with pytest.raises(TypeError, match="a mean and a covariance"):
+        model.update([0.0, 0.0], [1.0, 2.0])
+    with pytest.raises(ValueError, match=r"shapes \(1,\) and \(1, 1\)"):
+        model.update([0.0, 0.0], ([1.0], [[1.0]]))
+    with pytest.raises(ValueError, match=r"2 coordinates.*got 3"):
+        model.update([0.0, 0.0, 0.0])
+    with pytest.raises(ValueError, match=r"shape \(1,\); got \(2,\)"):
+        systems(3, 2, 2, 2).update([0.0, 0.0])
+
+
+def test_one_step_ahead_is_the_default():
+    model = systems(3, 1, 2, 2)
+    assert model.forecast([np.zeros((3, 2))])[0].shape == (1, 1, 2)

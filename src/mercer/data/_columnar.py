@@ -80,6 +80,14 @@ def from_arrow(data: Any) -> Flat:
     return _assemble(column)
 
 
+def from_polars(data: Any) -> Flat:
+    """Read a Series of polars, by way of Arrow's old types: strings of the new ones need a recent pyarrow."""
+    import polars
+
+    level = getattr(polars, "CompatLevel", None)
+    return from_arrow(data.to_arrow() if level is None else data.to_arrow(compat_level=level.oldest()))
+
+
 def _arrow_column(x: Any) -> _Column:
     import pyarrow as pa
     import pyarrow.compute as pc

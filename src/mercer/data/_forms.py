@@ -92,7 +92,11 @@ def flatten(data: Any) -> Flat:
 
             return from_arrow(data.array.__arrow_array__())
         return _from_array(data.to_numpy())
-    if hasattr(data, "__arrow_c_stream__"):  # Polars and other columnar libraries
+    if library == "polars" and hasattr(data, "to_arrow"):
+        from mercer.data._columnar import from_polars
+
+        return from_polars(data)
+    if hasattr(data, "__arrow_c_stream__"):  # other columnar libraries
         from mercer.data._columnar import from_arrow_stream
 
         return from_arrow_stream(data)

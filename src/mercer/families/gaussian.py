@@ -13,6 +13,7 @@ from mercer._array import Array, Floats, as_float, beside, frozen, identity, nam
 from mercer._checks import check_gamma, check_rho
 from mercer._random import random_generator, whole_size
 from mercer._verdict import Verdict
+from mercer.compiled import cuda
 from mercer.families._covariance import (
     Structure,
     block_diagonal,
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     from mercer.families.gaussian_estimator import Gaussian
 
 _LOG_2PI = float(np.log(2 * np.pi))
+MOST_ON_CARD = 12  # coordinates of full covariances whose factors fit into the registers of a thread
 _LANE_WORK = 1e5  # coordinates of pairs below which loading compiled code costs more than it saves
 
 
@@ -64,6 +66,7 @@ class Gaussians(ExponentialFamily):
            [0.8825, 1.    ]])
     """
 
+    _portable: ClassVar[bool] = True
     _arrays: ClassVar[dict[str, int]] = {"mean": 1, "covariance": 2}
     _shared: ClassVar[tuple[str, ...]] = ("structure",)
 
@@ -102,6 +105,11 @@ class Gaussians(ExponentialFamily):
             return 192
         planes = self.dimension * (self.dimension + 3) // 2 if self.structure == "full" else 4
         return int(np.clip(np.sqrt(4e6 / (8 * planes)), 24, 256))
+
+    @property
+    def device_pairs(self) -> int | None:
+        """Number of pairs that the fused program on a card computes at once; None if there is none."""
+        return 2**28 if self._on_card() else None
 
     # -- the exponential family ------------------------------------------------------------------------
 
@@ -478,6 +486,8 @@ class Gaussians(ExponentialFamily):
         return self.dimension * xp.log(self.covariance)
 
     def _require_regular(self, what: str) -> None:
+        if self._on_card() and self._surely_regular():
+            return
         bad = np.argwhere(smallest_eigenvalue(to_numpy(self.covariance), self.structure) <= 0)
         if len(bad):
             where = tuple(int(i) for i in bad[0])
@@ -486,8 +496,22 @@ class Gaussians(ExponentialFamily):
                 "floor to its covariance."
             )
 
+    def _surely_regular(self) -> bool:
+        """Whether pivots on the card are well above rounding; else NumPy decides, as for other arrays."""
+        xp = namespace(self.mean)
+        if self.structure != "full":
+            return bool(xp.min(self.covariance) > 0)
+        import torch
+
+        factor, failed = torch.linalg.cholesky_ex(self.covariance)
+        pivots, variances = (x.diagonal(0, -2, -1) for x in (factor, self.covariance))
+        rounding = 45 * xp.finfo(variances.dtype).eps * self.dimension
+        return not bool(failed.any()) and bool((pivots**2 > rounding * variances).all())
+
     def _require_regular_sums(self, other: Self) -> None:
         """Raise if the covariances of a pair have a singular sum; one regular side is enough."""
+        if all(side._on_card() and side._surely_regular() for side in (self, other)):
+            return
         a, b = to_numpy(self.covariance), to_numpy(other.covariance)
         if all((smallest_eigenvalue(c, self.structure) > 0).all() for c in (a, b)):
             return
@@ -526,6 +550,16 @@ class Gaussians(ExponentialFamily):
         constant: float = 0.0,
     ) -> Array:
         """Return -log|M| / 2 - weight v' M^{-1} v of every pair, M as in `_pair_solve`, plus numbers of either side."""
+        if self._on_card() and other._on_card() and cuda.usable(self.mean, other.mean):
+            from mercer.compiled.cuda import gaussians as programs
+
+            zeros = [namespace(side.mean).zeros_like(side.mean[:, 0]) for side in (self, other)]
+            own, theirs = sides if sides else zeros
+            left = self.mean, self._entries
+            right = left if other is self else (other.mean, other._entries)
+            value = programs.log_kernels(left, right, scale, identity, weight, own + constant, theirs)
+            if math.isfinite(float(value.sum())):  # else a product of pivots left the range of floats
+                return value
         if self._fused() and other._fused() and len(self) * len(other) * self.dimension >= _LANE_WORK:
             from mercer.compiled import gaussians
 
@@ -562,6 +596,16 @@ class Gaussians(ExponentialFamily):
         if self.structure == "isotropic" or self.ndim != 1 or len(self) == 0 or self.dimension == 1:
             return False
         return is_numpy_array(self.mean) and self.mean.dtype == self.covariance.dtype == np.float64
+
+    def _on_card(self) -> bool:
+        """Whether the fused program for NVIDIA cards takes this batch."""
+        few = self.structure != "full" or self.dimension <= MOST_ON_CARD
+        return few and self.ndim == 1 and len(self) > 0 and cuda.usable(self.mean, self.covariance)
+
+    @property
+    def _entries(self) -> Array:
+        """Full covariances, or variances."""
+        return self.covariance if self.structure == "full" else self._variances
 
     def _packed(self) -> tuple[Floats, Floats]:
         from mercer.compiled import gaussians

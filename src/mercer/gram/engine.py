@@ -18,8 +18,9 @@ from typing import Any, Protocol, Self
 import numpy as np
 from array_api_compat import device, is_cupy_array, is_numpy_array, is_torch_array
 
-from mercer._array import Array, namespace
+from mercer._array import Array, namespace, to_numpy
 from mercer._parallel import n_threads, single_blas, thread_map
+from mercer.gram._on_device import device_pairs, matrix_on_device
 
 PARALLEL_FROM_SECONDS = 0.004
 """Shorter work runs in one thread: starting a pool takes about a tenth of this time."""
@@ -140,6 +141,7 @@ def fill(
     *,
     diagonal: Array | None = None,
     label: str = "Gram matrix",
+    to_host: bool = False,
 ) -> Array:
     """Compute the matrix of all pairs of ``a`` and ``b``, or of ``a`` with itself.
 
@@ -153,6 +155,8 @@ def fill(
         Exact values for the diagonal of a symmetric matrix.
     label : str
         Label of the progress bar.
+    to_host : bool
+        Whether to return a NumPy array if tiles are computed on another device.
 
     Returns
     -------
@@ -165,15 +169,21 @@ def fill(
     n, m = len(a), len(other)
     if n == 0 or m == 0:
         return np.zeros((n, m))
-    tiles = blocks(n, m, tile_shape(a, other, symmetric), symmetric)
     start = time.perf_counter()
+    pairs = device_pairs(a, other)
+    if pairs is not None:
+        orders = row_order, column_order
+        matrix, n_tiles = matrix_on_device(tile, a, other, orders, symmetric, diagonal, pairs, to_host)
+        _record(label, matrix, n_tiles, 1, start)
+        return matrix
+    tiles = blocks(n, m, tile_shape(a, other, symmetric), symmetric)
     with single_blas():
         first = tile(a[tiles[0].rows], other[tiles[0].columns])
         seconds = time.perf_counter() - start
     if not is_numpy_array(first):
         matrix, n_tiles = _assemble(tile, first, a, other, row_order, column_order, symmetric, diagonal)
         _record(label, matrix, n_tiles, 1, start)
-        return matrix
+        return to_numpy(matrix) if to_host else matrix
 
     out = np.empty((*first.shape[:-2], n, m), dtype=first.dtype)
     write = Writer(out, row_order, column_order, symmetric)

@@ -5,6 +5,7 @@ from mercer.kernels.algebra import Product, Scaled, Sum
 from mercer.kernels.base import Kernel
 from mercer.kernels.binetcauchy import BinetCauchy
 from mercer.kernels.centered import Centered
+from mercer.kernels.compacted import Compacted, compact
 from mercer.kernels.confounds import Confounded
 from mercer.kernels.empiricalkernelmap import EmpiricalKernelMap
 from mercer.kernels.empiricalmeanmap import EmpiricalMeanMap
@@ -40,6 +41,7 @@ __all__ = [
     "TOP",
     "BinetCauchy",
     "Centered",
+    "Compacted",
     "Confounded",
     "EmpiricalKernelMap",
     "EmpiricalMeanMap",
@@ -73,5 +75,6 @@ __all__ = [
     "TargetAligned",
     "Tempered",
     "Verdict",
+    "compact",
     "target_aligned",
 ]

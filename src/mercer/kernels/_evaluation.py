@@ -26,6 +26,8 @@ import numpy as np
 
 from mercer._array import Array, Floats, beside, namespace, to_numpy
 from mercer._cached import cached_property
+from mercer._config import settings
+from mercer._device import target
 from mercer.data.segments import data_digests
 from mercer.gram.engine import fill
 from mercer.gram.pair_memo import gather
@@ -38,6 +40,9 @@ LOG_RANGE = 1.0
 
 class Prepared:
     """An operand and the self-kernels that normalize it; the engine slices it into tiles."""
+
+    moved = False
+    """Whether NumPy input was moved to the device of the settings, so that results are brought back."""
 
     def __init__(self, operand: Any, norm: Array | None, zero: Floats | None = None) -> None:
         self.operand = operand
@@ -54,12 +59,19 @@ class Prepared:
         """The operand's hint: number of rows of a tile."""
         return int(getattr(self.operand, "tile_hint", 256))
 
+    @property
+    def device_pairs(self) -> int | None:
+        """The operand's hint: number of pairs that a program on a card computes at once."""
+        return getattr(self.operand, "device_pairs", None)
+
     def __len__(self) -> int:
         return len(self.operand)
 
     def __getitem__(self, key: Any) -> Prepared:
         norm = None if self.norm is None else self.norm[..., key]
-        return Prepared(self.operand[key], norm, None if self.zero is None else self.zero[..., key])
+        taken = Prepared(self.operand[key], norm, None if self.zero is None else self.zero[..., key])
+        taken.moved = self.moved
+        return taken
 
 
 class Side:
@@ -75,12 +87,21 @@ class Side:
         The compared objects; None until the training data are known.
     """
 
+    moved = False
+    """Whether the source was moved to the device of the settings."""
+
     def __init__(self, source: Any = None) -> None:
         self.source = source
         self._made: dict[str, tuple[Any, Any]] = {}
 
     def __getstate__(self) -> dict[str, Any]:
         return {"source": self.source, "_made": {}}  # the rest can be computed again, and may be large or on a device
+
+    def placed(self, place: Any) -> Side:
+        """Return this side on a device; the moved source is kept as long as the side."""
+        side: Side = self.once(f"on {place}", (), lambda: Side(self.source.to(place)))
+        side.moved = True
+        return side
 
     def once(self, name: str, parameters: Any, make: Callable[[], Any]) -> Any:
         """Return the result of ``make`` for the current values of the kernel's parameters."""
@@ -139,10 +160,30 @@ class Evaluation:
         """Prepare a source; the training data only once per fit and parameter values."""
         return self.prepared_side(self.side(source))
 
+    def prepared_here(self, source: Any) -> Prepared:
+        """Prepare a source on the device of the settings."""
+        return self.prepared_side(self.placed(self.side(source)))
+
     def prepared_side(self, side: Side) -> Prepared:
         """Return the prepared objects of a side."""
         made: Prepared = side.once("prepared", self._parameters, lambda: self._prepare(side.source))
+        made.moved = side.moved
         return made
+
+    def placed(self, side: Side) -> Side:
+        """Return a side on the device of the settings, if there is one and the kernel of these models runs there.
+
+        Parts of a compound kernel stay where they are.
+        """
+        if not self.kernel._moves(side.source):
+            return side
+        place = target()
+        return side if place is None else side.placed(place)
+
+    @staticmethod
+    def returned(values: Array, a: Prepared) -> Array:
+        """Bring values back to NumPy if the input was moved."""
+        return to_numpy(values) if a.moved else values
 
     def _prepare(self, source: Any) -> Prepared:
         kernel = self.kernel
@@ -253,17 +294,19 @@ class Evaluation:
             diagonal = self.diagonal(a)
             if not log:
                 diagonal = self.exp(diagonal)
-        return fill(self.tile if log else self.value_tile, a, b, diagonal=diagonal, label=type(self.kernel).__name__)
+        tile, label = self.tile if log else self.value_tile, type(self.kernel).__name__
+        return fill(tile, a, b, diagonal=diagonal, label=label, to_host=a.moved)
 
     def distances(self, a: Prepared, b: Prepared | None) -> Array:
         """Compute the matrix of squared distances in feature space, k(x,x) + k(y,y) - 2 k(x,y) (KK-4)."""
         label = f"{type(self.kernel).__name__}.distance"
         if self.kernel._distance_tile(a[:1], (a if b is None else b)[:1]) is None:
             values = self.matrix(a, b, log=self.log_domain)
-            own = self.diagonal(a)
-            return self.squared_distances(values, own, own if b is None else self.diagonal(b))
+            own = self.returned(self.diagonal(a), a)
+            other = own if b is None else self.returned(self.diagonal(b), b)
+            return self.squared_distances(values, own, other)
         diagonal = np.zeros(len(a)) if b is None else None
-        return fill(self.kernel._distance_tile, a, b, diagonal=diagonal, label=label)
+        return fill(self.kernel._distance_tile, a, b, diagonal=diagonal, label=label, to_host=a.moved)
 
     def squared_distances(self, values: Array, own: Array, other: Array) -> Array:
         """Compute k(x,x) + k(y,y) - 2 k(x,y) from values and self-kernels in the kernel's domain (KK-4)."""
@@ -292,15 +335,16 @@ class Evaluation:
         pair is missing from the memo.
         """
         setting = self._setting(left, right) if memo else None
+        a, b = self.placed(left), None if right is None else self.placed(right)
         if setting is None:
-            whole = None if right is None else self.prepared_side(right)
-            return self.matrix(self.prepared_side(left), whole, log=log)
+            whole = None if b is None else self.prepared_side(b)
+            return self.matrix(self.prepared_side(a), whole, log=log)
 
         def rectangle(rows: Floats, columns: Floats | None) -> Floats:
             other = None
             if columns is not None:
-                other = take(self.prepared_side(left if right is None else right), columns)
-            return np.asarray(self.matrix(take(self.prepared_side(left), rows), other, log=log))
+                other = take(self.prepared_side(a if b is None else b), columns)
+            return np.asarray(self.matrix(take(self.prepared_side(a), rows), other, log=log))
 
         digests = None if right is None else right.digests()
         return gather((setting, "log") if log else setting, left.digests(), digests, rectangle)
@@ -308,7 +352,11 @@ class Evaluation:
     def _setting(self, left: Side, right: Side | None) -> Hashable | None:
         """Return a key of all that values depend on, except the objects; None if values are not kept in the memo."""
         kernel, sides = self.kernel, (left,) if right is None else (left, right)
-        if kernel._cheap_pairs(left.source) or not all(has_digests(side.source) for side in sides):
+        if (
+            settings().memo_bytes == 0
+            or kernel._cheap_pairs(left.source)
+            or not all(has_digests(side.source) for side in sides)
+        ):
             return None
         keeper: Side = kernel.__dict__.get("_train_side") or Side()
         found: Hashable | None = keeper.once("setting", self._parameters, kernel._setting)

@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from mercer._array import Floats
+from mercer._array import Floats, Indices
 from mercer._coupling import Switches
 from mercer._random import seed_of
 from mercer.kernels._draws import in_numpy
@@ -78,6 +78,11 @@ class MarginalPowers:
         self.size = size
         self.seed = seed
         self._samplers: dict[int, Sampled] = {}
+        self._digests: list[bytes] | None = None
+
+    def digests(self) -> list[bytes]:
+        """Return the digests of all models that samples are drawn from."""
+        return self.models.digests() if self._digests is None else self._digests
 
     def operand(self, source: Any, rho: float, lengths: tuple[int, ...]) -> SampledPowers:
         """Return the powers of the densities of ``source`` at samples of each length."""
@@ -90,6 +95,15 @@ class MarginalPowers:
             sampler.rho = rho
             found.append(sampler._prepare(sampler.train_ if source is self.models else in_numpy(source)))
         return SampledPowers(found)
+
+    def taken(self, index: Indices, lengths: tuple[int, ...]) -> MarginalPowers:
+        """Return a copy with the samples of these lengths, that keeps the models at ``index`` only."""
+        self.operand(self.models[:1], 1.0, lengths)  # draws the samples, from all models
+        kept = copy.copy(self)
+        kept._digests = self.digests()
+        kept.models = self.models[index]
+        kept._samplers = {length: self._samplers[length]._take(index) for length in lengths}
+        return kept
 
 
 class SampledPowers:

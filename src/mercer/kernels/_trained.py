@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Hashable
+from typing import Any, Self
 
-from mercer._array import Array, Floats
+import numpy as np
+
+from mercer._array import Array, Floats, Indices
+from mercer.kernels._data import n_objects, take
 from mercer.kernels._evaluation import Side
+from mercer.kernels._needs import vanishes
 from mercer.kernels._operands import InnerProducts, Rows
 from mercer.kernels.base.compound import Views, Wrapper
 
@@ -15,11 +20,15 @@ class TrainedWrapper(Wrapper):
 
     domain = "linear"
 
+    _known: dict[str, Any] | None = None
+    """What an operand of the training objects has beside that of the kernel, where the reference is gone (`_take`)."""
+
     @property
     def _needs_fit(self) -> str:
         return f"{type(self).__name__} depends on the training data"
 
     def _training(self, X: Any) -> Any:
+        self.__dict__.pop("_known", None)
         source = super()._training(X)
         self._learn_gram()
         return source
@@ -27,6 +36,33 @@ class TrainedWrapper(Wrapper):
     def _learn_gram(self) -> None:
         """Learn from the Gram matrix of the training data."""
         raise NotImplementedError
+
+    def _explained(self) -> Floats | None:
+        """Return q of all training objects, ``(N, r)``, if the wrapper is a sum of three terms, else None.
+
+        They are k(x, z), a term that needs only the column z and what is known of x without the training data, and
+        u(x) q(z)', where u(x) compares x with the training objects. If nothing but weighted sums over z is read, with
+        weights a such that sum_z a_z q(z) = 0, u(x) has no influence, and the training objects are not needed for it.
+        """
+        return None
+
+    def _take(self, index: Indices, weights: Any = None) -> Self:
+        inner, q = self._inner, None if self.normalize else self._explained()
+        if q is not None and vanishes(weights, q):
+            operand = self._evaluation.prepared_side(self._train_side).operand[index]
+            part = inner._take(index, weights)
+            kernel = self._with_parts((part,), index, Views((part.train_,)))
+            kernel._known = {name: value for name, value in vars(operand).items() if name != "operand"}
+            return kernel
+        whole = inner._take(np.arange(n_objects(inner.train_)))  # a copy without the caches of this one
+        return self._with_parts((whole,), index, Views((take(self.train_.parts[0], index),)))
+
+    @property
+    def _rows_only(self) -> bool:
+        return self._known is not None or super()._rows_only
+
+    def _setting(self) -> Hashable | None:
+        return None if self._rows_only else super()._setting()
 
     def _objects(self, source: Views) -> Side:
         """Return the side of objects in the format of the training objects; the existing side for the training data."""

@@ -32,8 +32,6 @@ from mercer.kernels._changes import check_unchanged, values_of
 from mercer.kernels._choice import BLOCK, Draw, by_leverage, by_residual, far_apart
 from mercer.kernels._data import check_libraries, has_digests, n_objects, unwrapped
 from mercer.kernels._evaluation import Side
-from mercer.kernels._trained import TrainedWrapper
-from mercer.kernels.base.compound import Compound
 from mercer.kernels.base.hooks import NoFeatures
 from mercer.kernels.base.kernel import Kernel
 from mercer.kernels.streaming import Streaming
@@ -236,17 +234,19 @@ class Landmarks(CheckedParameters, ClassNamePrefixFeaturesOutMixin, TransformerM
                 setattr(self, name, getattr(self.kernel_, name))
         source, width = self.kernel_.train_, self._explicit_width(X)
         self.explicit_ = width is not None
+        self._n_training = n_objects(source)
         self.__dict__.pop("_landmark_side", None)
         self.__dict__.pop("_projection", None)
         if width is not None:
             self._n_features_out, self.indices_, self.eigenvalues_ = width, np.zeros(0, dtype=int), np.zeros(0)
             self.error_, self.error_spread_, self.clipped_ = 0.0, 0.0, 0.0
-            _keep(self.kernel_, np.arange(1))
+            self.kernel_ = self.kernel_._take(np.arange(1))
         else:
             held = self._choose(source)
             self._whiten()
             self._judge(source[held] if len(held) else None)
-            _keep(self.kernel_, self.indices_)
+            self.kernel_ = self.kernel_._take(self.indices_)
+            self._landmark_side.source = self.kernel_.train_  # equal objects, kept once
         self._fitted_with = values_of(self, tuple(self.get_params(deep=False)))
         return source
 
@@ -414,13 +414,3 @@ def _first(X: Any) -> Any:
     if sparse.issparse(X):
         return X.tocsr()[:1]
     return _safe_indexing(X if hasattr(X, "__getitem__") else np.asarray(X), [0])
-
-
-def _keep(kernel: Any, index: Floats) -> None:
-    """Drop all other training objects from a fitted kernel, unless it needs all of them for new objects."""
-    if isinstance(kernel, TrainedWrapper):
-        return
-    kernel.train_ = kernel.train_[index]
-    kernel._train_side = Side(kernel.train_)
-    for part in kernel.kernels_ if isinstance(kernel, Compound) else ():
-        _keep(part, index)

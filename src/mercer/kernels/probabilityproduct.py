@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 from sklearn.exceptions import NotFittedError
 
-from mercer._array import Array
+from mercer._array import Array, Indices
 from mercer._batch import Batch
 from mercer._coupling import PowerProduct
 from mercer._parameters import Rules, boolean, one_of, rho, seed, whole
@@ -167,9 +167,15 @@ class ProbabilityProduct(SwitchingKernel):
         models = self._train_side.spend("models")
         return super()._training(X) if models is None else models
 
+    def _take(self, index: Indices, weights: Any = None) -> Self:
+        kernel = super()._take(index, weights)
+        if hasattr(self, "_powers"):
+            kernel._powers = self._powers.taken(index, self._lengths())
+        return kernel
+
     def _learned(self) -> Any:
         powers = getattr(self, "_powers", None)
-        return super()._learned(), None if powers is None else powers.models.digests()
+        return super()._learned(), None if powers is None else powers.digests()
 
     def _fixed_by_fit(self) -> tuple[str, ...]:
         return (*super()._fixed_by_fit(), *(("n_samples",) if hasattr(self, "_powers") else ()))

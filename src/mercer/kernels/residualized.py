@@ -9,7 +9,6 @@ import numpy as np
 
 from mercer._array import Array, Floats, beside, namespace
 from mercer._notices import notify, warns_once
-from mercer.data.segments import data_digests
 from mercer.kernels._operands import Beside
 from mercer.kernels._trained import TrainedWrapper
 from mercer.kernels.base.compound import Views
@@ -234,8 +233,17 @@ class Residualized(TrainedWrapper):
         basis = beside(matrix, self._basis, matrix.dtype)
         self._half = namespace(matrix).matrix_transpose(basis) @ matrix @ basis / 2
 
+    def _explained(self) -> Floats | None:
+        return self._coordinates(self.train_.parts[1])
+
     def _prepare(self, source: Views) -> Explained:
         objects = self._objects(source)
+        if self._known is not None:  # what confounds explain of a new object has no influence; see `_take`
+            operand, like = self._operand(objects), self._known["u"]
+            if source is self.train_:
+                return Explained(operand, **self._known)
+            q = beside(like, self._coordinates(source.parts[1]), like.dtype)
+            return Explained(operand, q, namespace(like).zeros_like(q))
         columns = self._columns(objects)
         q = beside(columns, self._coordinates(source.parts[1]), columns.dtype)
         # k(x, y) - w(x) k(Z, y) - k(x, Z) w(y)' + w(x) K w(y)' = k(x, y) - q(x) u(y)' - u(x) q(y)'
@@ -256,4 +264,4 @@ class Residualized(TrainedWrapper):
         return xp.where(xp.abs(values) > rounding, values, xp.zeros_like(values))  # zero if only rounding is left
 
     def _learned(self) -> Any:
-        return super()._learned(), data_digests(self.train_)
+        return super()._learned(), self._basis, self._exponents, self._middle_of_confounds, self._axes

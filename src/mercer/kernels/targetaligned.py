@@ -75,6 +75,7 @@ class TargetAligned(Several):
         ),
     }
 
+    _linear = True
     weights_: Floats
     alignments_: Floats
     alignment_: float

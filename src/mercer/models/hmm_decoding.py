@@ -286,6 +286,19 @@ class Decoder:
         found: Posterior = self.model_.filter(X)
         return found
 
+    def update(self, observation: Any, belief: Any = None) -> Floats:
+        """Probabilities of the states after one more observation, ``(n,)``: ``model_.update``.
+
+        Parameters
+        ----------
+        observation : symbol, number or array of shape (d,)
+            The next observation; None or NaN if it is missing.
+        belief : array of shape (n,), default=None
+            The result of the last call; None before the first observation.
+        """
+        check_is_fitted(self, "model_")
+        return np.asarray(self.model_.update(observation, belief))
+
     def forecast(self, X: Any, steps: int = 1) -> tuple[Floats, Floats]:
         """Mean and covariance of the next ``steps`` observations of each sequence: ``model_.forecast``."""
         X = self._known(X)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 
-from mercer._array import Array, Floats, Indices, to_numpy
+from mercer._array import Array, Floats, Indices, as_float, to_numpy
 from mercer._batch import Batch
 from mercer._coupling import Coupling, Operand
 from mercer._random import random_generator, whole_size
@@ -310,7 +310,7 @@ class LDSs(Batch):
         return X, runs.systems_of(self), np.asarray(X.values, dtype=np.float64), own_runs(self, X)
 
     def filter(self, X: Any) -> HiddenStates:
-        """Posteriors of the states given the observations so far (ALG-KF).
+        """Posteriors of the states given the observations so far (ALG-KF); of one more observation: `update`.
 
         Parameters
         ----------
@@ -321,6 +321,51 @@ class LDSs(Batch):
         X, systems, values, own = self._own(X)
         found = runs.filtered(systems, values, own)
         return HiddenStates(X, found.means, found.covariances, possible(found.log_prob, X))
+
+    def update(self, observation: Any, belief: Any = None) -> tuple[Floats, Floats]:
+        """Distribution of the state after one more observation, at a constant cost: for streams.
+
+        Parameters
+        ----------
+        observation : number, array of shape (d,) or None
+            The next observation; NaN marks missing coordinates, None an observation that is missing.
+        belief : tuple of arrays (mean, covariance), default=None
+            The result of the last call; None before the first observation.
+
+        Returns
+        -------
+        mean : ndarray of shape (n,)
+        covariance : ndarray of shape (n, n)
+
+        Examples
+        --------
+        >>> import mercer as mc
+        >>> walk = mc.LDSs([[[1.0]]], [[[1.0]]], [[[0.1]]], [[[1.0]]], [[0.0]], [[[1.0]]])
+        >>> belief = None
+        >>> for x in (0.0, None, 3.0):
+        ...     belief = walk.update(x, belief)
+        >>> mean, covariance = belief
+        >>> mean.round(2), covariance.round(2)
+        (array([1.24]), array([[0.41]]))
+        """
+        self._require_one()
+        own, n, d = runs.systems_of(self), self.state_dim, self.dimension
+        mean, covariance = own.initial_mean, own.initial_covariance
+        if belief is not None:
+            if not isinstance(belief, tuple) or len(belief) != 2:
+                raise TypeError(f"belief must be a mean and a covariance, as update returns them; got {belief!r}.")
+            mean, covariance = (to_numpy(as_float(part, "belief"))[None] for part in belief)
+            if mean.shape != (1, n) or covariance.shape != (1, n, n):
+                raise ValueError(
+                    f"belief must be a mean of shape ({n},) and a covariance of shape ({n}, {n}); got shapes "
+                    f"{mean.shape[1:]} and {covariance.shape[1:]}."
+                )
+            mean, covariance = self._advanced(own, np.arange(1), mean, covariance)
+        seen = np.full((1, d), np.nan) if observation is None else np.atleast_2d(as_float(observation, "observation"))
+        fields = {name: to_numpy(getattr(self, name)) for name in self._arrays}
+        start = type(self)._make(**fields | {"initial_mean": mean, "initial_covariance": covariance})
+        found = start.filter([seen])
+        return found.means[0], found.covariances[0]
 
     def posterior(self, X: Any) -> HiddenStates:
         """Posteriors of the states given the whole series (ALG-RTS); series are assigned as in `filter`.
@@ -342,14 +387,14 @@ class LDSs(Batch):
         found = self.posterior(X)
         return Gaussians(found.means, found.covariances)
 
-    def forecast(self, X: Any, steps: int) -> tuple[Floats, Floats]:
+    def forecast(self, X: Any, steps: int = 1) -> tuple[Floats, Floats]:
         """Predict the observations after the end of each series; series are assigned as in `filter`.
 
         Parameters
         ----------
         X : Sequences, or anything that converts to them
             The series so far.
-        steps : int
+        steps : int, default=1
             Number of observations to predict.
 
         Returns

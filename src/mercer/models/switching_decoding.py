@@ -159,7 +159,7 @@ class DecodedRegimes:
         X = self.read(X)
         return X, np.asarray(X.values, dtype=np.float64), own_runs(self, X)
 
-    def forecast(self, X: Any, steps: int, n_particles: int = 64, random_state: Any = 0) -> tuple[Floats, Floats]:
+    def forecast(self, X: Any, steps: int = 1, n_particles: int = 64, random_state: Any = 0) -> tuple[Floats, Floats]:
         """Predict the observations after the end of each series; series are assigned as in `regime_probabilities`.
 
         Means and covariances are those of the mixture over the regimes; a series of regimes unlike each other has
@@ -169,7 +169,7 @@ class DecodedRegimes:
         ----------
         X : Sequences, or anything that converts to them
             The series so far.
-        steps : int
+        steps : int, default=1
             Number of observations to predict.
         n_particles : int, default=64
             Number of paths of regimes that the filter of the series so far follows.

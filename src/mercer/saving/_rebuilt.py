@@ -161,7 +161,7 @@ def check_state(made: Any) -> None:
             and (rows == n or (made.kernel == "precomputed" and rows == 0))
             and made._dual_coef_.shape == (classes - 1, n)
             and len(made._intercept_) == pairs
-            and made.n_features_in_ == (made.shape_fit_[0] if rows < n else made.support_vectors_.shape[1])
+            and (not n or made.n_features_in_ == (made.shape_fit_[0] if rows < n else made.support_vectors_.shape[1]))
             and {len(made._probA), len(made._probB)} <= {0, pairs, 1}
             and made.support_.dtype == np.int32
             and (not n or (made.support_.min() >= 0 and made.support_.max() < made.shape_fit_[0]))

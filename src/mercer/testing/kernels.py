@@ -231,6 +231,17 @@ class KernelContract:
         for _ in range(2):
             np.testing.assert_allclose(k.transform(test), expected, rtol=1e-9, atol=1e-10)
 
+    def test_some_of_the_training_objects(self):
+        """`mc.compact` drops columns of ``transform``."""
+        X = self.data(25, 9)
+        train, new, index = take(X, range(6)), take(X, range(4, 9)), np.array([0, 2, 5])
+        k = self.kernel().fit(train)
+        with mc.config(memo_bytes=0):
+            rows = k.transform(new)
+            part = pickle.loads(pickle.dumps(k._take(index)))
+            np.testing.assert_allclose(part.transform(new), rows[:, index], rtol=1e-12, atol=1e-12 * np.abs(rows).max())
+        assert size(part.train_) == 3
+
     def test_clone_parameters_pickle_deepcopy(self):
         X = self.data(14, 6)
         k = self.kernel()

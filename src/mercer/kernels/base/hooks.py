@@ -104,6 +104,10 @@ class Hooks(CheckedParameters):
         """Whether a pair is cheaper to compute than to look up, so that the memo of pairs is not used."""
         return False
 
+    def _moves(self, source: Any) -> bool:
+        """Whether NumPy input can be moved to the device of the settings (``mc.config(device="cuda")``)."""
+        return False
+
     def _smooth_parameters(self) -> tuple[str, ...]:
         """Return the names in ``_smooth`` on which the kernel depends with its current parameters."""
         return tuple(self._smooth)

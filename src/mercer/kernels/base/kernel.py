@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable
+from functools import cache
 from typing import Any, Self
 
 import numpy as np
@@ -11,14 +12,14 @@ from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import check_is_fitted
 
 from mercer import _config
-from mercer._array import Array, Floats, namespace, safe_log
+from mercer._array import Array, Floats, Indices, namespace, safe_log
 from mercer._batch import Batch
 from mercer._cache import parameter_key
 from mercer._notices import warns_once
 from mercer.data.sequences import Sequences
 from mercer.data.wrapped import is_wrapped
 from mercer.kernels._changes import check_unchanged, kept_values
-from mercer.kernels._data import check_libraries, concatenated, n_objects, unwrapped
+from mercer.kernels._data import check_libraries, concatenated, n_objects, take, unwrapped
 from mercer.kernels._evaluation import Evaluation, Prepared, Side
 from mercer.kernels._identity import identity
 from mercer.kernels._operands import scaled_rows
@@ -47,6 +48,9 @@ class Kernel(Hooks, Arithmetic, GaussianProcess, TransformerMixin, BaseEstimator
     array([[1.    , 0.6065],
            [0.6065, 1.    ]])
     """
+
+    _taken: Indices | None = None
+    """The training objects that are left, as indices of the training data; None if all of them are."""
 
     # -- scikit-learn -----------------------------------------------------------------------------------
 
@@ -88,11 +92,18 @@ class Kernel(Hooks, Arithmetic, GaussianProcess, TransformerMixin, BaseEstimator
         check_libraries(source, self.train_)
         return self._gram(Side(self._match(source, self.train_)), self._train_side)
 
+    @classmethod
+    @cache
+    def _get_param_names(cls) -> list[str]:
+        found: list[str] = super()._get_param_names()  # reads the signature, which takes longer than a row of a kernel
+        return found
+
     def get_feature_names_out(self, input_features: Any = None) -> Floats:
         """Return the names of the columns of the Gram matrix: one per training object."""
         check_is_fitted(self, "train_")
         name = type(self).__name__.lower()
-        return np.array([f"{name}{i}" for i in range(n_objects(self.train_))], dtype=object)
+        index = range(n_objects(self.train_)) if self._taken is None else self._taken.tolist()
+        return np.array([f"{name}{i}" for i in index], dtype=object)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -122,12 +133,12 @@ class Kernel(Hooks, Arithmetic, GaussianProcess, TransformerMixin, BaseEstimator
     def __call__(self, X: Any, Y: Any = None) -> Array:
         """Return the Gram matrix of ``X``, or the cross-Gram of ``X`` and ``Y``."""
         check_matrix(length_of(X), length_of(X if Y is None else Y), type(self).__name__)
-        kernel, a, b = self.operands(X, Y)
+        kernel, a, b = self._placed(X, Y)
         return kernel._evaluation.matrix(a, b)
 
     def log(self, X: Any, Y: Any = None) -> Array:
         """Return the logarithm of the Gram matrix, exact even where the kernel under- or overflows."""
-        kernel, a, b = self.operands(X, Y)
+        kernel, a, b = self._placed(X, Y)
         if kernel.domain == "log":
             return kernel._evaluation.matrix(a, b, log=True)
         values = kernel._evaluation.matrix(a, b)
@@ -139,23 +150,25 @@ class Kernel(Hooks, Arithmetic, GaussianProcess, TransformerMixin, BaseEstimator
 
     def diag(self, X: Any) -> Array:
         """Return the diagonal of the Gram matrix without computing the rest."""
-        kernel, a, _ = self.operands(X)
-        return kernel._evaluation.exp(kernel._evaluation.diagonal(a))
+        kernel, a, _ = self._placed(X)
+        return kernel._evaluation.returned(kernel._evaluation.exp(kernel._evaluation.diagonal(a)), a)
 
     def distance(self, X: Any, Y: Any = None) -> Array:
         """Return the distances in feature space, sqrt(k(x,x) + k(y,y) - 2 k(x,y)) (KK-4)."""
-        kernel, a, b = self.operands(X, Y)
+        kernel, a, b = self._placed(X, Y)
         squared = kernel._evaluation.distances(a, b)
         return namespace(squared).sqrt(squared)
 
     def features(self, X: Any) -> Array:
         """Return explicit features whose inner products are the kernel, if the kernel has any."""
-        kernel, a, _ = self.operands(X)
+        kernel, a, _ = self._placed(X)
         values = kernel._features(a.operand)
         if kernel.domain == "log":
             logs = values - a.norm[:, None] / 2 if kernel.normalize else values  # type: ignore[index]
-            return kernel._evaluation.exp(logs)
-        return scaled_rows(values, 1 / namespace(a.norm).sqrt(a.norm)) if kernel.normalize else values
+            values = kernel._evaluation.exp(logs)
+        elif kernel.normalize:
+            values = scaled_rows(values, 1 / namespace(a.norm).sqrt(a.norm))
+        return kernel._evaluation.returned(values, a)
 
     # -- evaluation --------------------------------------------------------------------------------------
 
@@ -175,6 +188,12 @@ class Kernel(Hooks, Arithmetic, GaussianProcess, TransformerMixin, BaseEstimator
         """
         kernel, left, right = self.sources(X, Y)
         prepared = kernel._evaluation.prepared
+        return kernel, prepared(left), None if right is None else prepared(right)
+
+    def _placed(self, X: Any, Y: Any = None) -> tuple[Self, Prepared, Prepared | None]:
+        """Return the same on the device of the settings, if the kernel runs there."""
+        kernel, left, right = self.sources(X, Y)
+        prepared = kernel._evaluation.prepared_here
         return kernel, prepared(left), None if right is None else prepared(right)
 
     @warns_once
@@ -251,12 +270,44 @@ class Kernel(Hooks, Arithmetic, GaussianProcess, TransformerMixin, BaseEstimator
     def _fit_accepted(self, X: Any, y: Any) -> None:
         """Learn from accepted data; intermediate results may be kept for the training side."""
         self._train_side = Side()
+        self.__dict__.pop("_taken", None)
         self._learn(X, y)
 
     def _keep_training(self, X: Any) -> None:
         """Keep the source of the accepted training data; it is prepared when first needed."""
         self.train_ = self._training(X)
         self._train_side.source = self.train_
+
+    def _take(self, index: Indices, weights: Any = None) -> Self:
+        """Return a copy of this fitted kernel that compares new objects with some of the training objects only.
+
+        Parameters
+        ----------
+        index : array of shape (m,)
+            The training objects that stay, in increasing order.
+        weights : sparse array of shape (R, N), default=None
+            Linear functions of the rows of ``transform``, zero outside of ``index``, if nothing else is read from them:
+            a kernel may then leave out whatever none of them depends on. None if rows are needed as they are.
+        """
+        kernel = self._copy()
+        kernel._taken = (np.arange(n_objects(self.train_)) if self._taken is None else self._taken)[index]
+        kernel._set_training(take(self.train_, index))
+        return kernel
+
+    def _copy(self) -> Self:
+        """Return a shallow copy of this fitted kernel, without the settings that a pickled one takes along."""
+        kernel: Self = object.__new__(type(self))
+        kernel.__dict__.update(self.__dict__)
+        return kernel
+
+    def _set_training(self, source: Any) -> None:
+        self.train_ = source
+        self._train_side = Side(source)
+
+    @property
+    def _rows_only(self) -> bool:
+        """Whether only the rows of ``transform``, as one machine reads them, are left of the kernel (`mc.compact`)."""
+        return False
 
     def _kept(self, source: Any, name: str) -> Any:
         """Return, once, a result that ``fit`` has kept for the training data; None for other data."""
@@ -265,6 +316,11 @@ class Kernel(Hooks, Arithmetic, GaussianProcess, TransformerMixin, BaseEstimator
     def _ready(self, *data: Any) -> Self:
         """Return this kernel if it can be evaluated, else a copy fitted to ``data``. Nothing is kept."""
         if hasattr(self, "train_"):
+            if self._rows_only:
+                raise TypeError(
+                    f"This {type(self).__name__} is part of a compact pipeline, which keeps of it what its machine "
+                    "reads. Use the kernel of the pipeline that was compacted."
+                )
             self._check_unchanged()
             return self
         if self._needs_fit:

@@ -123,6 +123,9 @@ class CoupledKernel(ModelKernel):
             operand.alone()  # raises if a self-kernel is infinite; normalization computes it anyway
         return operand
 
+    def _moves(self, source: Any) -> bool:
+        return isinstance(source, Batch) and source._movable()
+
     def _tile(self, a: Any, b: Any) -> Array:
         return self._single(a, a.pair(b))
 
@@ -178,7 +181,7 @@ class CoupledKernel(ModelKernel):
         kernel, left, right = asking.sources(X, Y)
         kernel = copy.copy(kernel)
         kernel._path = asking._path
-        prepared = kernel._evaluation.prepared
+        prepared = kernel._evaluation.prepared_here
         a, b = prepared(left), None if right is None else prepared(right)
         if not _by_length(a.operand):
             raise TypeError(

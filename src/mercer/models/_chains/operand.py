@@ -11,6 +11,8 @@ from array_api_compat import is_numpy_array
 from mercer._array import Array, Floats, namespace, safe_log
 from mercer._batch import take_rows
 from mercer._coupling import InnerLeaf, OneAxis, power
+from mercer.compiled import cuda
+from mercer.models._chains import fused
 from mercer.models._chains.coupled import (
     chain_tile,
     coupled_chains,
@@ -57,6 +59,8 @@ class ChainOperand(OneAxis):
 
     by_length: ClassVar[bool] = True
     """Results have a first axis of lengths."""
+    _takes_programs: ClassVar[bool] = True
+    """Whether fused programs on a card compute the tiles where they can."""
 
     def __init__(self, initial: Array, transition: Array, leaf: Any, n_states: Floats, lengths: Lengths) -> None:
         self.initial = initial
@@ -76,6 +80,11 @@ class ChainOperand(OneAxis):
     def tile_hint(self) -> int:
         """Number of rows of a tile that suits the caches."""
         return chain_tile(int(self.initial.shape[-1]))
+
+    @property
+    def device_pairs(self) -> int | None:
+        """Number of pairs that the fused program on a card computes at once; None if there is none."""
+        return fused.pairs_at_once(self) if self._takes_programs and fused.fits(self) else None
 
     def __len__(self) -> int:
         return int(self.initial.shape[0])
@@ -98,11 +107,20 @@ class ChainOperand(OneAxis):
             return LogChainOperand(*self._logs(), self.leaf, self.n_states, self.lengths).pair(other)
         a, b = self.leaf, other.leaf
         left, right, lengths = (self.initial, self.transition), (other.initial, other.transition), self.lengths
+        sizes = self.n_states, other.n_states
+        steps = lengths if not isinstance(lengths, Discounted) and fused.fits(self, other) else None
+        if steps is not None and fused.in_features(a) and fused.in_features(b):
+            first = (*left, a.features)
+            second = first if other is self else (*right, b.features)
+            return fused.fused_features(first, second, sizes, steps)
         inner = self._inner() and other._inner() and is_numpy_array(self.initial)
         if inner and not isinstance(lengths, Discounted):
             return coupled_chains_inner((*left, a.features), (*right, b.features), lengths)
         (i, n), (j, m) = a.shape, b.shape
-        log_psi = a.reshape(i * n).pair(b.reshape(j * m))
+        rows = a.reshape(i * n)
+        log_psi = rows.pair(rows if other is self else b.reshape(j * m))
+        if steps is not None and cuda.usable(log_psi):
+            return fused.fused_table(left, left if other is self else right, log_psi, sizes, steps)
         if isinstance(lengths, Discounted):
             return discounted_chains(left, right, log_psi, lengths.d)[None, ...]
         psi, log_scale = scaled_leaves(log_psi, (i, n, j, m), (1, 3))
@@ -149,6 +167,8 @@ class ChainOperand(OneAxis):
 
 class LogChainOperand(ChainOperand):
     """Chains in the log domain, for powers of probabilities that underflow: slow, and accurate."""
+
+    _takes_programs = False
 
     def _logs(self) -> tuple[Array, Array]:
         return self.initial, self.transition

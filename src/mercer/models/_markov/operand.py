@@ -7,9 +7,12 @@ from typing import Any, ClassVar, NamedTuple, Self
 import numpy as np
 from array_api_compat import is_numpy_array
 
-from mercer._array import Array, Floats, beside, logsumexp, namespace, safe_log
+from mercer._array import Array, Floats, beside, identity, logsumexp, namespace, safe_log
 from mercer._cached import cached_property
 from mercer._coupling import OneAxis, power
+from mercer.compiled import cuda
+from mercer.models._chains import fused
+from mercer.models.discount import Discounted
 
 PAIR_CELLS = 1 << 22
 """Number of entries of the pairs that the log-domain recursion processes at once."""
@@ -133,8 +136,41 @@ class ProductOperand(OneAxis):
         least = min(float(np.min(x, where=x > 0, initial=1.0)) for x in tables)
         return bool(self.rho * np.log(least) < np.log(TINY))
 
+    @property
+    def device_pairs(self) -> int | None:
+        """Number of pairs that the fused program on a card computes at once; None if there is none."""
+        return None if self.as_chains is None else fused.PAIRS // len(self.lengths)
+
+    @cached_property
+    def as_chains(self) -> tuple[Array, ...] | None:
+        """The chains as hidden Markov models that emit their context, for the fused program; None if it has no use.
+
+        Initial weights ``(N, C)``, transition weights ``(N, C, C)`` and features ``(N, C, C)``.
+        """
+        chains, contexts = self.chains, self.chains.n_contexts
+        if isinstance(self.lengths, Discounted) or chains.sparse or not chains._suits_program():
+            return None
+        if min(self.lengths) < chains.order:
+            return None
+        if not cuda.usable(chains.initial, chains.transition):
+            return None
+        p = self.probabilities
+        xp, k = namespace(p.first), len(chains.alphabet)
+        first, step = power(p.first, self.rho), power(p.step, self.rho)
+        if bool(xp.any((p.first > 0) & (first == 0))) or bool(xp.any((p.step > 0) & (step == 0))):
+            return None  # only logarithms are right
+        after = (np.arange(contexts)[:, None] * k + np.arange(k)) % contexts
+        goes = beside(p.first, (after[:, :, None] == np.arange(contexts)).astype(np.float64))
+        transition = xp.matrix_transpose(goes) @ step[..., None]
+        same = xp.ones_like(step[:, :1, :1]) * identity(p.first, contexts)
+        return first, transition[..., 0], same
+
     def pair(self, other: Self) -> Array:
         """Log kernels of every pair, ``(H, I, J)`` with H lengths."""
+        if self.as_chains is not None and other.as_chains is not None:
+            sizes = [np.full(len(side), self.chains.n_contexts) for side in (self, other)]
+            lengths = tuple(length - self.chains.order + 1 for length in self.lengths)
+            return fused.fused_features(self.as_chains, other.as_chains, (sizes[0], sizes[1]), lengths)
         if not is_numpy_array(self.probabilities.first) or self.underflows or other.underflows:
             return self._pair_in_logs(other)
         a, b = self.powers, other.powers

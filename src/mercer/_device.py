@@ -1,0 +1,51 @@
+"""Movement of arrays between NumPy and the device of the settings; torch is imported only if a device is set."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from array_api_compat import is_numpy_array
+
+from mercer import _config
+from mercer._array import Array, Floats, to_numpy
+
+
+def target() -> Any:
+    """Return the torch device of the settings; None to compute where the arrays are. Raise if it is not there."""
+    name = _config.settings().device
+    if name is None:
+        return None
+    cure = "Use mc.set_config(device=None) to compute on the CPU."
+    try:
+        import torch
+    except ImportError:
+        raise ImportError(f"device={name!r} needs torch, which is not installed. {cure}") from None
+    place = torch.device(name)
+    if not torch.cuda.is_available():
+        raise RuntimeError(f"device={name!r} needs an NVIDIA card, and torch {torch.__version__} finds none. {cure}")
+    if place.index is not None and place.index >= torch.cuda.device_count():
+        raise RuntimeError(f"device={name!r} does not exist; torch finds {torch.cuda.device_count()} device(s). {cure}")
+    return place
+
+
+class _Writable:
+    """A view of a read-only array that does not say so: torch warns about those, also if it only reads them."""
+
+    def __init__(self, x: Floats) -> None:
+        self.base = x
+        self.__array_interface__ = {**x.__array_interface__, "data": (x.__array_interface__["data"][0], False)}
+
+
+def moved(x: Array, place: Any) -> Array:
+    """Return a NumPy array as a torch tensor on a device; other arrays, and host memory for ``"cpu"``, as NumPy."""
+    if str(place) == "numpy":
+        return to_numpy(x)
+    import torch
+
+    if not is_numpy_array(x):
+        return x.to(place) if hasattr(x, "to") else torch.asarray(to_numpy(x), device=place)
+    whole = np.ascontiguousarray(x)
+    if whole.size == 0 or whole.flags.writeable or str(place) == "cpu":
+        return torch.tensor(whole, device=place)
+    return torch.from_numpy(np.asarray(_Writable(whole))).to(place)

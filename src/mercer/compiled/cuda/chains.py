@@ -1,0 +1,215 @@
+"""Coupled chains (PPK-4.2) in one program: tables and leaf kernels of a pair stay on the chip for all steps.
+
+    Phi_1 = (pi pi'^T) o psi,    Phi_{t+1} = (A^T Phi_t A') o psi,    k_L = sum of Phi_L
+
+A program is one warp. It holds one tile of 16 x 16 states (32 x 32 if a model has more than 16) and steps it by two
+products on tensor cores. Small models share a tile: transition matrices are blocks on the diagonal, initial weights and
+emissions are stacked, so that a tile holds the tables of g x g' pairs. Numbers of states are padded to powers of two.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+import triton
+import triton.language as tl
+
+from mercer._array import Array, Floats
+
+MOST_STATES = 32
+MOST_SYMBOLS = 256
+CHUNK = 8
+"""Number of tiles per program, so that the left side is loaded once for all of them."""
+SMALLEST, LARGEST = tl.constexpr(2.0**-511), tl.constexpr(1e305)
+"""Sums outside of this range are marked: small entries may have been lost."""
+LOG_2 = tl.constexpr(float(np.log(2.0)))
+
+
+_OPTIONS = {16: {"num_warps": 1, "num_stages": 1, "maxnreg": 128}, 32: {"num_warps": 1, "num_stages": 1}}
+"""How a tile of 16 or 32 states is compiled; with more registers, fewer programs run on a multiprocessor at once."""
+
+
+class Result(NamedTuple):
+    """Log kernels of all pairs."""
+
+    values: Array
+    """Logarithms, ``(H, I, J)``, without the scale of leaf kernels; NaN if a sum left the floating-point range."""
+    scale: Array
+    """Logarithm of the factor taken out of the leaf kernels, ``(I, J)``; None for symbols."""
+    lost: Array
+    """Whether a leaf kernel underflows relative to the largest one, ``(I, J)``; None for symbols."""
+
+
+@triton.jit
+def _sums(table, GA: tl.constexpr, NA: tl.constexpr, GB: tl.constexpr, NB: tl.constexpr):
+    """Sum over the states of every pair of models, (GA, GB)."""
+    return tl.sum(tl.sum(tl.reshape(table, (GA, NA, GB, NB)), axis=3), axis=1)
+
+
+@triton.jit
+def _wide(numbers, GA: tl.constexpr, NA: tl.constexpr, GB: tl.constexpr, NB: tl.constexpr):
+    """Repeat one number per pair of models for all of its states, (GA NA, GB NB)."""
+    return tl.reshape(tl.broadcast_to(numbers[:, None, :, None], (GA, NA, GB, NB)), (GA * NA, GB * NB))
+
+
+_SIZES = ["count_a", "states_a", "count_b", "states_b", "n_lengths", "block", "rows_total", "columns_total"]
+
+
+@triton.jit(do_not_specialize=_SIZES)
+def _chains(
+    initial_a, transition_a, features_a, rows, count_a, states_a,
+    initial_b, transition_b, features_b, columns, count_b, states_b,
+    log_psi, symbols, lengths, n_lengths, block, value, scale, lost, rows_total, columns_total,
+    NA: tl.constexpr, GA: tl.constexpr, NB: tl.constexpr, GB: tl.constexpr, SYMBOLS: tl.constexpr,
+    HALF: tl.constexpr, MIRROR: tl.constexpr, CHUNK: tl.constexpr,
+):  # fmt: skip
+    TA: tl.constexpr = NA * GA
+    TB: tl.constexpr = NB * GB
+    plane = rows_total.to(tl.int64) * columns_total
+    groups = tl.cdiv(count_b, GB)
+    chunks = tl.cdiv(groups, CHUNK)
+    group = tl.program_id(0) // chunks
+    first = (tl.program_id(0) % chunks) * CHUNK
+    last = tl.minimum(first + CHUNK, groups)
+    if HALF:  # both sides are the same models: tiles below the diagonal are mirrored
+        first = tl.maximum(first, group)
+    p = tl.arange(0, TA)
+    q = tl.arange(0, TB)
+    member_a, state_a = group * GA + p // NA, p % NA
+    there_a = (member_a < count_a) & (state_a < states_a)
+    row = tl.load(rows + member_a, mask=member_a < count_a, other=0)
+    weight_a = tl.load(initial_a + row * states_a + state_a, mask=there_a, other=0.0)
+    # Transposed, and zero between models.
+    square_a = (p[:, None] // NA == p[None, :] // NA) & there_a[:, None] & there_a[None, :]
+    at_a = row[:, None] * states_a * states_a + state_a[None, :] * states_a + state_a[:, None]
+    step_a = tl.load(transition_a + at_a, mask=square_a, other=0.0)
+    i = group * GA + tl.arange(0, GA)
+    row_i = tl.load(rows + i, mask=i < count_a, other=0)
+    for other in range(first, last):
+        member_b, state_b = other * GB + q // NB, q % NB
+        there_b = (member_b < count_b) & (state_b < states_b)
+        column = tl.load(columns + member_b, mask=member_b < count_b, other=0)
+        weight_b = tl.load(initial_b + column * states_b + state_b, mask=there_b, other=0.0)
+        square_b = (q[:, None] // NB == q[None, :] // NB) & there_b[:, None] & there_b[None, :]
+        at_b = column[:, None] * states_b * states_b + state_b[:, None] * states_b + state_b[None, :]
+        step_b = tl.load(transition_b + at_b, mask=square_b, other=0.0)
+        j = other * GB + tl.arange(0, GB)
+        column_j = tl.load(columns + j, mask=j < count_b, other=0)
+        inside = (i < count_a)[:, None] & (j < count_b)[None, :]
+        if HALF:
+            inside = inside & (i[:, None] <= j[None, :])
+        at = row_i[:, None] * columns_total + column_j[None, :]
+        mirrored = column_j[None, :] * columns_total + row_i[:, None]
+        psi = tl.zeros((TA, TB), dtype=tl.float64)
+        if SYMBOLS:
+            for k in range(0, symbols, 16):
+                symbol = k + tl.arange(0, 16)
+                in_a = there_a[:, None] & (symbol < symbols)[None, :]
+                in_b = there_b[None, :] & (symbol < symbols)[:, None]
+                at_fa = (row * states_a + state_a)[:, None] * symbols + symbol[None, :]
+                at_fb = (column * states_b + state_b)[None, :] * symbols + symbol[:, None]
+                feature_a = tl.load(features_a + at_fa, mask=in_a, other=0.0)
+                feature_b = tl.load(features_b + at_fb, mask=in_b, other=0.0)
+                psi += tl.dot(feature_a, feature_b, out_dtype=tl.float64)
+        else:
+            both = there_a[:, None] & there_b[None, :]
+            at_psi = (row * states_a + state_a)[:, None] * (columns_total * states_b)
+            at_psi = at_psi + (column * states_b + state_b)[None, :]
+            logs = tl.load(log_psi + at_psi, mask=both, other=-float("inf"))
+            blocks = tl.reshape(logs, (GA, NA, GB, NB))
+            top = tl.max(tl.max(blocks, axis=3), axis=1)
+            top = tl.where(tl.abs(top) < float("inf"), top, 0.0)
+            psi = tl.exp(logs - _wide(top, GA, NA, GB, NB))
+            gone = _sums(((psi == 0.0) & (logs > -float("inf"))).to(tl.int32), GA, NA, GB, NB)
+            tl.store(scale + at, top, mask=inside)
+            tl.store(lost + at, (gone > 0).to(tl.int8), mask=inside)
+            if MIRROR:
+                tl.store(scale + mirrored, top, mask=inside)
+                tl.store(lost + mirrored, (gone > 0).to(tl.int8), mask=inside)
+        phi = weight_a[:, None] * weight_b[None, :] * psi
+        exponent = tl.zeros((GA, GB), dtype=tl.int64)
+        sound = exponent == 0
+        for h in range(0, n_lengths):
+            for t in range(tl.load(lengths + h), tl.load(lengths + h + 1)):
+                if t % block == 0:
+                    total = _sums(phi, GA, NA, GB, NB)
+                    sound = sound & (total >= SMALLEST) & (total <= LARGEST)
+                    # Divide by the power of two below the sum: exact.
+                    power = tl.where(sound, ((total.to(tl.int64, bitcast=True) >> 52) & 2047) - 1023, 0)
+                    factor = ((1023 - power) << 52).to(tl.float64, bitcast=True)
+                    exponent += power
+                    phi = phi * _wide(factor, GA, NA, GB, NB)
+                half = tl.dot(phi, step_b, out_dtype=tl.float64)
+                phi = tl.dot(step_a, half, out_dtype=tl.float64) * psi
+            total = _sums(phi, GA, NA, GB, NB)
+            good = sound & (total >= SMALLEST) & (total <= LARGEST)
+            found = tl.log(tl.where(good, total, 1.0)) + exponent.to(tl.float64) * LOG_2
+            found = tl.where(good, found, float("nan"))
+            tl.store(value + h * plane + at, found, mask=inside)
+            if MIRROR:
+                tl.store(value + h * plane + mirrored, found, mask=inside)
+
+
+def fused_chains(
+    left: tuple[Array, ...], right: tuple[Array, ...], sizes: tuple[Floats, Floats], lengths: tuple[int, ...],
+    block: int, log_psi: Array | None = None,
+) -> Result:  # fmt: skip
+    """Compute the log kernels of all pairs of two sets of chains.
+
+    Parameters
+    ----------
+    left, right : tuple of tensors
+        Initial weights ``(I, n)`` and ``(J, m)``, transition weights ``(I, n, n)`` and ``(J, m, m)`` and, without
+        ``log_psi``, features of emissions ``(I, n, k)`` and ``(J, m, k)``, whose inner products are the leaf kernels.
+        If both sides are the same object, only half of the pairs are computed.
+    sizes : pair of ndarrays of int
+        Numbers of states without padding of each side.
+    lengths : tuple of int
+        Strictly increasing numbers of time steps, at least 1.
+    block : int
+        Number of steps between two rescalings.
+    log_psi : tensor of shape (I * n, J * m), default=None
+        Logarithms of the leaf kernels.
+
+    Returns
+    -------
+    Result
+    """
+    (i, n), (j, m) = left[0].shape, right[0].shape
+    symmetric = right is left
+    left = tuple(x.contiguous() for x in left)
+    right = left if symmetric else tuple(x.contiguous() for x in right)
+    place = left[0].device
+    value = torch.empty((len(lengths), i, j), dtype=torch.float64, device=place)
+    scale = lost = None
+    if log_psi is not None:
+        log_psi = log_psi.contiguous()
+        scale = torch.empty((i, j), dtype=torch.float64, device=place)
+        lost = torch.empty((i, j), dtype=torch.int8, device=place)
+    at = torch.tensor((1, *lengths), dtype=torch.int32, device=place)
+    classes = _classes(sizes[0], place), _classes(sizes[1], place)
+    nothing = value
+    for a, (na, rows) in enumerate(classes[0]):
+        for b, (nb, columns) in enumerate(classes[1]):
+            if symmetric and b < a:
+                continue
+            tile = 16 if max(na, nb) <= 16 else 32
+            ga, gb = tile // na, tile // nb
+            programs = triton.cdiv(len(rows), ga) * triton.cdiv(triton.cdiv(len(columns), gb), CHUNK)
+            _chains[(programs,)](
+                left[0], left[1], left[2] if log_psi is None else nothing, rows, len(rows), n,
+                right[0], right[1], right[2] if log_psi is None else nothing, columns, len(columns), m,
+                nothing if log_psi is None else log_psi, 0 if log_psi is not None else left[2].shape[2], at,
+                len(lengths), block, value, nothing if scale is None else scale, nothing if lost is None else lost,
+                i, j, NA=na, GA=ga, NB=nb, GB=gb, SYMBOLS=log_psi is None, HALF=symmetric and a == b,
+                MIRROR=symmetric, CHUNK=CHUNK, **_OPTIONS[tile],
+            )  # fmt: skip
+    return Result(value, scale, None if lost is None else lost != 0)
+
+
+def _classes(sizes: Floats, place: Any) -> list[tuple[int, Array]]:
+    """Group models by the power of two to which their number of states is padded."""
+    padded = 1 << np.ceil(np.log2(np.maximum(sizes, 1))).astype(int)
+    return [(int(n), torch.from_numpy(np.flatnonzero(padded == n)).to(place)) for n in np.unique(padded)]

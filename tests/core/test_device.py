@@ -1,0 +1,98 @@
+"""``mc.config(device=...)`` and ``batch.to(device)``; the device is torch's CPU here."""
+
+from __future__ import annotations
+
+import sys
+
+import numpy as np
+import pytest
+
+import mercer as mc
+from mercer.kernels import _evaluation
+
+RNG = np.random.default_rng(0)
+MODELS = mc.HMMs(
+    RNG.dirichlet(np.ones(3), 6), RNG.dirichlet(np.ones(3), (6, 3)), mc.Categoricals(RNG.dirichlet(np.ones(4), (6, 3)))
+)
+GAUSSIANS = mc.Gaussians(RNG.normal(size=(6, 2)), RNG.gamma(2.0, size=(6, 2)))
+
+
+@pytest.fixture
+def moving(torch, monkeypatch):
+    """Let torch's CPU stand for the card; return the devices of the operands that were prepared."""
+    monkeypatch.setattr(_evaluation, "target", lambda: torch.device("cpu") if mc.settings().device else None)
+
+
+@pytest.mark.parametrize("value", ["gpu", "cuda:x", "cuda:", 0, "cpu"])
+def test_a_device_is_a_card(value):
+    with pytest.raises(ValueError, match=f"device must be 'cuda', .* got {value!r}"):
+        mc.config(device=value)
+
+
+@pytest.mark.parametrize("value", ["cuda", "cuda:0"])
+def test_without_a_card_a_kernel_says_so(torch, value):
+    if torch.cuda.is_available():
+        pytest.skip("there is a card")
+    with mc.config(device=value):
+        with pytest.raises(RuntimeError, match=f"device='{value}' needs an NVIDIA card.*device=None"):
+            mc.ProbabilityProduct()(MODELS)
+        assert mc.RBF(gamma=1.0)([[0.0], [1.0]]).shape == (2, 2)  # computed where the data are
+
+
+def test_without_torch_a_kernel_says_so(monkeypatch):
+    monkeypatch.setitem(sys.modules, "torch", None)
+    with mc.config(device="cuda"), pytest.raises(ImportError, match="needs torch"):
+        mc.ProbabilityProduct()(MODELS)
+
+
+@pytest.mark.parametrize("kernel", [mc.ProbabilityProduct(length=5), mc.MeanMap(gamma=0.3, length=5)])
+@pytest.mark.parametrize("models", [MODELS, GAUSSIANS])
+def test_numpy_is_moved_and_results_are_brought_back(moving, monkeypatch, kernel, models):
+    def results():
+        kernel.fit(models)
+        return (
+            kernel(models), kernel(models[:2], models), kernel.log(models), kernel.diag(models),
+            kernel.distance(models), kernel.transform(models[:3]),
+        )  # fmt: skip
+
+    seen = []
+    couple = type(models).couple
+    monkeypatch.setattr(type(models), "couple", lambda self, *a: (seen.append(self), couple(self, *a))[1])
+    expected = results()
+    assert all(batch._movable() for batch in seen)
+    seen.clear()
+    with mc.config(device="cuda", memo_bytes=0):
+        found = results()
+    assert seen
+    assert not any(batch._movable() for batch in seen)
+    for a, b in zip(found, expected, strict=True):
+        assert isinstance(a, np.ndarray)
+        np.testing.assert_allclose(a, b, rtol=1e-10, atol=1e-7)
+    np.testing.assert_array_equal(kernel(models), expected[0])  # nothing stays behind
+
+
+def test_all_lengths_and_kernels_of_kernels(moving):
+    kernel = mc.ProbabilityProduct()
+    with mc.config(device="cuda"):
+        path = kernel.path(MODELS, lengths=[2, 6])
+        total = (kernel + kernel)(MODELS)  # parts stay where they are
+    np.testing.assert_allclose(path, kernel.path(MODELS, lengths=[2, 6]), rtol=1e-12)
+    np.testing.assert_array_equal(total, (kernel + kernel)(MODELS))
+
+
+def test_a_batch_moves_to_torch_and_back(torch):
+    there = MODELS.to("cpu")
+    assert isinstance(there.transition, torch.Tensor)
+    assert isinstance(there.emission.probability, torch.Tensor)
+    assert isinstance(mc.ProbabilityProduct()(there), torch.Tensor)
+    back = there.to("numpy")
+    assert back.digests() == MODELS.digests()
+
+
+def test_sparse_models_stay():
+    from scipy import sparse
+
+    models = mc.Multinomials(sparse.csr_array([[0.5, 0.5], [1.0, 0.0]]), trials=3)
+    assert not models._movable()
+    with pytest.raises(TypeError, match="probability of Multinomials is sparse"):
+        models.to("cpu")

@@ -1,0 +1,485 @@
+"""`mc.compact`: the same predictions from the training objects that they need."""
+
+from __future__ import annotations
+
+import pickle
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from sklearn.base import BaseEstimator, TransformerMixin, clone, is_classifier
+from sklearn.calibration import CalibratedClassifierCV
+from sklearn.compose import TransformedTargetRegressor, make_column_transformer
+from sklearn.decomposition import PCA, KernelPCA
+from sklearn.ensemble import BaggingClassifier, StackingClassifier, VotingClassifier
+from sklearn.exceptions import NotFittedError
+from sklearn.feature_selection import SelectKBest
+from sklearn.frozen import FrozenEstimator
+from sklearn.gaussian_process import GaussianProcessClassifier, GaussianProcessRegressor
+from sklearn.kernel_ridge import KernelRidge
+from sklearn.linear_model import Lasso, LogisticRegression, Ridge, SGDClassifier
+from sklearn.model_selection import GridSearchCV
+from sklearn.multiclass import OneVsOneClassifier, OneVsRestClassifier
+from sklearn.multioutput import MultiOutputRegressor
+from sklearn.neighbors import KNeighborsClassifier
+from sklearn.pipeline import FeatureUnion, Pipeline, make_pipeline, make_union
+from sklearn.preprocessing import FunctionTransformer, KernelCenterer, MinMaxScaler, StandardScaler
+from sklearn.svm import SVC, SVR, LinearSVC, NuSVC, NuSVR, OneClassSVM
+
+import mercer as mc
+from mercer.families import estimator as estimators
+from mercer.gram import pair_memo
+
+RNG = np.random.default_rng(0)
+N = 60
+TABLE = RNG.normal(size=(N, 3)) + 1
+NEW = RNG.normal(size=(20, 3)) + 1
+TWO = (TABLE[:, 0] + 0.3 * TABLE[:, 1] > 1).astype(int)
+NAMES = np.array(["low", "middle", "high"])[np.digitize(TABLE[:, 0], [0.6, 1.4])]
+NUMBER = TABLE[:, 0] * 2 + TABLE[:, 1]
+AGE = TABLE[:, 2] * 10
+METHODS = ("predict", "decision_function", "predict_proba", "score_samples", "transform")
+
+
+def svc(**given):
+    return SVC(kernel="precomputed", **given)
+
+
+def rbf(gamma=0.3):
+    return mc.RBF(gamma=gamma)
+
+
+def assert_equal(small, pipeline, new, **params):
+    """Compare all outputs, up to 1e-12 of the largest; classes exactly."""
+    asked = [name for name in METHODS if hasattr(pipeline, name)]
+    assert asked
+    assert [name for name in METHODS if hasattr(small, name)] == asked
+    for name in asked:
+        expected, found = (np.asarray(getattr(one, name)(new, **params)) for one in (pipeline, small))
+        assert expected.shape == found.shape
+        if expected.dtype.kind in "US":
+            assert (expected == found).all()
+        else:
+            np.testing.assert_allclose(found, expected, rtol=1e-12, atol=1e-12 * max(np.abs(expected).max(), 1))
+
+
+# Name -> pipeline, target, fraction of the training objects that may stay at most.
+MACHINES = {
+    "svc": (make_pipeline(rbf(), svc()), TWO, 0.7),
+    "svc, three classes": (make_pipeline(rbf(), svc(C=10)), NAMES, 0.9),
+    "svc, one against one": (make_pipeline(rbf(), svc(decision_function_shape="ovo")), NAMES, 0.95),
+    "svc, ties": (make_pipeline(rbf(), svc(break_ties=True)), NAMES, 0.95),
+    "svc, weighted classes": (make_pipeline(rbf(), svc(class_weight="balanced")), NAMES, 0.95),
+    "nusvc": (make_pipeline(rbf(), NuSVC(nu=0.2, kernel="precomputed")), TWO, 0.5),
+    "svr": (make_pipeline(rbf(), SVR(kernel="precomputed", epsilon=0.5)), NUMBER, 0.8),
+    "nusvr": (make_pipeline(rbf(), NuSVR(kernel="precomputed", nu=0.2)), NUMBER, 0.8),
+    "no support": (make_pipeline(rbf(), SVR(kernel="precomputed", epsilon=100.0)), NUMBER, 0.05),
+    "one class": (make_pipeline(rbf(), OneClassSVM(kernel="precomputed", nu=0.2)), None, 0.4),
+    "ridge": (make_pipeline(rbf(), mc.KernelRidge()), NUMBER, 1.0),
+    "ridge with its kernel": (mc.KernelRidge(rbf()), NUMBER, 1.0),
+    "ridge, two targets": (mc.KernelRidge(rbf()), np.column_stack([NUMBER, AGE]), 1.0),
+    "ridge of scikit-learn": (make_pipeline(rbf(), KernelRidge(kernel="precomputed")), NUMBER, 1.0),
+    "process": (GaussianProcessRegressor(mc.RBF().as_gp("fixed"), alpha=0.1), NUMBER, 1.0),
+    "process, classes": (GaussianProcessClassifier(mc.RBF().as_gp("fixed")), TWO, 1.0),
+    "lasso on rows": (make_pipeline(rbf(), Lasso(alpha=0.01)), NUMBER, 0.6),
+    "l1 on rows": (make_pipeline(rbf(), LogisticRegression(solver="liblinear", l1_ratio=1.0)), TWO, 0.6),
+    "logistic on rows": (make_pipeline(rbf(), LogisticRegression()), NAMES, 1.0),
+    "stochastic on rows": (make_pipeline(rbf(), SGDClassifier(random_state=0)), NAMES, 1.0),
+    "linear on features": (make_pipeline(mc.Landmarks(rbf(), 10), LinearSVC()), TWO, 0.2),
+    "logistic on explicit features": (make_pipeline(mc.Features(mc.Linear()), LogisticRegression()), TWO, 0.05),
+    "landmarks of a centered kernel": (make_pipeline(mc.Landmarks(mc.Centered(rbf()), 5), Ridge()), NUMBER, 1.0),
+    "neighbors": (
+        make_pipeline(rbf(), FunctionTransformer(np.log1p), FunctionTransformer(np.sqrt),
+                      KNeighborsClassifier(metric="precomputed")), TWO, 1.0,
+    ),
+    "neighbors of rows": (make_pipeline(rbf(), KNeighborsClassifier(3)), TWO, 1.0),
+    "principal components": (make_pipeline(rbf(), KernelPCA(3, kernel="precomputed"), Ridge()), NUMBER, 1.0),
+    "scaler before": (make_pipeline(StandardScaler(), rbf(), svc()), TWO, 0.7),
+    "scaler after": (make_pipeline(rbf(), StandardScaler(), Lasso(alpha=0.1)), NUMBER, 0.6),
+    "ranges after": (make_pipeline(rbf(), MinMaxScaler(clip=True), Lasso(alpha=0.01)), NUMBER, 0.6),
+    "selection after": (make_pipeline(rbf(), SelectKBest(k=9), LogisticRegression()), TWO, 0.16),
+    "selection and scaler": (make_pipeline(rbf(), StandardScaler(), SelectKBest(k=9), LinearSVC()), TWO, 0.16),
+    "centerer": (make_pipeline(rbf(), KernelCenterer(), svc()), TWO, 0.7),
+    "centerer, one class": (make_pipeline(rbf(), KernelCenterer(), OneClassSVM(kernel="precomputed")), None, 1.0),
+    "passthrough": (Pipeline([("k", rbf()), ("nothing", "passthrough"), ("m", svc())]), TWO, 0.7),
+    "nested pipelines": (make_pipeline(make_pipeline(StandardScaler(), rbf()), make_pipeline(svc())), TWO, 0.7),
+    "a kernel of rows": (make_pipeline(rbf(), mc.Linear(), svc()), TWO, 1.0),
+    "kernel only": (make_pipeline(StandardScaler(), rbf()), TWO, 1.0),
+    "union": (make_pipeline(make_union(rbf(), mc.Linear(normalize=False)), Lasso(alpha=0.01)), NUMBER, 0.6),
+    "union with columns": (
+        make_pipeline(FeatureUnion([("k", rbf()), ("raw", "passthrough"), ("off", "drop"), ("pca", PCA(2))]),
+                      Lasso(alpha=0.02)), NUMBER, 0.6,
+    ),
+    "weighted union": (
+        make_pipeline(FeatureUnion([("a", rbf()), ("b", rbf(3.0))], transformer_weights={"a": 3.0}),
+                      Lasso(alpha=0.01)), NUMBER, 0.6,
+    ),
+    "columns": (
+        make_pipeline(make_column_transformer((rbf(), [0, 1]), (StandardScaler(), [2]), remainder="drop"),
+                      Lasso(alpha=0.02)), NUMBER, 0.6,
+    ),
+    "columns, passed through": (
+        make_pipeline(make_column_transformer((mc.Centered(rbf()), [0, 1]), remainder="passthrough"),
+                      Lasso(alpha=0.02)), NUMBER, 1.0,
+    ),
+    "one against the rest": (make_pipeline(rbf(), OneVsRestClassifier(svc())), NAMES, 0.95),
+    "one against one": (make_pipeline(rbf(), OneVsOneClassifier(svc())), NAMES, 0.95),
+    "the rest, outside": (OneVsRestClassifier(make_pipeline(rbf(), svc())), NAMES, 0.95),
+    "several targets": (
+        make_pipeline(rbf(), MultiOutputRegressor(SVR(kernel="precomputed", epsilon=0.5))),
+        np.column_stack([NUMBER, AGE / 10]), 0.95,
+    ),
+    "calibrated": (CalibratedClassifierCV(make_pipeline(rbf(), svc()), cv=3), NAMES, 0.95),
+    "calibrated machine": (make_pipeline(rbf(), CalibratedClassifierCV(svc(), cv=3, ensemble=False)), TWO, 0.7),
+    "search": (GridSearchCV(make_pipeline(rbf(), svc()), {"svc__C": [1, 10]}, cv=2), TWO, 0.7),
+    "search of the machine": (make_pipeline(rbf(), GridSearchCV(svc(), {"C": [1, 10]}, cv=2)), TWO, 0.7),
+    "stacking": (
+        StackingClassifier([("a", make_pipeline(rbf(), svc())), ("b", LogisticRegression())], cv=2), NAMES, 0.95,
+    ),
+    "stacking on rows": (
+        make_pipeline(rbf(), StackingClassifier([("a", svc())], cv=2, passthrough=True)), TWO, 1.0,
+    ),
+    "voting": (
+        VotingClassifier([("a", make_pipeline(rbf(), svc())), ("off", "drop"), ("b", make_pipeline(rbf(2.0), svc()))]),
+        NAMES, 0.98,
+    ),
+    "target": (
+        TransformedTargetRegressor(make_pipeline(rbf(), SVR(kernel="precomputed", epsilon=0.5)), func=np.square,
+                                   inverse_func=np.sqrt, check_inverse=False), NUMBER, 0.95,
+    ),
+    "bagging": (BaggingClassifier(make_pipeline(rbf(), svc()), 2, random_state=0), TWO, 1.0),
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def fitted():
+    """Return every pipeline fitted, with its compact form."""
+    found = {}
+    for name, (pipeline, y, most) in MACHINES.items():
+        pipeline = clone(pipeline).fit(TABLE, y)
+        found[name] = pipeline, mc.compact(pipeline), most
+    return found
+
+
+@pytest.mark.filterwarnings("ignore:.*computes a second kernel", "ignore:Linear")
+@pytest.mark.parametrize("name", MACHINES)
+def test_predictions_are_the_same(fitted, name, tmp_path):
+    pipeline, small, most = fitted[name]
+    before = pickle.dumps(pipeline)
+    assert_equal(small, pipeline, NEW)
+    assert_equal(small, pipeline, NEW[:1])
+    assert small.kept_
+    assert max(objects.kept / max(objects.of, 1) for objects in small.kept_) <= most
+    assert_equal(pickle.loads(pickle.dumps(small)), pipeline, NEW)
+    assert pickle.dumps(pipeline) == before
+    if "stochastic" not in name:  # not on the list of types that files may contain
+        mc.save(small, tmp_path / "small.mercer")
+        again = mc.load(tmp_path / "small.mercer")
+        assert_equal(again, pipeline, NEW)
+        assert repr(again) == repr(small)
+
+
+# Kernels after which coefficients that sum to zero need no other training objects, and kernels that need all of them.
+KERNELS = {
+    "centered": (mc.Centered(rbf()), False),
+    "centered, flat": (mc.Centered(rbf(1e-6)), False),
+    "centered, normalized inside": (mc.Centered(mc.Normalized(rbf() + mc.Linear())), False),
+    "centered twice": (mc.Centered(mc.Centered(rbf())), False),
+    "centered, in a sum": (mc.Centered(rbf()) + 0.5 * mc.Centered(mc.Linear(normalize=False)), False),
+    "tempered": (mc.Tempered(rbf(3.0)), False),
+    "tempered product": (mc.Tempered(rbf(3.0) * rbf(1.0), exponent=0.5), False),
+    "product": (rbf() * mc.Linear(normalize=False) * mc.Normalized(rbf(2.0)), False),
+    "aligned": (mc.TargetAligned([rbf(), mc.Centered(rbf(3.0)), mc.Linear()]), False),
+    "centered, normalized": (mc.Centered(rbf(), normalize=True), True),
+    "normalized, centered": (mc.Normalized(mc.Centered(rbf())), True),
+    "centered, in a product": (mc.Centered(rbf()) * rbf(), True),
+    "map": (mc.EmpiricalKernelMap(rbf(3.0)), True),
+    "map, gamma": (mc.EmpiricalKernelMap(rbf(3.0), gamma=1.0), True),
+    "repaired": (mc.Repaired(rbf() + (-0.3) * rbf(2.0)), True),
+    "centered map": (mc.Centered(mc.EmpiricalKernelMap(rbf(3.0))), True),
+}
+
+
+@pytest.mark.filterwarnings("ignore:Centered leaves")
+@pytest.mark.parametrize("name", KERNELS)
+@pytest.mark.parametrize("machine", [svc(), SVR(kernel="precomputed", epsilon=0.3), mc.KernelRidge()])
+def test_kernels_that_learn_from_the_training_data(name, machine):
+    kernel, reference = KERNELS[name]
+    y = TWO if is_classifier(machine) else NUMBER
+    pipeline = make_pipeline(clone(kernel), clone(machine)).fit(TABLE, y)
+    small = mc.compact(pipeline)
+    assert_equal(pickle.loads(pickle.dumps(small)), pipeline, NEW)
+    assert (len(small.kept_) > 1) == reference
+    if reference:
+        assert small.kept_[-1].kept == N
+        assert "compares every object with all of them" in repr(small)
+    else:
+        assert len(small[0]._parts()[0].train_) == small.kept_[0].kept
+
+
+def test_one_class_needs_the_mean_of_a_centered_kernel():
+    pipeline = make_pipeline(mc.Centered(rbf()), OneClassSVM(kernel="precomputed", nu=0.2)).fit(TABLE)
+    small = mc.compact(pipeline)
+    assert_equal(small, pipeline, NEW)
+    support, mean = small.kept_
+    assert support.kept < N == mean.kept
+    assert repr(small).splitlines()[2] == f"  centered: {N} of {N} training objects ({mean.why})"
+
+
+def test_residuals_need_no_training_objects_if_the_machine_knows_the_confounds():
+    X, new = mc.Confounded(TABLE, AGE), mc.Confounded(NEW, NEW[:, 2] * 10)
+    for kernel, machine, reference in (
+        (mc.Residualized(rbf()), mc.KernelRidge(), True),
+        (mc.Residualized(rbf()), svc(), True),
+        (mc.Residualized(mc.Linear()), SVR(kernel="precomputed"), True),
+    ):
+        y = TWO if is_classifier(machine) else NUMBER
+        pipeline = make_pipeline(kernel, machine).fit(X, y)
+        small = mc.compact(pipeline)
+        assert_equal(small, pipeline, new)
+        assert (len(small.kept_) > 1) == reference
+    inside = mc.KernelRidge().fit(mc.Residualized(rbf()).fit_transform(X), NUMBER, confounds=AGE)
+    kernel = mc.Residualized(rbf()).fit(X)
+    weights = np.atleast_2d(inside.dual_coef_)
+    part = kernel._take(np.arange(N), weights)
+    assert part._rows_only
+    expected, found = (one.transform(new) @ inside.dual_coef_ for one in (kernel, part))
+    np.testing.assert_allclose(found, expected, rtol=1e-11, atol=1e-12)
+
+
+def test_weights_of_samples():
+    weights = np.where(np.arange(N) % 3 == 0, 0.0, 1.0 + np.arange(N) % 2)
+    for machine, name, y in (
+        (mc.KernelRidge(), "kernelridge", NUMBER),
+        (KernelRidge(kernel="precomputed"), "kernelridge", NUMBER),
+        (svc(), "svc", NAMES),
+    ):
+        pipeline = make_pipeline(mc.Centered(rbf()), machine).fit(TABLE, y, **{f"{name}__sample_weight": weights})
+        small = mc.compact(pipeline)
+        assert_equal(small, pipeline, NEW)
+        assert small.kept_[0].kept <= 40
+
+
+def test_a_class_without_support():
+    """Samples of weight zero are no support objects, even if they are a whole class."""
+    weights = np.where(NAMES == "middle", 1e-12, 1.0)
+    pipeline = make_pipeline(mc.Centered(rbf()), svc()).fit(TABLE, NAMES, svc__sample_weight=weights)
+    assert_equal(mc.compact(pipeline), pipeline, NEW)
+
+
+@pytest.mark.filterwarnings("ignore:.*probability")
+def test_probabilities_of_a_support_vector_machine():
+    pipeline = make_pipeline(mc.Centered(rbf()), svc(probability=True, random_state=0)).fit(TABLE, NAMES)
+    assert hasattr(pipeline, "predict_proba")
+    assert_equal(mc.compact(pipeline), pipeline, NEW)
+
+
+def test_frozen_and_prefit_estimators_keep_nothing_more():
+    pipeline = make_pipeline(rbf(), svc()).fit(TABLE, TWO)
+    calibrated = CalibratedClassifierCV(FrozenEstimator(pipeline)).fit(TABLE, TWO)
+    voting = StackingClassifier([("a", pipeline)], cv="prefit").fit(TABLE, TWO)
+    for estimator in (calibrated, voting, FrozenEstimator(pipeline)):
+        small = mc.compact(estimator)
+        assert_equal(small, estimator, NEW)
+        assert TABLE.tobytes()[:200] not in pickle.dumps(small)
+
+
+def test_data_of_every_kind():
+    strings = ["ACGTACGT", "GGTAGGA", "TTACGTT", "ACCAACC", "GATTACA", "CATCATC"] * 5
+    y = np.arange(30) % 2
+    frame = pd.DataFrame(TABLE, columns=list("abc"))
+    sets = [RNG.normal(i % 2, 1.0, size=(5 + i % 3, 2)) for i in range(30)]
+    for kernel, X, target in (
+        (mc.Spectrum(2), strings, y),
+        (mc.Centered(mc.Spectrum(2)), mc.Sequences(strings), y),
+        (mc.Fisher(mc.MarkovChain()), strings, y),
+        (mc.ProbabilityProduct(mc.Gaussian("diagonal", prior="pooled")), sets, y),
+        (rbf(), frame, TWO),
+    ):
+        pipeline = make_pipeline(kernel, svc()).fit(X, target)
+        small = mc.compact(pipeline)
+        assert_equal(small, pipeline, X[:7])
+        assert getattr(small, "n_features_in_", None) == getattr(pipeline, "n_features_in_", None)
+    with pytest.raises(ValueError, match="feature names"):
+        small.predict(frame[["c", "b", "a"]])
+
+
+def test_names_of_columns_and_pandas_output():
+    pipeline = make_pipeline(rbf(), svc()).set_output(transform="pandas").fit(TABLE, TWO)
+    small = mc.compact(pipeline)
+    assert_equal(small, pipeline, NEW)
+    index = pipeline[-1].support_
+    assert list(small[0].get_feature_names_out()) == [f"rbf{i}" for i in np.sort(index)]
+    assert list(small[-1].feature_names_in_) == list(small[0].get_feature_names_out())
+
+
+def test_it_is_small_and_has_no_other_training_data():
+    X = np.random.default_rng(3).normal(size=(500, 40))
+    y = (X[:, 0] > 0).astype(int)
+    pipeline = make_pipeline(mc.Centered(mc.Linear()), NuSVC(nu=0.05, kernel="precomputed")).fit(X, y)
+    small = mc.compact(pipeline)
+    kept = small.kept_[0].kept
+    assert kept < 100
+    assert len(pickle.dumps(small)) < 0.3 * len(pickle.dumps(pipeline))
+    other = np.setdiff1d(np.arange(500), pipeline[-1].support_)
+    text = pickle.dumps(small)
+    assert not any(X[i].tobytes() in text for i in other)
+
+
+def test_fitted_parameters_keep_no_data():
+    inner = rbf().fit(TABLE)
+    ridge = mc.KernelRidge(mc.Centered(inner)).fit(TABLE, NUMBER, sample_weight=np.r_[np.ones(9), np.zeros(N - 9)])
+    small = mc.compact(ridge)
+    assert_equal(small, ridge, NEW)
+    assert not hasattr(small.kernel.kernel, "train_")
+    assert len(pickle.dumps(small)) < 6000
+
+
+def test_threads_get_the_serial_result():
+    strings = ["".join(RNG.choice(list("ACGT"), size=20)) for _ in range(40)]
+    pipeline = make_pipeline(mc.Centered(mc.Fisher(mc.MarkovChain())), svc()).fit(strings[:30], np.arange(30) % 3)
+    small = mc.compact(pipeline)
+    serial = [mc.compact(pipeline).decision_function([x]) for x in strings[30:]]
+    with ThreadPoolExecutor(8) as pool:
+        found = list(pool.map(lambda x: small.decision_function([x]), strings[30:] * 8))
+    for i, values in enumerate(found):
+        np.testing.assert_array_equal(values, serial[i % 10])
+
+
+def test_it_neither_reads_nor_fills_caches():
+    sets = [RNG.normal(i % 2, 1.0, size=(5 + i % 3, 2)) for i in range(30)]
+    kernel = mc.Tempered(mc.ProbabilityProduct(mc.Mixture(mc.Gaussian("diagonal"), 2, prior="pooled", tol=0.1)))
+    pipeline = make_pipeline(kernel, svc()).fit(sets[:20], np.arange(20) % 2)
+    small = mc.compact(pipeline)
+    caches = (estimators.fits, pair_memo.memo)
+    before = [(len(cache), cache._bytes) for cache in caches]
+    small.predict(sets[20:])
+    assert [(len(cache), cache._bytes) for cache in caches] == before
+    assert mc.settings().memo_bytes > 0
+    pipeline.predict(sets[20:])
+    assert [(len(cache), cache._bytes) for cache in caches] != before
+
+
+def test_it_is_an_estimator_that_cannot_be_fitted():
+    pipeline = make_pipeline(rbf(), svc()).fit(TABLE, NAMES)
+    small = mc.compact(pipeline)
+    assert mc.compact(small) is small
+    assert clone(small) is small
+    assert is_classifier(small)
+    assert small.score(TABLE, NAMES) == pipeline.score(TABLE, NAMES)
+    assert list(small.classes_) == list(pipeline.classes_)
+    assert list(small.named_steps) == ["rbf", "svc"]
+    assert not hasattr(small, "predict_proba")
+    assert not hasattr(small, "nothing")
+    with pytest.raises(TypeError, match="Fit the pipeline it was made from"):
+        small.fit(TABLE, NAMES)
+
+
+def test_what_is_left_of_a_kernel_gives_rows_only():
+    small = mc.compact(make_pipeline(mc.Centered(rbf()) + mc.Linear(), svc()).fit(TABLE, TWO))
+    for ask in (small[0], small[0].diag, small[0].distance):
+        with pytest.raises(TypeError, match="Use the kernel of the pipeline that was compacted"):
+            ask(NEW)
+    kernel = small[0].fit(TABLE)  # like any kernel, it can be fitted again
+    np.testing.assert_allclose(kernel(NEW), (mc.Centered(rbf()) + mc.Linear()).fit(TABLE)(NEW))
+
+
+class Foreign(TransformerMixin, BaseEstimator):
+    """A step of another library."""
+
+    def fit(self, X, y=None):
+        self.fitted_ = True
+        return self
+
+    def transform(self, X):
+        return X**2
+
+
+class OwnSVC(SVC):
+    """A machine that reads its input in a way of its own."""
+
+    def decision_function(self, X):
+        return super().decision_function(X) + np.asarray(X).sum(axis=1)
+
+
+def test_a_foreign_step_reads_everything():
+    for step, why in ((Foreign(), "Foreign reads"), (OwnSVC(kernel="precomputed"), "OwnSVC reads")):
+        steps = [rbf(), step] if isinstance(step, SVC) else [rbf(), step, svc()]
+        pipeline = make_pipeline(*steps).fit(TABLE, TWO)
+        small = mc.compact(pipeline)
+        assert_equal(small, pipeline, NEW)
+        assert small.kept_ == [("rbf", N, N, f"{why} every column")]
+
+
+@pytest.mark.parametrize(
+    "pipeline",
+    [
+        make_pipeline(mc.RBF(), SVC(kernel="precomputed")),
+        mc.RBF(),
+        mc.KernelRidge(mc.RBF()),
+        GridSearchCV(make_pipeline(mc.RBF(), svc()), {"svc__C": [1]}),
+        CalibratedClassifierCV(make_pipeline(mc.RBF(), svc())),
+        make_pipeline(mc.RBF(), OneVsRestClassifier(svc())),
+        mc.Landmarks(mc.RBF()),
+    ],
+)
+def test_unfitted(pipeline):
+    with pytest.raises(NotFittedError, match=r"is not fitted\. Call fit\(X, y\) first"):
+        mc.compact(pipeline)
+
+
+def test_a_search_without_refit():
+    search = GridSearchCV(make_pipeline(mc.RBF(), svc()), {"svc__C": [1]}, cv=2, refit=False).fit(TABLE, TWO)
+    with pytest.raises(NotFittedError, match="Call fit"):
+        mc.compact(search)
+
+
+@pytest.mark.parametrize("odd", [None, 3, "rbf", [], {}, SVC, mc.RBF, object(), TABLE, lambda x: x])
+def test_no_pipeline(odd):
+    with pytest.raises(TypeError, match="pipeline must be a fitted pipeline; got"):
+        mc.compact(odd)
+
+
+@pytest.mark.parametrize("pipeline", [make_pipeline(StandardScaler(), SVC()), LogisticRegression(), PCA(2)])
+def test_no_kernel(pipeline):
+    with pytest.raises(ValueError, match="has no kernel of mercer, so there is nothing to compact"):
+        mc.compact(pipeline.fit(TABLE, TWO))
+
+
+def test_a_parameter_that_was_changed_after_fit():
+    pipeline = make_pipeline(mc.Centered(rbf()), svc()).fit(TABLE, TWO).set_params(centered__kernel__gamma=9.0)
+    with pytest.raises(NotFittedError, match="Call fit again"):
+        mc.compact(pipeline)
+
+
+@given(
+    index=st.sets(st.integers(0, N - 1), min_size=1, max_size=N).map(sorted),
+    seed=st.integers(0, 2**31),
+    name=st.sampled_from(sorted(KERNELS)),
+)
+def test_any_training_objects(index, seed, name):
+    """Rows of some columns; twice is once; weights that sum to zero leave weighted sums as they are."""
+    index = np.array(index)
+    kernel = FITTED[name]
+    rows = kernel.transform(NEW[:4])
+    scale = np.abs(rows).max()
+    part = kernel._take(index)
+    np.testing.assert_allclose(part.transform(NEW[:4]), rows[:, index], rtol=1e-12, atol=1e-12 * scale)
+    half = np.arange(0, len(index), 2)
+    np.testing.assert_array_equal(part._take(half)._taken, index[half])
+    np.testing.assert_allclose(
+        part._take(half).transform(NEW[:4]), rows[:, index[half]], rtol=1e-12, atol=1e-12 * scale
+    )
+    a = np.zeros((3, N))
+    a[:, index] = np.random.default_rng(seed).normal(size=(3, len(index)))
+    a[:, index] -= a[:, index].mean(axis=1, keepdims=True)
+    read = kernel._take(index, a).transform(NEW[:4]) @ a[:, index].T
+    size = np.abs(a).sum(axis=1).max() * max(scale, 1.0)
+    np.testing.assert_allclose(read, rows @ a.T, rtol=1e-11, atol=1e-12 * size)
+
+
+FITTED = {name: clone(kernel).fit(TABLE, TWO) for name, (kernel, _) in KERNELS.items() if "flat" not in name}
+FITTED["centered, flat"] = FITTED["centered"]
