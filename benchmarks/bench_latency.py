@@ -82,13 +82,13 @@ def compare(size: int, length: int, calls: int, many: int) -> None:
     for name, (kernel, part) in pipelines(train).items():
         whole = make_pipeline(kernel, SVC(kernel="precomputed", C=10)).fit(train, y)
         small = mc.compact(whole)
-        new = two_classes(2 * calls + 2 + many // part, length, 1)[0]
+        new = two_classes(2 * calls + 2, length, 1)[0]
         one = np.array(
             [[seconds(whole, new[i : i + 1]), seconds(small, new[i + 1 : i + 2])] for i in range(0, 2 * calls + 2, 2)]
         )
         latency = 1e3 * np.median(one[1:], axis=0)  # the first call prepares the training strings
-        rest = new[2 * calls + 2 :]
-        rate = [len(rest) / min(seconds(pipeline, rest) for _ in range(3)) for pipeline in (whole, small)]
+        blocks = [two_classes(many // part, length, seed)[0] for seed in (2, 3, 4)]  # new, so that no pair is known
+        rate = [many // part / min(seconds(pipeline, block) for block in blocks) for pipeline in (whole, small)]
         kib = [len(pickle.dumps(pipeline)) / 1024 for pipeline in (whole, small)]
         wrong = np.abs(small.decision_function(new[:50]) - whole.decision_function(new[:50])).max()
         print(

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import threading
 import warnings
+from concurrent.futures import ThreadPoolExecutor
 
 import joblib
 import numpy as np
@@ -22,6 +23,7 @@ from sklearn.svm import SVC
 import mercer as mc
 from mercer import _config, _parallel
 from mercer._cache import parameter_key
+from mercer._config import without_caches
 
 
 def python(code, **environment):
@@ -273,3 +275,12 @@ class TestWorkers:
             state = pickle.dumps(kernel)
         assert copy.deepcopy(kernel).gamma == clone(kernel).gamma == pickle.loads(state).gamma == 0.5
         assert mc.settings().memo_bytes != 4321
+
+
+def test_without_caches_in_this_thread_only():
+    before = mc.settings()
+    with ThreadPoolExecutor(1) as pool, without_caches():
+        assert (mc.settings().cache_bytes, mc.settings().memo_bytes) == (0, 0)
+        assert mc.settings().n_jobs == before.n_jobs
+        assert pool.submit(mc.settings).result() == before
+    assert mc.settings() == before

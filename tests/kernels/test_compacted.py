@@ -10,6 +10,7 @@ import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from sklearn import config_context
 from sklearn.base import BaseEstimator, TransformerMixin, clone, is_classifier
 from sklearn.calibration import CalibratedClassifierCV
 from sklearn.compose import TransformedTargetRegressor, make_column_transformer
@@ -150,6 +151,20 @@ MACHINES = {
         TransformedTargetRegressor(make_pipeline(rbf(), SVR(kernel="precomputed", epsilon=0.5)), func=np.square,
                                    inverse_func=np.sqrt, check_inverse=False), NUMBER, 0.95,
     ),
+    "nested unions": (
+        make_pipeline(make_union(make_pipeline(StandardScaler(), rbf()), make_union(mc.Linear(), PCA(2))),
+                      Lasso(alpha=0.02)), NUMBER, 0.6,
+    ),
+    "nested columns": (
+        make_pipeline(make_column_transformer(
+            (make_pipeline(make_column_transformer((rbf(), [0, 1])), SelectKBest(k=20)), [0, 1, 2])),
+            Lasso(alpha=0.01)), NUMBER, 0.4,
+    ),
+    "a kernel at the end of stacking": (
+        StackingClassifier([("a", LogisticRegression())], make_pipeline(rbf(), svc()), cv=2, passthrough=True),
+        NAMES, 0.95,
+    ),
+    "no coefficient": (make_pipeline(mc.Centered(rbf()), Lasso(alpha=1e6)), NUMBER, 0.05),
     "bagging": (BaggingClassifier(make_pipeline(rbf(), svc()), 2, random_state=0), TWO, 1.0),
 }  # fmt: skip
 
@@ -250,6 +265,18 @@ def test_residuals_need_no_training_objects_if_the_machine_knows_the_confounds()
     np.testing.assert_allclose(found, expected, rtol=1e-11, atol=1e-12)
 
 
+def test_confounds_that_are_routed():
+    with config_context(enable_metadata_routing=True):
+        pipeline = make_pipeline(mc.Residualized(rbf()), mc.KernelRidge()).fit(TABLE, NUMBER, confounds=AGE)
+        small = mc.compact(pipeline)
+        expected = pipeline.predict(NEW, confounds=NEW[:, 2] * 10)
+        np.testing.assert_allclose(small.predict(NEW, confounds=NEW[:, 2] * 10), expected, rtol=1e-12)
+        score = small.score(NEW, NEW[:, 0], confounds=NEW[:, 2] * 10)
+        assert score == pytest.approx(pipeline.score(NEW, NEW[:, 0], confounds=NEW[:, 2] * 10))
+    assert len(small.kept_) == 1
+    assert small[0]._rows_only
+
+
 def test_weights_of_samples():
     weights = np.where(np.arange(N) % 3 == 0, 0.0, 1.0 + np.arange(N) % 2)
     for machine, name, y in (
@@ -305,6 +332,20 @@ def test_data_of_every_kind():
         assert getattr(small, "n_features_in_", None) == getattr(pipeline, "n_features_in_", None)
     with pytest.raises(ValueError, match="feature names"):
         small.predict(frame[["c", "b", "a"]])
+
+
+def test_single_precision():
+    X, new = TABLE.astype(np.float32), NEW.astype(np.float32)
+    pipeline = make_pipeline(mc.Centered(rbf()), svc()).fit(X, TWO)
+    found, expected = mc.compact(pipeline).decision_function(new), pipeline.decision_function(new)
+    np.testing.assert_allclose(found, expected, atol=1e-6)
+
+
+def test_a_machine_that_stays_as_it_is():
+    machine = SVC(kernel=mc.RBF(gamma=0.3)).fit(TABLE, TWO)
+    small = mc.compact(machine)
+    assert_equal(small, machine, NEW)
+    assert str(small.kept_[0]) == "svc: all training objects (SVC stays as it is)"
 
 
 def test_names_of_columns_and_pandas_output():

@@ -96,7 +96,8 @@ class Objects(NamedTuple):
     step : str
         Name of the step that has them.
     kept, of : int
-        Number of the objects, and number of all training objects of the step.
+        Number of the objects, and number of all training objects of the step; both 0 if all stay and their number is
+        not known.
     why : str
         What they are kept for.
     """
@@ -107,7 +108,8 @@ class Objects(NamedTuple):
     why: str
 
     def __str__(self) -> str:
-        return f"{self.step}: {self.kept} of {self.of} training objects ({self.why})"
+        number = f"{self.kept} of {self.of}" if self.of else "all"  # a step of another library may not tell
+        return f"{self.step}: {number} training objects ({self.why})"
 
 
 def blocks(widths: list[int | None], total: int | None) -> list[slice | None]:

@@ -50,22 +50,22 @@ def compact(pipeline: Any) -> Compacted:
         = \sum_i a_i \big(k(x, z_i) - \bar k(z_i) + \bar{\bar k}\big) + b - \bar k(x) \sum_i a_i .
 
     The last term is the only one that needs other training objects for a new x, and it is zero if the coefficients sum
-    to zero. They do for ``SVC``, ``NuSVC``, ``SVR`` and ``NuSVR``, in every decision between two classes: the
-    derivative of the Lagrangian with respect to the intercept b is :math:`\sum_i a_i`, with
-    :math:`a_i = y_i \alpha_i` or :math:`\alpha_i - \alpha_i^*`. In `KernelRidge` with an intercept,
-    :math:`a = D P v` for a vector v, the diagonal matrix D of the roots of the sample weights, and a projection P
-    orthogonal to :math:`D 1`, so that :math:`1^\top a = (P D 1)^\top v = 0`. They do not for ``OneClassSVM``, whose
-    coefficients sum to :math:`\nu n`. The sums are checked: one that is not zero up to rounding keeps the training set.
-    For `Residualized`, the term is :math:`u(x)\sum_i a_i q(z_i)^\top`, with q the coordinates of the
-    confounds, and vanishes after `KernelRidge` with the same confounds.
+    to zero. They do for ``SVC``, ``NuSVC``, ``SVR`` and ``NuSVR``, in every decision between two classes: with
+    :math:`a_i = y_i \alpha_i` or :math:`\alpha_i - \alpha_i^*`, the Lagrangian has the term :math:`b \sum_i a_i` and no
+    other with the intercept b, so that it has a stationary point only if :math:`\sum_i a_i = 0`. In `KernelRidge` with
+    an intercept, :math:`a = D P v` for a vector v, the diagonal matrix D of the roots of the sample weights, and a
+    projection P orthogonal to :math:`D 1`, so that :math:`1^\top a = (P D 1)^\top v = 0`. They do not for
+    ``OneClassSVM``, whose coefficients sum to :math:`\nu n`. The sums are checked: one that is not zero up to rounding
+    keeps the training set. For `Residualized`, the term is :math:`u(x)\sum_i a_i q(z_i)^\top`, with q the coordinates
+    of the confounds, and vanishes after `KernelRidge` with the same confounds.
 
     A centered kernel that is normalized after centering, `EmpiricalKernelMap` and `Repaired` need all training objects
     for a new one; `Landmarks` its landmarks. `Normalized`, `Tempered`, `Sum` and `Product` need only the columns.
 
     Kernel values are computed by the same code as before, in matrices of another shape: predictions are equal up to
-    rounding, about 1e-15 of :math:`\sum_i |a_i k(x, z_i)|`. A compact pipeline neither reads nor fills the caches
-    of the process, and can be used from many threads. It cannot be fitted again. Column names and the shape of kernel
-    matrices inside of it are those of the kept objects.
+    rounding, about 1e-15 of :math:`\sum_i |a_i k(x, z_i)|` (1e-7 if the data are float32). A compact pipeline neither
+    reads nor fills the caches of the process, and can be used from many threads. It cannot be fitted again. Kernel
+    matrices inside of it have the columns of the kept objects.
 
     Examples
     --------

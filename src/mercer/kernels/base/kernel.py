@@ -290,7 +290,9 @@ class Kernel(Hooks, Arithmetic, GaussianProcess, TransformerMixin, BaseEstimator
             a kernel may then leave out whatever none of them depends on. None if rows are needed as they are.
         """
         kernel = self._copy()
-        kernel._taken = (np.arange(n_objects(self.train_)) if self._taken is None else self._taken)[index]
+        everything = np.arange(n_objects(self.train_))
+        if not np.array_equal(index, everything):
+            kernel._taken = (everything if self._taken is None else self._taken)[index]
         kernel._set_training(take(self.train_, index))
         return kernel
 
