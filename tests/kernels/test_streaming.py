@@ -247,6 +247,20 @@ def test_blocks_that_are_none():
         list(vectors.stream(iter([[POINTS[:4, :2]]])))
 
 
+def test_all_blocks_are_sparse_or_all_are_dense():
+    """A kernel may choose by the block: `Spectrum` by its share of zeros."""
+    transformer = mc.Features(mc.Spectrum(6, alphabet="dna")).fit(STRINGS)
+    rich = ["".join(np.random.default_rng(i).choice(list("ACGT"), 900)) for i in range(3)]
+    assert not sparse.issparse(transformer.transform(rich))
+    assert sparse.issparse(transformer.transform(STRINGS))
+    for given in ([rich, STRINGS], [STRINGS, rich]):
+        blocks = [block.features for block in transformer.stream(iter(given))]
+        assert sparse.issparse(blocks[0]) == sparse.issparse(blocks[1]) == (given[0] is STRINGS)
+        for block, X in zip(blocks, given, strict=True):
+            difference = abs(sparse.csr_array(block) - sparse.csr_array(transformer.transform(X)))
+            assert difference.max() < 1e-14
+
+
 def test_empty_blocks_have_no_rows():
     blocks = list(words().stream(iter([STRINGS[:2], [], STRINGS[2:3]])))
     assert [block.features.shape for block in blocks] == [(2, 64), (0, 64), (1, 64)]

@@ -161,7 +161,7 @@ class Streaming:
             in_blocks(blocks, int(block_size), invalid, _alphabet(kernel)),
             self._transformed_once,
             self._n_features_out,
-            self._sparse,
+            getattr(self, "_sparse", False),  # absent from files of earlier versions
             getattr(self, "n_features_in_", None),
             invalid == "mask",
         )
@@ -218,13 +218,13 @@ def feature_blocks(
     transform : callable
         Returns features, and raises for a block with an invalid record.
     width, is_sparse : int, bool
-        Number of features, and whether they are sparse.
+        Number of features, and whether those of empty blocks are sparse; all blocks are like the first with rows.
     columns : int or None
         Number of columns of the training data, if they were a matrix.
     mask : bool
         Whether to leave out invalid records.
     """
-    begin, some, number = 0, False, -1
+    begin, some, begun, number = 0, False, False, -1
     for number, block in enumerate(blocks):
         X, y, kept, problems = _opened(block, begin)
         n = _checked_size(X, number, columns)
@@ -239,6 +239,8 @@ def feature_blocks(
             raise ValueError(f"All {n} records of block {number} are invalid: {next(iter(rows.problems.values()))}")
         some |= bool(good.any())
         kept[kept] = good
+        if found and not begun:  # a kernel may choose sparse or dense rows by the block: all are like the first
+            is_sparse, begun = sparse.issparse(found[0]), True
         features = _stacked(found, width, is_sparse)
         yield FeatureBlock(
             features, kept, dict(sorted((problems | rows.problems).items())), None if y is None else y[good]
@@ -307,11 +309,11 @@ def _checked_size(X: Any, number: int, columns: int | None) -> int:
 
 
 def _stacked(parts: list[Any], width: int, is_sparse: bool) -> Any:
-    if len(parts) == 1:
-        return parts[0]
     if is_sparse:
-        return sparse.vstack(parts, format="csr") if parts else sparse.csr_array((0, width))
-    return np.concatenate(parts) if parts else np.zeros((0, width))
+        alike = [part if sparse.issparse(part) else sparse.csr_array(part) for part in parts]
+        return alike[0] if len(alike) == 1 else sparse.vstack(alike or [sparse.csr_array((0, width))], format="csr")
+    dense = [part.toarray() if sparse.issparse(part) else part for part in parts]
+    return dense[0] if len(dense) == 1 else np.concatenate(dense or [np.zeros((0, width))])
 
 
 def _alphabet(kernel: Any) -> Any:
