@@ -202,7 +202,7 @@ class TestRefused:
             mc.save(mc.RBF(), tmp_path / "nowhere" / "x")
         with pytest.raises(FileNotFoundError, match="does not exist"):
             mc.load(tmp_path / "nothing")
-        with pytest.raises((IsADirectoryError, FileNotFoundError), match="does not exist"):
+        with pytest.raises((IsADirectoryError, FileNotFoundError), match="is a folder"):
             mc.load(tmp_path)
 
 
