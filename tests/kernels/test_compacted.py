@@ -18,7 +18,7 @@ from sklearn.compose import TransformedTargetRegressor, make_column_transformer
 from sklearn.decomposition import PCA, KernelPCA
 from sklearn.ensemble import BaggingClassifier, StackingClassifier, VotingClassifier
 from sklearn.exceptions import NotFittedError
-from sklearn.feature_selection import SelectKBest
+from sklearn.feature_selection import SelectKBest, f_regression
 from sklearn.frozen import FrozenEstimator
 from sklearn.gaussian_process import GaussianProcessClassifier, GaussianProcessRegressor
 from sklearn.kernel_ridge import KernelRidge
@@ -359,7 +359,7 @@ def test_names_of_columns_and_pandas_output():
 
 
 def test_scalers_with_names_of_columns():
-    for steps in ([StandardScaler()], [StandardScaler(), SelectKBest(k=20), MinMaxScaler()]):
+    for steps in ([StandardScaler()], [StandardScaler(), SelectKBest(f_regression, k=20), MinMaxScaler()]):
         pipeline = make_pipeline(rbf(), *steps, Lasso(0.05)).set_output(transform="pandas").fit(TABLE, NUMBER)
         small = mc.compact(pipeline)
         assert_equal(small, pipeline, NEW)
