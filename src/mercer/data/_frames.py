@@ -27,9 +27,9 @@ def _telling(table: Columns) -> dict[str, str]:
     roles = telling(table.columns)
     answers = {roles.get("label"), roles.get("target")}
     found = looks_long(table, [name for name in table.columns if name not in answers])
-    if found is not None and roles.get("id") == found[1]:
-        roles |= {"id": found[0], "time": found[1]}
-    return roles
+    if found is None or roles.get("id") not in found:
+        return roles
+    return roles | {"id": found[0], "time": roles.get("time", found[1])}
 
 
 def rows_of_frame(data: Any) -> NDArray[Any]:

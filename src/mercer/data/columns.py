@@ -135,13 +135,12 @@ class Column:
         fraction = next((x for x in commas if not has_thousands(x, ".")), None)
         if fraction is not None and len(commas) == len(marked):
             return f"contains {fraction!r}; pass decimal=',' to read it as a number"
-        mark, decimal = (".", ",") if european else (",", ".")
-        either = len(commas) == len(marked) and not any("." in x for x in self.text if x is not None)
-        return (
-            f"contains {(european or marked)[0]!r}, where {mark!r} may separate thousands; write numbers without "
-            f"separators, as pandas.read_csv(..., thousands={mark!r}, decimal={decimal!r}) reads them"
-            + (", or pass decimal=',' if the comma is the decimal mark" if either else "")
-        )
+        mark, first = (".", european[0]) if european else (",", marked[0])
+        bare = first.replace(mark, "")
+        cure = f"write {bare!r}" + (" and pass decimal=','" if points and "," in bare else "")
+        if len(commas) == len(marked) and not any("." in x for x in self.text if x is not None):
+            cure += ", or pass decimal=',' if the comma is the decimal mark"
+        return f"contains {first!r}, where {mark!r} may separate thousands; {cure}"
 
     @cached_property
     def text(self) -> list[str | None]:
