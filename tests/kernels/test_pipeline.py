@@ -33,7 +33,7 @@ class TestMemory:
         with pytest.raises(
             MemoryError,
             match=r"matrix of Fisher of 100,000 samples needs 74.5 GiB of memory, and 10.0 GiB are free. .*"
-            r"mc.Features\(kernel\) or mc.Landmarks.*mc.gram.compute",
+            r"mc.Features\(kernel\) or mc.Landmarks.*store=",
         ):
             mc.Fisher(mc.Gaussian()).fit_transform(many)
 
