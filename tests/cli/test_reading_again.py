@@ -137,6 +137,12 @@ class TestSteps:
         assert "has time steps of 0.25, and the model was fitted to steps of 1; pass data with" in said(result)
         assert "--resample 1," in said(result)
 
+    def test_irregular_steps(self, tmp_path):
+        path, new = write_long(tmp_path / "old.csv"), tmp_path / "new.csv"
+        new.write_text("id,time,v\na,0,1\na,1,2\na,2.3,1\na,2.9,1\n")
+        result = run("predict", str(fitted(path)), str(new))
+        assert result.stderr.endswith("are taken as equal steps. Fit the model with --resample to interpolate.\n")
+
     def test_resampled_series_have_the_step_of_the_old_ones(self, tmp_path):
         saved = fitted(write_long(tmp_path / "old.csv"), "--resample", "auto")
         result = run("predict", str(saved), str(write_long(tmp_path / "new.csv", 0.25)))

@@ -162,7 +162,9 @@ def read(path: Path, reading: Reading, *, with_answers: bool = True, known: Know
             raise ValueError(text if known is None else _of_new_data(text, reading)) from error
     if known is not None:
         _check_new(path, reader, records, reading, known)
-    warnings = (with_option_names(one.message, **options) for one in notices if isinstance(one, Notice))
+    warnings = [with_option_names(one.message, **options) for one in notices if isinstance(one, Notice)]
+    if known is not None:  # which has no such options
+        warnings = [re.sub(r"Pass (--resample) auto .*", r"Fit the model with \1 to interpolate.", x) for x in warnings]
     return Read(records, code, Known.of(path, reader, records), reading, tuple(dict.fromkeys(warnings)))
 
 
