@@ -192,8 +192,7 @@ class _Report:
             )
         self._say(
             shown,
-            f"\nScore: mean ± standard deviation over {self.folds} folds, and [95 % interval] over the samples or "
-            "groups; parameters were chosen within the training folds."
+            f"\nMean ± standard deviation over {self.folds} folds; parameters were chosen within the training folds."
             "\nAgainst baseline: difference from the baseline chosen within the training folds, with its 95 % interval."
             "\nChosen: the values of the parameters that were chosen most often.",
         )
@@ -214,14 +213,13 @@ class _Report:
             first = i == 0 or self.rows[i - 1]["task"] != row["task"]
             last = i + 1 == len(self.rows) or self.rows[i + 1]["task"] != row["task"]
             best = row["score"] >= max(other["score"] for other in self.rows if other["task"] == row["task"]) - 1e-12
-            interval = f"[{row['score_low']:.2f}, {row['score_high']:.2f}]"
             against = ""
             if row["difference"] is not None:
                 against = f"{row['difference']:+.3f} [{row['low']:+.3f}, {row['high']:+.3f}]"
             table.add_row(
                 row["task"] if first else "",
                 f"{row['method']} (mercer)" if row["is_kernel"] else row["method"],
-                f"{row['score']:.3f} ± {row['sd']:.3f} {interval} {'*' if best else ' '}",
+                f"{row['score']:.3f} ± {row['sd']:.3f} {'*' if best else ' '}",
                 against,
                 f"{row['fit_seconds']:.2f} s",
                 f"{1000 * row['predict_seconds']:.2f} ms",
