@@ -91,7 +91,7 @@ def test_determinants_do_not_leave_the_range(size):
     buffer = Buffer()
     buffer.put(1, np.ones((LANES, 1, 1)))
     buffer.put(2, np.zeros((LANES, 1, 1)))
-    small.multiply_determinant(buffer.w, LANES, 2 * LANES, buffer.put(3, factors), 1, 40)
+    small.multiply_determinant(buffer.w, LANES, 2 * LANES, buffer.put(3, factors), 1, small.ZERO, 40)
     found = np.log(buffer.get(1, 1, 1)) + buffer.get(2, 1, 1) * np.log(2)
     np.testing.assert_allclose(found[:, 0, 0], np.log(factors).sum(axis=(1, 2)), rtol=1e-12)
 

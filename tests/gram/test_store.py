@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import copy
 import errno
 import json
 import multiprocessing
 import os
+import pickle
+import shutil
 import subprocess
 import sys
 import time
@@ -13,13 +16,14 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from scipy.sparse import csr_array
 from scipy.sparse.linalg import aslinearoperator, cg
 from sklearn.model_selection import cross_val_score
 from sklearn.svm import SVC
 
 import mercer as mc
 from mercer import _memory
-from mercer.gram import _large, _plan, _store
+from mercer.gram import _header, _large, _plan, _store
 
 
 def points(n, seed=0):
@@ -50,6 +54,16 @@ def chains(n=30):
         return mc.HMMs(rng.dirichlet(np.ones(k), n // 2), rng.dirichlet(np.ones(k), (n // 2, k)), leaf)
 
     return mc.HMMs.concat([some(2), some(3)])[np.random.default_rng(1).permutation(n)]
+
+
+def signed(path, change):
+    """Change the description of a matrix, and give it the checksum of what it says now."""
+    text = json.loads((path / "zarr.json").read_text())
+    header = text["attributes"]["mercer"]
+    del header["checksum"]
+    change(text, header)
+    header["checksum"] = _header._checksum_of(text)
+    (path / "zarr.json").write_text(json.dumps(text))
 
 
 class TestValues:
@@ -140,6 +154,11 @@ class TestReading:
         assert [len(block) for block in blocks] == [30, 30, 30, 10]
         assert np.array_equal(np.concatenate(blocks), self.truth)
 
+    @pytest.mark.parametrize("size", [-1, 0, 2.5, None, True])
+    def test_bad_sizes_of_rows(self, K, size):
+        with pytest.raises(ValueError, match="1 or more; got"):
+            K.rows(size)
+
     def test_products(self, K):
         V = points(100)
         assert np.allclose(K @ V, self.truth @ V, rtol=1e-13)
@@ -148,6 +167,13 @@ class TestReading:
         assert np.allclose(aslinearoperator(K).matvec(V[:, 1]), self.truth @ V[:, 1], rtol=1e-13)
         with pytest.raises(ValueError, match="100 rows"):
             K @ np.ones(99)
+        with pytest.raises(TypeError, match="list of <U1"):
+            K @ ["a", "b"]
+
+    def test_sparse_products(self, K):
+        V = csr_array(np.eye(100)[:, :3])
+        assert np.array_equal(K @ V, self.truth[:, :3])
+        assert np.array_equal(V.T @ K, self.truth[:3])
 
     def test_scipy_solves(self, K):
         solution, failed = cg(K, np.ones(100), rtol=1e-3, maxiter=2000)
@@ -160,11 +186,21 @@ class TestReading:
         assert np.array_equal(svm.fit(K, y).predict(K[:10]), svm.fit(self.truth, y).predict(self.truth[:10]))
         assert np.array_equal(cross_val_score(svm, K, y), cross_val_score(svm, self.truth, y))
 
+    def test_copies_read_the_same_folder(self, K, path, monkeypatch):
+        monkeypatch.chdir(path.parent)
+        copies = [copy.deepcopy(K), pickle.loads(pickle.dumps(mc.gram.open(path.name)))]
+        monkeypatch.chdir("/")
+        for other in copies:
+            assert np.array_equal(other.to_numpy(), self.truth)
+        shutil.rmtree(path)
+        with pytest.raises(FileNotFoundError, match=r"gram\.zarr"):
+            copy.copy(K)
+
     def test_it_says_what_it_is(self, K, path):
         assert repr(K) == f"<100 x 100 Gram matrix of RBF(gamma=0.5) in {path}>"
         header = json.loads((path / "zarr.json").read_text())["attributes"]["mercer"]
         assert header["version"] == mc.__version__
-        assert "bit vectors" in header["processors"][0]
+        assert "bit vectors" in header["processor"]
 
     def test_a_copy_is_needed(self, K):
         with pytest.raises(ValueError, match="copy"):
@@ -208,12 +244,11 @@ class TestRefused:
         assert mc.gram.compute(kernel(), points(40), store=path).shape == (40, 40)
 
     def test_another_processor_is_told(self, path):
-        text = (path / "zarr.json").read_text().replace("-bit vectors", "-bit vectors of another kind")
-        (path / "zarr.json").write_text(text)
+        signed(path, lambda _, header: header.update(processor="one of another kind"))
         (path / "tiles.txt").write_text("")
         with pytest.warns(UserWarning, match="of another kind"):
             mc.gram.compute(kernel(), points(40), store=path)
-        assert len(_store.Store.find(path).header["processors"]) == 2
+        assert _store.Store.find(path).header["mixed"]
 
     def test_a_newer_format(self, path):
         (path / "zarr.json").write_text((path / "zarr.json").read_text().replace('"format": 1', '"format": 2'))
@@ -225,6 +260,72 @@ class TestRefused:
         (path / "zarr.json").write_text(text, encoding="latin-1")
         with pytest.raises(ValueError, match=r"damaged|mercer"):
             mc.gram.open(path)
+
+    @pytest.mark.parametrize(
+        "change",
+        [
+            lambda text, _: text.update(data_type="int64"),
+            lambda text, _: text.update(data_type="foo"),
+            lambda text, _: text.update(data_type=["float64"]),
+            lambda text, _: text.update(shape=[40]),
+            lambda text, _: text.update(shape=[40, 41]),
+            lambda text, _: text.update(shape="40"),
+            lambda text, _: text["chunk_grid"]["configuration"].update(chunk_shape=[0, 0]),
+            lambda text, _: text.update(chunk_grid=None),
+            lambda _, header: header.update(tile=[7, 7]),
+            lambda _, header: header.update(format="1"),
+            lambda _, header: header.update(symmetric=0),
+            lambda _, header: header.update(orders={}),
+            lambda _, header: header.pop("kernel"),
+            lambda _, header: header.pop("data"),
+        ],
+        ids=[
+            "int",
+            "unknown",
+            "types",
+            "axis",
+            "square",
+            "text",
+            "part",
+            "grid",
+            "tile",
+            "format",
+            "symmetric",
+            "orders",
+            "kernel",
+            "data",
+        ],
+    )
+    def test_a_header_that_says_something_else(self, path, change):
+        signed(path, change)
+        for read in (lambda: mc.gram.open(path), lambda: mc.gram.compute(kernel(), points(40), store=path)):
+            with pytest.raises(ValueError, match=r"gram.zarr is damaged: its file zarr.json .* remove the folder"):
+                read()
+
+    def test_the_header_has_a_checksum(self, path):
+        text = (path / "zarr.json").read_text()
+        for old, new in (('"float64"', '"float32"'), ('"symmetric": true', '"symmetric": false'), ("0.5", "0.6")):
+            assert old in text
+            (path / "zarr.json").write_text(text.replace(old, new))
+            with pytest.raises(ValueError, match=r"zarr.json is not what was written"):
+                mc.gram.open(path)
+
+    @pytest.mark.parametrize("shape", [[39, 39], [0, 0]])
+    def test_another_shape_than_that_of_the_data(self, path, shape):
+        signed(path, lambda text, _: text.update(shape=shape))
+        with pytest.raises(ValueError, match="not these data"):
+            mc.gram.compute(kernel(), points(40), store=path)
+
+    @pytest.mark.parametrize("name", ["tiles.txt", "c/0/1"])
+    def test_a_folder_in_place_of_a_file(self, path, name):
+        (path / name).unlink()
+        (path / name).mkdir()
+        for read in (
+            lambda: mc.gram.open(path).to_numpy(),
+            lambda: mc.gram.compute(kernel(), points(40), store=path),
+        ):
+            with pytest.raises(ValueError, match=r"is a folder, where a file should be. Remove it"):
+                read()
 
     def test_something_else(self, path, tmp_path):
         with pytest.raises(ValueError, match="Choose another path"):
@@ -238,6 +339,56 @@ class TestRefused:
             mc.gram.open(tmp_path / "no")
         with pytest.raises(TypeError, match="path"):
             mc.gram.compute(kernel(), points(3), store=3)
+
+
+class TestOrders:
+    k, p = mc.ProbabilityProduct(length=5), chains(12)
+
+    @pytest.fixture(autouse=True)
+    def made(self, path):
+        mc.gram.compute(self.k, self.p, store=path)
+
+    @pytest.mark.parametrize("damage", ["gone", "other", "pickled", "text", "folder"])
+    def test_damaged(self, path, damage):
+        file = path / "rows.npy"
+        order = np.load(file)
+        file.unlink()
+        if damage == "other":
+            np.save(file, order[::-1])
+        elif damage == "pickled":
+            np.save(file, order.astype(object), allow_pickle=True)
+        elif damage == "text":
+            file.write_text("garbage")
+        elif damage == "folder":
+            file.mkdir()
+        for read in (lambda: mc.gram.open(path), lambda: mc.gram.compute(self.k, self.p, store=path)):
+            with pytest.raises(ValueError, match=r"gram.zarr is damaged: its file rows.npy .* remove the folder"):
+                read()
+
+    @pytest.mark.parametrize("content", [b"", b"garbage", _header.order_bytes(np.zeros(12, int))])
+    def test_not_an_order(self, path, content):
+        (path / "rows.npy").write_bytes(content)
+        signed(path, lambda _, header: header.update(orders=[_header.checksum_of(content), None]))
+        with pytest.raises(ValueError, match=r"rows.npy is not what was written"):
+            mc.gram.open(path)
+
+    def test_left_by_a_process_that_was_killed(self, path):
+        other = path.with_name("other.zarr")
+        other.mkdir()
+        for name in ("rows.npy", "columns.npy"):
+            shutil.copy(path / "rows.npy", other / name)
+        X = points(12)
+        mc.gram.compute(kernel(), X, store=other)
+        assert not list(other.glob("*.npy"))
+        assert np.array_equal(mc.gram.open(other).to_numpy(), kernel()(X))
+
+    def test_of_two_sides(self, path):
+        other = path.with_name("two.zarr")
+        truth = mc.gram.compute(self.k, self.p, chains(8), store=other).to_numpy()
+        assert np.array_equal(mc.gram.open(other).to_numpy(), truth)
+        (other / "columns.npy").unlink()
+        with pytest.raises(ValueError, match=r"columns.npy is not what was written"):
+            mc.gram.open(other)
 
 
 class TestFailures:
@@ -327,6 +478,23 @@ class TestFailures:
         assert len(_store.Store.find(path).missing()) == 1
         assert self.finish(path)
         assert not list(path.rglob("*.partial"))
+
+    def test_a_resumed_matrix_is_read_once(self, path, monkeypatch):
+        mc.gram.compute(kernel(), self.X, store=path)
+        notes = (path / "tiles.txt").read_text().split("\n\n")
+        (path / "tiles.txt").write_text("\n".join(notes[1:]))
+        places, read = [], _store.Store.read
+        monkeypatch.setattr(
+            _store.Store, "read", lambda store, place, **given: (places.append(place), read(store, place, **given))[1]
+        )
+        mc.gram.compute(kernel(), self.X, store=path)
+        assert len(places) == len(set(places)) == 9
+
+    def test_parts_have_a_fixed_size(self, path, monkeypatch):
+        monkeypatch.setattr(_plan, "tile_shape", lambda *_: (4, 4))
+        assert mc.gram.compute(kernel(), self.X, store=path)._store.plan.part == (36, 36)  # a quarter, in whole tiles
+        monkeypatch.setattr(_plan, "PART_TILES", 2)
+        assert mc.gram.compute(kernel(), self.X, store=path.with_name("b"))._store.plan.part == (8, 8)
 
     def test_more_objects_than_memory(self):
         X = np.zeros((200_000, 1))

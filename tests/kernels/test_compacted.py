@@ -10,6 +10,7 @@ import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from joblib import parallel_config
 from sklearn import config_context
 from sklearn.base import BaseEstimator, TransformerMixin, clone, is_classifier
 from sklearn.calibration import CalibratedClassifierCV
@@ -17,7 +18,7 @@ from sklearn.compose import TransformedTargetRegressor, make_column_transformer
 from sklearn.decomposition import PCA, KernelPCA
 from sklearn.ensemble import BaggingClassifier, StackingClassifier, VotingClassifier
 from sklearn.exceptions import NotFittedError
-from sklearn.feature_selection import SelectKBest
+from sklearn.feature_selection import SelectKBest, f_regression
 from sklearn.frozen import FrozenEstimator
 from sklearn.gaussian_process import GaussianProcessClassifier, GaussianProcessRegressor
 from sklearn.kernel_ridge import KernelRidge
@@ -357,6 +358,53 @@ def test_names_of_columns_and_pandas_output():
     assert list(small[-1].feature_names_in_) == list(small[0].get_feature_names_out())
 
 
+def test_scalers_with_names_of_columns():
+    for steps in ([StandardScaler()], [StandardScaler(), SelectKBest(f_regression, k=20), MinMaxScaler()]):
+        pipeline = make_pipeline(rbf(), *steps, Lasso(0.05)).set_output(transform="pandas").fit(TABLE, NUMBER)
+        small = mc.compact(pipeline)
+        assert_equal(small, pipeline, NEW)
+        assert 1 < small.kept_[0].kept < 20
+        assert list(small[1].feature_names_in_) == list(small[0].get_feature_names_out())
+
+
+def test_a_scaler_with_as_many_columns_as_its_range_has_numbers():
+    pipeline = make_pipeline(mc.Linear(normalize=False), MinMaxScaler(), Lasso(0.01)).fit([[1.0], [2.0]], [0.0, 1.0])
+    assert_equal(mc.compact(pipeline), pipeline, NEW[:, :1])
+
+
+def test_sparse_coefficients():
+    for machine, y in (
+        (LogisticRegression(l1_ratio=1.0, solver="liblinear"), TWO),
+        (SGDClassifier(penalty="l1", alpha=0.02, random_state=0), NAMES),
+    ):
+        pipeline = make_pipeline(rbf(), machine).fit(TABLE, y)
+        pipeline[-1].sparsify()
+        small = mc.compact(pipeline)
+        assert_equal(small, pipeline, NEW)
+        assert small.kept_[0].kept < N
+
+
+@pytest.mark.filterwarnings("ignore:Centered leaves")
+@pytest.mark.parametrize("offset", [100.0, 1e4, 1e6])
+def test_values_that_nearly_cancel_keep_all_training_objects(offset):
+    """Rounding errors, 1e-16 of offset ** 2, would differ with fewer columns, or without the mean of a new row."""
+    X = np.random.default_rng(1).normal(size=(150, 20))
+    y, X, new = X[:, 0] + X[:, 1] > 0, X[:120] + offset, X[120:] + offset
+    linear = mc.Linear(normalize=False)
+    for kernel in ([mc.Centered(linear)], [mc.Centered(linear, normalize=True)], [rbf() + mc.Centered(linear)],
+                   [linear, KernelCenterer()]):  # fmt: skip
+        pipeline = make_pipeline(*kernel, svc()).fit(X, y[:120])
+        small = mc.compact(pipeline)
+        assert small.kept_[0].kept == 120
+        assert "nearly cancel" in small.kept_[0].why
+        for some in (new, new[:1]):
+            with mc.config(memo_bytes=0):  # has values of other calls, whose rounding errors differ as well
+                found, expected = small.decision_function(some), pipeline.decision_function(some)
+            np.testing.assert_allclose(found, expected, rtol=0, atol=1e-12 * np.abs(expected).max())
+    small = mc.compact(make_pipeline(mc.Centered(linear), svc()).fit(X - offset, y[:120]))
+    assert small.kept_[0].kept < 60  # centered data
+
+
 def test_it_is_small_and_has_no_other_training_data():
     X = np.random.default_rng(3).normal(size=(500, 40))
     y = (X[:, 0] > 0).astype(int)
@@ -426,6 +474,34 @@ def test_what_is_left_of_a_kernel_gives_rows_only():
             ask(NEW)
     kernel = small[0].fit(TABLE)  # like any kernel, it can be fitted again
     np.testing.assert_allclose(kernel(NEW), (mc.Centered(rbf()) + mc.Linear()).fit(TABLE)(NEW))
+
+
+def test_a_kernel_that_is_taken_out_gives_no_rows():
+    """They lack a term of each new object, which has no influence on the machine."""
+    for kernel, whole in ((mc.Centered(rbf()), False), (make_pipeline(StandardScaler(), mc.Centered(rbf())), False),
+                          (make_union(mc.Centered(rbf())), False), (rbf(), True)):  # fmt: skip
+        pipeline = make_pipeline(kernel, svc()).fit(TABLE, TWO)
+        small = mc.compact(pipeline)
+        for part in (small[0], small[:1], small[:-1], small.steps[0][1], next(iter(small.named_steps.values()))):
+            if whole:
+                index = np.sort(pipeline[-1].support_)
+                np.testing.assert_allclose(part.transform(NEW), pipeline[0].transform(NEW)[:, index], rtol=1e-12)
+            else:
+                with pytest.raises(TypeError, match="Use the kernel of the pipeline that was compacted"):
+                    part.transform(NEW)
+        assert_equal(small, pipeline, NEW)  # as before
+        assert_equal(small[:], pipeline, NEW)
+    ridge = mc.compact(mc.KernelRidge(mc.Centered(rbf())).fit(TABLE, NUMBER))
+    with pytest.raises(TypeError, match="Use the kernel"):
+        ridge.kernel_.transform(NEW)
+    with pytest.raises(TypeError, match="Use the kernel"):
+        pickle.loads(pickle.dumps(ridge.kernel_)).transform(NEW)
+
+
+def test_steps_that_work_in_other_threads():
+    with parallel_config(backend="threading"):
+        pipeline = make_pipeline(make_union(mc.Centered(rbf()), n_jobs=2), svc()).fit(TABLE, TWO)
+        assert_equal(mc.compact(pipeline), pipeline, NEW)
 
 
 class Foreign(TransformerMixin, BaseEstimator):

@@ -32,7 +32,7 @@ class TestMemory:
         with pytest.raises(
             MemoryError,
             match=r"matrix of Fisher of 100,000 samples needs 74.5 GiB of memory, and 10.0 GiB are free. .*"
-            r"mc.Features\(kernel\) or mc.Landmarks.*blocks",
+            r"mc.Features\(kernel\) or mc.Landmarks.*store=",
         ):
             mc.Fisher(mc.Gaussian()).fit_transform(many)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from scipy import stats
+from scipy import sparse, stats
 
 import mercer as mc
 from mercer.stats._simulation import simulated
@@ -38,6 +38,21 @@ def test_p_values_are_uniform_under_the_model_and_small_under_another(method, ke
     assert stats.kstest([p_value(CHAIN, s) for s in range(60)], "uniform").pvalue > 0.01
     other = mc.MarkovChains([[0.5, 0.5]], [[[0.2, 0.8], [0.8, 0.2]]], alphabet="ab")
     assert np.mean([p_value(other, s) <= 0.05 for s in range(10)]) >= 0.7
+
+
+@pytest.mark.parametrize("form", [np.asarray, sparse.csr_array])
+def test_counts_are_simulated_with_their_totals(form):
+    p = np.array([0.5, 0.3, 0.2])
+    rng = np.random.default_rng(0)
+    options = [{}, {"method": "kernel", "kernel": mc.Linear()}]
+    found = []
+    for _ in range(12):
+        counts = rng.multinomial(rng.integers(5, 200, size=10), p).astype(float)
+        for option in options:
+            found.append(
+                mc.stats.goodness_of_fit(mc.Multinomials([p]), form(counts), n_simulations=19, **option).p_value
+            )
+    assert np.mean(np.array(found) <= 0.05) < 0.3
 
 
 def test_the_parameter_that_is_wrong_is_named():
@@ -94,6 +109,8 @@ def test_simulations_have_the_lengths_and_gaps_of_the_data():
         (STANDARD, [[1.0]], {"n_simulations": 3}, "19 or more; got 3"),
         (STANDARD, [[1.0, 2.0]], {}, "2 coordinates"),
         (STANDARD, [], {}, "at least one|no data"),
+        (STANDARD, [[1.0]], {"method": "kernel", "kernel": mc.RBF()}, "at least 2 objects; got 1"),
+        (mc.Multinomials([[0.5, 0.5]]), [[1.5, 0.0]], {}, "whole numbers"),
     ],
 )
 def test_bad_input_gets_one_sentence(model, data, options, match):
@@ -121,5 +138,5 @@ def test_close_processes_are_told_apart():
 
 
 def test_distance_takes_fitted_estimators_only():
-    with pytest.raises(TypeError, match="batch of models or a fitted estimator"):
+    with pytest.raises(ValueError, match="not fitted"):
         mc.stats.process_distance(mc.MarkovChain(alphabet="ab"))

@@ -65,6 +65,8 @@ def test_a_trait_of_subjects_is_tested_by_subject():
         found = mc.stats.independence_test(x, trait, RBF, groups=subject, n_permutations=99, random_state=i)
         assert found.permuted == "groups"
         p.append(found.p_value)
+    swapped = mc.stats.independence_test(trait, x, "labels", RBF, groups=subject, n_permutations=99, random_state=39)
+    assert (swapped.statistic, swapped.permuted) == (pytest.approx(found.statistic), "groups")
     assert np.mean(np.array(p) < 0.05) < 0.2
 
 
@@ -91,9 +93,12 @@ def test_labels_and_constant_input():
     [
         ((["a"] * 5, [1] * 4, mc.Spectrum(1)), {}, "same objects; got 5 and 4"),
         ((["a"] * 3, [1, 2, 1], mc.Spectrum(1)), {}, "at least 4 objects; got 3"),
+        ((["a"] * 5, [1.5, 2.5, 3.5, 4.5, 5.5], mc.Spectrum(1)), {}, "labels of Z are different.*mc.RBF"),
+        ((["a"] * 5, [1, 1, 1, 1, 1], mc.Spectrum(1)), {}, "labels of Z are equal"),
+        ((["a"] * 5, [1, 1, None, 2, 2], mc.Spectrum(1)), {}, "Z has no entry for object 2"),
         ((["a"] * 5, [[1.0]] * 5, mc.Spectrum(1)), {}, "one label per object.*mc.RBF"),
-        ((["a"] * 5, [1] * 5, "rbf"), {}, "kernel_x must be a kernel.*'rbf'"),
-        ((["a"] * 5, [1] * 5, mc.Spectrum(1)), {"n_permutations": 1.5}, "n_permutations.*1.5"),
+        ((["a"] * 5, [1, 1, 1, 2, 2], "rbf"), {}, "kernel_x must be a kernel.*'rbf'"),
+        ((["a"] * 5, [1, 1, 1, 2, 2], mc.Spectrum(1)), {"n_permutations": 1.5}, "n_permutations.*1.5"),
         ((["a"] * 6, [1, 1, 2, 2, 1, 1], mc.Spectrum(1)), {"groups": [0, 0, 1, 1, 2, 2]}, "at least 4 groups; got 3"),
     ],
 )

@@ -82,7 +82,21 @@ def test_interval_is_the_jackknife():
     half = stats.t.ppf(0.9, 5) * np.sqrt(variance)
     found, (low, high) = Discrepancy.of(K, Design(first, units)).effect(0.8)
     assert found == pytest.approx(estimate)
-    assert (low**2, high**2) == pytest.approx((max(estimate - half, 0), max(estimate + half, 0)))
+    size = max(estimate, 0.0)
+    upper = size + half + (min(half**2 / (4 * size), half) if size else half)
+    assert (low**2, high**2) == pytest.approx((max(estimate - half, 0), upper))
+
+
+def test_interval_covers_the_effect():
+    """Two normal distributions at distance d, linear kernel: the effect size is d."""
+    rng = np.random.default_rng(0)
+    inside = []
+    for _ in range(200):
+        X, Y = rng.normal(size=(15, 1)), 0.5 + rng.normal(size=(15, 1))
+        K = np.concatenate([X, Y]) @ np.concatenate([X, Y]).T
+        low, high = Discrepancy.of(K, Design(np.arange(30) < 15, np.arange(30))).effect(0.95)[1]
+        inside.append(low <= 0.5 <= high)
+    assert np.mean(inside) > 0.9
 
 
 def test_exact_p_value_is_that_of_all_splits():
@@ -204,7 +218,50 @@ def test_identical_objects_have_an_effect_of_zero_or_infinity():
     assert apart.effect_size == np.inf
     assert apart.p_value == pytest.approx(2 / 252)
     halves = mc.stats.two_sample_test(["aa"] * 5, ["bb"] * 5, mc.Spectrum(1), method="studentized")
-    assert halves.p_value == 0.0
+    assert halves.p_value == 1 / 6  # two and two objects are tested
+
+
+@pytest.mark.parametrize("value", [0.7, 0.1])
+def test_a_constant_kernel_finds_nothing(value):
+    for n, m in ((20, 23), (6, 6)):
+        K = np.full((n + m, n + m), value)
+        assert mc.stats.two_sample_test(K, [0] * n + [1] * m, "precomputed").p_value == 1.0
+
+
+def test_numbers_text_and_missing_values_are_different_groups():
+    X = np.arange(8.0)[:, None]
+    found = mc.stats.two_sample_test(X[:4], X[4:], RBF, groups=[1, "1", 2, "2", 3, "3", 4, "4"])
+    assert found.permuted == "objects"
+    with pytest.raises(ValueError, match="no entry for object 1"):
+        mc.stats.two_sample_test(X[:4], X[4:], RBF, groups=["a", float("nan"), "b", "c", "d", "e", "f", "g"])
+
+
+def test_columns_are_matched_by_name():
+    pd = pytest.importorskip("pandas")
+    rng = np.random.default_rng(0)
+    A, B = (pd.DataFrame(rng.normal([0, 3], size=(8, 2)), columns=["a", "b"]) for _ in range(2))
+    assert mc.stats.two_sample_test(A, B[["b", "a"]], RBF).statistic == mc.stats.two_sample_test(A, B, RBF).statistic
+    with pytest.raises(ValueError, match="same columns"):
+        mc.stats.two_sample_test(A, B.rename(columns={"a": "c"}), RBF)
+    with pytest.raises(ValueError, match="same number of columns; got 2 and 1"):
+        mc.stats.two_sample_test(A.to_numpy(), B.to_numpy()[:, :1], RBF)
+
+
+def test_groups_of_one_sample_are_left_out_of_pairs():
+    X = np.random.default_rng(1).normal(size=(24, 1))
+    groups = [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 20, 21, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 30, 31]
+    with pytest.warns(UserWarning, match="Only 10 of 14 groups are in both"):
+        found = mc.stats.two_sample_test(X[:12], X[12:], RBF, groups=groups, method="studentized")
+    assert np.isfinite(found.p_value)
+    with pytest.raises(ValueError, match="at least 4"), pytest.warns(UserWarning, match="Only 1 of 7"):
+        mc.stats.two_sample_test(X[:4], X[4:8], RBF, groups=[0, 1, 2, 3, 3, 4, 5, 6], method="studentized")
+
+
+def test_groups_of_different_sizes_are_said():
+    X = np.random.default_rng(2).normal(size=(24, 1))
+    groups = np.concatenate([np.arange(18) // 6, 3 + np.arange(6)])
+    with pytest.warns(UserWarning, match="6.0 objects on average, and those of Y 1.0"):
+        mc.stats.two_sample_test(X[:18], X[18:], RBF, groups=groups)
 
 
 def test_few_permutations_are_said():
@@ -225,7 +282,7 @@ def test_few_permutations_are_said():
         ((["ab"] * 4, ["b"] * 4, mc.Spectrum(1)), {"n_permutations": 0}, "n_permutations must be.*got 0"),
         ((["ab"] * 4, ["b"] * 4, mc.Spectrum(1)), {"level": 95}, "level must be.*got 95"),
         ((["ab"] * 3, ["b"] * 3, mc.Spectrum(1)), {"method": "studentized"}, "at least 4.*permutation"),
-        ((np.eye(3), [0, 1], "precomputed"), {}, "one label for each of 3"),
+        ((np.eye(3), [0, 1], "precomputed"), {}, "one entry for each of 3"),
         ((np.eye(3), [0, 1, 2], "precomputed"), {}, "two different labels; got 3"),
         (("abc", ["b"] * 4, mc.Spectrum(1)), {}, "X must be a list of samples"),
         ((mc.Poissons([[1.0], [2.0]]), [[1.0], [2.0]], mc.ProbabilityProduct()), {}, "both be models of one kind"),

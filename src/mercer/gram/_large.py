@@ -44,20 +44,22 @@ def to_disk(kernel: Any, X: Any, Y: Any, path: Any, client: Any) -> StoredGram:
         _check_disk(Path(path), kernel, X, Y)
     else:
         store.check_same(identity)
-        if not store.missing(check=True):
+        missing = store.missing(check=True)
+        if not missing:
             return StoredGram(store)
-        _note_mixture(store, identity)
+        _note_mixture(store, identity["processor"])
     ready, a, b = kernel.operands(X, Y)
     sides = Sorted.of(ready, a, b, None if store is None else store.orders)
     if store is None:
         plan, dtype = sides.plan()
         store = Store.make(path, identity, plan, dtype, (sides.rows, sides.columns))
-    _fill(store, sides, client, type(kernel).__name__)
+        missing = plan.places()
+    _fill(store, missing, sides, client, type(kernel).__name__)
     return StoredGram(store)
 
 
-def _fill(store: Store, sides: Sorted, client: Any, label: str) -> None:
-    missing, parts = store.missing(check=True), sides.parts(store.plan)
+def _fill(store: Store, missing: list[Place], sides: Sorted, client: Any, label: str) -> None:
+    parts = sides.parts(store.plan)
     threads, start = 1, time.perf_counter()
 
     try:
@@ -97,21 +99,17 @@ def _check_disk(folder: Path, kernel: Any, X: Any, Y: Any) -> None:
         )
 
 
-def _note_mixture(store: Store, identity: dict[str, Any]) -> None:
-    """Warn, and write it down, if a matrix is continued by another version or kind of processor."""
-    before, now = store.header["processors"], identity["processor"]
-    if now in before and store.header["version"] == __version__:
+def _note_mixture(store: Store, processor: str) -> None:
+    """Warn, and note in the header, that a matrix is continued by another version or kind of processor."""
+    version, before = store.header["version"], store.header["processor"]
+    if (version, before) == (__version__, processor):
         return
     notify(
-        f"{store.path} was begun with mercer {store.header['version']} on {before[-1]}, and is continued with "
-        f"{__version__} on {now}: its tiles agree to rounding, about 1e-12, and not to the last bit."
+        f"{store.path} was begun with mercer {version} on {before}, and is continued with {__version__} on "
+        f"{processor}: its tiles agree to rounding, about 1e-12, and not to the last bit."
     )
-    store.header["processors"] = [*(name for name in before if name != now), now]
-    store.header["version"] = __version__
-    try:
-        store.write_header()
-    except OSError as error:
-        raise store.cannot_write(error) from error
+    store.header["mixed"] = True
+    store.write_header()
 
 
 def _count(X: Any) -> int:

@@ -6,8 +6,6 @@ tiles in a part changes nothing but the size of a file.
 
 from __future__ import annotations
 
-import math
-import time
 from dataclasses import dataclass
 from typing import Any
 
@@ -25,8 +23,9 @@ PART_SIDE = 512
 to get anew for every part."""
 PARTS_ALONG = 8
 """Parts along the side of a small matrix, at least: enough for several threads or workers."""
-PART_SECONDS = 20.0
-"""Time that a part may take on one thread: so much work is lost if the computation is killed."""
+PART_TILES = 16
+"""Tiles along the side of a part, at most. Tiles are small where a pair is slow, so that this bounds the work that is
+lost if the computation is killed."""
 
 
 @dataclass(frozen=True)
@@ -148,22 +147,16 @@ class Sorted:
         return Parts(self.kernel, self.a, self.b, self.diagonal, plan)
 
     def plan(self) -> tuple[Plan, np.dtype[Any]]:
-        """Return a plan for these sides, and the type of the values; times a tile."""
+        """Return a plan for these sides, and the type of the values; computes one of them."""
         a, b = self.a, self.a if self.b is None else self.b
         symmetric = self.b is None
         tile = tile_shape(a, b, symmetric)
-        small = tile_shape(a[: tile[0]], b[: tile[1]], symmetric)  # compiles, and tells the type
-        with single_blas():
-            values = to_numpy(self.kernel._evaluation.value_tile(a[: small[0]], b[: small[1]]))
-            start = time.perf_counter()
-            self.kernel._evaluation.value_tile(a[: small[0]], b[: small[1]])
-            seconds = (time.perf_counter() - start) * tile[0] * tile[1] / (small[0] * small[1])
-        affordable = math.isqrt(int(PART_SECONDS / max(seconds, 1e-9)))
+        dtype = to_numpy(self.kernel._evaluation.value_tile(a[:1], b[:1])).dtype
         part = [
-            size * max(1, min(min(PART_SIDE, -(-n // PARTS_ALONG)) // size, affordable))
+            size * max(1, min(PART_TILES, min(PART_SIDE, -(-n // PARTS_ALONG)) // size))
             for size, n in zip(tile, (len(a), len(b)), strict=True)
         ]
-        return Plan((len(a), len(b)), tile, (part[0], part[1]), symmetric), values.dtype
+        return Plan((len(a), len(b)), tile, (part[0], part[1]), symmetric), dtype
 
 
 def whole_matrix(parts: Any, sides: Sorted, plan: Plan, dtype: Any) -> Floats:

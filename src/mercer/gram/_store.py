@@ -9,6 +9,8 @@ file           content
 ``rows.npy``   order of the rows, if they are sorted by cost; ``columns.npy`` if the columns are other objects
 ============== ==========================================================================================
 
+The checksums of the description and of the orders are in the header (`mercer.gram._header`).
+
 A part is written to another name, renamed, and then noted in ``tiles.txt``, so that the folder is valid at every
 moment: what was not noted is computed again. Nothing here depends on the package zarr, which can read the folder.
 """
@@ -16,7 +18,6 @@ moment: what was not noted is computed again. Nothing here depends on the packag
 from __future__ import annotations
 
 import errno
-import json
 import os
 import queue
 import re
@@ -31,15 +32,14 @@ from mercer._array import Floats
 from mercer._files import check_path
 from mercer._memory import human
 from mercer._version import __version__
+from mercer.gram._header import FORMAT, ORDERS, checksum_of, decoded, encoded, order_bytes, read_order
 from mercer.gram._plan import Place, Plan
 
-FORMAT = 1
 WAITING = 4
 """Parts that may wait for the disk."""
 _LINE = re.compile(r"(\d+) (\d+) ([0-9a-f]{8})")
 _OURS = re.compile(r"rows\.npy|columns\.npy|.*\.partial")
 _FULL = {errno.ENOSPC, getattr(errno, "EDQUOT", errno.ENOSPC)}
-_ORDERS = ("rows.npy", "columns.npy")
 
 
 class Store:
@@ -70,23 +70,26 @@ class Store:
     @staticmethod
     def make(path: Any, identity: dict[str, Any], plan: Plan, dtype: Any, orders: Any) -> Store:
         """Make an empty store in a new folder; its description is written last, so that it is whole or absent."""
+        files = [order_bytes(orders[0]), None if plan.symmetric else order_bytes(orders[1])]
         header = {
-            **{name: identity[name] for name in ("kernel", "parameters", "fitted", "data")},
+            **{name: identity[name] for name in ("kernel", "parameters", "fitted", "data", "processor")},
             "format": FORMAT,
             "version": __version__,
-            "processors": [identity["processor"]],
             "symmetric": plan.symmetric,
             "tile": list(plan.tile),
+            "orders": [None if data is None else checksum_of(data) for data in files],
         }
         store = Store(Path(path), header, plan, dtype, orders)
         try:
             store.path.mkdir(exist_ok=True)
-            for name, order in zip(_ORDERS, orders, strict=True):
-                if order is not None and not (plan.symmetric and name == "columns.npy"):
-                    np.save(store.path / name, order)
-            store.write_header()
+            for name, data in zip(ORDERS, files, strict=True):
+                if data is None:  # a process that was killed may have left one
+                    (store.path / name).unlink(missing_ok=True)
+                else:
+                    _replace(store.path / name, data)
         except OSError as error:
             raise store.cannot_write(error) from error
+        store.write_header()
         return store
 
     @staticmethod
@@ -109,39 +112,19 @@ class Store:
 
     @staticmethod
     def _read(folder: Path) -> Store:
-        try:
-            found = json.loads((folder / "zarr.json").read_text(encoding="utf-8"))
-            header = found["attributes"].get("mercer")
-            if header is None:
-                raise ValueError(f"{folder} is an array that mercer did not write. Choose another path.")
-            if header["format"] > FORMAT:
-                raise ValueError(
-                    f"{folder} has format {header['format']}; this version reads up to {FORMAT}. Upgrade mercer."
-                )
-            part = found["chunk_grid"]["configuration"]["chunk_shape"]
-            plan = Plan(tuple(found["shape"]), tuple(header["tile"]), tuple(part), bool(header["symmetric"]))
-            orders = [np.load(folder / name) if (folder / name).exists() else None for name in _ORDERS]
-            for order, n in zip(orders, plan.shape, strict=True):
-                if order is not None and not np.array_equal(np.sort(order), np.arange(n)):
-                    raise KeyError("an order of the objects")
-        except (KeyError, TypeError, AttributeError, json.JSONDecodeError, UnicodeDecodeError, EOFError) as error:
-            raise ValueError(f"{folder} is damaged: its header lacks {error}. Remove it, and call again.") from error
-        return Store(folder, header, plan, found["data_type"], (orders[0], orders[0] if plan.symmetric else orders[1]))
+        header, plan, dtype = decoded(folder)
+        rows, columns = (
+            read_order(folder, name, n, checksum)
+            for name, n, checksum in zip(ORDERS, plan.shape, header["orders"], strict=True)
+        )
+        return Store(folder, header, plan, dtype, (rows, rows if plan.symmetric else columns))
 
     def write_header(self) -> None:
         """Write the description of the array."""
-        text = {
-            "zarr_format": 3,
-            "node_type": "array",
-            "shape": list(self.plan.shape),
-            "data_type": self.dtype.name,
-            "chunk_grid": {"name": "regular", "configuration": {"chunk_shape": list(self.plan.part)}},
-            "chunk_key_encoding": {"name": "default", "configuration": {"separator": "/"}},
-            "fill_value": "NaN",
-            "codecs": [{"name": "bytes", "configuration": {"endian": "little"}}],
-            "attributes": {"mercer": self.header},
-        }
-        _replace(self.path / "zarr.json", json.dumps(text, indent=1).encode())
+        try:
+            _replace(self.path / "zarr.json", encoded(self.header, self.plan, self.dtype))
+        except OSError as error:
+            raise self.cannot_write(error) from error
 
     # -- parts -------------------------------------------------------------------------------------------
 
@@ -154,6 +137,8 @@ class Store:
             lines = (self.path / "tiles.txt").read_text(encoding="utf-8", errors="replace").splitlines()
         except FileNotFoundError:
             return {}
+        except IsADirectoryError as error:
+            raise _is_a_folder(self.path / "tiles.txt") from error
         found = (_LINE.fullmatch(line) for line in lines)  # the last line may be cut off
         return {(int(m[1]), int(m[2])): int(m[3], 16) for m in found if m}
 
@@ -175,8 +160,10 @@ class Store:
         """Return a part, of the size of all parts; raise if it differs from what was written."""
         try:
             values = np.fromfile(self.file(place), dtype=self.dtype.newbyteorder("<"))
-        except FileNotFoundError:
+        except (FileNotFoundError, NotADirectoryError):
             values = np.empty(0)
+        except IsADirectoryError as error:
+            raise _is_a_folder(self.file(place)) from error
         if values.size != self.plan.part_entries or (check and _checksum(values) != self.sums.get(place)):
             raise DamagedTile(
                 f"Tile {place[0]}/{place[1]} of {self.path} is damaged: its file is not what was written. Call "
@@ -216,7 +203,9 @@ class Store:
             raise ValueError(f"{self.path} holds the matrix of {other}. {cure}")
         if self.header["fitted"] != identity["fitted"]:
             raise ValueError(f"{self.path} holds the matrix of {kernel} fitted to other training data. {cure}")
-        if self.header["data"] != identity["data"]:
+        objects = identity["objects"]
+        shape, symmetric = (objects[0], objects[-1]), len(objects) == 1
+        if self.header["data"] != identity["data"] or (self.plan.shape, self.plan.symmetric) != (shape, symmetric):
             raise ValueError(f"{self.path} holds the matrix of {self.described}, which are not these data. {cure}")
 
     @property
@@ -276,6 +265,10 @@ class WriteBehind:
 
 class DamagedTile(ValueError):
     """A part on disk is not what was written."""
+
+
+def _is_a_folder(path: Path) -> ValueError:
+    return ValueError(f"{path} is a folder, where a file should be. Remove it, and call mc.gram.compute again.")
 
 
 def _checksum(values: Floats) -> int:

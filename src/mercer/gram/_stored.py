@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from mercer._array import Floats, Indices
+from mercer._checks import is_whole
 from mercer._memory import check_room
 from mercer._parallel import single_blas
 from mercer.gram._plan import Place
@@ -62,6 +63,9 @@ class StoredGram:
     def __repr__(self) -> str:
         n, m = self.shape
         return f"<{n} x {m} Gram matrix of {self.kernel} in {self._store.path}>"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return open, (os.path.abspath(self._store.path),)  # another process reads the same folder
 
     def __len__(self) -> int:
         return self.shape[0]
@@ -129,8 +133,9 @@ class StoredGram:
         size : int, default=1000
             Rows of a block; the last one may have fewer.
         """
-        for start in range(0, len(self), size):
-            yield self[start : start + size]
+        if not is_whole(size):
+            raise ValueError(f"size must be a whole number of rows, 1 or more; got {size!r}.")
+        return (self[start : start + size] for start in range(0, len(self), size))
 
     # -- the whole ---------------------------------------------------------------------------------------
 
@@ -152,7 +157,7 @@ class StoredGram:
         return self._product(other, transposed=False)
 
     def __rmatmul__(self, other: Any) -> Floats:
-        return self._product(np.asarray(other).T, transposed=True).T
+        return self._product(_dense(other).T, transposed=True).T
 
     def matvec(self, v: Any) -> Floats:
         """Return the product with a vector, ``(N,)``; SciPy's solvers call it."""
@@ -169,7 +174,10 @@ class StoredGram:
     def _product(self, other: Any, transposed: bool) -> Floats:
         """Multiply in one pass over the tiles, each read once."""
         plan = self._store.plan
-        V = np.asarray(other, dtype=np.result_type(self.dtype, np.asarray(other).dtype))
+        V = _dense(other)
+        if V.dtype.kind not in "biufc":
+            raise TypeError(f"A Gram matrix multiplies arrays of numbers; got {type(other).__name__} of {V.dtype}.")
+        V = V.astype(np.result_type(self.dtype, V.dtype), copy=False)
         n, m = self.shape[::-1] if transposed else self.shape
         if V.ndim not in (1, 2) or len(V) != m:
             raise ValueError(f"The matrix has {m} columns, so that it multiplies {m} rows; got shape {V.shape}.")
@@ -219,6 +227,11 @@ def open(path: str | os.PathLike[str]) -> StoredGram:
             "mc.gram.compute again with the same kernel and data to continue."
         )
     return StoredGram(store)
+
+
+def _dense(V: Any) -> Floats:
+    """Return an array or a sparse matrix as a NumPy array; its product is dense."""
+    return np.asarray(V.toarray() if hasattr(V, "toarray") else V)
 
 
 def _positions(key: Any, n: int, name: str) -> Indices:

@@ -24,9 +24,10 @@ def identity(kernel: Any, X: Any, Y: Any = None) -> dict[str, Any]:
 
     Returns
     -------
-    dict of str
+    dict
         ``kernel``, its text; ``parameters``, ``fitted`` and ``data``, digests of its parameters, of what it learned
-        before the call (empty if nothing) and of the input; ``processor``, on which values depend to rounding.
+        before the call (empty if nothing) and of the input; ``objects``, the number on each side; ``processor``, on
+        which values depend to rounding.
     """
     kernel._check_parameters()
     sides = [unwrapped(side) for side in (X, Y) if side is not None]
@@ -35,12 +36,13 @@ def identity(kernel: Any, X: Any, Y: Any = None) -> dict[str, Any]:
         accepted = [kernel._admit(side, reset=False) for side in sides]
     else:
         accepted = [clone(kernel)._admit(concatenated(tuple(sides)), reset=True)]
-    known = parameter_key(kernel)
+    known, objects = parameter_key(kernel), [n_objects(side) for side in sides]
     return {
         "kernel": " ".join(str(kernel).split()),
         "parameters": "" if known is None else str(joblib.hash(known)),
         "fitted": str(joblib.hash((kernel._learned(), _digest(kernel.train_)))) if fitted else "",
-        "data": str(joblib.hash([[n_objects(side) for side in sides], *map(_digest, accepted)])),
+        "data": str(joblib.hash([objects, *map(_digest, accepted)])),
+        "objects": objects,
         "processor": processor(),
     }
 

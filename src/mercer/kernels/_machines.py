@@ -36,20 +36,21 @@ def needs(step: Any, out: Needs, name: str) -> Needs | None:
         columns[step.support_] = True
         return Needs(f"support objects of {name}", columns, _decisions(step))
     if name in LINEAR:
-        return Needs.of(np.atleast_2d(step.coef_), f"coefficients of {name}")
+        coef = step.coef_ if sparse.issparse(step.coef_) else np.atleast_2d(step.coef_)  # sparse after sparsify()
+        return Needs.of(coef, f"coefficients of {name}")
     if name == "KernelRidge" and step.kernel == "precomputed":
         return Needs.of(np.atleast_2d(step.dual_coef_.T), f"coefficients of {name}")
     if isinstance(step, KernelRidge) and isinstance(step.kernel, str):
         return ridge_needs(step)
     if name == "KernelCenterer":
-        return out if out.ignores_constants else None
+        return out._replace(shifted=True) if out.ignores_constants else None
     if name in SELECTORS:
         selected = step.get_support()
         return out.scattered(np.flatnonzero(selected), len(selected))
     if name in SCALERS and out.columns is not None:
         factor = _factor(step, name)
         weights = None if out.weights is None or factor is None else sparse.csr_array(out.weights * factor)
-        return Needs(out.why, out.columns, weights)
+        return out._replace(weights=weights)
     return None
 
 
@@ -68,7 +69,8 @@ def narrowed(step: Any, kept: Indices | None, name: str) -> tuple[Any, Indices |
             step, kept, support_=np.searchsorted(kept, step.support_).astype(np.int32), shape_fit_=(n, n)
         ), None
     if name in LINEAR and kept is not None:
-        return fresh(step, kept, coef_=np.ascontiguousarray(step.coef_[..., kept])), None
+        coef = step.coef_[:, kept] if sparse.issparse(step.coef_) else np.ascontiguousarray(step.coef_[..., kept])
+        return fresh(step, kept, coef_=coef), None
     if name == "KernelRidge" and step.kernel == "precomputed":
         # Of the training matrix, scikit-learn uses the number of rows only.
         dual = step.dual_coef_ if kept is None else step.dual_coef_[kept]
@@ -76,8 +78,8 @@ def narrowed(step: Any, kept: Indices | None, name: str) -> tuple[Any, Indices |
     if name == "KernelCenterer" and kept is not None:
         return fresh(step, kept, K_fit_rows_=step.K_fit_rows_[kept]), kept
     if name in SCALERS and kept is not None:
-        width = step.n_features_in_
-        fields = {key: value[kept] for key, value in vars(step).items() if np.shape(value) == (width,)}
+        learned = {key: value for key, value in vars(step).items() if key.endswith("_") and key != "feature_names_in_"}
+        fields = {key: value[kept] for key, value in learned.items() if np.shape(value) == (step.n_features_in_,)}
         return fresh(step, kept, **fields), kept
     if name in SELECTORS and kept is not None:
         selected = np.flatnonzero(step.get_support())

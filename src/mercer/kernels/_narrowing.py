@@ -15,12 +15,13 @@ import numpy as np
 from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import check_is_fitted
 
+from mercer._array import to_numpy
 from mercer.kernels import _machines as machines
 from mercer.kernels._copies import fresh, sklearn_name, unfitted
 from mercer.kernels._data import n_objects
 from mercer.kernels._evaluation import Side
-from mercer.kernels._needs import OUTPUT, Kept, Needs, Objects, blocks, joined, shifted
-from mercer.kernels._trained import TrainedWrapper
+from mercer.kernels._needs import OUTPUT, Kept, Needs, Objects, blocks, cancels, joined, shifted
+from mercer.kernels._trained import TrainedWrapper, sample
 from mercer.kernels.base.compound import Compound
 from mercer.kernels.base.kernel import Kernel
 from mercer.kernels.kernelridge import KernelRidge
@@ -92,9 +93,8 @@ class Narrowing:
     def narrowed(self, step: Any, kept: Kept, out: Needs, where: str) -> tuple[Any, Kept]:
         """Return a step for the columns ``kept`` of its input, and the columns that it gives."""
         name = sklearn_name(step)
-        rule: Callable[..., tuple[Any, Kept]] | None = getattr(self, f"_narrowed_{name.lower()}", None)
-        if rule is not None:
-            return rule(step, kept, out, where)
+        if name in COMPOSED:
+            return COMPOSED[name](self, step, kept, out, where)
         if isinstance(step, Kernel):
             return self._kernel(step, out, where)
         if isinstance(step, Landmarks):
@@ -118,7 +118,7 @@ class Narrowing:
             self.kept.append(_of_foreign(step, where))
         return copy.deepcopy(step), None
 
-    def _narrowed_pipeline(self, step: Any, kept: Kept, out: Needs, where: str) -> tuple[Any, Kept]:
+    def _pipeline(self, step: Any, kept: Kept, out: Needs, where: str) -> tuple[Any, Kept]:
         needs, steps = self._chain(step, out), []
         for (name, part), asked in zip(step.steps, needs[1:], strict=True):
             if not _is(part, "passthrough"):
@@ -128,7 +128,7 @@ class Narrowing:
         made.steps, made.memory = steps, None
         return made, kept
 
-    def _narrowed_featureunion(self, step: Any, kept: Kept, out: Needs, where: str) -> tuple[Any, Kept]:
+    def _union(self, step: Any, kept: Kept, out: Needs, where: str) -> tuple[Any, Kept]:
         used = [(name, part) for name, part in step.transformer_list if not _is(part, "drop")]
         total = None if out.columns is None else len(out.columns)
         places = blocks([_width(part) for _, part in used], total)
@@ -144,7 +144,7 @@ class Narrowing:
         union.transformer_list = made
         return union, None if None in places else joined(given, total)
 
-    def _narrowed_columntransformer(self, step: Any, kept: Kept, out: Needs, where: str) -> tuple[Any, Kept]:
+    def _column_transformer(self, step: Any, kept: Kept, out: Needs, where: str) -> tuple[Any, Kept]:
         made, given, places, start = [], [], {}, 0
         for name, part, columns in _fitted(step, "transformers_"):
             at = step.output_indices_.get(name, slice(0, 0))
@@ -161,7 +161,7 @@ class Narrowing:
         union.transformers, union.transformers_, union.output_indices_ = unfitted(step.transformers), made, places
         return union, joined(given, None if out.columns is None else len(out.columns))
 
-    def _narrowed_onevsoneclassifier(self, step: Any, kept: Kept, out: Needs, where: str) -> tuple[Any, Kept]:
+    def _pairs(self, step: Any, kept: Kept, out: Needs, where: str) -> tuple[Any, Kept]:
         indices, parts, places = step.pairwise_indices_, [], []
         for i, part in enumerate(step.estimators_):
             own, at = kept, f"{_place(where, 'estimators_')}[{i}]"
@@ -194,6 +194,8 @@ class Narrowing:
         kernel._check_parameters()
         kernel._check_unchanged()
         n = n_objects(kernel.train_)
+        if out.weights is not None and _cancels(kernel, out):
+            out = Needs("fewer would change the rounding errors of values that nearly cancel")
         index = out.indices(n)
         taken = kernel._take(index, out.weights)
         self.kept.append(Objects(where or _title(kernel).lower(), len(index), n, out.why))
@@ -230,6 +232,14 @@ class Narrowing:
         return machines.narrowed_ridge(step, left, kernel_=kernel)
 
 
+COMPOSED: dict[str, Callable[..., tuple[Any, Kept]]] = {
+    "ColumnTransformer": Narrowing._column_transformer,
+    "FeatureUnion": Narrowing._union,
+    "OneVsOneClassifier": Narrowing._pairs,
+    "Pipeline": Narrowing._pipeline,
+}
+"""Estimators made of several whose inputs differ, and how they are narrowed."""
+
 # -- helpers -----------------------------------------------------------------------------------------------
 
 
@@ -239,6 +249,18 @@ def holds_kernel(step: Any) -> bool:
         return False
     values = [step, *step.get_params(deep=True).values()]
     return any(isinstance(value, Kernel) or isinstance(getattr(value, "kernel", None), Kernel) for value in values)
+
+
+def _cancels(kernel: Any, out: Needs) -> bool:
+    """Return whether so much is subtracted from kernel values that other rounding errors would be seen."""
+    if out.shifted:
+        rows = to_numpy(kernel._gram(sample(kernel), kernel._train_side))
+        about = rows - rows.mean(axis=1, keepdims=True)
+        if cancels(out.weights, about - about.mean(axis=0), rows):
+            return True
+    if isinstance(kernel, TrainedWrapper) and kernel._cancels(out.weights):
+        return True
+    return isinstance(kernel, Compound) and any(_cancels(part, out._replace(shifted=False)) for part in kernel.kernels_)
 
 
 def _of_foreign(step: Any, where: str) -> Objects:

@@ -13,6 +13,8 @@ from mercer._array import Floats, Indices
 
 ROUNDING = 1e-12
 """A sum below this fraction of the sum of its absolute terms is zero up to rounding."""
+CANCELLATION = 1000.0
+"""A sum below the sum of its absolute terms divided by this has too few digits to be computed in another way."""
 Kept = Indices | None
 """The columns that are left, as indices of the original columns; None if all of them are."""
 
@@ -28,11 +30,14 @@ class Needs(NamedTuple):
         Whether a column has an influence; None if every column has.
     weights : sparse array of shape (R, N) or None
         The linear functions of a row through which the step reads it; None if it reads it in another way.
+    shifted : bool
+        Whether a step subtracts the mean of every row, which fewer columns change.
     """
 
     why: str
     columns: Floats | None = None
     weights: Any = None
+    shifted: bool = False
 
     @staticmethod
     def of(weights: Any, why: str) -> Needs:
@@ -49,22 +54,23 @@ class Needs(NamedTuple):
             return Needs(why)
         columns = np.logical_or.reduce([part.columns for part in parts])  # type: ignore[arg-type]
         linear = all(part.weights is not None for part in parts)
-        return Needs(why, columns, sparse.vstack([part.weights for part in parts], format="csr") if linear else None)
+        weights = sparse.vstack([part.weights for part in parts], format="csr") if linear else None
+        return Needs(why, columns, weights, any(part.shifted for part in parts))
 
     def block(self, at: slice) -> Needs:
         """Return the needs of some consecutive columns."""
         if self.columns is None:
             return self
-        return Needs(self.why, self.columns[at], None if self.weights is None else self.weights[:, at])
+        return self._replace(columns=self.columns[at], weights=None if self.weights is None else self.weights[:, at])
 
     def scattered(self, index: Indices, n: int) -> Needs:
         """Return the needs of the input of a step whose columns are the columns ``index`` of its n inputs."""
         columns = np.zeros(n, dtype=bool)
         columns[index[self.indices(len(index))]] = True
         if self.weights is None:
-            return Needs(self.why, columns)
+            return self._replace(columns=columns)
         spread = sparse.csr_array((np.ones(len(index)), (np.arange(len(index)), index)), shape=(len(index), n))
-        return Needs(self.why, columns, sparse.csr_array(self.weights @ spread))
+        return self._replace(columns=columns, weights=sparse.csr_array(self.weights @ spread))
 
     def indices(self, n: int) -> Indices:
         """Return the columns that are read, out of n; one if none is, since an input has columns."""
@@ -82,6 +88,20 @@ def vanishes(weights: Any, q: Floats) -> bool:
     if weights is None:
         return False
     return bool(np.all(np.abs(weights @ q) <= ROUNDING * (abs(weights) @ np.abs(q))))
+
+
+def cancels(weights: Any, rows: Floats, terms: Floats) -> bool:
+    """Return whether a subtraction costs weighted sums of rows ``(M, N)`` their digits.
+
+    Rounding errors are about 1e-16 of the values ``terms``, ``(M, N)``, from which the rows are left, and depend on the
+    number of columns. In sums that are 1,000 times smaller than such terms, they pass 1e-13. If the rows are almost as
+    large as the terms, it is the weights that have different signs, and the subtraction does not matter.
+    """
+    sums, left, sizes = (
+        np.max(found, axis=1)
+        for found in (np.abs(weights @ rows.T), abs(weights) @ np.abs(rows.T), abs(weights) @ np.abs(terms.T))
+    )
+    return bool(np.any((sizes > CANCELLATION * sums) & (sizes > 10 * left)))
 
 
 OUTPUT = Needs("all of them are output")

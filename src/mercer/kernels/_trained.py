@@ -7,12 +7,21 @@ from typing import Any, Self
 
 import numpy as np
 
-from mercer._array import Array, Floats, Indices
+from mercer._array import Array, Floats, Indices, to_numpy
 from mercer.kernels._data import n_objects, take
 from mercer.kernels._evaluation import Side
-from mercer.kernels._needs import vanishes
+from mercer.kernels._needs import cancels, vanishes
 from mercer.kernels._operands import InnerProducts, Rows
 from mercer.kernels.base.compound import Views, Wrapper
+
+SAMPLE = 50
+"""Number of training objects that tell how large sums are compared with their terms."""
+
+
+def sample(kernel: Any) -> Side:
+    """Return up to 50 training objects of a kernel, as new ones."""
+    n = n_objects(kernel.train_)
+    return Side(kernel.train_[np.unique(np.linspace(0, n - 1, min(n, SAMPLE)).astype(int))])
 
 
 class TrainedWrapper(Wrapper):
@@ -57,6 +66,23 @@ class TrainedWrapper(Wrapper):
         whole = inner._take(np.arange(n_objects(inner.train_)))  # a copy without the caches of this one
         return self._with_parts((whole,), index, Views((take(self.train_.parts[0], index),)))
 
+    def _cancels(self, weights: Any) -> bool:
+        """Return whether what is subtracted leaves so little that `mc.compact` would change weighted sums of rows.
+
+        Parameters
+        ----------
+        weights : sparse array of shape (R, N)
+            Linear functions of the rows of ``transform``.
+        """
+        if self._explained() is None:
+            return False
+        plain = self._copy()
+        plain.normalize = False
+        plain._set_training(self.train_)
+        new = sample(plain)
+        rows, terms = plain._gram(new, plain._train_side), plain._values(plain._objects(new.source))
+        return cancels(weights, to_numpy(rows), to_numpy(terms))
+
     @property
     def _rows_only(self) -> bool:
         return self._known is not None or super()._rows_only
@@ -84,6 +110,10 @@ class TrainedWrapper(Wrapper):
         """Return the kernel of every object with the training objects, ``(N, n_train)``."""
         train = self._inner._train_side
         return self._inner._gram(objects, None if objects is train else train, log=log)
+
+    def _values(self, objects: Side) -> Array:
+        """Return the values from which something is subtracted, ``(N, n_train)``."""
+        return self._columns(objects)
 
     def _learned(self) -> Any:
         return super()._learned(), self._inner._train_side.digests()

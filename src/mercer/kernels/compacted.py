@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import copy
 from typing import Any, NoReturn
 
 from sklearn.base import BaseEstimator
 from sklearn.utils import get_tags
 from sklearn.utils.metaestimators import available_if
 
-from mercer._array import Floats
 from mercer._config import without_caches
 from mercer.kernels._narrowing import Narrowing
 from mercer.kernels._needs import OUTPUT, Objects
+from mercer.kernels.base.kernel import Kernel
 
 
 def compact(pipeline: Any) -> Compacted:
@@ -59,13 +60,20 @@ def compact(pipeline: Any) -> Compacted:
     keeps the training set. For `Residualized`, the term is :math:`u(x)\sum_i a_i q(z_i)^\top`, with q the coordinates
     of the confounds, and vanishes after `KernelRidge` with the same confounds.
 
+    **Cancellation.** If the mean is so large that most digits cancel, as with `Linear` without normalization and data
+    far from the origin, rounding errors of the kernel are visible in predictions, and even its last bits matter. All
+    training objects and columns stay if :math:`\sum_i |a_i k(x, z_i)|` is more than 1,000 times
+    :math:`|\sum_i a_i \tilde k(x, z_i)|` and 10 times :math:`\sum_i |a_i \tilde k(x, z_i)|`, each the largest for up to
+    50 training objects; ``kept_`` says so. The same holds for ``KernelCenterer``. Center the data instead.
+
     A centered kernel that is normalized after centering, `EmpiricalKernelMap` and `Repaired` need all training objects
     for a new one; `Landmarks` its landmarks. `Normalized`, `Tempered`, `Sum` and `Product` need only the columns.
 
     Kernel values are computed by the same code as before, in matrices of another shape: predictions are equal up to
     rounding, about 1e-15 of :math:`\sum_i |a_i k(x, z_i)|` (1e-7 if the data are float32). A compact pipeline neither
     reads nor fills the caches of the process, and can be used from many threads. It cannot be fitted again. Kernel
-    matrices inside of it have the columns of the kept objects.
+    matrices inside of it have the columns of the kept objects. A centered kernel without the training mean serves its
+    machine only: taken out of the pipeline, as ``small[0]`` or ``small[:-1]``, it raises.
 
     Examples
     --------
@@ -106,14 +114,51 @@ def _short(value: Any) -> str:
     return text if len(text) <= 60 else f"{text[:57]}..."
 
 
-def _has(name: str) -> Any:
-    return available_if(lambda self: hasattr(self.estimator, name))
+def _forwarded(name: str, what: str) -> Any:
+    """Return a method that calls the pipeline, if the pipeline has it."""
+
+    def method(self: Compacted, X: Any, *rest: Any, **params: Any) -> Any:
+        with without_caches():
+            return getattr(self.estimator, name)(X, *rest, **params)
+
+    method.__name__, method.__qualname__ = name, f"Compacted.{name}"
+    method.__doc__ = f"""Return {what}.
+
+        Parameters
+        ----------
+        X : data
+            Input of the pipeline.
+        *rest, **params
+            Passed to the pipeline, such as ``confounds``.
+        """
+    return available_if(lambda self: hasattr(self.estimator, name))(method)
+
+
+def _apart(value: Any) -> Any:
+    """Return what is taken out of a compact pipeline: kernels refuse to give rows that only its machine can read.
+
+    Whatever predicts has the machine inside, and stays as it is.
+    """
+    if isinstance(value, Kernel):
+        if not value._rows_only:
+            return value
+        value = value._copy()
+        value._apart = True
+    elif type(value) in (list, tuple):
+        return type(value)(map(_apart, value))
+    elif isinstance(value, dict):
+        value = copy.copy(value)
+        value.update({key: _apart(part) for key, part in value.items()})
+    elif hasattr(value, "transform") and not hasattr(value, "predict") and hasattr(value, "get_params"):
+        value = copy.copy(value)
+        vars(value).update({key: _apart(part) for key, part in vars(value).items()})
+    return value
 
 
 class Compacted(BaseEstimator):
     """A fitted pipeline that keeps what its predictions need; made by `compact`.
 
-    It has the attributes of the pipeline, such as ``classes_`` and ``named_steps``.
+    It has the methods and attributes of the pipeline, such as ``predict``, ``classes_`` and ``named_steps``.
 
     Parameters
     ----------
@@ -151,118 +196,22 @@ class Compacted(BaseEstimator):
         """
         raise TypeError("A compact pipeline cannot be fitted. Fit the pipeline it was made from, and compact that.")
 
-    @_has("predict")
-    def predict(self, X: Any, **params: Any) -> Any:
-        """Return the predictions of the pipeline.
-
-        Parameters
-        ----------
-        X : data
-            Input of the pipeline.
-        **params
-            Passed to the pipeline, such as ``confounds``.
-        """
-        with without_caches():
-            return self.estimator.predict(X, **params)
-
-    @_has("predict_proba")
-    def predict_proba(self, X: Any, **params: Any) -> Floats:
-        """Return the probabilities of the classes, ``(M, C)``.
-
-        Parameters
-        ----------
-        X : data
-            Input of the pipeline.
-        **params
-            Passed to the pipeline.
-        """
-        with without_caches():
-            found: Floats = self.estimator.predict_proba(X, **params)
-        return found
-
-    @_has("predict_log_proba")
-    def predict_log_proba(self, X: Any, **params: Any) -> Floats:
-        """Return the log probabilities of the classes, ``(M, C)``.
-
-        Parameters
-        ----------
-        X : data
-            Input of the pipeline.
-        **params
-            Passed to the pipeline.
-        """
-        with without_caches():
-            found: Floats = self.estimator.predict_log_proba(X, **params)
-        return found
-
-    @_has("decision_function")
-    def decision_function(self, X: Any, **params: Any) -> Floats:
-        """Return the decision function of the pipeline, ``(M,)`` or ``(M, C)``.
-
-        Parameters
-        ----------
-        X : data
-            Input of the pipeline.
-        **params
-            Passed to the pipeline.
-        """
-        with without_caches():
-            found: Floats = self.estimator.decision_function(X, **params)
-        return found
-
-    @_has("score_samples")
-    def score_samples(self, X: Any, **params: Any) -> Floats:
-        """Return the scores of single samples, ``(M,)``.
-
-        Parameters
-        ----------
-        X : data
-            Input of the pipeline.
-        **params
-            Passed to the pipeline.
-        """
-        with without_caches():
-            found: Floats = self.estimator.score_samples(X, **params)
-        return found
-
-    @_has("transform")
-    def transform(self, X: Any, **params: Any) -> Any:
-        """Return the output of the pipeline, if its last step is a transformer.
-
-        Parameters
-        ----------
-        X : data
-            Input of the pipeline.
-        **params
-            Passed to the pipeline.
-        """
-        with without_caches():
-            return self.estimator.transform(X, **params)
-
-    @_has("score")
-    def score(self, X: Any, y: Any = None, **params: Any) -> float:
-        """Return the score of the pipeline: accuracy, or R2.
-
-        Parameters
-        ----------
-        X : data
-            Input of the pipeline.
-        y : array of shape (M,), default=None
-            Classes or numbers.
-        **params
-            Passed to the pipeline, such as ``sample_weight``.
-        """
-        with without_caches():
-            return float(self.estimator.score(X, y, **params))
+    predict = _forwarded("predict", "the predictions of the pipeline")
+    predict_proba = _forwarded("predict_proba", "the probabilities of the classes, ``(M, C)``")
+    predict_log_proba = _forwarded("predict_log_proba", "the log probabilities of the classes, ``(M, C)``")
+    decision_function = _forwarded("decision_function", "the decision function of the pipeline, ``(M,)`` or ``(M, C)``")
+    score_samples = _forwarded("score_samples", "the scores of single samples, ``(M,)``")
+    transform = _forwarded("transform", "the output of the pipeline, if its last step is a transformer")
+    score = _forwarded("score", "the score of the pipeline for ``X`` and ``y``: accuracy, or R2")
 
     def __getattr__(self, name: str) -> Any:
         # Called for missing attributes only. Those of the pipeline, except for private ones.
         if not name.startswith("_") and hasattr(self.__dict__.get("estimator"), name):
-            return getattr(self.estimator, name)
+            return _apart(getattr(self.estimator, name))
         raise AttributeError(f"This {type(self).__name__} has no {name}, because what it was made from has none.")
 
     def __getitem__(self, key: Any) -> Any:
-        return self.estimator[key]
+        return _apart(self.estimator[key])
 
     def __repr__(self, N_CHAR_MAX: int = 700) -> str:
         kept = self.__dict__.get("kept_", [])

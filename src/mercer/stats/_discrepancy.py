@@ -19,29 +19,34 @@ class Discrepancy:
     Parameters
     ----------
     K : ndarray of shape (N, N)
-        Gram matrix, zero for pairs of one group.
+        Gram matrix minus its mean, zero for pairs of one group.
     diagonal : ndarray of shape (N,)
-        Self-kernels.
+        Self-kernels minus the same mean.
     design : Design
         Samples and groups of the objects.
     members : sparse matrix of shape (U, N)
         1 where an object is in a group.
+    scale : float
+        Largest absolute value of the kernel, to tell differences from rounding.
     """
 
     K: Floats
     diagonal: Floats
     design: Design
     members: sparse.csr_array
+    scale: float
 
     @classmethod
     def of(cls, K: Floats, design: Design) -> Self:
         """Return the sums for a Gram matrix, which is copied."""
         units, n = design.units, len(K)
         members = sparse.csr_array((np.ones(n), (units, np.arange(n))), shape=(units.max() + 1, n))
-        K, diagonal = K.copy(), np.diag(K).copy()
+        scale, center = float(np.abs(K).max()), float(K.mean())
+        K = K - center  # a constant changes no discrepancy, and loses digits
+        diagonal = np.diag(K).copy()
         same = (members.T @ members).tocoo()
         K[same.row, same.col] = 0.0
-        return cls(K, diagonal, design, members)
+        return cls(K, diagonal, design, members, scale)
 
     def squared(self, Z: Floats) -> Floats:
         """Return the unbiased squared discrepancy for every assignment, ``(B,)``; Z is ``(N, B)``, 1 for the first."""
@@ -50,6 +55,10 @@ class Discrepancy:
         xy = rows @ Z - xx
         yy = rows.sum() - xx - 2 * xy
         return _combined(xx, xy, yy, *self._pairs(Z))
+
+    def observed(self) -> float:
+        """Return the squared discrepancy of both samples."""
+        return float(self.squared(self.design.first[:, None].astype(float))[0])
 
     def _pairs(self, Z: Floats) -> tuple[Floats, Floats, Floats]:
         """Return the number of ordered pairs of different groups: within the first, between, within the second."""
@@ -85,7 +94,7 @@ class Discrepancy:
             with np.errstate(invalid="ignore", divide="ignore"):
                 within = ((keep @ dx) / n - sums[0] / pairs[0] + (keep @ dy) / m - sums[2] / pairs[2]) / 2
                 squared = _combined(*sums, *pairs)
-                noise = 1e-14 * np.abs(self.diagonal).max()
+                noise = 1e-14 * self.scale
                 within, squared = (np.where(np.abs(v) <= noise, 0.0, v) for v in (within, squared))
                 return np.where(squared == 0, 0.0, squared / within)
 
@@ -96,7 +105,11 @@ class Discrepancy:
             return estimate, (0.0, np.inf)
         variance = sum((s.sum() - 1) * np.var(without[s]) for s in strata)
         half = float(stats.t.ppf((1 + level) / 2, n_units - len(strata)) * np.sqrt(variance))
-        return estimate, (float(np.sqrt(max(estimate - half, 0.0))), float(np.sqrt(max(estimate + half, 0.0))))
+        # The deviation of the square shrinks with the square itself, so the upper end is that of the root where it is
+        # larger, up to the root of twice the half width.
+        size = max(estimate, 0.0)
+        upper = size + half + min(half**2 / (4 * size) if size > 0 else np.inf, half)
+        return estimate, (float(np.sqrt(max(estimate - half, 0.0))), float(np.sqrt(upper)))
 
 
 def _combined(xx: Floats, xy: Floats, yy: Floats, nxx: Floats, nxy: Floats, nyy: Floats) -> Floats:

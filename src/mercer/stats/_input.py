@@ -8,9 +8,10 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import clone
 
-from mercer._array import Floats, as_array, to_numpy
+from mercer._array import Floats, to_numpy
 from mercer._batch import Batch
-from mercer._checks import is_choice, is_whole
+from mercer._checks import is_choice, is_listing, is_whole
+from mercer.families.estimator import Estimator
 from mercer.kernels.base import Kernel, concatenated, unwrapped
 
 Indices = NDArray[np.int64]
@@ -48,6 +49,14 @@ def pooled(X: Any, Y: Any) -> tuple[Any, int, int]:
                 f"{type(Y).__name__}."
             )
         return type(X).concat([X, Y]), *sizes
+    names = [list(getattr(side, "columns", [])) for side in (X, Y)]
+    if all(names) and names[0] != names[1]:
+        if set(names[0]) != set(names[1]):
+            raise ValueError(f"X and Y must have the same columns; got {names[0]} and {names[1]}.")
+        Y = Y[names[0]]
+    widths = [side.shape[1] for side in (X, Y) if len(getattr(side, "shape", ())) == 2]
+    if len(set(widths)) > 1:
+        raise ValueError(f"X and Y must have the same number of columns; got {widths[0]} and {widths[1]}.")
     return concatenated((X, Y)), *sizes
 
 
@@ -74,31 +83,51 @@ def gram_matrix(kernel: Any, X: Any) -> Floats:
     return K
 
 
+def numbered(values: Any, n: int, name: str) -> Indices:
+    """Return a number for every value, equal for equal values, in the order of their first occurrence.
+
+    Values are compared one by one: an array of them would turn numbers and missing values into text.
+    """
+    found = values.tolist() if hasattr(values, "tolist") else list(values) if is_listing(values) else values
+    if not isinstance(found, list) or len(found) != n or any(isinstance(value, list) for value in found):
+        what = f"{len(found)} entries" if isinstance(found, list) else repr(values)
+        raise ValueError(f"{name} must have one entry for each of {n} objects; got {what}.")
+    numbers: dict[Any, int] = {}
+    out = np.empty(n, dtype=np.int64)
+    for i, value in enumerate(found):
+        if value is None or value != value or type(value).__name__ in ("NAType", "NaTType"):
+            raise ValueError(f"{name} has no entry for object {i}. Leave the object out, or give it one.")
+        out[i] = numbers.setdefault((isinstance(value, str), value), len(numbers))
+    return out
+
+
 def unit_numbers(groups: Any, n: int) -> Indices:
     """Return the number of the group of every object; without groups every object is a unit of its own."""
-    if groups is None:
-        return np.arange(n)
-    values = as_array(groups, "groups", "one group per object")
-    if values.shape != (n,):
-        raise ValueError(f"groups must have one entry for each of {n} objects; got shape {values.shape}.")
-    missing = np.array([value is None or value != value for value in values.tolist()], dtype=bool)
-    if missing.any():
-        raise ValueError(f"groups has no entry for object {int(missing.argmax())}. Leave it out, or give it a group.")
-    numbers: dict[Any, int] = {}
-    return np.array([numbers.setdefault(value, len(numbers)) for value in values.tolist()], dtype=np.int64)
+    return np.arange(n) if groups is None else numbered(groups, n, "groups")
 
 
-def p_of(observed: float, null: Floats, *, exact: bool) -> float:
+def p_of(observed: float, null: Floats, scale: float, *, exact: bool) -> float:
     """Return the share of permutations with a statistic at least as large; equal up to rounding counts as equal.
 
     The observed order is one of all permutations, so it is counted: among all of them it is contained in ``null``,
-    otherwise it is added.
+    otherwise it is added. ``scale`` is the size of the numbers that the statistics are sums of.
     """
-    noise = 1e-12 * max(abs(observed), float(np.abs(null).max(initial=0.0)))
-    count = int(np.sum(null >= observed - noise))
+    if not np.isfinite(observed) or not np.isfinite(null).all():
+        raise ValueError("The statistic is not a number, because there are too few objects. Collect more of them.")
+    count = int(np.sum(null >= observed - 1e-12 * scale))
     return count / len(null) if exact else (count + 1) / (len(null) + 1)
 
 
 def p_text(p: float) -> str:
     """Return a p-value for a sentence."""
     return f"p = {p:.3f}" if p >= 0.001 else f"p = {p:.1e}"
+
+
+def one_model(model: Any, name: str = "model") -> Any:
+    """Return the batch of a fitted estimator, or a batch, with at least one axis."""
+    batch = getattr(model, "model_", None) if isinstance(model, Estimator) else model
+    if isinstance(model, Estimator) and batch is None:
+        raise ValueError(f"This {type(model).__name__} is not fitted. Call fit with training data first.")
+    if not isinstance(batch, Batch):
+        raise TypeError(f"{name} must be a fitted estimator or a batch of models; got {model!r}.")
+    return batch.reshape(1) if batch.ndim == 0 else batch

@@ -5,24 +5,23 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from scipy import sparse
 
 from mercer._array import Floats, to_numpy
 from mercer.data import Sequences
+from mercer.data.csr import CSRRows
+from mercer.families import Multinomials
 from mercer.models.scores import alphabet_of, ends_by_itself, is_sequential
 
 
 def simulated(model: Any, X: Any, copies: int, rng: np.random.Generator) -> Any:
     """Draw ``copies`` data sets like ``X``, one after the other.
 
-    Every object has the length of its counterpart in X and misses the same values, so that an object and its copies are
-    exchangeable if the model is right.
+    Every object has the length of its counterpart in X, or its total of counts, and misses the same values, so that an
+    object and its copies are exchangeable if the model is right.
     """
     if not isinstance(X, Sequences):
-        drawn = np.array(model.sample(copies * X.shape[0], random_state=rng)[0], dtype=float)
-        gaps = np.isnan(np.asarray(to_numpy(X), dtype=float)) if not hasattr(X, "indptr") else None
-        if gaps is not None and gaps.any():
-            drawn[np.tile(gaps, (copies, 1))] = np.nan
-        return drawn
+        return _counts(model, X, copies, rng) if hasattr(_leaf(model), "trials") else _points(model, X, copies, rng)
     check_lengths(model)
     lengths = np.tile(X.lengths, copies)
     offsets = np.concatenate([[0], np.cumsum(lengths)])
@@ -33,6 +32,46 @@ def simulated(model: Any, X: Any, copies: int, rng: np.random.Generator) -> Any:
         return Sequences.from_codes(np.split(values, offsets[1:-1]), alphabet)
     values = np.where(np.tile(np.isnan(X.values), (copies, 1)), np.nan, values.reshape(len(values), -1))
     return Sequences(np.split(values, offsets[1:-1]))
+
+
+def plain(X: Any) -> Any:
+    """Return accepted data in a form that can be concatenated: rows of counts become a sparse matrix."""
+    if isinstance(X, CSRRows):
+        return sparse.csr_array((X.data, X.indices, X.indptr), shape=X.shape)
+    return X
+
+
+def _leaf(model: Any) -> Any:
+    while hasattr(model, "components"):
+        model = model.components
+    return model
+
+
+def _points(model: Any, X: Any, copies: int, rng: np.random.Generator) -> Floats:
+    """Draw points with the missing coordinates of X."""
+    drawn = np.array(model.sample(copies * X.shape[0], random_state=rng)[0], dtype=float)
+    if sparse.issparse(X):
+        return sparse.csr_array(drawn)
+    drawn[np.tile(np.isnan(np.asarray(to_numpy(X), dtype=float)), (copies, 1))] = np.nan
+    return drawn
+
+
+def _counts(model: Any, X: Any, copies: int, rng: np.random.Generator) -> Any:
+    """Draw rows of counts with the totals of X."""
+    if not isinstance(model, Multinomials):
+        raise TypeError(
+            f"Simulations of {type(model).__name__} with the totals of the data are not implemented. Use Multinomials, "
+            "or compare the data with model.sample(...) by mc.stats.two_sample_test."
+        )
+    totals = np.asarray(X.sum(axis=1), dtype=float).ravel()
+    if (totals != totals.round()).any():
+        raise ValueError(
+            f"Rows of counts must have whole numbers; the sum of row {int((totals != totals.round()).argmax())} is "
+            f"{totals[(totals != totals.round()).argmax()]:.4g}."
+        )
+    probability = np.asarray(to_numpy(model.dense().probability), dtype=float)[0]
+    drawn = rng.multinomial(np.tile(totals.astype(np.int64), copies), probability / probability.sum()).astype(float)
+    return sparse.csr_array(drawn) if sparse.issparse(X) else drawn
 
 
 def check_lengths(model: Any) -> None:

@@ -5,10 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from mercer._array import Array
-from mercer._batch import Batch
-from mercer.families.estimator import Estimator
 from mercer.kernels.probabilityproduct import ProbabilityProduct
 from mercer.models.discount import Discounted
+from mercer.stats._input import one_model
 
 
 def process_distance(p: Any, q: Any = None, *, discount: float = 0.9, rho: float = 1.0) -> Array:
@@ -50,14 +49,7 @@ def process_distance(p: Any, q: Any = None, *, discount: float = 0.9, rho: float
     array([[0.    , 0.7872],
            [0.7872, 0.    ]])
     """
-    first = _models(p, "p")
-    second = None if q is None else _models(q, "q")
+    first = one_model(p, "p")
+    second = None if q is None else one_model(q, "q")
     kernel = ProbabilityProduct(rho=rho, length=Discounted(discount))
     return kernel.distance(first) if second is None else kernel.distance(first, second)
-
-
-def _models(model: Any, name: str) -> Any:
-    batch = getattr(model, "model_", None) if isinstance(model, Estimator) else model
-    if not isinstance(batch, Batch):
-        raise TypeError(f"{name} must be a batch of models or a fitted estimator; got {model!r}.")
-    return batch.reshape(1) if batch.ndim == 0 else batch

@@ -10,7 +10,6 @@ from scipy import linalg
 from sklearn.base import clone
 
 from mercer._array import Floats, to_numpy
-from mercer._batch import Batch
 from mercer._checks import is_choice
 from mercer._notices import warns_once
 from mercer._parallel import progress_bar
@@ -20,8 +19,8 @@ from mercer.kernels.base import Kernel, concatenated
 from mercer.kernels.fisher import Fisher
 from mercer.stats._assignments import Design
 from mercer.stats._discrepancy import Discrepancy
-from mercer.stats._input import check_count, check_kernel, gram_matrix, p_of, p_text
-from mercer.stats._simulation import simulated
+from mercer.stats._input import check_count, check_kernel, count_of, gram_matrix, one_model, p_of, p_text
+from mercer.stats._simulation import plain, simulated
 
 METHODS = ("score", "kernel")
 CHUNK = 5_000_000
@@ -73,9 +72,9 @@ class GoodnessOfFit:
     deviations: dict[str, float] = field(repr=False)
 
     def __str__(self) -> str:
-        verdict = "The model does not fit these data" if self.p_value < 0.05 else "No lack of fit was found"
+        verdict = "The model does not fit these data" if self.p_value <= 0.05 else "No lack of fit was found"
         text = f"{verdict} ({p_text(self.p_value)}, {self.n_simulations:,} simulations; {self.n} objects)."
-        if self.deviations and self.p_value < 0.05:
+        if self.deviations and self.p_value <= 0.05:
             worst = ", ".join(f"{name} {z:+.1f}" for name, z in list(self.deviations.items())[:3])
             text += f" Largest deviations, in standard deviations: {worst}."
         if self.method == "score" and self.statistic < self.null.min():
@@ -149,8 +148,11 @@ def goodness_of_fit(
     if not isinstance(refit, bool | np.bool_):
         raise ValueError(f"refit must be True or False; got {refit!r}.")
     count = check_count(n_simulations, "n_simulations", 19)
-    batch = _batch(model)
+    batch = one_model(model)
+    batch._require_one()
     rng = random_generator(random_state)
+    reader = Fisher(batch, information="identity", per="sequence", power=1.0, normalize=False)  # plain scores
+    data = plain(reader.sources(X)[1])
     if method == "score":
         if kernel is not None:
             raise ValueError("A score test has no kernel. Pass method='kernel' along with it.")
@@ -159,10 +161,9 @@ def goodness_of_fit(
                 "The scores of a model sum to zero on the data that it was fitted to. Use held-out data, or "
                 "method='kernel' with refit=True."
             )
-        return _score_test(batch, X, count, rng)
+        return _score_test(reader, data, count, rng)
     check_kernel(kernel)
-    reader = _reader(batch)
-    data = reader.sources(X)[1]
+    count_of(data, "X")
     if refit:
         if not isinstance(model, Estimator):
             raise TypeError(
@@ -172,27 +173,8 @@ def goodness_of_fit(
     return _kernel_test(batch, data, kernel, count, rng)
 
 
-def _batch(model: Any) -> Any:
-    """Return the fitted model as a batch of shape (1,)."""
-    batch = getattr(model, "model_", None) if isinstance(model, Estimator) else model
-    if isinstance(model, Estimator) and batch is None:
-        raise ValueError(f"This {type(model).__name__} is not fitted. Call fit with training data first.")
-    if not isinstance(batch, Batch):
-        raise TypeError(f"model must be a fitted estimator or a batch of shape (1,); got {model!r}.")
-    batch = batch.reshape(1) if batch.ndim == 0 else batch
-    batch._require_one()
-    return batch
-
-
-def _reader(batch: Any) -> Kernel:
-    """Return the kernel whose features are the plain scores, which also reads data for the model."""
-    return Fisher(batch, information="identity", per="sequence", power=1.0, normalize=False)
-
-
-def _score_test(batch: Any, X: Any, count: int, rng: np.random.Generator) -> GoodnessOfFit:
-    reader = _reader(batch)
-    data = reader.sources(X)[1]
-    n = data.shape[0] if hasattr(data, "shape") else len(data)
+def _score_test(reader: Fisher, data: Any, count: int, rng: np.random.Generator) -> GoodnessOfFit:
+    n = _size(data)
 
     def scores(part: Any) -> Floats:
         found = reader.features(part)
@@ -203,7 +185,7 @@ def _score_test(batch: Any, X: Any, count: int, rng: np.random.Generator) -> Goo
     step = max(1, CHUNK // max(own.size, 1))
     for begin in progress_bar(list(range(0, count, step)), "simulations"):
         copies = min(step, count - begin)
-        rows = scores(simulated(batch, data, copies, rng))
+        rows = scores(simulated(reader.model, data, copies, rng))
         totals.extend(rows.reshape(copies, n, -1).sum(axis=1))
         second = second + rows.T @ rows
     # The observed data are one of the sets, so that under the model all sets are exchangeable.
@@ -214,37 +196,42 @@ def _score_test(batch: Any, X: Any, count: int, rng: np.random.Generator) -> Goo
     values, vectors = linalg.eigh(covariance[np.ix_(used, used)] / scale[used] / scale[used][:, None])
     kept = values > 1e-8 * values.max(initial=0.0)
     statistics = (((standard @ vectors[:, kept]) ** 2) / values[kept]).sum(axis=1)
-    names = np.asarray(reader.fit(X).get_score_names())[used]
+    names = np.asarray(reader.fit(data).get_score_names())[used]
     order = np.argsort(-np.abs(standard[0]), kind="stable")
     deviations = {str(names[i]): float(standard[0, i]) for i in order}
     observed, null = float(statistics[0]), statistics[1:]
     return GoodnessOfFit(
-        p_of(observed, null, exact=False), observed, "score", n, int(kept.sum()), count, null, deviations
+        p_of(observed, null, 1.0, exact=False), observed, "score", n, int(kept.sum()), count, null, deviations
     )
 
 
 def _kernel_test(batch: Any, data: Any, kernel: Kernel, count: int, rng: np.random.Generator) -> GoodnessOfFit:
     """Compare every object with simulated ones of its length, and permute within these sets."""
-    n = data.shape[0] if hasattr(data, "shape") else len(data)
-    pool = concatenated((data, simulated(batch, data, PER_OBJECT, rng)))
-    design = Design(np.arange((PER_OBJECT + 1) * n) < n, np.tile(np.arange(n), PER_OBJECT + 1))
-    found = Discrepancy.of(gram_matrix(kernel, pool), design)
-    null = found.squared(design.drawn(count, rng))
-    observed = float(found.squared(design.first[:, None].astype(float))[0])
-    return GoodnessOfFit(p_of(observed, null, exact=False), observed, "kernel", n, 0, count, null, {})
+    found = _against_draws(batch, data, kernel, rng)
+    null, observed = found.squared(found.design.drawn(count, rng)), found.observed()
+    p = p_of(observed, null, found.scale, exact=False)
+    return GoodnessOfFit(p, observed, "kernel", _size(data), 0, count, null, {})
 
 
 def _bootstrap_test(model: Any, data: Any, kernel: Kernel, count: int, rng: np.random.Generator) -> GoodnessOfFit:
     """Fit the model to the data and to simulated data alike, and compare each with samples from its own fit."""
-    n = data.shape[0] if hasattr(data, "shape") else len(data)
+    fitted = clone(model).fit(data).model_
+    found = _against_draws(fitted, data, kernel, rng)
+    null = np.empty(count)
+    for b in progress_bar(list(range(count)), "refits"):
+        sample = simulated(fitted, data, 1, rng)
+        null[b] = _against_draws(clone(model).fit(sample).model_, sample, kernel, rng).observed()
+    p = p_of(found.observed(), null, found.scale, exact=False)
+    return GoodnessOfFit(p, found.observed(), "kernel", _size(data), 0, count, null, {})
+
+
+def _against_draws(batch: Any, data: Any, kernel: Kernel, rng: np.random.Generator) -> Discrepancy:
+    """Return the discrepancy between data and draws from a model; an object and its draws are one group."""
+    n = _size(data)
+    pool = concatenated((data, simulated(batch, data, PER_OBJECT, rng)))
     design = Design(np.arange((PER_OBJECT + 1) * n) < n, np.tile(np.arange(n), PER_OBJECT + 1))
+    return Discrepancy.of(gram_matrix(kernel, pool), design)
 
-    def statistic(sample: Any) -> tuple[float, Any]:
-        fitted = clone(model).fit(sample).model_
-        pool = concatenated((sample, simulated(fitted, sample, PER_OBJECT, rng)))
-        found = Discrepancy.of(gram_matrix(kernel, pool), design)
-        return float(found.squared(design.first[:, None].astype(float))[0]), fitted
 
-    observed, fitted = statistic(data)
-    null = np.array([statistic(simulated(fitted, data, 1, rng))[0] for _ in progress_bar(list(range(count)), "refits")])
-    return GoodnessOfFit(p_of(observed, null, exact=False), observed, "kernel", n, 0, count, null, {})
+def _size(data: Any) -> int:
+    return int(data.shape[0]) if hasattr(data, "shape") else len(data)

@@ -10,12 +10,22 @@ from typing import Any
 
 import numpy as np
 
-from mercer._array import Floats, as_array
+from mercer._array import Floats
 from mercer._notices import warns_once
 from mercer._parallel import n_threads, thread_map
 from mercer._random import random_generator
 from mercer.kernels.base import unwrapped
-from mercer.stats._input import Indices, check_count, check_kernel, count_of, gram_matrix, p_of, p_text, unit_numbers
+from mercer.stats._input import (
+    Indices,
+    check_count,
+    check_kernel,
+    count_of,
+    gram_matrix,
+    numbered,
+    p_of,
+    p_text,
+    unit_numbers,
+)
 
 LEAST = 4
 """Number of objects below which the unbiased criterion is not defined."""
@@ -63,7 +73,7 @@ class Independence:
     null: Floats = field(repr=False)
 
     def __str__(self) -> str:
-        verdict = "X and Z depend on each other" if self.p_value < 0.05 else "No dependence was found"
+        verdict = "X and Z depend on each other" if self.p_value <= 0.05 else "No dependence was found"
         count = f"{'all ' if self.exact else ''}{self.n_permutations:,} permutations of {self.permuted}"
         return f"{verdict} ({p_text(self.p_value)}; {count}). Kernel correlation {self.correlation:.3f}; n = {self.n}."
 
@@ -91,8 +101,8 @@ def independence_test(
         Kernel of Z; "labels" is 1 for equal labels and 0 for different ones.
     groups : array-like of shape (N,), default=None
         The group of every object, such as the subject that it comes from: objects of one group are not independent. If
-        Z is the same for all objects of a group, as a diagnosis is for all recordings of a subject, groups are compared
-        by the means of their kernels and permuted as a whole. Otherwise objects are permuted within groups.
+        X or Z is the same for all objects of a group, as a diagnosis is for all recordings of a subject, groups are
+        compared by the means of their kernels and permuted as a whole. Otherwise objects are permuted within groups.
     n_permutations : int, default=999
         Number of random permutations. If there are no more than that, all of them are used.
     random_state : int, Generator, RandomState or None, default=0
@@ -131,13 +141,14 @@ def independence_test(
     units = unit_numbers(groups, n)
     blocks, permuted = [np.arange(n)], "objects"
     if groups is not None and units.max() + 1 < n:
-        if _constant(L, units):
+        if _constant(L, units) or _constant(K, units):
             K, L, permuted = _group_means(K, units), _group_means(L, units), "groups"
             blocks = [np.arange(len(K))]
         else:
             blocks, permuted = [np.flatnonzero(units == u) for u in range(units.max() + 1)], "objects within groups"
     if len(K) < LEAST:
         raise ValueError(f"The test needs at least {LEAST} {permuted}; got {len(K)}.")
+    scale_of_terms = float(np.abs(K).max() * np.abs(L).max())
     K, L = _centered(K), _centered(L)
     n = len(K)
     scale = n * (n - 3)
@@ -159,19 +170,23 @@ def independence_test(
     statistic = float(np.vdot(K, L)) / scale
     size = float(np.sqrt(np.vdot(K, K) * np.vdot(L, L))) / scale
     correlation = statistic / size if size > 0 else 0.0
-    return Independence(p_of(statistic, null, exact=exact), statistic, correlation, n, permuted, len(null), exact, null)
+    return Independence(
+        p_of(statistic, null, scale_of_terms, exact=exact), statistic, correlation, n, permuted, len(null), exact, null
+    )
 
 
 def _matrix(kernel: Any, X: Any, name: str) -> Floats:
     if not isinstance(kernel, str):
         return gram_matrix(kernel, X)
-    labels = as_array(X, name, "one label per object")
-    if labels.ndim != 1:
+    if np.ndim(X) != 1:
         raise ValueError(
-            f"With 'labels', {name} must have one label per object; got shape {labels.shape}. Pass a kernel for other "
+            f"With 'labels', {name} must have one label per object; got shape {np.shape(X)}. Pass a kernel for other "
             "data, such as mc.RBF()."
         )
-    numbers = unit_numbers(labels, len(labels))
+    numbers = numbered(X, count_of(X, name), name)
+    if numbers.max() + 1 in (1, len(numbers)):
+        what = "equal" if numbers.max() == 0 else "different"
+        raise ValueError(f"All labels of {name} are {what}, so there is nothing to test. For numbers pass mc.RBF().")
     return np.asarray(numbers[:, None] == numbers, dtype=float)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import dataclass, field
+from math import comb
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,7 @@ from scipy import stats
 from sklearn.base import clone
 from sklearn.utils import _safe_indexing
 
-from mercer._array import Floats, as_array, to_numpy
+from mercer._array import Floats, to_numpy
 from mercer._checks import is_choice
 from mercer._notices import warns_once
 from mercer._random import random_generator
@@ -24,6 +25,7 @@ from mercer.stats._input import (
     check_kernel,
     check_level,
     gram_matrix,
+    numbered,
     p_of,
     p_text,
     pooled,
@@ -110,7 +112,7 @@ class TwoSample:
             if self.n_permutations
             else "studentized, without permutations"
         )
-        verdict = "The two samples differ" if self.p_value < 1 - self.level else "No difference was found"
+        verdict = "The two samples differ" if self.p_value <= 0.05 else "No difference was found"
         low, high = self.interval
         return (
             f"{verdict} ({p_text(self.p_value)}; {how}). Effect size {self.effect_size:.2f} ({self.level:.0%} interval "
@@ -136,14 +138,14 @@ def two_sample_test(
     ----------
     X, Y : data
         The two samples, in any form that the kernel accepts. With ``kernel="precomputed"``, X is the Gram matrix of all
-        objects and Y says by two labels which sample each object belongs to.
+        objects and Y says by two labels which sample each object belongs to; the first label is that of X.
     kernel : Kernel or "precomputed"
         A fitted kernel is used as it is. Any other is fitted to both samples together, without their labels; for
         ``method="studentized"`` to the half that defines the witness.
     groups : array-like of shape (N,), default=None
         The group of every object of X, then of Y, such as the subject that it comes from: objects of one group are not
-        independent. If every group is in one sample, whole groups are permuted. If groups are in both, objects are
-        permuted within groups, as in a paired test.
+        independent. If every group is in one sample, whole groups are permuted; they should have about the same
+        numbers of objects. If groups are in both, objects are permuted within groups, as in a paired test.
     method : {"permutation", "studentized"}, default="permutation"
         Permutations have the right level for every sample size. The studentized test compares one half of the data with
         a witness function from the other, and needs no permutations; it loses some power.
@@ -215,32 +217,44 @@ def two_sample_test(
     if design.crossed:  # within groups, pairs of one group are the most informative ones, and permutations allow them
         found = Discrepancy.of(K, Design(first, np.arange(len(K))))
     null = found.squared(design.every() if exact else design.drawn(int(n_permutations), rng))
-    observed = float(found.squared(first[:, None].astype(float))[0])
-    p = p_of(observed, null, exact=exact)
+    observed = found.observed()
+    p = p_of(observed, null, found.scale, exact=exact)
     return TwoSample(p, observed, permuted=design.permuted, n_permutations=len(null), exact=exact, null=null, **common)
 
 
 def _labels(Y: Any, n: int) -> Floats:
-    """Return which objects of a precomputed matrix are in the first sample, that of the smaller label."""
-    labels = as_array(Y, "Y", "one label per object")
-    if labels.shape != (n,):
-        raise ValueError(
-            f"With kernel='precomputed', Y must have one label for each of {n} objects; got {labels.shape}."
-        )
-    found = np.unique(labels)
-    if len(found) != 2:
-        raise ValueError(f"With kernel='precomputed', Y must have two different labels; got {len(found)}.")
-    return np.asarray(labels == found[0])
+    """Return which objects of a precomputed matrix are in the first sample, that of the first label."""
+    numbers = numbered(Y, n, "With kernel='precomputed', Y")
+    if numbers.max() != 1:
+        raise ValueError(f"With kernel='precomputed', Y must have two different labels; got {numbers.max() + 1}.")
+    return np.asarray(numbers == 0)
 
 
 def _check_design(design: Design) -> None:
     for name, side in (("X", design.first), ("Y", ~design.first)):
+        if side.sum() < 2:
+            raise ValueError(f"{name} must have at least 2 objects; got {side.sum()}.")
         units = len(np.unique(design.units[side]))
         if units < 2:
             raise ValueError(
                 f"All {side.sum()} objects of {name} are in one group, so that their distribution cannot be told from "
                 "that group. Collect more groups, or leave out groups= if the objects are independent."
             )
+    sizes = [side.sum() / len(np.unique(design.units[side])) for side in (design.first, ~design.first)]
+    if not design.crossed and max(sizes) > 1.5 * min(sizes):
+        warnings.warn(
+            f"Groups of X have {sizes[0]:.1f} objects on average, and those of Y {sizes[1]:.1f}. The means of large "
+            "groups vary less, which permutations of groups do not know: p-values can be too small. Use as many "
+            "objects of every group, or method='studentized'.",
+            stacklevel=4,
+        )
+    both = len(np.intersect1d(design.units[design.first], design.units[~design.first]))
+    if design.crossed and both < design.units.max() + 1:
+        warnings.warn(
+            f"Only {both} of {design.units.max() + 1} groups are in both samples; objects are permuted within these. "
+            "The others are the same in every permutation. Leave them out, or use groups that are in one sample each.",
+            stacklevel=4,
+        )
 
 
 def _studentized(K: Floats, kernel: Any, pool: Any, design: Design, rng: np.random.Generator) -> tuple[float, float]:
@@ -248,6 +262,12 @@ def _studentized(K: Floats, kernel: Any, pool: Any, design: Design, rng: np.rand
 
     The witness is learned from one half of the units, and evaluated on the other.
     """
+    if design.crossed:  # groups of one sample only have no difference
+        both = np.intersect1d(design.units[design.first], design.units[~design.first])
+        used = np.flatnonzero(np.isin(design.units, both))
+        units = np.unique(design.units[used], return_inverse=True)[1].reshape(-1)
+        design, K = Design(design.first[used], units), K[np.ix_(used, used)]
+        pool = None if pool is None else _safe_indexing(pool, used)
     tested = _half(design, rng)
     rest = ~tested
     if pool is None or hasattr(kernel, "train_"):
@@ -260,8 +280,7 @@ def _studentized(K: Floats, kernel: Any, pool: Any, design: Design, rng: np.rand
     units = np.unique(design.units[tested], return_inverse=True)[1].reshape(-1)
     sides = [_unit_means(witness, units, side) for side in (first[tested], ~first[tested])]
     if design.crossed:
-        paired = sides[0] - sides[1]
-        return _t_statistic([paired[np.isfinite(paired)]])
+        return _t_statistic([sides[0] - sides[1]])
     return _t_statistic([side[np.isfinite(side)] for side in sides])
 
 
@@ -295,7 +314,9 @@ def _t_statistic(sides: list[Floats]) -> tuple[float, float]:
     variances = np.array([side.var(ddof=1) / len(side) for side in sides])
     total = float(variances.sum())
     if total <= 1e-28 * max(float(np.abs(np.concatenate(sides)).max()), 1e-300) ** 2:
-        return (np.inf, 0.0) if difference > 1e-14 * float(np.abs(sides[0]).max()) else (0.0, 1.0)
+        # No variance: count the assignments of signs, or of objects to both samples, which is all that is known.
+        count = 2 ** len(sides[0]) if len(sides) == 1 else comb(sum(map(len, sides)), len(sides[0]))
+        return (np.inf, 1 / count) if difference > 1e-14 * float(np.abs(sides[0]).max()) else (0.0, 1.0)
     freedom = total**2 / float((variances**2 / np.array([len(side) - 1 for side in sides])).sum())
     statistic = difference / float(np.sqrt(total))
     return statistic, float(stats.t.sf(statistic, freedom))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable
 from functools import cache
-from typing import Any, Self
+from typing import Any, NoReturn, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator, TransformerMixin, clone
@@ -51,6 +51,8 @@ class Kernel(Hooks, Arithmetic, GaussianProcess, TransformerMixin, BaseEstimator
 
     _taken: Indices | None = None
     """The training objects that are left, as indices of the training data; None if all of them are."""
+    _apart: bool = False
+    """Whether this is a copy, outside of its compact pipeline, of a kernel that gives rows for one machine only."""
 
     # -- scikit-learn -----------------------------------------------------------------------------------
 
@@ -85,6 +87,8 @@ class Kernel(Hooks, Arithmetic, GaussianProcess, TransformerMixin, BaseEstimator
     def transform(self, X: Any) -> Array:
         """Return the kernel of new data with the training data, ``(M, N)``."""
         check_is_fitted(self, "train_")
+        if self._apart:
+            self._refuse()
         self._check_parameters()  # parameters that take effect at once may have changed since ``fit``
         self._check_unchanged()
         check_matrix(length_of(X), n_objects(self.train_), type(self).__name__)
@@ -270,7 +274,8 @@ class Kernel(Hooks, Arithmetic, GaussianProcess, TransformerMixin, BaseEstimator
     def _fit_accepted(self, X: Any, y: Any) -> None:
         """Learn from accepted data; intermediate results may be kept for the training side."""
         self._train_side = Side()
-        self.__dict__.pop("_taken", None)
+        for name in ("_taken", "_apart"):
+            self.__dict__.pop(name, None)
         self._learn(X, y)
 
     def _keep_training(self, X: Any) -> None:
@@ -311,6 +316,12 @@ class Kernel(Hooks, Arithmetic, GaussianProcess, TransformerMixin, BaseEstimator
         """Whether only the rows of ``transform``, as one machine reads them, are left of the kernel (`mc.compact`)."""
         return False
 
+    def _refuse(self) -> NoReturn:
+        raise TypeError(
+            f"This {type(self).__name__} is part of a compact pipeline, which keeps of it what its machine reads. Use "
+            "the kernel of the pipeline that was compacted."
+        )
+
     def _kept(self, source: Any, name: str) -> Any:
         """Return, once, a result that ``fit`` has kept for the training data; None for other data."""
         return self._train_side.spend(name) if source is getattr(self, "train_", None) else None
@@ -319,10 +330,7 @@ class Kernel(Hooks, Arithmetic, GaussianProcess, TransformerMixin, BaseEstimator
         """Return this kernel if it can be evaluated, else a copy fitted to ``data``. Nothing is kept."""
         if hasattr(self, "train_"):
             if self._rows_only:
-                raise TypeError(
-                    f"This {type(self).__name__} is part of a compact pipeline, which keeps of it what its machine "
-                    "reads. Use the kernel of the pipeline that was compacted."
-                )
+                self._refuse()
             self._check_unchanged()
             return self
         if self._needs_fit:
