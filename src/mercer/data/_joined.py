@@ -33,7 +33,8 @@ def joined(
     found = roles_of(
         other, id=ids, time=False, values=(), label=label, target=target, group=group, covariates=covariates
     )
-    if found.label is None and found.target is None:
+    unanswered = label is False and target is False  # the table has groups or covariates only
+    if found.label is None and found.target is None and not unanswered:
         rest = [name for name in other.columns if name not in (*found.id, found.group, *found.covariates)]
         if len(rest) != 1:
             raise ValueError(f"{other.name}: no column is named like a label; pass label= or target=.")

@@ -65,7 +65,7 @@ def _paths(source: Any) -> tuple[str, Path, list[Path]]:
         if lost is not None:
             raise FileNotFoundError(f"The file {str(lost)!r} does not exist.")
         root = Path(os.path.commonpath([path.absolute().parent for path in paths]))
-        return f"{len(paths)} files", root, [path.absolute() for path in paths]
+        return "1 file" if len(paths) == 1 else f"{len(paths)} files", root, [path.absolute() for path in paths]
     text = os.fspath(source)
     if Path(text).is_dir():
         root = Path(text)
