@@ -161,7 +161,9 @@ class TestFitAndPredict:
         result = run("fit", str(people), *arguments)
         assert result.exit_code == 0, result.output
         assert re.search(
-            r"EmpiricalMeanMap: R2 without the confounds 0\.\d+ by cross-validation, with .*gamma=", result.stdout
+            r"EmpiricalMeanMap: R2 without the confounds 0\.\d+ by cross-validation inside the search \(optimistic\), "
+            r"with .*gamma=",
+            result.stdout,
         )
         new = tmp_path / "new.csv"
         table = [line.split(",") for line in people.read_text().splitlines()]
@@ -338,7 +340,7 @@ class TestBadInput:
             assert "is a folder; pass the name of a file" in said(run(*arguments, str(tmp_path)))
         result = run("fit", str(genes), "--label", "1", "--kernel", "spectrum", "-o", str(genes))
         assert result.exit_code == 2
-        assert "is the file of the data" in said(result)
+        assert "would be replaced" in said(result)
 
     def test_endings(self, genes, tmp_path):
         result = run("gram", str(genes), "--kernel", "Spectrum(k=2)", "-o", str(tmp_path / "gram.doc"))

@@ -126,7 +126,7 @@ class TestReading:
         path = tmp_path / "toy.fa"
         path.write_text("".join(f">s{i}|{'ab'[i % 2]}|g{i % 4}\n{'ACGT' * (3 + i % 8)}\n" for i in range(16)))
         assert "16 of 16 samples are identical to another one, which is a leak" in task(path, label="1").about
-        assert "leak" not in task(path, label="1", group="2").about
+        assert "is a leak" not in task(path, label="1", group="2").about
         path.write_text(path.read_text().replace("|g0", "|g9", 1))
         assert (
             "folds; remove them, or pass a --group that keeps them together" in task(path, label="1", group="2").about
@@ -145,7 +145,7 @@ class TestReading:
             == "pass --label none, --id a,b or --skip-bad"
         )
         assert with_option_names("--label 9 is out of range") == "--label 9 is out of range"
-        assert with_option_names("pass id=[...] or values=.") == "pass --id or --values"
+        assert with_option_names("pass id=[...] or values=.") == "pass --id or --values."
         assert with_option_names("time steps, no parameter") == "time steps, no parameter"
         assert (
             with_option_names("pass resample='auto' or time_channel=True") == "pass --resample auto or --time-channel"

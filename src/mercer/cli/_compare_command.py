@@ -36,7 +36,7 @@ from mercer.cli._terminal import (
 Budget = Annotated[str, typer.Option(help="Time for everything: 90s, 10m or 2h.")]
 Jobs = Annotated[int, typer.Option(min=1, help="Number of contenders at the same time, at most one per core.")]
 Folds = Annotated[int, typer.Option(min=2, max=10, help="Folds of the outer cross-validation.")]
-Fresh = Annotated[bool, typer.Option("--fresh", help="Do not use results of earlier runs.")]
+Fresh = Annotated[bool, typer.Option("--fresh", help="Do not use results of earlier runs; replace them.")]
 
 
 @data.with_reading
@@ -60,7 +60,7 @@ def compare(
     a .ts file, or a folder with one file per recording. Labels are compared by accuracy, numeric targets by R2. All
     parameters are chosen within the training folds.
     """
-    check_outputs(json_path, csv_path, data=source)
+    check_outputs(json_path, csv_path, inputs=(source, reading.label_table))
     seconds = parse_duration(budget)
     if source is not None:
         if task:
@@ -137,9 +137,8 @@ def run_comparison(
             bar.update(whole, completed=sum(counted.values()))
 
         jobs = min(jobs, usable_cores())
-        comparison = Comparison(
-            tasks, folds, seed, budget, jobs, FoldCache(None if fresh else default_folder(), folds, seed), report
-        )
+        cache = FoldCache(default_folder(), folds, seed, fresh=fresh)
+        comparison = Comparison(tasks, folds, seed, budget, jobs, cache, report)
         comparison.run()
     return comparison
 
@@ -169,7 +168,8 @@ class _Report:
                 if plain and result.contender.is_kernel:
                     baseline = _results.losses_of(plain)
                     against = _results.difference(result.losses, baseline, task, folds, seed)
-                self.rows.append(_results.row(result, task, against))
+                interval = _results.interval_of(result, task, folds, seed)
+                self.rows.append(_results.row(result, task, against, interval))
             self.verdicts[name] = _results.verdict(own, task, folds, seed)
 
     def print(self, shown: Any, *, quiet: bool) -> None:
@@ -272,6 +272,7 @@ class _Report:
     def as_json(self) -> dict[str, Any]:
         """Return everything as plain data."""
         chosen = self.recommended()
+        best = chosen or max(self.done, key=lambda result: result.score, default=None)
         return {
             "version": __version__,
             "command": "mercer " + " ".join(shlex.quote(argument) for argument in sys.argv[1:]),
@@ -288,7 +289,8 @@ class _Report:
             ],
             "verdicts": {name: sentence for name, (sentence, _) in self.verdicts.items()},
             "recommended": None if chosen is None else {"task": chosen.task, "method": chosen.contender.name},
-            "code": None if chosen is None else self.code(chosen),
+            "code_of": None if best is None else {"task": best.task, "method": best.contender.name},
+            "code": None if best is None else self.code(best),
         }
 
 

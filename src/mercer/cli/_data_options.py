@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import inspect
 import re
 import shlex
@@ -83,7 +84,7 @@ class Reading:
 _OPTIONS = {"labels": "label", "groups": "group", "time_channel": "time-channel"}
 _PARAMETER = re.compile(
     r"\b(id|time|values|labels?|target|groups?|form|kind|covariates|unknown|drop|alphabet|resample|time_channel"
-    r"|separator|decimal)=(True|False|'[^']*'|\[[^\]]*\]|[\w.]+)?"
+    r"|separator|decimal)=(True|False|'[^']*'|\"[^\"]*\"|\[[^\]]*\]|\w+(?:\.\w+)*|\.\.\.)?"
 )
 _RULE = re.compile(
     r"^(form|kind|resample|decimal|alphabet|unknown|labels|groups|drop|separator) must be(.*?)(?:, or None)?;"
@@ -106,12 +107,13 @@ def with_option_names(text: str, *, is_table: bool = False, weight: str | None =
     """
 
     def option(found: re.Match[str]) -> str:
-        name, value = found[1], found[2] or ""
-        value = "none" if value == "False" else re.sub(r"^True$|[\[\]' ]", "", value).strip(".")
+        name, values = found[1], _values(found[2] or "")
         if name == "covariates":
-            return _covariates([column for column in value.split(",") if column], weight)
-        value = f"'{value}'" if re.fullmatch(r"[^\w-]+", value) else value  # such as a separator
-        return f"--{named(name)} {value}".rstrip()
+            return _covariates([column for value in values for column in value.split(", ")], weight)
+        beside = re.fullmatch(r"(.+) of (\S.*\.\w+)", values[0]) if is_table and values else None
+        if name in ("label", "target", "group") and beside:  # a column of the table of labels
+            return f"--{name} {_quoted(beside[1])} of {beside[2]}"
+        return f"--{named(name)} {_quoted(','.join(values))}" if values else f"--{named(name)}"
 
     def named(name: str) -> str:
         return "label-table" if is_table and name == "labels" else _OPTIONS.get(name, name)
@@ -121,6 +123,7 @@ def with_option_names(text: str, *, is_table: bool = False, weight: str | None =
 
     text = text.replace("invalid='mask'", "--skip-bad").replace(" (a column, or False for none)", "")
     text = text.replace("add a header line and use mc.read_table", "add a header line, and pass --label")
+    text = text.replace(" left out (see problems)", " left out")
     text = _LARGE.sub("Pass a smaller file, or read it in Python, with mc.config(max_file_bytes=...)", text)
     text = _RULE.sub(lambda found: f"--{named(found[1])} must be{found[2]};", text)
     text = _PARAMETER.sub(option, _IDENTICAL.sub(identical, text))
@@ -129,10 +132,26 @@ def with_option_names(text: str, *, is_table: bool = False, weight: str | None =
     return text.replace("covariate", "confound")
 
 
+def _values(code: str) -> list[str]:
+    """Return the values of a parameter, which is written as code; False is the option ``none``."""
+    if code in ("", "True", "...", "[...]"):
+        return []
+    try:
+        value = ast.literal_eval(code)
+    except (SyntaxError, ValueError):
+        return [code]
+    return ["none"] if value is False else [str(one) for one in value] if isinstance(value, list) else [str(value)]
+
+
+def _quoted(value: str) -> str:
+    """Return a value as a shell needs it; a mark such as a separator always has quotes."""
+    return f"'{value}'" if re.fullmatch(r"[^\w'-]+", value) else shlex.quote(value)
+
+
 def _covariates(columns: list[str], weight: str | None) -> str:
     confounds = ",".join(column for column in columns if column != weight)
-    given = [f"--confounds {confounds}"] if confounds or not columns else []
-    return ", ".join([*given, *(f"--weight {column}" for column in columns if column == weight)]).rstrip()
+    given = [f"--confounds {_quoted(confounds)}" if confounds else "--confounds"] if confounds or not columns else []
+    return ", ".join([*given, *(f"--weight {_quoted(column)}" for column in columns if column == weight)])
 
 
 def with_reading(command: Callable[..., None]) -> Callable[..., None]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import warnings
 from dataclasses import dataclass
 from inspect import signature
 from pathlib import Path
@@ -83,7 +84,10 @@ def _made(node: ast.expr, depth: int = 0) -> Any:
     named = {str(keyword.arg): _made(keyword.value, depth + 1) for keyword in node.keywords}
     try:
         return public(*given, **named)
-    except TypeError:
+    except TypeError as error:
+        said = str(error)
+        if said.endswith("."):  # a sentence of mercer, which tells what the parameter is called here
+            raise ValueError(f"--kernel: {said}") from None
         parameters = ", ".join(signature(public).parameters)
         raise ValueError(f"--kernel: the parameters of {name} are {parameters}; got {ast.unparse(node)}.") from None
 
@@ -112,7 +116,9 @@ def fitted(task: Task, contender: Contender, *, proba: bool, seed: int) -> Fitte
     return Fitted(model, search.score, search.parameters)
 
 
-def predicted(path: Path, source: Path, *, proba: bool, skip_bad: bool) -> tuple[list[dict[str, Any]], Read]:
+def predicted(
+    path: Path, source: Path, *, proba: bool, skip_bad: bool, label_table: Path | None = None
+) -> tuple[list[dict[str, Any]], Read]:
     """Return a row per new sample, its id, prediction and with ``proba`` probabilities, and what was read."""
     info = mc.file_info(path)
     if info.kind != "pipeline":
@@ -127,7 +133,10 @@ def predicted(path: Path, source: Path, *, proba: bool, skip_bad: bool) -> tuple
         raise ValueError(f"{path} contains a {type(model).__name__}, which does not predict; save a whole pipeline.")
     known = {name: value for name, value in options.items() if name in Reading.__dataclass_fields__}
     before = Known.from_file(info.metadata.get("known", {}))
-    records = read(source, Reading(**{**known, "skip_bad": skip_bad}), known=before)
+    if label_table is not None and not known.get("confounds"):
+        raise ValueError(f"--label-table tells confounds, and {path} was fitted without them; omit it.")
+    new = {"skip_bad": skip_bad, "label_table": None if label_table is None else str(label_table)}
+    records = read(source, Reading(**{**known, **new}), known=before)
     X = records.data
     predictions = np.asarray(model.predict(X)).tolist()
     rows = [{"id": str(name), "prediction": one} for name, one in zip(records.ids, predictions, strict=True)]
@@ -157,7 +166,8 @@ def gram(source: Path, reading: Reading, kernel: str, output: Path, seed: int) -
     if output.suffix not in (".npz", ".npy", ".csv"):
         raise ValueError(f"{output} must end in .npz (with ids), .npy or .csv.")
     _, K = gram_of(records.X, kernel, seed)
-    with collected():
+    with collected(), warnings.catch_warnings():
+        warnings.simplefilter("ignore", mc.gram.DiagonalDominanceWarning)  # the verdict says it
         verdict = str(mc.gram.diagnose(K))
     names = [str(name) for name in records.ids]
     if output.suffix == ".npz":

@@ -14,6 +14,8 @@ import joblib
 
 from mercer._version import __version__
 from mercer.cli._evaluation import Contender, Fold, Task
+from mercer.data.sequences import Sequences
+from mercer.data.wrapped import is_wrapped
 
 
 class FoldCache:
@@ -25,10 +27,12 @@ class FoldCache:
         Where the files are. If None, nothing is kept.
     folds, seed : int
         Outer folds.
+    fresh : bool
+        Whether earlier results are not used; new ones are kept all the same, and replace them.
     """
 
-    def __init__(self, folder: Path | None, folds: int, seed: int) -> None:
-        self.folder = folder
+    def __init__(self, folder: Path | None, folds: int, seed: int, *, fresh: bool = False) -> None:
+        self.folder, self.fresh = folder, fresh
         self.folds_and_seed = folds, seed
         self.found = 0
         """Number of folds that came from earlier runs."""
@@ -36,6 +40,8 @@ class FoldCache:
 
     def folds(self, task: Task, contender: Contender) -> dict[int, Fold]:
         """Return the folds of a contender that were done before."""
+        if self.fresh:
+            return {}
         key = _key(contender)
         done = {}
         for line in self._lines(task):
@@ -71,9 +77,16 @@ class FoldCache:
     def _path(self, task: Task) -> Path:
         assert self.folder is not None
         if id(task) not in self._names:
-            data = (task.X, task.y, task.groups, task.weights, self.folds_and_seed, __version__)
+            data = (_content(task.X), task.y, task.groups, task.weights, self.folds_and_seed, __version__)
             self._names[id(task)] = str(joblib.hash(data))
         return self.folder / f"{self._names[id(task)]}.jsonl"
+
+
+def _content(X: Any) -> Any:
+    """Return what the data are, without frozensets such as those of an alphabet: a new process orders them anew."""
+    if is_wrapped(X):
+        return _content(X.objects), X.confounds
+    return X.digests() if isinstance(X, Sequences) else X
 
 
 def _key(contender: Contender) -> str:

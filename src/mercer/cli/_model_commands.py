@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
 from dataclasses import asdict
 from pathlib import Path
@@ -55,7 +56,9 @@ def fit(
     """Fit a predictor to your data and save it. Its parameters are chosen by cross-validation."""
     if best == (kernel is not None):
         fail("Pass --kernel with a name or code, or --best to compare all recipes; exactly one of them.")
-    check_outputs(output, data=source)
+    if output == STDOUT:
+        fail("A model is not text, so that it is not printed; pass the name of a file, such as -o model.mercer.")
+    check_outputs(output, inputs=(source, reading.label_table))
     seconds = parse_duration(budget)
     with one_sentence(code=UNUSABLE):
         from mercer.cli import _fitting, _own_data
@@ -89,9 +92,10 @@ def fit(
         metadata |= {"measure": task.measure, "score": found.score}
         mc.save(found.model, output, metadata=metadata)
     chosen = short({name: repr(value) for name, value in found.parameters.items()})
-    text = f"{contenders[0].name}: {task.measure} {found.score:.3f} by cross-validation"
+    text = f"{contenders[0].name}: {task.measure} {found.score:.3f} by cross-validation inside the search (optimistic)"
     say(f"{text}, with {chosen}" if chosen else text, quiet=quiet)
-    say(f"Saved to {output}. Next: mercer predict {output} NEW{' --proba' if proba else ''}", quiet=quiet)
+    next_command = f"mercer predict {shlex.quote(str(output))} NEW{' --proba' if proba else ''}"
+    say(f"Saved to {output}. Next: {next_command}", quiet=quiet)
 
 
 def predict(
@@ -99,6 +103,9 @@ def predict(
     source: data.Source,
     proba: Proba = False,
     skip_bad: Annotated[bool, typer.Option("--skip-bad", help="Skip records that cannot be read.")] = False,
+    label_table: Annotated[
+        Path | None, typer.Option("--label-table", help="A second table, with the id and the confounds of the model.")
+    ] = None,
     output: Annotated[Path | None, typer.Option("--output", "-o", help="Write a CSV file instead of printing.")] = None,
     quiet: Quiet = False,
     json_path: Json = None,
@@ -108,11 +115,11 @@ def predict(
     New data are read as the training data were: from the same columns, with the same confounds, but without labels.
     One line on the error stream says what they were taken for, and which records were skipped.
     """
-    check_outputs(output, json_path, data=source)
+    check_outputs(output, json_path, inputs=(model, source, label_table))
     with one_sentence(code=UNUSABLE):
         from mercer.cli import _fitting
 
-        rows, records = _fitting.predicted(model, source, proba=proba, skip_bad=skip_bad)
+        rows, records = _fitting.predicted(model, source, proba=proba, skip_bad=skip_bad, label_table=label_table)
     say(f"{source}: {records.about_new}", quiet=quiet, to_stderr=True)
     warn(records.warnings)
     write_json(rows, json_path)
@@ -134,7 +141,7 @@ def gram(
         fail("Pass --kernel with a name or code, such as --kernel spectrum or --kernel 'Spectrum(k=4)'.")
     if reading.confounds or reading.weight:
         fail("--confounds and --weight do not apply to a Gram matrix; omit them.")
-    check_outputs(output, data=source)
+    check_outputs(output, inputs=(source, reading.label_table))
     with one_sentence(code=UNUSABLE):
         from mercer.cli import _fitting
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, fields, replace
@@ -20,6 +21,7 @@ from mercer.data.sequences import Sequences
 from mercer.data.svmlight import read_svmlight
 from mercer.data.table import read_table
 from mercer.data.text import Records
+from mercer.data.text import answers as answers_of
 from mercer.data.timeseries import read_ts, read_ucr
 from mercer.kernels.confounds import Confounded
 
@@ -45,12 +47,24 @@ class Known:
     """Columns of a table by their role."""
     words: list[str] | None = None
     """Words that are counted in documents, or the number of features of svmlight's format."""
+    alphabet: dict[str, Any] | None = None
+    """Alphabet of strings, as `Alphabet.to_header` writes it: that of the new strings may look different."""
+    step: float | None = None
+    """Time between two steps, if it is regular."""
+    length: int | None = None
+    """Length of all series, if it is the same."""
 
     @classmethod
     def of(cls, path: Path, reader: str, records: Records) -> Known:
         """Return what these records have."""
-        words = None if isinstance(records.X, Sequences) else list(records.channels) or [str(records.X.shape[1])]
-        return cls(reader, not path.is_file(), records.columns, words)
+        X, is_folder = records.X, not path.is_file()
+        if not isinstance(X, Sequences):
+            words = list(records.channels) or [str(X.shape[1])]
+            return cls(reader, is_folder, records.columns, words)
+        alphabet = None if X.alphabet is None else X.alphabet.to_header()
+        lengths = np.unique(X.lengths)
+        length = int(lengths[0]) if len(lengths) == 1 and alphabet is None else None
+        return cls(reader, is_folder, records.columns, None, alphabet, records.step, length)
 
     @classmethod
     def from_file(cls, saved: Any) -> Known:
@@ -95,7 +109,8 @@ class Read:
         """What new data are; the options that correct it, labels and copies are no matter of a prediction."""
         copies = r"\d+ of \d+ samples are identical"
         taken = re.sub(rf"(^|\.? )(To correct it,|{copies}).*|, no label(?=[,;])", "", self.taken_for)
-        return "; ".join(text for text in (describe(self.X), taken, self.skipped) if text)
+        skipped = re.sub(r"(which is not in the alphabet .*); (pass|remove) .*", r"\1", self.skipped)
+        return "; ".join(text for text in (describe(self.X), taken, skipped) if text)
 
     @property
     def skipped(self) -> str:
@@ -144,11 +159,39 @@ def read(path: Path, reading: Reading, *, with_answers: bool = True, known: Know
             records, code = _READERS[reader](path, reading, with_answers and known is None, known)
         except ValueError as error:
             text = with_option_names(str(error), **options)
-            if known is not None:
-                text = re.sub(r"^--([\w-]+) (\S+) is not a", r"The model requires '\2' (\1), which is not a", text)
-            raise ValueError(text) from error
-    warnings = (with_option_names(one.message, **options) for one in notices if isinstance(one, Notice))
+            raise ValueError(text if known is None else _of_new_data(text, reading)) from error
+    if known is not None:
+        _check_new(path, reader, records, reading, known)
+    warnings = [with_option_names(one.message, **options) for one in notices if isinstance(one, Notice)]
+    if known is not None:  # which has no such options
+        warnings = [re.sub(r"Pass (--resample) auto .*", r"Fit the model with \1 to interpolate.", x) for x in warnings]
     return Read(records, code, Known.of(path, reader, records), reading, tuple(dict.fromkeys(warnings)))
+
+
+def _of_new_data(text: str, reading: Reading) -> str:
+    """Return what is wrong with new data, with cures that a prediction has."""
+    found = re.match(r"--([\w-]+) ('[^']*'|\S+) is not a", text)
+    if found:
+        name = found[2].strip("'")
+        text = f"The model requires {name!r} ({found[1]}), which is not a{text[found.end() :]}"
+        return text + (f" Or pass --label-table with the id and {name!r}." if found[1] == "confounds" else "")
+    cure = "pass --skip-bad to skip such records, or fit the model again with --unknown missing."
+    return re.sub(r"(which is not in the alphabet .*); (pass|remove) .*", rf"\1; {cure}", text)
+
+
+def _check_new(path: Path, reader: str, records: Records, reading: Reading, known: Known) -> None:
+    """Raise if new series have another time step than the training data, or lost their first value."""
+    new, old = records.step, known.step
+    if new and old and not reading.time_channel and abs(new - old) > 0.05 * old:  # as much as a regular grid may vary
+        raise ValueError(
+            f"{path} has time steps of {new:g}, and the model was fitted to steps of {old:g}; pass data with steps of "
+            f"{old:g}, or fit the model again with --resample {old:g}, which predict then uses, too."
+        )
+    if reader == "ucr" and known.length and (records.X.lengths == known.length - 1).all():
+        raise ValueError(
+            f"{path} has {known.length} numbers in a line, and the first of them would be taken for a label; add a "
+            f"first column, such as 0, to the {known.length} values. Predictions do not use it."
+        )
 
 
 def describe(X: Any, whole: int | None = None) -> str:
@@ -156,8 +199,9 @@ def describe(X: Any, whole: int | None = None) -> str:
     n = X.shape[0]
     size = str(n) if whole in (None, n) else f"{n} of {whole}"
     if sparse.issparse(X):
-        return f"{size} documents, counts of {X.shape[1]} words"
-    kind = f"strings of {X.alphabet.describe()}" if X.alphabet is not None else f"series of dimension {X.dimension}"
+        return f"{size} document{'' if size == '1' else 's'}, counts of {X.shape[1]} words"
+    strings = "string" if size == "1" else "strings"
+    kind = f"{strings} of {X.alphabet.describe()}" if X.alphabet is not None else f"series of dimension {X.dimension}"
     few, many = (X.lengths.min(), X.lengths.max()) if n else (0, 0)
     return f"{size} {kind}, length {few if few == many else f'{few} to {many}'}"
 
@@ -193,12 +237,19 @@ def _read_fasta(path: Path, reading: Reading, with_answers: bool, known: Known |
         options["labels"] = _rule(answers)
         options |= {"groups": _rule(reading.group)} if reading.group else {}
     options |= {name: value for name in ("alphabet", "unknown", "drop") if (value := getattr(reading, name))}
+    options |= {"alphabet": known.alphabet} if known is not None and known.alphabet else {}
     options |= {"invalid": "mask"} if reading.skip_bad else {}
     records = read_fasta(path, duplicates="number", **options)
     if len({text.split()[0] for text in records.descriptions}) < len(records.X):
         options["duplicates"] = "number"
     numbers = with_answers and reading.target
     records = _with_numbers(path, records) if numbers else records
+    if with_answers and records.y is not None:
+        rules = ", ".join(f"--{name} {shlex.quote(rule)}" for name in _ANSWERS if (rule := getattr(reading, name)))
+        said = (
+            f"{path}: {answers_of(records.y)} by {rules}. To correct it, pass --label, --target, --group or --alphabet."
+        )
+        records = replace(records, description=f"{said} {records.description}".strip())
     code = f"read = mc.read_fasta({str(path)!r}{_shown(options)})"
     return records, _unpacked(code, records, "read.y.astype(float)" if numbers else "read.y")
 
@@ -211,6 +262,8 @@ def _read_table(path: Path, reading: Reading, with_answers: bool, known: Known |
         options["resample"] = reading.resample
         with suppress(ValueError):  # a number is a step, and a text a duration
             options["resample"] = float(reading.resample)
+        if known is not None and known.step and reading.resample == "auto":
+            options["resample"] = known.step
     options |= {"invalid": "mask"} if reading.skip_bad else {}
     options |= _columns_given(reading) if known is None else _columns_known(reading, known)
     source: Any = str(path)
@@ -246,7 +299,9 @@ def _columns_known(reading: Reading, known: Known) -> dict[str, Any]:
         options["id"] = known.columns.get("id") or False
         options["time"] = known.columns["time"][0] if known.columns.get("time") else False
     options |= {"covariates": _columns(reading.confounds)} if reading.confounds else {}
-    return options | ({"alphabet": known.words} if known.words else {})
+    options |= {"labels": reading.label_table} if reading.label_table else {}
+    alphabet = known.words or known.alphabet
+    return options | ({"alphabet": alphabet} if alphabet else {})
 
 
 def _shown(options: dict[str, Any]) -> str:

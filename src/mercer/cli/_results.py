@@ -133,7 +133,15 @@ def _names(chosen: list[Result]) -> str:
     return " or ".join(often[:2]) + (" or others" if len(often) > 2 else "")
 
 
-def row(result: Result, task: Task, against: Difference | None) -> dict[str, Any]:
+def interval_of(result: Result, task: Task, folds: int, seed: int) -> tuple[float, float]:
+    """Return the confidence interval of a score, from the losses of the samples, or groups, as in `difference`."""
+    spread = difference(result.losses, np.zeros(len(result.losses)), task, folds, seed)
+    width = (spread.high - spread.low) / 2
+    low = -np.inf if task.is_regression else 0.0
+    return float(max(result.score - width, low)), float(min(result.score + width, 1.0))
+
+
+def row(result: Result, task: Task, against: Difference | None, interval: tuple[float, float]) -> dict[str, Any]:
     """Return a result as plain numbers and texts, for JSON and CSV."""
     return {
         "task": result.task,
@@ -142,6 +150,8 @@ def row(result: Result, task: Task, against: Difference | None) -> dict[str, Any
         "measure": task.measure,
         "score": result.score,
         "sd": float(result.scores.std()),
+        "score_low": interval[0],
+        "score_high": interval[1],
         "difference": None if against is None else against.mean,
         "low": None if against is None else against.low,
         "high": None if against is None else against.high,

@@ -7,7 +7,9 @@ import re
 from collections.abc import Mapping
 
 from sklearn.base import BaseEstimator, clone
+from sklearn.pipeline import Pipeline
 
+import mercer as mc
 from mercer.cli._evaluation import Contender
 
 
@@ -17,7 +19,7 @@ def snippet(contender: Contender, parameters: Mapping[str, str] | None = None, r
     Parameters
     ----------
     contender : Contender
-        A pipeline with a kernel.
+        A pipeline, or one estimator.
     parameters : mapping, optional
         Parameters that were chosen, as text; others keep their values.
     reading : str
@@ -29,10 +31,12 @@ def snippet(contender: Contender, parameters: Mapping[str, str] | None = None, r
         value = next(value for value in contender.grid[name] if repr(value) == text)
         chosen[name] = value
     pipeline.set_params(**chosen)
-    imports = ["from sklearn.pipeline import make_pipeline"]
-    steps = [_code(step, imports) for _, step in pipeline.steps if step != "passthrough"]
+    is_pipeline = isinstance(pipeline, Pipeline)
+    imports = ["from sklearn.pipeline import make_pipeline"] if is_pipeline else []
+    parts = [step for _, step in pipeline.steps if step != "passthrough"] if is_pipeline else [pipeline]
+    steps = ", ".join(_code(part, imports) for part in parts)
     lines = ["import mercer as mc", *imports, *([reading.rstrip()] if reading else [])]
-    return "\n".join([*lines, f"model = make_pipeline({', '.join(steps)})", "model.fit(X, y)"])
+    return "\n".join([*lines, f"model = {f'make_pipeline({steps})' if is_pipeline else steps}", "model.fit(X, y)"])
 
 
 def _code(estimator: BaseEstimator, imports: list[str]) -> str:
@@ -40,7 +44,7 @@ def _code(estimator: BaseEstimator, imports: list[str]) -> str:
     text = re.sub(r"\s+", " ", repr(estimator))
     for part in (estimator, *(v for v in estimator.get_params().values() if isinstance(v, BaseEstimator))):
         name, module = type(part).__name__, type(part).__module__
-        if module.startswith("mercer"):
+        if name in mc.__all__ and module.startswith("mercer"):
             text = re.sub(rf"(?<![\w.]){name}\(", f"mc.{name}(", text)
         elif (line := f"from {module.split('._')[0]} import {name}") not in imports:
             imports.append(line)

@@ -59,15 +59,32 @@ def one_sentence(*, code: int = UNUSABLE) -> Iterator[None]:
         fail(with_option_names(" ".join(str(error).split())) or type(error).__name__, code)
 
 
-def check_outputs(*paths: Path | None, data: Path | None = None) -> None:
-    """Fail before the computation if its results cannot be written, or would replace the data."""
+def check_outputs(*paths: Path | None, inputs: Iterable[str | Path | None] = ()) -> None:
+    """Fail before the computation if its results cannot be written, or would replace or join what is read."""
+    read = [Path(one) for one in inputs if one is not None]
+    written: list[Path] = []
     for path in paths:
-        if path is not None and path.is_dir():
+        if path is None or path == STDOUT:
+            continue
+        if path.is_dir():
             fail(f"{path} is a folder; pass the name of a file to write.")
-        if path is not None and data is not None and path.exists() and data.exists() and path.samefile(data):
-            fail(f"{path} is the file of the data, which would be replaced; choose another name.")
-        if path is not None and path != STDOUT and not path.absolute().parent.is_dir():
+        if not path.absolute().parent.is_dir():
             fail(f"{path} cannot be written because its folder does not exist; create the folder first.")
+        if path.resolve() in written:
+            fail(f"{path} is the name of two outputs; choose another name for one of them.")
+        written.append(path.resolve())
+        for one in read:
+            _check_apart(path, one)
+
+
+def _check_apart(path: Path, read: Path) -> None:
+    """Fail if a file to write is one that is read, or would be read with a folder or pattern."""
+    if path.exists() and read.exists() and path.samefile(read):
+        fail(f"{path} is an input of this command, which would be replaced; choose another name.")
+    if read.is_dir() and path.resolve().is_relative_to(read.resolve()):
+        fail(f"{path} is inside the data folder {read}, and would be read as data; choose another folder.")
+    if not read.exists() and path.absolute().match(str(read.absolute())):
+        fail(f"{path} matches the pattern {read} of the data, and would be read as data; choose another name.")
 
 
 def short(parameters: Mapping[str, str]) -> str:

@@ -10,7 +10,7 @@ import typer
 
 from mercer.cli import _data_options as data
 from mercer.cli._model_commands import Kernel
-from mercer.cli._terminal import STDOUT, Json, Quiet, Seed, check_outputs, fail, one_sentence, say, write_json
+from mercer.cli._terminal import STDOUT, Json, Quiet, Seed, check_outputs, fail, one_sentence, say, warn, write_json
 
 Other = Annotated[
     Path | None,
@@ -35,7 +35,7 @@ def two_sample(
     """Test whether two groups of samples have the same distribution, and name the samples that differ most."""
     if reading.confounds or reading.weight or reading.target:
         fail("--confounds, --weight and --target do not apply to a test of two groups; omit them.")
-    check_outputs(json_path, data=source)
+    check_outputs(json_path, inputs=(source, other, reading.label_table))
     with one_sentence():
         import mercer as mc
         from mercer.cli import _fitting
@@ -45,6 +45,7 @@ def two_sample(
         found = mc.stats.two_sample_test(
             K, groups.second, "precomputed", groups=groups.units, n_permutations=permutations, random_state=seed
         )
+    warn(groups.warnings)
     ids: list[list[str]] = [
         [groups.ids[i] for i, second in enumerate(groups.second) if second == side] for side in (False, True)
     ]
@@ -80,6 +81,7 @@ class _Groups(NamedTuple):
     units: Any
     ids: list[str]
     about: list[str]
+    warnings: tuple[str, ...] = ()
 
 
 def _two_groups(source: Path, other: Path | None, reading: Any) -> _Groups:
@@ -101,19 +103,39 @@ def _two_groups(source: Path, other: Path | None, reading: Any) -> _Groups:
     # Units that are permuted together are read as labels: there are no other answers.
     plain = replace(reading, label=reading.group, group=None)
     both = [read(path, plain, with_answers=bool(reading.group)) for path in (source, other)]
+    found = [part.records.groups for part in both if part.records.groups is not None]
+    if len(found) == 1 and not reading.group:  # units of one file only are of no use, and are not announced
+        both = [read(path, replace(plain, group="none"), with_answers=False) for path in (source, other)]
     if both[0].known.reader != both[1].known.reader:
         raise ValueError(f"{source} and {other} have different formats; a test compares samples of one kind.")
     sizes = [len(part.ids) for part in both]
-    together = [unit for part in both for unit in _answers(part)] if reading.group else None
+    together = None
+    if reading.group:
+        together = [unit for part in both for unit in _answers(part)]
+    elif len(found) == 2:
+        together = [str(unit) for units in found for unit in units]
+    X = concatenated((both[0].X, both[1].X))
     names = (source.stem, other.stem) if source.stem != other.stem else (str(source), str(other))
     return _Groups(
-        concatenated((both[0].X, both[1].X)),
+        X,
         [False] * sizes[0] + [True] * sizes[1],
         names,
         together,
         [*both[0].ids, *both[1].ids],
         [f"{name}: {part.about}" for name, part in zip(names, both, strict=True)],
+        _in_both(X, sizes[0], names),
     )
+
+
+def _in_both(X: Any, first: int, names: tuple[str, str]) -> tuple[str, ...]:
+    """Return a warning if the same samples are in both files."""
+    from mercer.data.identical import identical_groups
+
+    same = identical_groups(X).tolist()
+    count = len(set(same[:first]) & set(same[first:]))
+    what = "1 sample is" if count == 1 else f"{count} different samples are"
+    sentence = f"{what} in both {names[0]} and {names[1]}; remove such copies unless they were drawn independently."
+    return (sentence,) if count else ()
 
 
 def _answers(part: Any) -> list[str]:

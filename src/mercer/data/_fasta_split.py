@@ -94,7 +94,9 @@ def split(text: Text, drop: str, keep_stop: bool, report: Report) -> Split:
         out = _without_stops(out)
     for i in np.flatnonzero(np.diff(out.offsets) == 0).tolist():
         name = header_of(text, out, i).split(" ")[0]
-        report.fail(i, out.line(i), f"sequence {name!r} has no symbols; remove it from the file.")
+        report.fail(
+            i, out.line(i), f"sequence {name!r} has no symbols; remove it from the file, or pass invalid='mask'."
+        )
     return out
 
 

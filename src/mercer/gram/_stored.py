@@ -52,6 +52,10 @@ class StoredGram:
     ndim = 2
 
     def __init__(self, store: Store) -> None:
+        if not isinstance(store, Store):
+            raise TypeError(
+                f"StoredGram is made by mc.gram.open(path) and mc.gram.compute(..., store=path); got {store!r}."
+            )
         self._store = store
         self._checked: set[Place] = set()
         # Position of every object in the stored order.
