@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import functools
 import inspect
-from collections.abc import Iterable, Mapping
-from typing import Any, ClassVar, NoReturn, Self
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, ClassVar, NoReturn, Self, TypeVar, cast
+
+Function = TypeVar("Function", bound=Callable[..., Any])
 
 TOP_LEVEL = {
     "Aligned": "mercer.TargetAligned",
@@ -17,6 +20,10 @@ TOP_LEVEL = {
     "align": "mercer.target_aligned",
     "psd": "mercer.gram.psd",
 }
+STACKED = "Use mc.Sequences.from_hmmlearn(X, lengths), which splits stacked rows into sequences."
+STEPS = "It is called 'steps' here."
+LENGTH = "Use length, the number of observations of a sequence, and size, the number of sequences."
+"""What to use in place of keywords of other libraries: lengths; horizon and the like; n_samples."""
 HMMLEARN = {
     "CategoricalHMM": "mercer.HMM(n_states, mercer.Categorical())",
     "GMMHMM": "mercer.HMM(n_states, mercer.Mixture(mercer.Gaussian('diagonal'), n_components))",
@@ -84,13 +91,30 @@ class RenamedParameters:
 
 def check_names(cls: type, parameters: Iterable[str]) -> None:
     """Raise where a parameter of a class was renamed; a subclass may have one of its own under the old name."""
-    renamed = {old: new for base in cls.__mro__ for old, new in PARAMETERS.get(base.__name__, {}).items()}
-    elsewhere = {old: cure for base in cls.__mro__ for old, cure in ELSEWHERE.get(base.__name__, {}).items()}
+    cures: dict[str, str] = {}
+    for base in cls.__mro__:
+        cures |= {old: f"Use {new!r}." for old, new in PARAMETERS.get(base.__name__, {}).items()}
+        cures |= ELSEWHERE.get(base.__name__, {})
     for old in parameters:
-        if old in renamed and old not in inspect.signature(cls.__init__).parameters:  # type: ignore[misc]
-            raise TypeError(f"{cls.__name__} has no parameter {old!r}. Use {renamed[old]!r}.")
-        if old in elsewhere and old not in inspect.signature(cls.__init__).parameters:  # type: ignore[misc]
-            raise TypeError(f"{cls.__name__} has no parameter {old!r}. {elsewhere[old]}")
+        if old in cures and old not in inspect.signature(cls.__init__).parameters:  # type: ignore[misc]
+            raise TypeError(f"{cls.__name__} has no parameter {old!r}. {cures[old]}")
+
+
+def no_keyword(**cures: str) -> Callable[[Function], Function]:
+    """Decorate a method: keywords that similar methods of other libraries have raise, with what to use instead."""
+
+    def decorate(function: Function) -> Function:
+        @functools.wraps(function)
+        def wrapper(self: Any, *args: Any, **keywords: Any) -> Any:
+            for name in keywords:
+                if name in cures:
+                    called = f"{type(self).__name__}.{function.__name__}"
+                    raise TypeError(f"{called} has no parameter {name!r}. {cures[name]}")
+            return function(self, *args, **keywords)
+
+        return cast(Function, wrapper)
+
+    return decorate
 
 
 class Removed:

@@ -81,6 +81,13 @@ class TestSources:
         with pytest.raises(ValueError, match="looks like an id"):
             mc.Sequences(pd.DataFrame(ROWS)[["id", "time", "x"]].set_index(["id", "time"]))
 
+    @pytest.mark.parametrize("ids", [[1, 1, 1, 2, 2, 2], list("aaabbb")])
+    @pytest.mark.parametrize("name", ["subj", "who"])
+    def test_a_counter_within_another_column_is_a_time(self, ids, name):
+        frame = pd.DataFrame({name: ids, "sample_nr": [0, 1, 2] * 2, "x": np.arange(6.0)})
+        with pytest.raises(ValueError, match=rf"mc.read_table\(df, id='{name}', time='sample_nr'\)"):
+            mc.Sequences(frame)
+
     def test_polars(self):
         pl = pytest.importorskip("polars")
         check_long(mc.read_table(pl.DataFrame(ROWS)))
@@ -236,6 +243,25 @@ class TestRoles:
         assert found.y.tolist() == [0, 1]
         assert f"{best!r} (" in found.description
         assert f"ignored: {other!r}" in found.description
+
+    @pytest.mark.parametrize(
+        "header", ["label,label_score", "y,y_encoded", "class,class_prob", "gait,mean_gait_score", "target,targetCode"]
+    )
+    def test_what_is_named_after_the_answer_is_no_value(self, header):
+        answer, other = header.split(",")
+        role = "target" if answer == "target" else "label"
+        wide = f"id,t0,t1,{header}", "a,1,2,0,1", "b,3,4,1,0"
+        found = read(*wide, **{role: answer})
+        assert found.X.lengths.tolist() == [2, 2]
+        assert f"ignored: {other!r}" in found.description
+        long = f"id,time,x,{header}", "a,0,1,0,3", "a,1,2,0,4", "b,0,3,1,5", "b,1,4,1,6"
+        assert read(*long, **{role: answer}).channels == ("x",)
+        assert read(*long, values=["x", other], **{role: answer}).channels == ("x", other)
+
+    def test_coordinates_and_numbered_columns_are_values(self):
+        long = "a,0,1,4,0", "a,1,2,5,0", "b,0,3,6,1", "b,1,4,7,1"
+        assert read("id,time,x_acc,y_acc,y", *long, label="y").channels == ("x_acc", "y_acc")
+        assert read("id,gait1,gait2,gait", "a,1,2,0", "b,3,4,1", label="gait").X.lengths.tolist() == [2, 2]
 
     def test_all_other_answers_are_ignored(self):
         lines = "id,t0,t1,label,class,gait", "a,1,2,0,1,3", "b,3,4,1,0,4"
@@ -469,6 +495,32 @@ class TestValues:
         rows = [f"{i},1,2,{i / 7}" for i in range(20)]
         with pytest.raises(ValueError, match="pass target='label' for regression"):
             read("id,t0,t1,label", *rows)
+
+    @pytest.mark.parametrize(
+        ("values", "options", "message"),
+        [
+            ('"1,000" "2,000"', {}, r"column 'x' contains '1,000'.*thousands; write '1000', or pass decimal=','"),
+            ('12 "1,000" "2,500"', {}, r"column 'x' contains '1,000', where ',' may separate thousands"),
+            ('12.5 "1,000" "2,500"', {}, r"contains '1,000', where ',' may separate thousands; write '1000'\.$"),
+            ('1 2 3 "1,000"', {}, r"has '1,000' in the column 'x', which contains '1,000', .*; write '1000'"),
+            ('"1,000,000" "2,000.5"', {}, r"column 'x' contains '1,000,000', where ',' may separate thousands"),
+            ('"1.500,25" "2,5"', {}, r"contains '1.500,25', where '.' .*write '1500,25' and pass decimal=','"),
+            ("1.500 2.500", {"decimal": ","}, r"column 'x' contains '1.500', where '.' may separate thousands"),
+            ("1.500,25 2,5 3", {"decimal": ","}, r"has '1.500,25' in the column 'x', which contains"),
+            ('"1,000" "2,000"', {"values": "x"}, r"column 'x' contains '1,000', where ',' may"),
+        ],
+    )
+    def test_thousands_are_refused(self, values, options, message):
+        rows = [f"a;{i};{value}" for i, value in enumerate(values.split())]
+        with pytest.raises(ValueError, match=message):
+            read("id;time;x", *rows, **options)
+        if options == {"values": "x"}:
+            with pytest.raises(ValueError, match=message):
+                read("id;x", "a;1,000", "b;2,000", values="x")
+
+    def test_a_target_with_thousands_is_refused(self):
+        with pytest.raises(ValueError, match="has the target '1,000', which is not a number; the column contains"):
+            read("id;t0;t1;target", "a;1;2;1,000", "b;2;1;2,000")
 
     def test_decimal_commas(self):
         assert read("id;time;x", "a;0;1,5", "a;0,5;2", decimal=",").X[0].ravel().tolist() == [1.5, 2.0]

@@ -9,6 +9,7 @@ import pytest
 from sklearn.cluster import SpectralClustering
 from sklearn.decomposition import KernelPCA
 from sklearn.gaussian_process import GaussianProcessRegressor
+from sklearn.kernel_ridge import KernelRidge
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
@@ -117,6 +118,14 @@ class TestSecondKernel:
         with warnings.catch_warnings():
             warnings.simplefilter("error")
             model.fit(X, Y)
+
+    def test_a_regression_without_an_intercept(self):
+        model = make_pipeline(mc.RBF(), KernelRidge(kernel="precomputed"))
+        with pytest.warns(UserWarning, match=r"no intercept, .* the mean 100\.5. Use mc\.KernelRidge\(\)"):
+            model.fit(X, Y + 100)
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            model.fit(X, Y - 0.5)
 
     def test_outside_of_a_pipeline(self):
         with warnings.catch_warnings():

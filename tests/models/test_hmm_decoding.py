@@ -135,6 +135,16 @@ def test_the_summary_is_a_table():
         (lambda: mc.Gaussian("diag").fit([[1.0], [2.0]]), "got 'diag'. 'diag' of other libraries is 'diagonal'"),
         (lambda: mc.GaussianHMM, r"use mercer.HMM\(n_states, mercer.Gaussian"),
         (lambda: mc.HMM().transmat_, r"use model_.transition\[0\]"),
+        (lambda: mc.HMM().n_components, "use n_states"),
+        (lambda: mc.HMM().n_features, "use context_.dimension"),
+        (lambda: mc.HMM().fit(np.ones((4, 1)), [2, 2]), r"2 numbers that sum to the 4 rows.*from_hmmlearn\(X, lengths"),
+        (lambda: mc.HMM().fit(np.ones((4, 1)), lengths=[2, 2]), r"no parameter 'lengths'.*from_hmmlearn\(X, lengths"),
+        (lambda: mc.HMM().predict(np.ones((4, 1)), lengths=[2, 2]), r"HMM.predict has no parameter 'lengths'"),
+        (lambda: mc.LDS(1).fit(np.ones((4, 1)), np.array([3, 1])), r"from_hmmlearn\(X, lengths"),
+        (lambda: mc.MarkovChain().fit([[0], [1], [1]], [2, 1]), r"from_hmmlearn\(X, lengths"),
+        (lambda: mc.HMM().score([[0], [1], [1]], [2, 1]), r"from_hmmlearn\(X, lengths"),
+        (lambda: mc.HMM().sample(n_samples=5), "HMM.sample has no parameter 'n_samples'. Use length"),
+        (lambda: SYMBOLS.forecast(["ab"], horizon=3), "HMMs.forecast has no parameter 'horizon'.*called 'steps'"),
         (lambda: SYMBOLS.update("a", [1.0, 1.0, 1.0]), "belief must be 3 probabilities that sum to one"),
         (lambda: SYMBOLS.forecast(["ab"], steps=0), "steps must be a whole number"),
         (lambda: mc.HMM(2).fit(["ab", "ba"]).decode(["ab"], "best"), "algorithm must be 'viterbi' or 'map'"),
@@ -143,6 +153,12 @@ def test_the_summary_is_a_table():
 def test_what_hmmlearn_calls_otherwise(call, message):
     with pytest.raises((TypeError, ValueError, AttributeError), match=message):
         call()
+
+
+def test_classes_are_not_taken_for_lengths():
+    x = np.random.default_rng(0).normal(size=(4, 6))
+    assert mc.HMM(1, n_iter=1).fit(x, [1, 1, 1, 1]).model_.shape == (1,)
+    assert mc.HMM(1, n_iter=1).fit(x, ["a", "b"]).model_.shape == (1,)
 
 
 def test_names_of_hmmlearn_do_not_exist():

@@ -17,7 +17,7 @@ from sklearn.gaussian_process import GaussianProcessClassifier, GaussianProcessR
 from sklearn.gaussian_process.kernels import RBF, WhiteKernel
 from sklearn.impute import SimpleImputer
 from sklearn.kernel_ridge import KernelRidge
-from sklearn.linear_model import LogisticRegression, LogisticRegressionCV, Ridge, RidgeCV
+from sklearn.linear_model import LogisticRegression, LogisticRegressionCV, Perceptron, Ridge, RidgeCV, SGDClassifier
 from sklearn.model_selection import GridSearchCV, RandomizedSearchCV, StratifiedKFold
 from sklearn.multiclass import OneVsOneClassifier, OneVsRestClassifier
 from sklearn.naive_bayes import GaussianNB, MultinomialNB
@@ -68,6 +68,8 @@ def cases() -> dict[str, tuple[Any, str, str]]:
     return {
         "svc": (make_pipeline(StandardScaler(), SVC()), "table", "names"),
         "nusvc": (NuSVC(), "table", "binary"),
+        "sgd": (SGDClassifier(loss="log_loss", average=True, random_state=0), "table", "names"),
+        "perceptron": (Perceptron(random_state=0), "table", "binary"),
         "linearsvc": (LinearSVC(), "table", "names"),
         "oneclass": (OneClassSVM(), "table", "none"),
         "svr": (SVR(), "table", "number"),

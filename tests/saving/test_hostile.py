@@ -305,5 +305,15 @@ class TestList:
 
         X = np.random.default_rng(0).normal(size=(20, 2))
         model = make_pipeline(RandomForestClassifier(2)).fit(X, X[:, 0] > 0)
-        with pytest.raises(TypeError, match=r"Pipeline\.steps\[0\]\[1\] is of the type .*RandomForest"):
+        with pytest.raises(TypeError, match=r"Pipeline\.steps\[0\]\[1\] is of the type .*RandomForest.*joblib.dump"):
             mc.save(model, tmp_path / "x")
+
+    def test_coefficients_of_other_sizes(self, tmp_path):
+        from sklearn.linear_model import SGDRegressor
+
+        X = np.random.default_rng(0).normal(size=(20, 2))
+        model = SGDRegressor(average=True).fit(X, X[:, 0])
+        model._average_coef = np.zeros(1)  # a compiled loop would write after its end
+        mc.save(model, tmp_path / "x")
+        with pytest.raises(ValueError, match="is damaged"):
+            mc.load(tmp_path / "x")

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mercer.data._names import telling
-from mercer.data.columns import columns_of
+from mercer.data.columns import Columns, columns_of
 from mercer.data.roles import looks_long
 
 
@@ -22,13 +22,23 @@ def is_frame(data: Any) -> bool:
     )
 
 
+def _telling(table: Columns) -> dict[str, str]:
+    """Return the roles that the columns tell; a column that counts within the blocks of another is a time, no id."""
+    roles = telling(table.columns)
+    answers = {roles.get("label"), roles.get("target")}
+    found = looks_long(table, [name for name in table.columns if name not in answers])
+    if found is None or roles.get("id") not in found:
+        return roles
+    return roles | {"id": found[0], "time": roles.get("time", found[1])}
+
+
 def rows_of_frame(data: Any) -> NDArray[Any]:
     """Return the numbers of a table, one row per series; raise if a column looks like an id, a time or a label."""
     if 0 in np.shape(data) if hasattr(data, "shape") else data.num_rows == 0:
         return np.empty(tuple(data.shape))
     plain = hasattr(data, "iloc") and data.index.nlevels == 1  # an index of one level is no column of numbers
     table = columns_of(data.reset_index(drop=True) if plain else data)
-    roles = telling(table.columns)
+    roles = _telling(table)
     how = ", ".join(f"{role}={name!r}" for role, name in roles.items()) or "id=..., time=..."
     if roles:
         role, name = next(iter(roles.items()))

@@ -12,7 +12,7 @@ import numpy as np
 from mercer.data._names import looks_like
 from mercer.data._samples import ids_of
 from mercer.data.columns import Column, Columns, columns_of
-from mercer.data.recordings import TABLES
+from mercer.data.recordings import without_extensions
 from mercer.data.roles import Choice, Roles, roles_of
 
 
@@ -104,6 +104,5 @@ def _finder(rows: dict[str, int], files: bool) -> Callable[[str], int | None]:
 
 
 def _aliases(name: str) -> list[str]:
-    path = PurePath(name.removesuffix(".gz"))
-    bare = path.with_suffix("") if path.suffix.lower() in TABLES else path
+    bare = without_extensions(PurePath(name))
     return [name, bare.as_posix(), bare.name]

@@ -13,7 +13,7 @@ from mercer._array import Floats
 from mercer._notices import notify
 from mercer.data._container import naming
 from mercer.data._forms import Flat, Kind, Problem
-from mercer.data._samples import Samples, counted, not_a_number, rows_of_ids
+from mercer.data._samples import Samples, counted, is_text, not_a_number, rows_of_ids
 from mercer.data.columns import Columns
 from mercer.data.ragged import offsets_of
 from mercer.data.roles import Roles
@@ -39,7 +39,7 @@ def long_series(
     samples = rows_of_ids(table, roles.id, invalid)
     if "values" in roles.guessed:
         roles = _varying(samples, roles)
-    symbols = kind == "symbols" or (kind is None and [table.columns[x].kind for x in roles.values] == ["text"])
+    symbols = kind == "symbols" or (kind is None and [is_text(table.columns[x]) for x in roles.values] == [True])
     if roles.time is None:
         samples.said.append("steps in the order of the rows")
         values = _values(samples, roles.values, symbols)
@@ -84,9 +84,8 @@ def _values(samples: Samples, names: tuple[str, ...], symbols: bool) -> NDArray[
         return out[samples.order]
     for column in columns:
         if column.kind in ("text", "date", "list"):
-            raise ValueError(
-                f"{samples.table.name}: the column {column.name!r} has no numbers; leave it out of values=[...]."
-            )
+            cure = column.mark_cure or "has no numbers; leave it out of values=[...]"
+            raise ValueError(f"{samples.table.name}: the column {column.name!r} {cure}.")
         samples.fail(np.flatnonzero(column.bad), not_a_number(column))
     return np.stack([column.numbers for column in columns], axis=1)[samples.order]
 

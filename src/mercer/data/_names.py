@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 
 # Names in lower case without signs; an earlier group of names wins over a later one.
-_SUBJECTS = "subject subjectid patient patientid participant participantid person personid donor donorid"
+_SUBJECTS = "subject subjectid subj subjid patient patientid participant participantid person personid donor donorid"
 NAMES: dict[str, tuple[str, ...]] = {
     "id": (
         "id",
@@ -42,10 +42,8 @@ def plain(name: str) -> str:
 def looks_like(role: str, names: Iterable[str]) -> list[str]:
     """Return the columns that look like a role, those of its best names only."""
     names = list(names)
-    axes = _axes(names)
     for level in NAMES[role]:
-        known = level.split()
-        found = [name for name in names if plain(name) in known and not (axes and plain(name) == "y")]
+        found = _named(names, level.split())
         if found:
             return found
     return [name for name in names if _ends_like(role, name)]
@@ -54,17 +52,18 @@ def looks_like(role: str, names: Iterable[str]) -> list[str]:
 def all_like(role: str, names: Iterable[str]) -> list[str]:
     """Return the columns that look like a role, at any level of its names."""
     names = list(names)
-    axes, known = _axes(names), _words_of(role)
-    return [
-        name for name in names if (plain(name) in known and not (axes and plain(name) == "y")) or _ends_like(role, name)
-    ]
+    certain = _named(names, _words_of(role))
+    return [name for name in names if name in certain or _ends_like(role, name)]
 
 
-def all_answers(names: Iterable[str]) -> list[str]:
-    """Return the columns that would tell y next to another y: also class_id, label_2, true_label and y_true."""
+def all_answers(names: Iterable[str], y: str | None = None) -> list[str]:
+    """Return the columns that would tell y next to another y: also class_id, label_2, true_label and y_true.
+
+    Names with that of the column ``y`` in them tell it too: gait_score next to gait.
+    """
     names = list(names)
     certain = {*all_like("label", names), *all_like("target", names)}
-    return [name for name in names if name in certain or _tells_y(name)]
+    return [name for name in names if name in certain or _tells_y(name) or (y and _is_about(name, y, names))]
 
 
 def telling(names: Iterable[str]) -> dict[str, str]:
@@ -72,6 +71,12 @@ def telling(names: Iterable[str]) -> dict[str, str]:
     names = list(names)
     found = {role: looks_like(role, names) for role in ("id", "time", "label", "target")}
     return {role: columns[0] for role, columns in found.items() if columns}
+
+
+def _named(names: list[str], known: Collection[str]) -> list[str]:
+    """Return the names that are known; y is not, where it is a coordinate."""
+    axes = _axes(names)
+    return [name for name in names if plain(name) in known and not (axes and plain(name) == "y")]
 
 
 def _axes(names: list[str]) -> bool:
@@ -109,4 +114,14 @@ def _tells_y(name: str) -> bool:
     numbered = (words[-1].isdigit() or words[-1] == "name") and stem in (_words_of("label") | _words_of("target")) - {
         "y"
     }
-    return numbered or words[-1] in _ANSWERS or plain(name) in ("ytrue", "ypred")
+    return numbered or words[0] in _ANSWERS or words[-1] in _ANSWERS or plain(name) in ("ytrue", "ypred")
+
+
+def _is_about(name: str, y: str, names: list[str]) -> bool:
+    """Whether a name has the words of ``y`` and others, such as y_encoded; y_acc next to x_acc is a coordinate."""
+    words, own = _split(name), _split(y)
+    if not own or len(words) <= len(own) or all(word.isdigit() for word in words[len(own) :]):
+        return False  # numbered columns, such as gait1 and gait2, are time steps
+    if len(plain(y)) == 1:
+        return words[0] == own[0] and not (y == "y" and f"x{plain(name)[1:]}" in {plain(other) for other in names})
+    return any(words[i : i + len(own)] == own for i in range(len(words) - len(own) + 1))

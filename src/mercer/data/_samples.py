@@ -54,6 +54,9 @@ class Samples:
 
 def not_a_number(column: Column) -> Callable[[int], str]:
     """Return a function of the row that says which of its values is not a number."""
+    cure = column.mark_cure
+    if cure:
+        return lambda row: f"has {str(column.raw[row])[:20]!r} in the column {column.name!r}, which {cure}."
     return lambda row: (
         f"has {str(column.raw[row])[:20]!r} in the column {column.name!r}, which is not a number; leave the field "
         "empty if the value is missing."
@@ -113,11 +116,16 @@ def labels_of(samples: Samples, roles: Roles) -> tuple[NDArray[Any] | None, NDAr
     name = roles.label or roles.target
     if name is not None:
         column = samples.table.columns[name]
-        kind = "label" if roles.label or (column.kind == "text" and "target" in roles.guessed) else "target"
+        kind = "label" if roles.label or (is_text(column) and "target" in roles.guessed) else "target"
         _check_guess(samples.table, column, kind, roles)
         y = numbers_of(samples, column, "target") if kind == "target" else _classes(samples, column, "label")
     groups = _classes(samples, samples.table.columns[roles.group], "group") if roles.group else None
     return y, groups, kind
+
+
+def is_text(column: Column) -> bool:
+    """Whether a column is text, rather than numbers with commas or points that cannot be read."""
+    return column.kind == "text" and not column.mark_cure
 
 
 def _check_guess(table: Columns, column: Column, kind: str, roles: Roles) -> None:
@@ -193,9 +201,10 @@ def numbers_of(samples: Samples, column: Column, what: str) -> NDArray[np.float6
         if i in samples.problems:
             continue
         try:
-            out[i] = number(value if column.decimal == "." else value.replace(column.decimal, "."))
+            out[i] = number(value, column.decimal)
         except ValueError:
             cure = f"; pass label={column.name!r} for classes." if what == "target" else "."
+            cure = f"; the column {column.mark_cure}." if column.mark_cure else cure
             text = f"has the {what} {value!r}{column_of}, which is not a number{cure}"
             samples.problems[i] = Problem(ValueError, text)
             continue

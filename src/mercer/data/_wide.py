@@ -31,7 +31,8 @@ def wide_series(samples: Samples, names: tuple[str, ...], *, guessed: bool = Fal
     for name in names:
         column = table.columns[name]
         if column.kind not in ("number", "empty"):
-            raise ValueError(f"{table.name}: the column {name!r} has no numbers; leave it out of values=[...].")
+            cure = column.mark_cure or "has no numbers; leave it out of values=[...]"
+            raise ValueError(f"{table.name}: the column {name!r} {cure}.")
         samples.fail(np.flatnonzero(column.bad), not_a_number(column))
     channels, layout, step = _layout(samples, names, guessed)
     cube = np.full((len(samples), layout.shape[0], layout.shape[1]), np.nan)

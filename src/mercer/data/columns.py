@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -14,7 +15,7 @@ from numpy.typing import NDArray
 
 from mercer._checks import is_listing
 from mercer.data._forms import is_null
-from mercer.data.text import MISSING, check_size, number
+from mercer.data.text import MISSING, check_size, has_thousands, number
 
 Kind: TypeAlias = Literal["number", "date", "text", "list", "empty"]
 
@@ -118,7 +119,28 @@ class Column:
     def _number(self, x: Any) -> float:
         if not isinstance(x, str):
             return float(x)
-        return number(x if self.decimal == "." else x.replace(self.decimal, "."))
+        return number(x, self.decimal)
+
+    @cached_property
+    def mark_cure(self) -> str:
+        """What to do about the commas and points in numbers that cannot be read, a clause; "" if there is nothing."""
+        odd = list(dict.fromkeys(x for x, bad in zip(self.text, self.bad, strict=True) if bad and x is not None))
+        points = self.decimal == "."
+        commas = [x for x in odd if points and re.fullmatch(r"[+-]?\d+,\d+", x)]
+        european = [x for x in odd if has_thousands(x, ",")]
+        either_way = {*commas, *european}
+        marked = [x for x in odd if x in either_way or has_thousands(x, self.decimal)]
+        if 2 * len(marked) <= len(odd):
+            return ""
+        fraction = next((x for x in commas if not has_thousands(x, ".")), None)
+        if fraction is not None and len(commas) == len(marked):
+            return f"contains {fraction!r}; pass decimal=',' to read it as a number"
+        mark, first = (".", european[0]) if european else (",", marked[0])
+        bare = first.replace(mark, "")
+        cure = f"write {bare!r}" + (" and pass decimal=','" if points and "," in bare else "")
+        if len(commas) == len(marked) and not any("." in x for x in self.text if x is not None):
+            cure += ", or pass decimal=',' if the comma is the decimal mark"
+        return f"contains {first!r}, where {mark!r} may separate thousands; {cure}"
 
     @cached_property
     def text(self) -> list[str | None]:

@@ -6,7 +6,7 @@ import glob
 import os
 import re
 from collections.abc import Callable
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import Any
 
 import numpy as np
@@ -95,10 +95,13 @@ def _stem(path: Path) -> str:
 
 def _id(path: Path, root: Path) -> str:
     """Return the path of a file below the folder, without its extensions."""
-    short = path.relative_to(root)
-    return short.with_name(
-        short.name.removesuffix("".join(short.suffixes[-2:]) if ".gz" in short.suffixes else short.suffix)
-    ).as_posix()
+    return without_extensions(path.relative_to(root)).as_posix()
+
+
+def without_extensions(path: PurePath) -> PurePath:
+    """Return the path of a table without its extension, and without ``.gz``."""
+    path = path.with_suffix("") if path.suffix.lower() == ".gz" else path
+    return path.with_suffix("") if path.suffix.lower() in TABLES else path
 
 
 def _check_kinds(name: str, paths: list[Path]) -> None:

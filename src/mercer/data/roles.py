@@ -85,7 +85,7 @@ def roles_of(
         _check_id(table, ids[0], [name for name in table.columns if name not in used])
     if values is None:
         settled = any(found[role] is not None or given[role] is False for role in ("label", "target"))
-        free = _without_roles(table, free, settled)
+        free = _without_roles(table, free, settled, found["label"] or found["target"])
         listed = _guess_values(table, free)
         guessed.add("values")
     return Roles(ids, **found, values=listed, covariates=beside, guessed=frozenset(guessed))
@@ -114,13 +114,13 @@ def _check_id(table: Columns, id: str, names: list[str]) -> None:
     )
 
 
-def _without_roles(table: Columns, free: list[str], settled: bool) -> list[str]:
+def _without_roles(table: Columns, free: list[str], settled: bool, y: str | None) -> list[str]:
     """Return the columns that may be values by a guess; ``settled`` tells whether y is given, found or excluded.
 
     A second column that looks like y would tell the answer, and ids, times and groups are not measured.
     """
     others = {name for role in ("id", "time", "label", "target", "group") for name in all_like(role, table.columns)}
-    others |= set(all_answers(table.columns)) if settled else set()
+    others |= set(all_answers(table.columns, y)) if settled else set()
     others |= {"folder"} if table.files is not None else set()
     return [name for name in free if name not in others and table.columns[name].kind != "empty"]
 
@@ -173,11 +173,9 @@ def _guess_values(table: Columns, free: list[str]) -> tuple[str, ...]:
     text = [name for name in free if kinds[name] in ("text", "date")]
     numbers = [name for name in free if kinds[name] == "number"]
     for name in text:
-        first = next((x for x in table.columns[name].text if x is not None), "")
-        if re.fullmatch(r"[+-]?\d+,\d+", first):
-            raise ValueError(
-                f"{table.name}: the column {name!r} contains {first!r}; pass decimal=',' to read it as a number."
-            )
+        cure = table.columns[name].mark_cure
+        if cure:
+            raise ValueError(f"{table.name}: the column {name!r} {cure}.")
     if len(sequences) == 1:
         return (sequences[0],)
     if len(text) == 1 and not numbers and kinds[text[0]] == "text":
@@ -202,16 +200,21 @@ def _guess_values(table: Columns, free: list[str]) -> tuple[str, ...]:
 
 
 def looks_long(table: Columns, names: Iterable[str]) -> tuple[str, str] | None:
-    """Return two columns of numbers that count like an id and a time, whatever their names; None if there are none.
+    """Return two columns that count like an id and a time, whatever their names; None if there are none.
 
-    The first is constant in blocks of rows, each with another value; the second makes equal steps within every block.
+    The first, text or whole numbers, is constant in blocks of rows, each with another value; the second makes equal
+    steps within every block.
     """
-    whole = {}
+    whole, texts = {}, {}
     for name in names:
+        if table.columns[name].kind == "text":
+            codes: dict[str | None, int] = {}
+            texts[name] = np.array([codes.setdefault(x, len(codes)) for x in table.columns[name].text], dtype=float)
+            continue
         x = table.columns[name].numbers
         if len(x) > 3 and np.isfinite(x).all() and (x == np.round(x)).all():
             whole[name] = x
-    for name, x in whole.items():
+    for name, x in (whole | texts).items():
         starts = np.flatnonzero(np.diff(x) != 0) + 1
         sizes = np.diff([0, *starts, len(x)])
         if not len(starts) or len(np.unique(x)) != len(sizes) or sizes.min() < 2 or sizes.max() < 3:

@@ -16,7 +16,16 @@ from mercer.data._forms import Flat, Problem, code_points
 from mercer.data._joined import joined
 from mercer.data._long import Series, long_series
 from mercer.data._names import looks_like
-from mercer.data._samples import Samples, counted, first_error, labels_of, numbers_of, read_as_missing, rows_as_samples
+from mercer.data._samples import (
+    Samples,
+    counted,
+    first_error,
+    is_text,
+    labels_of,
+    numbers_of,
+    read_as_missing,
+    rows_as_samples,
+)
 from mercer.data._wide import list_series, wide_series
 from mercer.data.columns import Columns, columns_of
 from mercer.data.documents import word_counts, word_sequences, words_of
@@ -74,7 +83,8 @@ def read_table(
     values : str or list of str, optional
         Columns of values: the channels of a long table, the time steps of a wide one, or the one column that holds
         strings or lists. By default, all columns of numbers without another role, but not a second column named like a
-        label, an id or a time, nor one of a long table that is constant in every series.
+        label, an id or a time, or after the column of y ("gait_score" next to "gait"), nor one of a long table that is
+        constant in every series.
     label : str or False, optional
         Column of classes.
     target : str or False, optional
@@ -279,7 +289,7 @@ def _wide(samples: Samples, roles: Roles, kind: str | None, vocabulary: Any) -> 
     kinds = {table.columns[name].kind for name in roles.values}
     if "list" in kinds:
         return list_series(samples, roles.values)
-    if kind == "series" or (kind is None and "text" not in kinds):
+    if kind == "series" or (kind is None and not any(is_text(table.columns[name]) for name in roles.values)):
         return wide_series(samples, roles.values, guessed="values" in roles.guessed)
     if len(roles.values) > 1:
         raise ValueError(f"Strings come from one column; got values={list(roles.values)!r}. Pass one of them.")

@@ -15,6 +15,7 @@ from mercer._array import Floats, Indices
 from mercer._checks import is_number, is_whole
 from mercer._notices import collected
 from mercer._parameters import NONE, CheckedParameters, Rule, Rules, instance_of, whole
+from mercer._renamed import STEPS, no_keyword
 from mercer.data import Sequences
 from mercer.embedding._filter import Beliefs
 from mercer.embedding._steps import ObjectSequences
@@ -202,6 +203,7 @@ class EmbeddedHMMCV(CheckedParameters, TransformerMixin, BaseEstimator):
         """Predict the observation ``steps`` after each step; see `EmbeddedHMM.predict`."""
         return self._best().predict(X, steps, quantiles, best)
 
+    @no_keyword(horizon=STEPS, n_steps=STEPS)
     def forecast(self, X: Any, steps: int = 1, quantiles: Any = None) -> Any:
         """Predict the observations after the end of each sequence; see `EmbeddedHMM.forecast`."""
         return self._best().forecast(X, steps, quantiles)

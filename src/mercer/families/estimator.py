@@ -19,6 +19,7 @@ from mercer._checks import is_number
 from mercer._config import settings
 from mercer._notices import About, Finding, SampleName, by_place, collected, repeat, warns_once
 from mercer._parameters import CheckedParameters, Rule, Rules
+from mercer._renamed import STACKED, no_keyword
 from mercer.data import Alphabet, Sequences
 from mercer.data.csr import CSRRows
 from mercer.data.segments import (
@@ -248,14 +249,30 @@ class Estimator(CheckedParameters, BaseEstimator):
 
     # -- derived methods -------------------------------------------------------------------------------
 
+    @no_keyword(lengths=STACKED)
     @warns_once
     def fit(self, X: Any, y: Any = None) -> Self:
         """Fit one model to all data; it becomes ``model_``, a batch of shape ``(1,)``."""
         self._check_parameters()
+        self._check_unused(X, y)
         X = self.accept(X, reset=True)
         self.context_ = self.context(X)
         self.model_ = self._fit_shared(X, self.context_)
         return self
+
+    def _check_unused(self, X: Any, y: Any) -> None:
+        """Raise if y, which a model of sequences does not use, is the lengths of stacked sequences, as in hmmlearn."""
+        if y is None or not self.of_sequences or not looks_like_matrix(X) or len(np.shape(X)) != 2:
+            return
+        lengths = y.tolist() if isinstance(y, np.ndarray) else y
+        if not isinstance(lengths, list | tuple) or not all(isinstance(x, int | np.integer) for x in lengths):
+            return
+        n = np.shape(X)[0]
+        if len(lengths) != n and sum(lengths) == n:
+            raise ValueError(
+                f"y has {len(lengths)} numbers that sum to the {n} rows of X, like the lengths of hmmlearn. Pass "
+                "mc.Sequences.from_hmmlearn(X, lengths), which splits the rows into sequences."
+            )
 
     def _fit_shared(self, X: Any, context: Context) -> Any:
         """Fit one model to all of the data that `accept` has turned."""
@@ -418,6 +435,7 @@ class Estimator(CheckedParameters, BaseEstimator):
             raise type(error)(f"The prior does not suit {type(self).__name__}: {error}") from None
         return prior
 
+    @no_keyword(lengths=STACKED)
     def score_samples(self, X: Any) -> Floats:
         """Log probability of every sample under the model that ``fit`` learned."""
         check_is_fitted(self, "model_")
@@ -428,8 +446,10 @@ class Estimator(CheckedParameters, BaseEstimator):
         x, offsets = segments(X)
         return segment_sum(np.asarray(self.model_.log_prob(x))[0], offsets)
 
+    @no_keyword(lengths=STACKED)
     def score(self, X: Any, y: Any = None) -> float:
         """Mean log probability of a sample under the model that ``fit`` learned."""
+        self._check_unused(X, y)
         return float(np.mean(self.score_samples(X)))
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import sys
 from typing import Any
 
+import numpy as np
+
 from mercer._memory import check_room
 from mercer._notices import notify
 
@@ -32,8 +34,13 @@ def length_of(X: Any) -> int:
 
 
 def warn_of_second_kernel(kernel: Any) -> None:
-    """Warn if the next step of a pipeline computes a kernel of the rows of the kernel matrix."""
-    step = _next_step(kernel)
+    """Warn if the next step of a pipeline computes a kernel of the kernel matrix, or has no intercept."""
+    step, y = _next_step()
+    if type(step).__module__ == "sklearn.kernel_ridge" and step.kernel == "precomputed" and _is_far_from_zero(y):
+        notify(
+            f"scikit-learn's KernelRidge has no intercept, and the targets have the mean {np.mean(y):.4g}. Use "
+            "mc.KernelRidge(), which has one, or subtract the mean from the targets."
+        )
     for name in ("kernel", "affinity"):
         value = getattr(step, name, "precomputed")
         if isinstance(step, type) or (isinstance(value, str) and value.startswith("precomputed")):
@@ -46,8 +53,14 @@ def warn_of_second_kernel(kernel: Any) -> None:
         )
 
 
-def _next_step(kernel: Any) -> Any:
-    """Return the step after this kernel in the pipeline that calls it; None if there is none.
+def _is_far_from_zero(y: Any) -> bool:
+    """Whether the mean of numeric targets is large, compared with their standard deviation."""
+    targets = np.asarray(y)
+    return targets.dtype.kind in "iuf" and bool(abs(targets.mean()) > targets.std() / 2)
+
+
+def _next_step() -> tuple[Any, Any]:
+    """Return the step after the calling kernel in the pipeline that fits it, and the targets; None if there are none.
 
     scikit-learn tells a transformer nothing about its pipeline. The pipeline is looked up among the calling functions,
     as ``warnings`` does to find the line of the user.
@@ -55,10 +68,11 @@ def _next_step(kernel: Any) -> Any:
     frame: Any = sys._getframe(1)
     for _ in range(FRAMES):
         if frame is None:
-            return None
+            break
         if frame.f_globals.get("__name__") == "sklearn.pipeline" and "step_idx" in frame.f_locals:
             steps = getattr(frame.f_locals.get("self"), "steps", [])
             after = [step for _, step in steps[frame.f_locals["step_idx"] + 1 :]]
-            return next((step for step in after if step is not None and not isinstance(step, str)), None)
+            found = next((step for step in after if step is not None and not isinstance(step, str)), None)
+            return found, frame.f_locals.get("y")
         frame = frame.f_back
-    return None
+    return None, None

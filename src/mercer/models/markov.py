@@ -15,6 +15,7 @@ from mercer._checks import check_rho
 from mercer._coupling import Coupling, Operand, PowerProduct
 from mercer._probability import check_sums, checked_probability, drawn
 from mercer._random import random_generator, whole_size
+from mercer._renamed import LENGTH, no_keyword
 from mercer.data import Alphabet, Sequences
 from mercer.models._chains import fused
 from mercer.models._chains.waves import chain_waves
@@ -294,6 +295,7 @@ class MarkovChains(Batch):
             raise ValueError("Chains with end=True have no stationary distribution. Fit them with end=False.")
         return long_run_of_contexts(self)
 
+    @no_keyword(n_samples=LENGTH)
     def sample(self, length: int, size: int = 1, random_state: Any = None) -> Floats:
         """Sample ``size`` sequences of ``length`` symbols from each chain, as codes ``(N, size, length)``.
 

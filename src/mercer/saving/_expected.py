@@ -49,5 +49,5 @@ def _first_sequences(pipeline: Any) -> Sequences | None:
         if isinstance(part, list | tuple) and len(part) <= 20:
             waiting.extend(part)
         elif hasattr(part, "get_params") or hasattr(part, "parts"):
-            waiting.extend(value for name, value in vars(part).items() if name == "parts" or name != "estimator")
+            waiting.extend(value for name, value in vars(part).items() if name != "estimator")
     return None

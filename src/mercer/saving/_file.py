@@ -98,7 +98,7 @@ def save(
     """
     _files.check_path(path)
     if isinstance(pipeline, type) or not (isinstance(pipeline, BaseEstimator | Batch) or hasattr(pipeline, "predict")):
-        raise TypeError(f"pipeline must be an estimator, a kernel or a batch; got {pipeline!r}.")
+        raise TypeError(f"pipeline must be an estimator, a kernel or a batch; got {_shown(pipeline)}.")
     writer = Writer(_by_name(trusted))
     value = writer.value(pipeline, type(pipeline).__name__)
     header = {
@@ -190,6 +190,14 @@ def file_info(path: str | os.PathLike[str]) -> FileInfo:
     if not isinstance(description, str) or not all(isinstance(value, dict | None) for value in given.values()):
         raise _files.damaged(os.fspath(path), ValueError("its description is not a dictionary"))
     return FileInfo(header["kind"], description, **{name: value or {} for name, value in given.items()})
+
+
+def _shown(given: Any) -> str:
+    """Show an object in a message, on one line."""
+    if isinstance(given, list | tuple | dict):
+        return f"a {type(given).__name__} of {len(given)}; save each one to a file of its own"
+    text = repr(given)
+    return text if len(text) <= 80 and "\n" not in text else f"an object of type {type(given).__name__}"
 
 
 def _by_name(trusted: Any) -> dict[str, type]:

@@ -128,8 +128,13 @@ def generator(kind: Any, state: Any) -> Any:
 
 
 def plain_state(given: Any) -> Any:
-    """Return the state of an object, without the search tree of nearest neighbors, which is built again."""
+    """Return the state of an object, without compiled parts that are made again.
+
+    These are the search tree of nearest neighbors and the loss of stochastic gradient descent, made by its fit.
+    """
     state = given.__getstate__()
+    if _is_sgd(given):
+        return {name: value for name, value in state.items() if name != "_loss_function_"}
     if _has_neighbors(given) and isinstance(state.get("_tree"), tuple(TREES.values())):
         return {**state, "_tree": None}
     return state
@@ -146,8 +151,17 @@ def _has_neighbors(given: Any) -> bool:
     return type(given).__module__.startswith("sklearn.neighbors.") and isinstance(given, BaseEstimator)
 
 
+def _is_sgd(given: Any) -> bool:
+    return type(given).__module__ in ("sklearn.linear_model._stochastic_gradient", "sklearn.linear_model._perceptron")
+
+
 def check_state(made: Any) -> None:
-    """Raise if a support vector machine of scikit-learn has arrays that do not fit together; libsvm trusts them."""
+    """Raise if arrays of scikit-learn do not fit together that compiled loops trust: of libsvm, and of SGD."""
+    if _is_sgd(made) and hasattr(made, "coef_"):
+        coefs = [getattr(made, name, made.coef_) for name in ("coef_", "_standard_coef", "_average_coef")]
+        alike = all(isinstance(x, np.ndarray) and x.shape == made.coef_.shape for x in coefs)
+        if not alike or made.coef_.ndim not in (1, 2) or made.coef_.shape[-1] != made.n_features_in_:
+            raise ValueError("the coefficients of stochastic gradient descent do not fit together")
     if type(made).__module__.startswith("sklearn.svm") and hasattr(made, "_n_support"):
         n = len(made.support_)
         counts = np.asarray(made._n_support)[: None if hasattr(made, "classes_") else 1]

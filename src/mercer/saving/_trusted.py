@@ -49,7 +49,8 @@ _SKLEARN = {
         ARDRegression BayesianRidge ElasticNet ElasticNetCV HuberRegressor Lars LarsCV Lasso LassoCV LassoLars
         LassoLarsCV LassoLarsIC LinearRegression LogisticRegression LogisticRegressionCV MultiTaskElasticNet
         MultiTaskElasticNetCV MultiTaskLasso MultiTaskLassoCV OrthogonalMatchingPursuit OrthogonalMatchingPursuitCV
-        QuantileRegressor RANSACRegressor Ridge RidgeCV RidgeClassifier RidgeClassifierCV TheilSenRegressor
+        Perceptron QuantileRegressor RANSACRegressor Ridge RidgeCV RidgeClassifier RidgeClassifierCV SGDClassifier
+        SGDOneClassSVM SGDRegressor TheilSenRegressor
     """,
     "manifold": "MDS SpectralEmbedding TSNE",
     "metrics._scorer": "_MultimetricScorer _PassthroughScorer _Scorer",

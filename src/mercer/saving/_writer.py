@@ -175,6 +175,12 @@ class Writer:
                 f"{where} is the function {given.__qualname__}, and mc.save writes no code. Use a function on the list "
                 "of docs/saving.md, or joblib.dump."
             )
+        if name.startswith("sklearn."):
+            return TypeError(
+                f"{where} is of the type {name}, which mc.save does not write. It writes pipelines, searches, "
+                "transformers, linear models, support vector machines, nearest neighbors, Gaussian processes and the "
+                "others on the list of docs/saving.md; use joblib.dump for this one."
+            )
         return TypeError(
             f"{where} is of the type {name}, which is not on the list of types that mc.save trusts. Pass trusted=["
             f"{kind.__qualname__}] to mc.save and mc.load if it is your own class, or use joblib.dump."
