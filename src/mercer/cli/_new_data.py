@@ -52,7 +52,7 @@ class Known:
         return cls(**{one.name: given[one.name] for one in fields(cls) if one.name in given})
 
 
-def of_new_data(text: str, reading: Reading) -> str:
+def of_new_data(text: str) -> str:
     """Return what is wrong with new data, with cures that a prediction has."""
     found = re.match(r"--([\w-]+) ('[^']*'|\S+) is not a", text)
     if found:

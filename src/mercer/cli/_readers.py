@@ -121,7 +121,7 @@ def read(path: Path, reading: Reading, *, with_answers: bool = True, known: Know
             records, code = _READERS[reader](path, reading, with_answers and known is None, known)
         except ValueError as error:
             text = with_option_names(str(error), **options)
-            raise ValueError(text if known is None else of_new_data(text, reading)) from error
+            raise ValueError(text if known is None else of_new_data(text)) from error
     if known is not None:
         check_new(path, reader, records, reading, known)
     warnings = [with_option_names(one.message, **options) for one in notices if isinstance(one, Notice)]
