@@ -19,7 +19,8 @@ from mercer.cli import _fitting, _own_data
 from mercer.cli._data_options import Reading, with_option_names
 from mercer.cli._evaluation import Fold
 from mercer.cli._fold_cache import FoldCache, _key
-from mercer.cli._readers import Known, read
+from mercer.cli._new_data import Known
+from mercer.cli._readers import read
 from mercer.cli._results import Result, interval_of
 from mercer.cli._snippet import snippet
 

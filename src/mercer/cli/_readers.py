@@ -6,7 +6,7 @@ import re
 import shlex
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -16,8 +16,8 @@ from scipy import sparse
 from mercer._notices import Notice, collected
 from mercer.cli._data_options import Reading, with_option_names
 from mercer.cli._file_kinds import reader_of
+from mercer.cli._new_data import Known, check_new, of_new_data
 from mercer.data.fasta import read_fasta
-from mercer.data.sequences import Sequences
 from mercer.data.svmlight import read_svmlight
 from mercer.data.table import read_table
 from mercer.data.text import Records
@@ -33,44 +33,6 @@ _TABLES_ONLY = (
     *("id", "time", "values", "label_table", "confounds", "weight", "form", "kind", "resample", "time_channel"),
     *("separator", "decimal"),
 )
-
-
-@dataclass(frozen=True)
-class Known:
-    """What the training data had, so that new data are read alike."""
-
-    reader: str = ""
-    """"fasta", "table", "ts", "ucr" or "svmlight"."""
-    is_folder: bool = False
-    """Whether there was one file per recording."""
-    columns: dict[str, list[str]] = field(default_factory=dict)
-    """Columns of a table by their role."""
-    words: list[str] | None = None
-    """Words that are counted in documents, or the number of features of svmlight's format."""
-    alphabet: dict[str, Any] | None = None
-    """Alphabet of strings, as `Alphabet.to_header` writes it: that of the new strings may look different."""
-    step: float | None = None
-    """Time between two steps, if it is regular."""
-    length: int | None = None
-    """Length of all series, if it is the same."""
-
-    @classmethod
-    def of(cls, path: Path, reader: str, records: Records) -> Known:
-        """Return what these records have."""
-        X, is_folder = records.X, not path.is_file()
-        if not isinstance(X, Sequences):
-            words = list(records.channels) or [str(X.shape[1])]
-            return cls(reader, is_folder, records.columns, words)
-        alphabet = None if X.alphabet is None else X.alphabet.to_header()
-        lengths = np.unique(X.lengths)
-        length = int(lengths[0]) if len(lengths) == 1 and alphabet is None else None
-        return cls(reader, is_folder, records.columns, None, alphabet, records.step, length)
-
-    @classmethod
-    def from_file(cls, saved: Any) -> Known:
-        """Return what a saved model says of its training data."""
-        given = saved if isinstance(saved, dict) else {}
-        return cls(**{one.name: given[one.name] for one in fields(cls) if one.name in given})
 
 
 @dataclass(frozen=True)
@@ -159,39 +121,13 @@ def read(path: Path, reading: Reading, *, with_answers: bool = True, known: Know
             records, code = _READERS[reader](path, reading, with_answers and known is None, known)
         except ValueError as error:
             text = with_option_names(str(error), **options)
-            raise ValueError(text if known is None else _of_new_data(text, reading)) from error
+            raise ValueError(text if known is None else of_new_data(text)) from error
     if known is not None:
-        _check_new(path, reader, records, reading, known)
+        check_new(path, reader, records, reading, known)
     warnings = [with_option_names(one.message, **options) for one in notices if isinstance(one, Notice)]
     if known is not None:  # which has no such options
         warnings = [re.sub(r"Pass (--resample) auto .*", r"Fit the model with \1 to interpolate.", x) for x in warnings]
     return Read(records, code, Known.of(path, reader, records), reading, tuple(dict.fromkeys(warnings)))
-
-
-def _of_new_data(text: str, reading: Reading) -> str:
-    """Return what is wrong with new data, with cures that a prediction has."""
-    found = re.match(r"--([\w-]+) ('[^']*'|\S+) is not a", text)
-    if found:
-        name = found[2].strip("'")
-        text = f"The model requires {name!r} ({found[1]}), which is not a{text[found.end() :]}"
-        return text + (f" Or pass --label-table with the id and {name!r}." if found[1] == "confounds" else "")
-    cure = "pass --skip-bad to skip such records, or fit the model again with --unknown missing."
-    return re.sub(r"(which is not in the alphabet .*); (pass|remove) .*", rf"\1; {cure}", text)
-
-
-def _check_new(path: Path, reader: str, records: Records, reading: Reading, known: Known) -> None:
-    """Raise if new series have another time step than the training data, or lost their first value."""
-    new, old = records.step, known.step
-    if new and old and not reading.time_channel and abs(new - old) > 0.05 * old:  # as much as a regular grid may vary
-        raise ValueError(
-            f"{path} has time steps of {new:g}, and the model was fitted to steps of {old:g}; pass data with steps of "
-            f"{old:g}, or fit the model again with --resample {old:g}, which predict then uses, too."
-        )
-    if reader == "ucr" and known.length and (records.X.lengths == known.length - 1).all():
-        raise ValueError(
-            f"{path} has {known.length} numbers in a line, and the first of them would be taken for a label; add a "
-            f"first column, such as 0, to the {known.length} values. Predictions do not use it."
-        )
 
 
 def describe(X: Any, whole: int | None = None) -> str:
