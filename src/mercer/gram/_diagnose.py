@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from mercer._array import to_numpy
+from mercer._notices import notify
 from mercer.gram import psd
 
 
@@ -124,7 +124,7 @@ EmpiricalKernelMap(kernel) or Tempered(kernel).
     spectrum = psd.check(K)
     spectrum = replace(spectrum, smallest=scale * spectrum.smallest, largest=scale * spectrum.largest)
     if abs(quantiles[0.5]) < DOMINATED:
-        warnings.warn(DOMINANCE, DiagonalDominanceWarning, stacklevel=2)
+        notify(DOMINANCE, DiagonalDominanceWarning)
     return Diagnosis(
         n=n,
         off_diagonal=quantiles,
