@@ -34,7 +34,7 @@ def is_column(X: Any) -> bool:
     """Whether ``X`` is a column of Arrow, polars or awkward, which `Sequences` reads; pandas is handled separately."""
     if hasattr(X, "iloc") or len(getattr(X, "shape", ())) > 1:
         return False
-    return type(X).__module__.partition(".")[0] in ("pyarrow", "awkward") or hasattr(X, "__arrow_c_stream__")
+    return type(X).__module__.partition(".")[0] in ("pyarrow", "awkward", "polars") or hasattr(X, "__arrow_c_stream__")
 
 
 def _holds_objects(X: Any) -> bool:
