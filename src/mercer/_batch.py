@@ -16,7 +16,7 @@ from array_api_compat import is_array_api_obj, is_numpy_array
 
 from mercer import _files
 from mercer._array import Array, as_array, beside, frozen, namespace, to_numpy
-from mercer._device import moved
+from mercer._device import checked, moved
 
 _registry: dict[str, type[Batch]] = {}
 
@@ -262,6 +262,9 @@ class Batch:
                 raise TypeError(
                     f"{name} of {type(self).__name__} is sparse, and stays on the CPU. Make it dense first."
                 )
+
+        if str(device) != "numpy":
+            checked(device, 'Use to("numpy") for NumPy arrays.')
 
         def place(_: str, x: Array) -> Array:
             return moved(x, device) if namespace(x).isdtype(x.dtype, "real floating") else x

@@ -16,12 +16,21 @@ def target() -> Any:
     name = _config.settings().device
     if name is None:
         return None
-    cure = "Use mc.set_config(device=None) to compute on the CPU."
+    return checked(name, "Use mc.set_config(device=None) to compute on the CPU.")
+
+
+def checked(name: Any, cure: str) -> Any:
+    """Return a torch device by its name; raise, in a sentence that ends with the cure, if it is not there."""
     try:
         import torch
     except ImportError:
         raise ImportError(f"device={name!r} needs torch, which is not installed. {cure}") from None
-    place = torch.device(name)
+    try:
+        place = torch.device(name)
+    except (RuntimeError, TypeError, ValueError):
+        raise ValueError(f"device must be a device of torch, such as 'cuda' or 'cpu'; got {name!r}. {cure}") from None
+    if place.type != "cuda":
+        return place
     if not torch.cuda.is_available():
         raise RuntimeError(f"device={name!r} needs an NVIDIA card, and torch {torch.__version__} finds none. {cure}")
     if place.index is not None and place.index >= torch.cuda.device_count():

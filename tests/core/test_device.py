@@ -96,3 +96,11 @@ def test_sparse_models_stay():
     assert not models._movable()
     with pytest.raises(TypeError, match="probability of Multinomials is sparse"):
         models.to("cpu")
+
+
+def test_a_device_that_is_not_there_is_named(torch):
+    with pytest.raises(ValueError, match=r"device of torch.*'nowhere'"):
+        GAUSSIANS.to("nowhere")
+    if not torch.cuda.is_available():
+        with pytest.raises(RuntimeError, match=r"'cuda' needs an NVIDIA card.*to\(\"numpy\"\)"):
+            GAUSSIANS.to("cuda")

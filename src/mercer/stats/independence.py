@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import dataclass, field
 from itertools import permutations, product
 from math import factorial, prod
@@ -11,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from mercer._array import Floats
-from mercer._notices import warns_once
+from mercer._notices import notify, warns_once
 from mercer._parallel import n_threads, thread_map
 from mercer._random import random_generator
 from mercer.kernels.base import unwrapped
@@ -155,10 +154,9 @@ def independence_test(
     count = prod(factorial(len(block)) for block in blocks)
     exact = count <= n_permutations
     if count < 20:
-        warnings.warn(
+        notify(
             f"There are only {count} permutations of {permuted}, so the smallest possible p-value is {1 / count:.2g}. "
-            "Collect more objects, or coarser groups.",
-            stacklevel=3,
+            "Collect more objects, or coarser groups."
         )
     orders = _every(blocks) if exact else _drawn(blocks, int(n_permutations), rng)
     null = np.empty(len(orders))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import dataclass, field
 from math import comb
 from typing import Any
@@ -14,7 +13,7 @@ from sklearn.utils import _safe_indexing
 
 from mercer._array import Floats, to_numpy
 from mercer._checks import is_choice
-from mercer._notices import warns_once
+from mercer._notices import notify, warns_once
 from mercer._random import random_generator
 from mercer.gram import psd
 from mercer.stats._assignments import Design
@@ -207,12 +206,11 @@ def two_sample_test(
     if method == "studentized":
         statistic, p = _studentized(K, kernel, pool, design, rng)
         return TwoSample(p, statistic, permuted="", n_permutations=0, exact=False, null=np.empty(0), **common)
-    exact = design.count() <= n_permutations + 1
+    exact = design.count() <= n_permutations
     if design.count() < 1 / (1 - level):
-        warnings.warn(
+        notify(
             f"There are only {design.count()} permutations of {design.permuted}, so the smallest possible p-value is "
-            f"{1 / design.count():.2g}. Collect more of them, or use method='studentized'.",
-            stacklevel=3,
+            f"{1 / design.count():.2g}. Collect more of them, or use method='studentized'."
         )
     if design.crossed:  # within groups, pairs of one group are the most informative ones, and permutations allow them
         found = Discrepancy.of(K, Design(first, np.arange(len(K))))
@@ -242,18 +240,16 @@ def _check_design(design: Design) -> None:
             )
     sizes = [side.sum() / len(np.unique(design.units[side])) for side in (design.first, ~design.first)]
     if not design.crossed and max(sizes) > 1.5 * min(sizes):
-        warnings.warn(
+        notify(
             f"Groups of X have {sizes[0]:.1f} objects on average, and those of Y {sizes[1]:.1f}. The means of large "
             "groups vary less, which permutations of groups do not know: p-values can be too small. Use as many "
-            "objects of every group, or method='studentized'.",
-            stacklevel=4,
+            "objects of every group, or method='studentized'."
         )
     both = len(np.intersect1d(design.units[design.first], design.units[~design.first]))
     if design.crossed and both < design.units.max() + 1:
-        warnings.warn(
+        notify(
             f"Only {both} of {design.units.max() + 1} groups are in both samples; objects are permuted within these. "
-            "The others are the same in every permutation. Leave them out, or use groups that are in one sample each.",
-            stacklevel=4,
+            "The others are the same in every permutation. Leave them out, or use groups that are in one sample each."
         )
 
 
