@@ -10,11 +10,11 @@ import pytest
 from tests.cli.command import run, said
 
 import mercer as mc
+from mercer._comparison.evaluation import evaluate_fold
+from mercer._comparison.snippet import snippet
 from mercer.cli import _contenders, _own_data, _recipes
 from mercer.cli._compare_command import page_of
 from mercer.cli._data_options import Reading, with_option_names
-from mercer.cli._evaluation import evaluate_fold
-from mercer.cli._snippet import snippet
 from mercer.datasets import make_dna, make_hmm_sequences, make_traits
 
 
@@ -242,8 +242,8 @@ class TestContenders:
         assert "Marginalization, pair HMM" not in [c.name for c in found.contenders]
 
     def test_targets_of_people_are_predicted_better_than_by_the_mean(self):
-        from mercer.cli._contenders import ContenderFactory
-        from mercer.cli._evaluation import Task
+        from mercer._comparison.contenders import ContenderFactory
+        from mercer._comparison.evaluation import Task
 
         traits = make_traits(40, random_state=0)
         y = np.asarray(traits.target, dtype=float)
