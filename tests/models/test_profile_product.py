@@ -211,7 +211,8 @@ def test_paths_far_below_their_neighbors_are_not_lost() -> None:
     match = np.tile([1.0, 0.0, 0.0], (n, 1))
     match[-1] = [0.0, 1.0, 0.0]
     insert = np.tile([1.0, 0.0, 0.0], (n + 1, 1))
-    transitions = np.tile([1 - tiny, 0.0, tiny, 1.0, 0.0, 1 - tiny, tiny], (n + 1, 1))
+    transitions = np.tile([1.0, 0.0, 0.0, 1.0, 0.0, 1 - tiny, tiny], (n + 1, 1))
+    transitions[0, :3] = [1 - tiny, 0.0, tiny]
     transitions[n - 1], insert[n - 1] = [0.0, 1.0, 0.0, 1.0, 0.0, 1.0, 0.0], [0.0, 0.0, 1.0]
     transitions[n] = [1.0, 0.0, 0.0, 1.0, 0.0, 1.0, 0.0]
     p = operand([Profile(match, insert, transitions)])

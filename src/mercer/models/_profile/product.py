@@ -7,7 +7,7 @@ Soundness of the scaled lanes. A step of the recursion multiplies numbers by a t
 emission product: by at least 2^-190, if positive transitions are at least 2^-60 and positive emissions at least 2^-35.
 A result is sound if no positive F, D or E is stored below 2^-700 and no factor between tiles is below 2^-100. Then
 numbers that enter a tile are at least 2^-860, since A and B are one transition away from F or D. What follows from them
-in a step is at least 2^-990, a normal number, which would be recorded as below 2^-700: nothing is lost without a record.
+in a step is at least 2^-990, a normal number, which is recorded as below 2^-700: nothing is lost without a record.
 """
 
 from __future__ import annotations
