@@ -39,6 +39,7 @@ def exact(pipeline, X, values, **options):
 KERNELS = [
     mc.Spectrum(2),
     mc.Spectrum(3, mismatches=1, normalize=False),
+    mc.Spectrum(6, mismatches=1, alphabet="dna"),
     mc.Spectrum(8, alphabet="dna", on_zero="zero"),
     mc.Centered(mc.Spectrum(2)),
     mc.Centered(mc.Spectrum(2), normalize=True),

@@ -10,6 +10,7 @@ from mercer._array import Floats, Indices, to_numpy
 from mercer.data.sequences import Sequences
 from mercer.data.windows import windows_of
 from mercer.kernels._explain._shares import FeatureWeights, Shares, Weights, handles, over_channels
+from mercer.kernels._mismatches import GappedRows
 from mercer.kernels.empiricalmeanmap import EmpiricalMeanMap
 from mercer.kernels.spectrum import Spectrum
 
@@ -62,14 +63,15 @@ def _window_sums(kernel: Any, windows: Sequences, weights: Weights) -> Floats:
     if weights.over_features:
         return FeatureWeights(np.eye(len(weights.values)), weights.values).sums(plain.features(windows))
     if isinstance(kernel, Spectrum):  # the features of the reference objects are summed once
-        summed = FeatureWeights(
-            weights.values, kernel._features(kernel._evaluation.prepared(weights.reference).operand)
-        )
-        return summed.sums(plain._features(plain._prepare(windows)))
+        reference = kernel._evaluation.prepared(weights.reference).operand
+        own = plain._prepare(windows)
+        if isinstance(own, GappedRows):  # counts of windows with gaps, weighted on one of the sides
+            reference, own = reference.weighted, own.counts
+        return FeatureWeights(weights.values, plain._features(reference)).sums(plain._features(own))
     step = max(1, BLOCK // max(1, weights.values.shape[1]))
-    reference = plain._evaluation.prepared(weights.reference)
+    columns = plain._evaluation.prepared(weights.reference)
     found = [
-        np.asarray(to_numpy(plain._evaluation.matrix(plain._evaluation.prepared(windows[at : at + step]), reference)))
+        np.asarray(to_numpy(plain._evaluation.matrix(plain._evaluation.prepared(windows[at : at + step]), columns)))
         @ weights.values.T
         for at in range(0, len(windows), step)
     ]
