@@ -40,8 +40,8 @@ _HOMES = {
     """,
     "mercer.models": """
         AffinePairHMM AffinePairHMMs BayesNet BayesNets Discounted FactorialHMM FactorialHMMs HMM HMMs HiddenTree
-        HiddenTrees KDE KDEs LDS LDSs LinearGaussianNet LinearGaussianNets MarkovChain MarkovChains Mixture Mixtures
-        PairHMM PairHMMs SwitchingLDS SwitchingLDSs
+        HiddenTrees KDE KDEs LDS LDSs LinearGaussianNet LinearGaussianNets LocalPairHMMs MarkovChain MarkovChains
+        Mixture Mixtures PairHMM PairHMMs SwitchingLDS SwitchingLDSs
     """,
     "mercer.kernels": """
         BinetCauchy Centered Confounded EmpiricalKernelMap EmpiricalMeanMap Features Fisher FisherEnsemble Gaussianized
