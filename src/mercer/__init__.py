@@ -45,10 +45,10 @@ _HOMES = {
     """,
     "mercer.kernels": """
         BinetCauchy Centered Confounded EmpiricalKernelMap EmpiricalMeanMap Features Fisher FisherEnsemble Gaussianized
-        Heat JensenShannon KernelRidge Landmarks LatentMeanMap LikelihoodRatio Linear Marginalization MeanField
+        Heat JensenShannon KernelRidge Landmarks LatentMeanMap LikelihoodRatio Linear LogOdds Marginalization MeanField
         MeanMap Normalized PosteriorCounts ProbabilityProduct Product RBF Repaired Residualized Sampled Scaled
         Spectrum SubspaceAngles Sum SymmetricKL TOP TargetAligned Tempered compact
-        target_aligned
+        explain target_aligned
     """,
     "mercer.embedding": "BeliefKernel EmbeddedHMM EmbeddedHMMCV EmbeddedHMMClassifier",
     "mercer.saving": "file_info load save",

@@ -15,8 +15,8 @@ import numpy as np
 import pytest
 from tests.cli.command import run, said
 
+from mercer._comparison.snippet import snippet
 from mercer.cli import _demonstration, _own_data
-from mercer.cli._snippet import snippet
 from mercer.datasets import make_dna, make_documents, make_families, make_hmm_sequences, make_point_sets
 
 pytestmark = pytest.mark.slow

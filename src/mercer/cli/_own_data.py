@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from mercer.cli._contenders import ContenderFactory
+from mercer._comparison.contenders import ContenderFactory
+from mercer._comparison.evaluation import INNER_FOLDS, Score, Task
+from mercer._comparison.recipes import can_be_aligned, contenders
 from mercer.cli._data_options import Reading
-from mercer.cli._evaluation import INNER_FOLDS, Score, Task
 from mercer.cli._readers import describe, read
-from mercer.cli._recipes import can_be_aligned, contenders
 from mercer.data.sequences import Sequences
 
 
