@@ -1,6 +1,7 @@
 """Kernels between models, and between data."""
 
 from mercer._verdict import Verdict
+from mercer.kernels._explain import Explanation, explain
 from mercer.kernels.algebra import Product, Scaled, Sum
 from mercer.kernels.base import Kernel
 from mercer.kernels.binetcauchy import BinetCauchy
@@ -45,6 +46,7 @@ __all__ = [
     "Confounded",
     "EmpiricalKernelMap",
     "EmpiricalMeanMap",
+    "Explanation",
     "Features",
     "Fisher",
     "FisherEnsemble",
@@ -76,5 +78,6 @@ __all__ = [
     "Tempered",
     "Verdict",
     "compact",
+    "explain",
     "target_aligned",
 ]
