@@ -205,6 +205,17 @@ class TestDetails:
         assert y[order].tolist() == ["a", "a", "b", "b"]
 
 
+class TestShares:
+    def test_they_sum_to_the_decision_for_the_predicted_class(self, found):
+        assert 'class="p3"' in found.html
+
+    def test_a_kernel_without_exact_shares_has_none(self):
+        X, y = strings(12)
+        kernel = mc.Tempered(mc.Marginalization(mc.AffinePairHMM((1, -1), open_probability=0.1)))
+        made = mc.report(X, y, make_pipeline(kernel, SVC(kernel="precomputed")), folds=2)
+        assert "Colored positions" not in made.html
+
+
 class TestDrawing:
     @pytest.mark.parametrize(("low", "high"), [(0, 1), (-3.2, 1e5), (1e-9, 2e-9), (5, 5.0001)])
     def test_ticks_are_round_and_few(self, low, high):
@@ -231,6 +242,15 @@ class TestDrawing:
 
     def test_text(self):
         assert text('<a b="c">\n') == "&lt;a b=&quot;c&quot;&gt; "
+
+
+@pytest.mark.slow
+def test_a_report_on_the_largest_data_is_small():
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(2000, 2)), np.arange(2000) % 2
+    ids = [f"a sample with a rather long name, number {i}" for i in range(2000)]
+    found = mc.report(X + y[:, None], y, make_pipeline(mc.RBF(0.1), SVC(kernel="precomputed")), folds=2, ids=ids)
+    assert len(found.html) < 2e6
 
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")

@@ -24,6 +24,7 @@ from mercer._report import sections
 from mercer._report.details import details_of
 from mercer._report.drawing import text
 from mercer._report.page import page
+from mercer._report.shares import shares_of
 from mercer._version import __version__
 from mercer.data.sequences import Sequences
 from mercer.data.wrapped import inside
@@ -44,6 +45,12 @@ class Report:
         Does a kernel beat the baselines?
     rows : list of dict
         Scores, intervals, times and chosen parameters of each method.
+
+    Examples
+    --------
+    >>> import mercer as mc
+    >>> mc.Report("<html></html>", "No kernel finished.", [])
+    Report('No kernel finished.', 0 methods, 0 kB)
     """
 
     html: str
@@ -194,6 +201,8 @@ def _on_task(summary: Summary, name: str, task: Task, key: str, hover: dict[str,
     found = details_of(task, shown, summary.folds, summary.seed)
     ids = list(task.ids) or [str(i) for i in range(len(task.y))]
     hover[key] = [_hovered(task, found.predicted[i], ids[i], i) for i in range(len(task.y))]
+    drawn = [i for _, _, numbers in sections.chosen_items(task, found) for i in numbers]
+    shares = shares_of(task, found, list(dict.fromkeys(drawn)))
     parts += [
         f"<h2>A closer look at {text(shown.contender.name)}</h2><p>With the parameters that were chosen most often"
         f"{f' ({text(chosen)})' if (chosen := summary_of(rows, shown)) else ''}. Predictions are those of "
@@ -201,7 +210,7 @@ def _on_task(summary: Summary, name: str, task: Task, key: str, hover: dict[str,
         sections.gram(task, found, key),
         sections.outcomes(task, found, key),
         sections.curves(found, task.measure),
-        sections.items(task, found, ids, {}),
+        sections.items(task, found, ids, shares),
         sections.spectrum(found),
         sections.section("Code", f"<pre>{html.escape(summary.code(shown))}</pre>"),
     ]

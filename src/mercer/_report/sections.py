@@ -186,8 +186,11 @@ def items(task: Task, found: Details, ids: list[str], shares: dict[int, Any]) ->
     note = ""
     if shares:
         note = (
-            "<p><small>Colored positions contribute to the decision for the class that was predicted: "
-            '<span class="p3">for</span> or <span class="n3">against</span> it.</small></p>'
+            "<p>Colored positions contribute to what the model, fitted to all samples, predicts: "
+            '<span class="p3">raising</span> or <span class="n3">lowering</span> it.</p>'
+            if task.is_regression
+            else "<p>Colored positions speak <span class='p3'>for</span> or <span class='n3'>against</span> the class "
+            "that the model, fitted to all samples, predicts.</p>"
         )
     return section("Samples to look at", *body, note)
 
