@@ -41,12 +41,12 @@ _HOMES = {
     """,
     "mercer.models": """
         AffinePairHMM AffinePairHMMs BayesNet BayesNets Discounted FactorialHMM FactorialHMMs HMM HMMs HiddenTree
-        HiddenTrees KDE KDEs LDS LDSs LinearGaussianNet LinearGaussianNets MarkovChain MarkovChains Mixture Mixtures
-        PairHMM PairHMMs SwitchingLDS SwitchingLDSs
+        HiddenTrees KDE KDEs LDS LDSs LinearGaussianNet LinearGaussianNets LocalPairHMMs MarkovChain MarkovChains
+        Mixture Mixtures PairHMM PairHMMs SwitchingLDS SwitchingLDSs
     """,
     "mercer.kernels": """
         BinetCauchy Centered Confounded EmpiricalKernelMap EmpiricalMeanMap Features Fisher FisherEnsemble Gaussianized
-        Heat JensenShannon KernelRidge Landmarks LatentMeanMap LikelihoodRatio Linear Marginalization MeanField
+        Heat JensenShannon KernelRidge Landmarks LatentMeanMap LikelihoodRatio Linear LogOdds Marginalization MeanField
         MeanMap Normalized PosteriorCounts ProbabilityProduct Product RBF Repaired Residualized Sampled Scaled
         Spectrum SubspaceAngles Sum SymmetricKL TOP TargetAligned Tempered compact
         explain target_aligned

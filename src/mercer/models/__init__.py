@@ -23,6 +23,7 @@ from mercer.models.pairhmm import PairHMMs
 from mercer.models.pairhmm_affine import AffinePairHMMs
 from mercer.models.pairhmm_affine_estimator import AffinePairHMM
 from mercer.models.pairhmm_estimator import PairHMM
+from mercer.models.pairhmm_local import LocalPairHMMs
 from mercer.models.posterior import Posterior
 from mercer.models.switching import SwitchingLDSs
 from mercer.models.switching_decoding import LogProbEstimate
@@ -51,6 +52,7 @@ __all__ = [
     "LDSs",
     "LinearGaussianNet",
     "LinearGaussianNets",
+    "LocalPairHMMs",
     "LogProbEstimate",
     "MarkovChain",
     "MarkovChains",
