@@ -19,6 +19,7 @@ from mercer._version import __version__ as __version__
 
 if TYPE_CHECKING:
     from mercer import datasets, embedding, gram, kernels, models, plot, stats
+    from mercer._report import *
     from mercer.data import *
     from mercer.embedding import *
     from mercer.families import *
@@ -52,6 +53,7 @@ _HOMES = {
     """,
     "mercer.embedding": "BeliefKernel EmbeddedHMM EmbeddedHMMCV EmbeddedHMMClassifier",
     "mercer.saving": "file_info load save",
+    "mercer._report": "Report report",
 }
 _HOME = {name: module for module, names in _HOMES.items() for name in names.split()}
 _HERE = ("__version__", "config", "set_config", "settings")
