@@ -14,13 +14,13 @@ from sklearn.calibration import CalibratedClassifierCV
 from threadpoolctl import threadpool_limits
 
 import mercer as mc
+from mercer._comparison.contenders import ContenderFactory
+from mercer._comparison.evaluation import Contender, Task, searched, splits
+from mercer._comparison.recipes import contenders, slug
 from mercer._notices import collected
-from mercer.cli._contenders import ContenderFactory
 from mercer.cli._data_options import Reading
-from mercer.cli._evaluation import Contender, Task, searched, splits
 from mercer.cli._new_data import Known
 from mercer.cli._readers import Read, read
-from mercer.cli._recipes import contenders, slug
 from mercer.cli._terminal import write_table
 from mercer.kernels import Kernel
 

@@ -82,7 +82,7 @@ def _print_table(title: str, headings: tuple[str, ...], rows: list[dict[str, str
 def _facts() -> dict[str, Any]:
     import threadpoolctl
 
-    from mercer.cli._fold_cache import default_folder
+    from mercer._comparison.fold_cache import default_folder
     from mercer.compiled.code import stored
     from mercer.compiled.machine import MACHINE
 

@@ -1,6 +1,7 @@
 """Kernels between models, and between data."""
 
 from mercer._verdict import Verdict
+from mercer.kernels._explain import Explanation, explain
 from mercer.kernels.algebra import Product, Scaled, Sum
 from mercer.kernels.base import Kernel
 from mercer.kernels.binetcauchy import BinetCauchy
@@ -20,6 +21,7 @@ from mercer.kernels.landmarks import Landmarks
 from mercer.kernels.latentmeanmap import LatentMeanMap
 from mercer.kernels.likelihoodratio import LikelihoodRatio
 from mercer.kernels.linear_rbf import RBF, Linear
+from mercer.kernels.logodds import LogOdds
 from mercer.kernels.marginalization import Marginalization
 from mercer.kernels.meanfield import MeanField
 from mercer.kernels.meanmap import MeanMap
@@ -45,6 +47,7 @@ __all__ = [
     "Confounded",
     "EmpiricalKernelMap",
     "EmpiricalMeanMap",
+    "Explanation",
     "Features",
     "Fisher",
     "FisherEnsemble",
@@ -57,6 +60,7 @@ __all__ = [
     "LatentMeanMap",
     "LikelihoodRatio",
     "Linear",
+    "LogOdds",
     "Marginalization",
     "MeanField",
     "MeanMap",
@@ -76,5 +80,6 @@ __all__ = [
     "Tempered",
     "Verdict",
     "compact",
+    "explain",
     "target_aligned",
 ]

@@ -24,6 +24,7 @@ from mercer.models.pairhmm import PairHMMs
 from mercer.models.pairhmm_affine import AffinePairHMMs
 from mercer.models.pairhmm_affine_estimator import AffinePairHMM
 from mercer.models.pairhmm_estimator import PairHMM
+from mercer.models.pairhmm_local import LocalPairHMMs
 from mercer.models.posterior import Posterior
 from mercer.models.profile_hmm import ProfileHMMs
 from mercer.models.profile_hmm_estimator import ProfileHMM
@@ -54,6 +55,7 @@ __all__ = [
     "LDSs",
     "LinearGaussianNet",
     "LinearGaussianNets",
+    "LocalPairHMMs",
     "LogProbEstimate",
     "MarkovChain",
     "MarkovChains",

@@ -10,7 +10,7 @@ from sklearn.base import BaseEstimator, clone
 from sklearn.pipeline import Pipeline
 
 import mercer as mc
-from mercer.cli._evaluation import Contender
+from mercer._comparison.evaluation import Contender
 
 
 def snippet(contender: Contender, parameters: Mapping[str, str] | None = None, reading: str = "") -> str:

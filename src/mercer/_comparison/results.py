@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ast
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -9,8 +11,7 @@ import numpy as np
 from scipy import stats
 
 from mercer._array import Floats
-from mercer.cli._evaluation import Contender, Fold, Score, Task, order_of_tests
-from mercer.cli._terminal import short
+from mercer._comparison.evaluation import Contender, Fold, Score, Task, order_of_tests
 
 LEVEL = 0.95
 
@@ -162,3 +163,24 @@ def row(result: Result, task: Task, against: Difference | None, interval: tuple[
         "chosen": short(result.often_chosen),
         "parameters": [fold.parameters for fold in result.folds],
     }
+
+
+def short(parameters: Mapping[str, str]) -> str:
+    """Return chosen parameters in a short form: "C=10, gamma=0.05, no derivatives".
+
+    Parameters
+    ----------
+    parameters : mapping
+        Values as code, by names such as ``svc__C``; a step of a pipeline is an estimator or ``'passthrough'``.
+    """
+    parts = []
+    for name, text in parameters.items():
+        key = name.rpartition("__")[2]
+        try:
+            value = ast.literal_eval(text)
+        except (SyntaxError, ValueError):
+            parts.append(key)  # a step that was chosen
+            continue
+        shown = f"{value:.4g}" if isinstance(value, float) else str(value)
+        parts.append(f"no {key}" if value == "passthrough" else f"{key}={shown}")
+    return ", ".join(parts)

@@ -15,7 +15,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC, SVR
 
 import mercer as mc
-from mercer.cli._evaluation import Contender
+from mercer._comparison.evaluation import Contender
 from mercer.data.alphabet import Alphabet
 from mercer.data.baseline_features import ConfoundsOnly, ScaledFeatures
 from mercer.data.lengths import Lengths

@@ -12,8 +12,8 @@ from typing import Any
 
 import joblib
 
+from mercer._comparison.evaluation import Contender, Fold, Task
 from mercer._version import __version__
-from mercer.cli._evaluation import Contender, Fold, Task
 from mercer.data.sequences import Sequences
 from mercer.data.wrapped import is_wrapped
 

@@ -8,8 +8,8 @@ from typing import Any
 from scipy import sparse
 from sklearn.preprocessing import MaxAbsScaler, StandardScaler
 
-from mercer.cli._contenders import ContenderFactory
-from mercer.cli._evaluation import Contender
+from mercer._comparison.contenders import ContenderFactory
+from mercer._comparison.evaluation import Contender
 from mercer.data.baseline_features import Flat, Frequencies, Summary
 from mercer.data.resample import Resample
 from mercer.data.sequences import Sequences

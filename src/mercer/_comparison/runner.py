@@ -11,9 +11,9 @@ from dataclasses import dataclass, field
 from multiprocessing.connection import Connection, wait
 from typing import Any
 
-from mercer.cli._evaluation import Contender, Fold, Task, evaluate_fold
-from mercer.cli._fold_cache import FoldCache
-from mercer.cli._results import Result
+from mercer._comparison.evaluation import Contender, Fold, Task, evaluate_fold
+from mercer._comparison.fold_cache import FoldCache
+from mercer._comparison.results import Result
 
 Report = Callable[[str, str, int], None]
 """Is told of every step: the task, the contender, and how many folds are done."""
@@ -184,7 +184,7 @@ class Comparison:
 _METHOD = "forkserver" if "forkserver" in multiprocessing.get_all_start_methods() else "spawn"
 _CONTEXT: Any = multiprocessing.get_context(_METHOD)
 if _METHOD == "forkserver":
-    _CONTEXT.set_forkserver_preload(["mercer.cli._recipes"])
+    _CONTEXT.set_forkserver_preload(["mercer._comparison.recipes"])
 
 
 def _work(pipe: Connection) -> None:

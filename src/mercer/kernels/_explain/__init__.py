@@ -1,0 +1,6 @@
+"""What every position of an input contributes to the decision of a fitted pipeline."""
+
+from mercer.kernels._explain._explain import explain
+from mercer.kernels._explain._explanation import Contribution, Explanation
+
+__all__ = ["Contribution", "Explanation", "explain"]
