@@ -21,6 +21,7 @@ from mercer.kernels.landmarks import Landmarks
 from mercer.kernels.latentmeanmap import LatentMeanMap
 from mercer.kernels.likelihoodratio import LikelihoodRatio
 from mercer.kernels.linear_rbf import RBF, Linear
+from mercer.kernels.logodds import LogOdds
 from mercer.kernels.marginalization import Marginalization
 from mercer.kernels.meanfield import MeanField
 from mercer.kernels.meanmap import MeanMap
@@ -59,6 +60,7 @@ __all__ = [
     "LatentMeanMap",
     "LikelihoodRatio",
     "Linear",
+    "LogOdds",
     "Marginalization",
     "MeanField",
     "MeanMap",
