@@ -31,7 +31,7 @@ _ROOMS = ("datasets", "embedding", "families", "gram", "kernels", "models", "plo
 _HOMES = {
     "mercer.data": """
         Alphabet Clock Delays Derivatives Lengths PerStep Resample Sequences Standardize fasta_blocks
-        identical_groups objects read_fasta read_svmlight read_table read_ts read_ucr
+        identical_groups objects read_alignment read_fasta read_svmlight read_table read_ts read_ucr
     """,
     "mercer.families": """
         Bernoulli Bernoullis Beta Betas Categorical Categoricals CountVector CountVectors Dirichlet
@@ -42,7 +42,8 @@ _HOMES = {
     "mercer.models": """
         AffinePairHMM AffinePairHMMs BayesNet BayesNets Discounted FactorialHMM FactorialHMMs HMM HMMs HiddenTree
         HiddenTrees KDE KDEs LDS LDSs LinearGaussianNet LinearGaussianNets LocalPairHMMs MarkovChain MarkovChains
-        Mixture Mixtures PairHMM PairHMMs SwitchingLDS SwitchingLDSs
+        Mixture Mixtures PairHMM PairHMMs ProfileHMM ProfileHMMs SwitchingLDS SwitchingLDSs read_hmmer
+        write_hmmer
     """,
     "mercer.kernels": """
         BinetCauchy Centered Confounded EmpiricalKernelMap EmpiricalMeanMap Features Fisher FisherEnsemble Gaussianized
