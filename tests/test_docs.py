@@ -13,6 +13,7 @@ import mercer
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
 BUILT = {"_build", "gallery", "generated"}
+COLUMNS = 88  # of code on a page; more would be cut off or scroll
 PICTURE = re.compile(r"!\[(?P<alt>[^]]*)\]\((?P<path>[^)]+)\)")
 
 
@@ -61,3 +62,14 @@ def test_every_formula_has_one_entry():
         if id_ not in entries
     }
     assert not unknown, unknown
+
+
+@pytest.mark.parametrize("path", [*pages(), ROOT / "CONTRIBUTING.md"], ids=name)
+def test_code_is_no_wider_than_its_box(path: Path):
+    inside, wide = False, []
+    for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), start=1):
+        if line.lstrip().startswith("```"):
+            inside = not inside
+        elif inside and len(line) > COLUMNS:
+            wide.append(f"{name(path)}:{number} has {len(line)} columns; break it at {COLUMNS}")
+    assert not wide, "\n".join(wide)
