@@ -237,24 +237,29 @@ def tile_function(lanes: int, strip: int, ranged: bool) -> Any:
     ) -> None:  # fmt: skip
         b, zero = e.builder, e.constant(0)
         others = [b.mul(b.add(column, e.constant(c)), e.constant(TRANSITIONS)) for c in range(strip)]
+        start, now, factors = e.zero, None, [None] * 3
         if ranged:
-            start, scaled = e.fetch(total, zero), [lambda x: x] * 3
+            start = e.fetch(total, zero)
         else:
             largest = e.number(0.0)
             for there in others:
                 largest = e.larger(e.fetch(right, b.add(there, e.constant(ENTER)))[0], largest)
             now, factors = _aligned(e, numbers, state, marks, group, record, b.fmul(e.filled(entry), largest))
-            start, scaled = e.zero, [lambda x, factor=factor: (b.fmul(x[0], factor),) for factor in factors]
-        cells = [e.variable(scaled[0](e.fetch(state, e.constant(k)))) for k in range(numbers)]
+
+        def scaled(x: Number, factor: Value) -> Number:
+            return x if ranged else (b.fmul(x[0], factor),)
+
+        own, theirs, entered = factors
+        cells = [e.variable(scaled(e.fetch(state, e.constant(k)), own)) for k in range(numbers)]
         low, top = e.variable((e.load(record, zero), *e.zero[1:])), e.variable(e.zero)
         found = e.variable(start)
         with cgutils.for_range(b, rows) as loop:
             i = b.add(first, loop.index)
             node = b.mul(b.add(base, i), e.constant(TRANSITIONS))
             *t, enter, leave = (e.same(left, b.add(node, e.constant(k))) for k in range(TRANSITIONS))
-            t.append(scaled[2](enter))
+            t.append(scaled(enter, entered))
             at = b.mul(i, e.constant(EDGE))
-            line = [scaled[1](e.fetch(edge, b.add(at, e.constant(k)))) for k in range(EDGE)]
+            line = [scaled(e.fetch(edge, b.add(at, e.constant(k))), theirs) for k in range(EDGE)]
             smallest, ended = e.get(low, zero)[0], e.zero
             for c, there in enumerate(others):
                 *u, other_leave = (e.fetch(right, b.add(there, e.constant(k))) for k in range(TRANSITIONS))
