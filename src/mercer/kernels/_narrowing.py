@@ -204,7 +204,7 @@ class Narrowing:
 
     def _references(self, kernel: Any, where: str) -> None:
         """Note the parts of a kernel that compare every new object with training objects of their own."""
-        if isinstance(kernel, TrainedWrapper) and kernel._known is None:
+        if isinstance(kernel, TrainedWrapper) and kernel._has_reference and kernel._known is None:
             n = n_objects(kernel._inner.train_)
             self.kept.append(
                 Objects(

@@ -159,6 +159,11 @@ class Marginalization(LogPairs, SharedModelKernel):
             )
         return self.model_.shared_history(source, precision=self.precision)
 
+    def _log_chance(self, source: Any) -> Floats:
+        """Return the log probability of each sample, ``(N,)``: the kernel summed over the other sample."""
+        logs = _log_probabilities(self.model_, source)
+        return logsumexp(logs + self._log_weights()[:, None], axis=0) if self.weights is not None else logs.reshape(-1)
+
     def _features(self, a: Any) -> Array:
         return a.values if self.weights is not None else super()._features(a)
 
