@@ -116,38 +116,34 @@ class _Unlimited(_Floats, Ranged):
 
 
 @functools.cache
-def emission_products(lanes: int, together: int, ranged: bool) -> Any:
-    """Return the function that computes psi_MM, psi_IM, psi_MI and psi_II of some rows in one column.
+def emission_products(lanes: int, rows: int, columns: int, ranged: bool) -> Any:
+    """Return the function that computes the inner products of some vectors of both profiles.
 
-    ``left`` contains [node][match, insert][symbol], ``right`` the same in lanes.
+    Vectors have numbers ``row``, ``row + stride``, ... on the left side, and so on the right side, where numbers are in
+    lanes. The product of the r-th and the c-th is written to ``place + r * down + c * across``.
     """
 
     @vector_function(lanes, emitter=_Unlimited if ranged else _Floats)
-    def emissions(
-        e: Any, psi: Value, place: Value, step: Value, left: Value, row: Value, right: Value, column: Value,
-        letters: Value,
+    def products(
+        e: Any, psi: Value, place: Value, down: Value, across: Value, left: Value, row: Value, stride: Value,
+        right: Value, column: Value, skip: Value, letters: Value,
     ) -> None:  # fmt: skip
-        b = e.builder
-        both = b.mul(letters, e.constant(2))
-        starts = [b.mul(b.add(row, e.constant(r)), both) for r in range(together)]
-        other = b.mul(column, both)
-        sums = [e.variable(e.zero) for _ in range(PRODUCTS * together)]
+        b, zero = e.builder, e.constant(0)
+        starts = [b.mul(b.add(row, b.mul(e.constant(r), stride)), letters) for r in range(rows)]
+        others = [b.mul(b.add(column, b.mul(e.constant(c), skip)), letters) for c in range(columns)]
+        sums = [[e.variable(e.zero) for _ in others] for _ in starts]
         with cgutils.for_range(b, letters) as loop:
-            a = loop.index
-            theirs = [e.fetch(right, b.add(other, b.add(a, shift))) for shift in (e.constant(0), letters)]
-            for r, start in enumerate(starts):
-                mine = [e.same(left, b.add(start, b.add(a, shift))) for shift in (e.constant(0), letters)]
-                for k in range(PRODUCTS):
-                    total = sums[PRODUCTS * r + k]
-                    value = e.accumulate(e.get(total, e.constant(0)), mine[k % 2], theirs[k // 2])
-                    e.put(total, e.constant(0), value)
-        for r in range(together):
-            base = b.mul(b.add(place, b.mul(e.constant(r), step)), e.constant(PRODUCTS))
-            for k in range(PRODUCTS):
-                number = e.get(sums[PRODUCTS * r + k], e.constant(0))
-                e.keep(number, psi, b.add(base, e.constant(k)))
+            theirs = [e.fetch(right, b.add(other, loop.index)) for other in others]
+            for start, line in zip(starts, sums, strict=True):
+                mine = e.same(left, b.add(start, loop.index))
+                for total, number in zip(line, theirs, strict=True):
+                    e.put(total, zero, e.accumulate(e.get(total, zero), mine, number))
+        for r, line in enumerate(sums):
+            for c, total in enumerate(line):
+                at = b.add(place, b.add(b.mul(e.constant(r), down), b.mul(e.constant(c), across)))
+                e.keep(e.get(total, zero), psi, at)
 
-    return emissions
+    return products
 
 
 def _aligned(
@@ -226,14 +222,16 @@ def tile_function(lanes: int, strip: int, ranged: bool) -> Any:
     """Return the function that processes a group of rows of a strip of columns.
 
     ``state`` contains six numbers per column and the exponent of the strip, ``edge`` six numbers per row: those of the
-    strip to the left, which are overwritten.
+    strip to the left, which are overwritten. ``places`` contains where the four products of the first cell are in
+    ``psi``, and the steps to those of the next row and of the next column.
     """
     numbers = STATE * strip
 
     @vector_function(lanes, emitter=_Unlimited if ranged else _Floats)
     def tile(
-        e: Any, state: Value, edge: Value, first: Value, rows: Value, psi: Value, left: Value, base: Value,
-        entry: Value, right: Value, column: Value, marks: Value, group: Value, record: Value, total: Value,
+        e: Any, state: Value, edge: Value, first: Value, rows: Value, psi: Value, places: Value, left: Value,
+        base: Value, entry: Value, right: Value, column: Value, marks: Value, group: Value, record: Value,
+        total: Value,
     ) -> None:  # fmt: skip
         b, zero = e.builder, e.constant(0)
         others = [b.mul(b.add(column, e.constant(c)), e.constant(TRANSITIONS)) for c in range(strip)]
@@ -253,6 +251,8 @@ def tile_function(lanes: int, strip: int, ranged: bool) -> Any:
         cells = [e.variable(scaled(e.fetch(state, e.constant(k)), own)) for k in range(numbers)]
         low, top = e.variable((e.load(record, zero), *e.zero[1:])), e.variable(e.zero)
         found = e.variable(start)
+        numbers_of = [b.load(b.gep(places, [e.constant(k)])) for k in range(3 * PRODUCTS)]
+        place, down, across = (numbers_of[k * PRODUCTS : (k + 1) * PRODUCTS] for k in range(3))
         with cgutils.for_range(b, rows) as loop:
             i = b.add(first, loop.index)
             node = b.mul(b.add(base, i), e.constant(TRANSITIONS))
@@ -260,11 +260,11 @@ def tile_function(lanes: int, strip: int, ranged: bool) -> Any:
             t.append(scaled(enter, entered))
             at = b.mul(i, e.constant(EDGE))
             line = [scaled(e.fetch(edge, b.add(at, e.constant(k))), theirs) for k in range(EDGE)]
+            at_row = [b.add(place[k], b.mul(down[k], loop.index)) for k in range(PRODUCTS)]
             smallest, ended = e.get(low, zero)[0], e.zero
             for c, there in enumerate(others):
                 *u, other_leave = (e.fetch(right, b.add(there, e.constant(k))) for k in range(TRANSITIONS))
-                place = b.mul(b.add(b.mul(loop.index, e.constant(strip)), e.constant(c)), e.constant(PRODUCTS))
-                products = [e.fetch(psi, b.add(place, e.constant(k))) for k in range(PRODUCTS)]
+                products = [e.fetch(psi, b.add(at_row[k], b.mul(across[k], e.constant(c)))) for k in range(PRODUCTS)]
                 mine = cells[STATE * c : STATE * (c + 1)]
                 new, line = _cell(e, t, u, products, [e.get(cell, zero) for cell in mine], line)
                 ended = e.accumulate(ended, other_leave, new[0])

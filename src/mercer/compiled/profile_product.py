@@ -25,8 +25,8 @@ LANES = MACHINE.width
 """Number of profiles in one vector."""
 STRIP = 4 if MACHINE.registers >= 32 else 2
 """Number of columns of a strip."""
-TOGETHER = 4 if MACHINE.registers >= 32 else 2
-"""Number of rows whose emission products are computed together."""
+TOGETHER = 4
+"""Number of rows whose emission products are computed together, in two columns."""
 GROUP = 8
 """Number of rows between two updates of the exponents, a multiple of `TOGETHER`."""
 
@@ -34,7 +34,8 @@ GROUP = 8
 @functools.cache
 def _sweep(lanes: int, strip: int, together: int, ranged: bool) -> Any:
     """Return the compiled loop over blocks of profiles, their strips and groups of rows."""
-    emissions, tile = emission_products(lanes, together, ranged), tile_function(lanes, strip, ranged)
+    pairs = min(strip, 2)
+    products, tile = emission_products(lanes, together, pairs, ranged), tile_function(lanes, strip, ranged)
     parts = 2 if ranged else 1
     width = parts * lanes
 
@@ -57,17 +58,33 @@ def _sweep(lanes: int, strip: int, together: int, ranged: bool) -> Any:
                 out[k * lanes + lane] = source[begin + k]
 
     @compiled
+    def same_insertions(
+        places: Any, psi: Floats, left: Floats, base: int, nodes: int, right: Floats, columns: int, letters: int
+    ) -> None:  # pragma: no cover - compiled
+        """Compute psi_IM of every column, psi_MI of every row and psi_II, after the psi_MM of a tile."""
+        at = GROUP * strip
+        for c in range(0, columns, pairs):
+            products(psi, at + c, 0, 1, left, 2 * base + 1, 0, right, 2 * c, 2, letters)
+        rows = at + columns
+        for r in range(0, nodes, together):
+            products(psi, rows + r, 1, 0, left, 2 * (base + r), 2, right, 1, 0, letters)
+        products(psi, rows + nodes + together, 0, 0, left, 2 * base + 1, 0, right, 1, 0, letters)
+        places[:] = [0, at, rows, rows + nodes + together, strip, 0, 1, 0, 1, 1, 0, 0]
+
+    @compiled
     def sweep(
-        left_emission: Floats, left_transition: Floats, left_offsets: Any, right_emission: Floats,
-        right_transition: Floats, right_offsets: Any, order: Any, letters: int, block_emission: Floats,
+        left_emission: Floats, left_transition: Floats, left_offsets: Any, left_same: Any, right_emission: Floats,
+        right_transition: Floats, right_offsets: Any, right_same: Any, order: Any, letters: int, block_emission: Floats,
         block_transition: Floats, state: Floats, edge: Floats, psi: Floats, marks: Floats, record: Floats,
         total: Floats, value: Floats, exponent: Floats, lowest: Floats,
     ) -> None:  # fmt: skip  # pragma: no cover - compiled
         """Compute value, exponent and the smallest number of all pairs."""
+        places = np.empty(3 * PRODUCTS, np.int64)
         for block in range(0, order.size, lanes):
             members = order[block : block + lanes]
-            longest = 0
+            longest, same = 0, True
             for lane in range(members.size):
+                same = same and right_same[members[lane]]
                 longest = max(longest, right_offsets[members[lane] + 1] - right_offsets[members[lane]])
             strips = -(-longest // strip)
             columns = strips * strip * width
@@ -80,6 +97,11 @@ def _sweep(lanes: int, strip: int, together: int, ranged: bool) -> Any:
                 marks[: 2 * groups * lanes] = 0.0
                 record[:] = 1.0
                 clear(total)
+                one = same and left_same[i]  # distribution of insertions in each profile
+                if one:
+                    same_insertions(places, psi, left_emission, base, nodes, block_emission, strips * strip, letters)
+                else:
+                    places[:] = [0, 1, 2, 3] + [PRODUCTS * strip] * 4 + [PRODUCTS] * 4
                 for k in range(strips):
                     clear(state)
                     for group in range(groups):
@@ -88,15 +110,29 @@ def _sweep(lanes: int, strip: int, together: int, ranged: bool) -> Any:
                         entry = 0.0
                         for r in range(rows):
                             entry = max(entry, left_transition[((base + first + r) * TRANSITIONS + ENTER) * parts])
-                        for c in range(strip):
-                            for r in range(0, rows, together):
-                                emissions(
-                                    psi, r * strip + c, strip, left_emission, base + first + r, block_emission,
-                                    k * strip + c, letters,
-                                )  # fmt: skip
+                        for r in range(0, rows, together):
+                            row, column = 2 * (base + first + r), 2 * k * strip
+                            if one:
+                                for c in range(0, strip, pairs):
+                                    products(
+                                        psi, r * strip + c, strip, 1, left_emission, row, 2, block_emission,
+                                        column + 2 * c, 2, letters,
+                                    )  # fmt: skip
+                                continue
+                            for c in range(strip):
+                                at = (r * strip + c) * PRODUCTS
+                                for x in range(2):
+                                    for y in range(0, 2, pairs):
+                                        products(
+                                            psi, at + x + 2 * y, PRODUCTS * strip, 2, left_emission, row + x, 2,
+                                            block_emission, column + 2 * c + y, 1, letters,
+                                        )  # fmt: skip
+                        if one:
+                            places[1] = GROUP * strip + k * strip
+                            places[2] = GROUP * strip + strips * strip + first
                         tile(
-                            state, edge, first, rows, psi, left_transition, base, entry, block_transition, k * strip,
-                            marks, group, record, total,
+                            state, edge, first, rows, psi, places, left_transition, base, entry, block_transition,
+                            k * strip, marks, group, record, total,
                         )  # fmt: skip
                 for lane in range(members.size):
                     j = members[lane]
@@ -134,18 +170,27 @@ def lane_products(
     exponent, lowest = np.zeros(value.shape), np.ones(value.shape)
     if value.size == 0:
         return value, exponent, lowest
+    left_same, right_same = (_same(side[0][:, 1], side[2]) for side in (left, right))
     tall, wide = int(sizes.max()), -(-int(others.max()) // strip) * strip
     _sweep(LANES, strip, together, ranged)(
-        _padded(left[0]), _padded(left[1]), _plain(left[2]),
-        owned(right[0]).reshape(-1), owned(right[1]).reshape(-1), _plain(right[2]),
+        _padded(left[0]), _padded(left[1]), _plain(left[2]), left_same,
+        owned(right[0]).reshape(-1), owned(right[1]).reshape(-1), _plain(right[2]), right_same,
         np.argsort(others, kind="stable"), letters,
         aligned((wide * 2 * letters * width,)), aligned((wide * TRANSITIONS * width,)),
         aligned(((STATE * strip + 1) * width,)), aligned((tall * EDGE * width,)),
-        aligned((GROUP * strip * PRODUCTS * width,)), aligned((2 * -(-tall // GROUP) * LANES,)), aligned((LANES,)),
-        aligned((2 * LANES,)),
+        aligned(((GROUP * strip * PRODUCTS + wide + tall + 2 * together) * width,)),
+        aligned((2 * -(-tall // GROUP) * LANES,)), aligned((LANES,)), aligned((2 * LANES,)),
         value, exponent, lowest,
     )  # fmt: skip
     return value, exponent, lowest
+
+
+def _same(insert: Floats, offsets: Any) -> Any:
+    """Return whether all insert states of each profile emit alike; the last node, its end, has none."""
+    first = np.repeat(insert[offsets[:-1]], np.diff(offsets), axis=0)
+    other = (insert != first).reshape(len(insert), -1).any(axis=1)
+    other[offsets[1:] - 1] = False
+    return ~np.logical_or.reduceat(other, offsets[:-1])
 
 
 def _padded(x: Floats) -> Floats:

@@ -75,10 +75,9 @@ class Nodes(NamedTuple):
         rho : float
             Power of all probabilities; the weights to leave, a sum over runs of deletions, depend on it.
         """
-        transition, emission = self.transition.copy(), self.emission.copy()
+        transition = self.transition.copy()
         first, last = self.offsets[:-1], self.offsets[1:] - 1
-        for edge in (first, last):
-            emission[edge] = transition[edge] = 0.0
+        transition[first] = transition[last] = 0.0  # no path enters the begin or the end
         transition[first + 1, :5] = 0.0
         transition[last - 1, INSERT : LOOP + 1] = 0.0  # flanks take the place of insertions before and after
         inner = np.ones(len(transition), dtype=bool)
@@ -92,7 +91,7 @@ class Nodes(NamedTuple):
             after = transition[at + 1]
             transition[at, LEAVE] = (1.0 + after[:, 3] ** rho * deleted[some]) ** (1 / rho)
             deleted[some] = 1.0 + after[:, 4] ** rho * deleted[some]
-        return type(self)(emission, transition, self.offsets)
+        return type(self)(self.emission, transition, self.offsets)
 
     def power(self, rho: float) -> Self:
         """Return powers of all numbers."""
