@@ -50,7 +50,7 @@ _HOMES = {
         Heat JensenShannon KernelRidge Landmarks LatentMeanMap LikelihoodRatio Linear LogOdds Marginalization MeanField
         MeanMap Normalized PosteriorCounts ProbabilityProduct Product RBF Repaired Residualized Sampled Scaled
         Spectrum SubspaceAngles Sum SymmetricKL TOP TargetAligned Tempered compact
-        explain target_aligned
+        aligned explain target_aligned
     """,
     "mercer.embedding": "BeliefKernel EmbeddedHMM EmbeddedHMMCV EmbeddedHMMClassifier",
     "mercer.saving": "file_info load save",
