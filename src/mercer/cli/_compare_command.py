@@ -95,7 +95,7 @@ def compare(
             title = f"mercer compare: {source.name}" if source is not None else "mercer compare"
             made = render(report.summary, title, command())
             Report(made, "", report.rows).save(report_path)
-        say(f"Report: {report_path}", quiet=quiet)
+        say(f"Report: {report_path}", quiet=quiet, to_stderr=STDOUT in (json_path, csv_path))
     if ended.interrupted:
         raise typer.Exit(INTERRUPTED)
     if not report.rows:
