@@ -159,6 +159,9 @@ class Marginalization(LogPairs, SharedModelKernel):
             )
         return self.model_.shared_history(source, precision=self.precision)
 
+    def _moves_operands(self, source: Any) -> bool:
+        return self.weights is None
+
     def _features(self, a: Any) -> Array:
         return a.values if self.weights is not None else super()._features(a)
 

@@ -108,6 +108,10 @@ class Hooks(CheckedParameters):
         """Whether NumPy input can be moved to the device of the settings (``mc.config(device="cuda")``)."""
         return False
 
+    def _moves_operands(self, source: Any) -> bool:
+        """Whether operands have a method ``to(device)``, if their source stays on the host."""
+        return False
+
     def _smooth_parameters(self) -> tuple[str, ...]:
         """Return the names in ``_smooth`` on which the kernel depends with its current parameters."""
         return tuple(self._smooth)
