@@ -19,9 +19,9 @@ import triton.language as tl
 from mercer._array import Array, Floats
 
 LANES = 32
-STRIP = 16
-"""Number of columns of a strip: two numbers each, in 64 of the registers of a thread."""
-PROGRAMS = 12
+STRIP = 24
+"""Number of columns of a strip: two numbers each, in 96 of the registers of a thread."""
+PROGRAMS = 8
 """Number of programs per multiprocessor, each with memory for the edge of a strip."""
 LOG_2 = tl.constexpr(float(np.log(2.0)))
 

@@ -16,7 +16,7 @@ from mercer.models._pairs.affine_range import Scaling, scaling64
 
 PAIRS = 2**26
 """Number of pairs that a tile holds."""
-STRIP = 16
+STRIP = 24
 """Number of columns of a strip, see `mercer.compiled.cuda.pairs_affine`."""
 _logger = logging.getLogger("mercer")
 
