@@ -2,8 +2,12 @@
 
 import os
 import re
+import sys
+from pathlib import Path
 
 import mercer
+
+sys.path.insert(0, str(Path(__file__).parent / "_ext"))
 
 project = "mercer"
 author = "The mercer developers"
@@ -16,10 +20,14 @@ extensions = [
     "sphinx.ext.autosummary",
     "sphinx.ext.mathjax",
     "numpydoc",
+    "sphinx_copybutton",
+    "sphinx_design",
     "sphinx_gallery.gen_gallery",
+    "formula_links",
+    "offline",
 ]
 source_suffix = {".md": "markdown", ".rst": "restructuredtext"}
-exclude_patterns = ["_build", "_templates"]
+exclude_patterns = ["_build", "_ext", "_templates"]
 templates_path = ["_templates"]
 
 myst_enable_extensions = ["amsmath", "colon_fence", "deflist", "dollarmath"]
@@ -56,14 +64,26 @@ if os.environ.get("MERCER_DOCS_LINKS"):
         "sklearn": ("https://scikit-learn.org/stable", None),
     }
 
-html_theme = "alabaster"
+html_theme = "pydata_sphinx_theme"
+html_title = "mercer"
 html_static_path = ["_static"]
+html_css_files = ["custom.css"]
 html_theme_options = {
-    "description": "Kernels from generative models, for scikit-learn",
-    "fixed_sidebar": True,
-    "page_width": "1100px",
-    "sidebar_width": "240px",
+    "logo": {"text": "mercer"},
+    "header_links_before_dropdown": 7,
+    "navbar_align": "left",
+    "show_toc_level": 2,
+    "navigation_depth": 2,
+    "show_nav_level": 1,
+    "secondary_sidebar_items": ["page-toc"],
+    "footer_start": ["copyright"],
+    "footer_end": [],
 }
+html_sidebars = {"index": [], "changelog": []}
+html_show_sourcelink = False
+mathjax_path = "mathjax/tex-chtml-full.js"
+copybutton_prompt_text = r">>> |\.\.\. |\$ "  # a copied doctest is a program
+copybutton_prompt_is_regexp = True
 html_copy_source = False
 
 # What is taken over as it stands: literals, roles, doctests.

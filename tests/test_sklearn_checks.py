@@ -48,6 +48,7 @@ MATRIX_ESTIMATORS = [
     mc.Gaussianized(mc.Linear(normalize=False)),
     mc.Centered(mc.RBF()),
     mc.EmpiricalKernelMap(mc.RBF(), on_zero="zero"),
+    mc.LogOdds(mc.RBF(), on_zero="zero"),
     mc.Repaired(mc.RBF()),
     mc.LikelihoodRatio(mc.Gaussian("diagonal")),
     mc.KernelRidge(),

@@ -15,10 +15,10 @@ from sklearn.svm import SVC
 from tests.cli.contenders_for_tests import Breaks, Dies, Hangs, Refuses
 
 import mercer as mc
-from mercer.cli._evaluation import Contender, Fold, Task, evaluate_fold, order_of_tests, splits
-from mercer.cli._fold_cache import FoldCache
-from mercer.cli._results import Result, chosen_inside, difference, verdict
-from mercer.cli._runner import Comparison, duration
+from mercer._comparison.evaluation import Contender, Fold, Task, evaluate_fold, order_of_tests, splits
+from mercer._comparison.fold_cache import FoldCache
+from mercer._comparison.results import Result, chosen_inside, difference, verdict
+from mercer._comparison.runner import Comparison, duration
 from mercer.data.baseline_features import ConfoundsOnly
 
 

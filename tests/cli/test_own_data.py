@@ -10,11 +10,12 @@ import pytest
 from tests.cli.command import run, said
 
 import mercer as mc
-from mercer.cli import _contenders, _own_data, _recipes
+from mercer._comparison import contenders, recipes
+from mercer._comparison.evaluation import evaluate_fold
+from mercer._comparison.snippet import snippet
+from mercer.cli import _own_data
 from mercer.cli._compare_command import page_of
 from mercer.cli._data_options import Reading, with_option_names
-from mercer.cli._evaluation import evaluate_fold
-from mercer.cli._snippet import snippet
 from mercer.datasets import make_dna, make_hmm_sequences, make_traits
 
 
@@ -209,7 +210,7 @@ class TestContenders:
 
     @pytest.mark.parametrize("letters", ["ACGT", "ab", "MKWVTF"], ids=["dna", "two letters", "no Biopython"])
     def test_other_strings_are_aligned_by_equal_or_not(self, tmp_path, monkeypatch, letters):
-        monkeypatch.setattr(_contenders, "find_spec", lambda name: None)
+        monkeypatch.setattr(contenders, "find_spec", lambda name: None)
         path = tmp_path / "toy.fasta"
         rng = np.random.default_rng(0)
         ancestors = ["".join(rng.choice(list(letters), 30)) for _ in range(2)]
@@ -236,18 +237,18 @@ class TestContenders:
         path = tmp_path / "toy.fa"
         path.write_text(FASTA)
         assert "too long" not in task(path, label="1").about
-        monkeypatch.setattr(_recipes, "CELLS", 72**2 / 2 - 1)  # of 12 strings of 6 letters
+        monkeypatch.setattr(recipes, "CELLS", 72**2 / 2 - 1)  # of 12 strings of 6 letters
         found = task(path, label="1")
         assert re.search("too long for alignment kernels .*decrease --limit, or use mc.AffinePairHMM", found.about)
         assert "Marginalization, pair HMM" not in [c.name for c in found.contenders]
 
     def test_targets_of_people_are_predicted_better_than_by_the_mean(self):
-        from mercer.cli._contenders import ContenderFactory
-        from mercer.cli._evaluation import Task
+        from mercer._comparison.contenders import ContenderFactory
+        from mercer._comparison.evaluation import Task
 
         traits = make_traits(40, random_state=0)
         y = np.asarray(traits.target, dtype=float)
-        found = Task("traits", traits.data, y, _recipes.contenders(traits.data, ContenderFactory(regression=True)))
+        found = Task("traits", traits.data, y, recipes.contenders(traits.data, ContenderFactory(regression=True)))
         (fisher,) = (c for c in found.contenders if c.name == "Fisher, HMM")
         (mean,) = (c for c in found.contenders if c.name == "mean")
         assert evaluate_fold(found, fisher, 0, 2, 0).score > evaluate_fold(found, mean, 0, 2, 0).score

@@ -84,6 +84,25 @@ def test_gaussian_emissions(place, full):
     compare(mc.ProbabilityProduct(rho=0.7, length=12), models, place)
 
 
+@pytest.mark.parametrize("n", [1, 3])
+def test_discounted(place, n):
+    kernel = mc.ProbabilityProduct(rho=1.0, length=mc.Discounted(0.9))
+    compare(kernel, hmms(5, n), place)
+    compare(kernel, hmms(2, n), place, hmms(3, 2, seed=1))
+    compare(mc.MeanMap(gamma=0.4, length=mc.Discounted(0.5)), mc.HMMs.concat([hmms(2, 2), hmms(1, 5)]), place)
+    models = hmms(3, n)
+    models = mc.HMMs(models.initial, models.transition, gaussians(3, n))
+    compare(mc.MeanMap(gamma=0.3, length=mc.Discounted(0.8)), models, place)
+
+
+def test_discounted_slowly(place):
+    slow = mc.HMMs(
+        [[0.5, 0.5], [1.0, 0.0]], [[[0.999, 0.001], [0.001, 0.999]], np.eye(2)],
+        mc.Categoricals([[[1.0, 0.0], [0.9999, 0.0001]], [[1.0, 0.0], [0.5, 0.5]]]),
+    )  # fmt: skip
+    compare(mc.ProbabilityProduct(rho=1.0, length=mc.Discounted(0.999)), slow, place, atol=1e-11)
+
+
 def test_pairs_out_of_range_are_repeated(place):
     sticky = mc.HMMs(
         [[1.0, 0.0], [0.0, 1.0], [0.5, 0.5]], [np.eye(2)] * 3, mc.Categoricals([[[1.0, 0.0], [0.0, 1.0]]] * 3)

@@ -67,7 +67,7 @@ class TestGolden:
     @pytest.mark.parametrize("name", list(BATCHES))
     def test_can_be_used(self, name):
         batch = mc.load(V1 / f"{name}.npz")
-        if name in ("pairhmms", "affinepairhmms", "hiddentrees"):  # models that data share
+        if name in ("pairhmms", "affinepairhmms", "localpairhmms", "hiddentrees"):  # models that data share
             data = [[0, 1, 3], [2, 2, np.nan]] if name == "hiddentrees" else batch.alphabet.symbols[:3]
             np.testing.assert_allclose(batch.log_prob(data), BATCHES[name].log_prob(data), rtol=1e-12)
             return

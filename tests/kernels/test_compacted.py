@@ -207,6 +207,8 @@ KERNELS = {
     "centered, in a sum": (mc.Centered(rbf()) + 0.5 * mc.Centered(mc.Linear(normalize=False)), False),
     "tempered": (mc.Tempered(rbf(3.0)), False),
     "tempered product": (mc.Tempered(rbf(3.0) * rbf(1.0), exponent=0.5), False),
+    "log odds": (mc.LogOdds(rbf(), normalize=False), False),
+    "log odds, normalized": (mc.LogOdds(rbf()), True),
     "product": (rbf() * mc.Linear(normalize=False) * mc.Normalized(rbf(2.0)), False),
     "aligned": (mc.TargetAligned([rbf(), mc.Centered(rbf(3.0)), mc.Linear()]), False),
     "centered, normalized": (mc.Centered(rbf(), normalize=True), True),

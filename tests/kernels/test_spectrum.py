@@ -2,6 +2,7 @@
 
 import itertools
 from collections import Counter
+from math import comb
 
 import numpy as np
 import pytest
@@ -14,6 +15,7 @@ from sklearn.svm import SVC
 
 import mercer as mc
 from mercer.datasets import make_dna
+from mercer.kernels import _mismatches as near_windows
 from mercer.kernels import spectrum
 from mercer.kernels.spectrum import Spectrum
 from mercer.testing.kernels import KernelContract, by_pairs, normalized
@@ -143,7 +145,7 @@ def test_bad_input():
     with pytest.raises(ValueError, match=r"There are 20\^15 strings of 15 symbols .*\. Lower k"):
         Spectrum(k=15, alphabet="protein")(["ACDE" * 5])
     with pytest.raises(ValueError, match=r"strings each within 4 mismatches, too many to list\. Lower k or mismatches"):
-        Spectrum(k=8, mismatches=4, alphabet="protein")(["ACDEFGHIKL"])
+        Spectrum(k=8, mismatches=4, alphabet="protein").features(["ACDEFGHIKL"])
     with pytest.raises(TypeError, match="Spectrum compares symbols, not vectors"):
         Spectrum()([np.zeros((4, 2))])
     with pytest.raises(ValueError, match="alphabet"):
@@ -229,3 +231,46 @@ def test_in_a_classifier():
     for mismatches in (0, 1):
         kernel = Spectrum(3, mismatches, alphabet="dna")
         assert cross_val_score(make_pipeline(kernel, SVC(kernel="precomputed")), strings, y).mean() > 0.9
+
+
+@pytest.mark.parametrize(("k", "symbols", "m"), [(3, 3, 1), (4, 2, 1), (3, 4, 2), (2, 5, 1)])
+def test_strings_near_two_windows_depend_on_their_distance(k, symbols, m):
+    """The number of strings near two windows, against all strings; the weights of gapped windows sum to it."""
+
+    def distance(a, b):
+        return sum(x != y for x, y in zip(a, b, strict=True))
+
+    every = list(itertools.product(range(symbols), repeat=k))
+    weights = near_windows.weights(k, symbols, m)
+    for d in range(k + 1):
+        first, second = (0,) * k, (1,) * d + (0,) * (k - d)
+        near = sum(distance(u, first) <= m and distance(u, second) <= m for u in every)
+        assert near_windows.common_strings(k, symbols, m, d) == near
+        assert sum(w * comb(k - d, j - d) for j, w in enumerate(weights) if j >= d) == near
+
+
+@pytest.mark.parametrize(("k", "m"), [(3, 1), (5, 1), (4, 2)])
+def test_proteins_with_mismatches(k, m):
+    """Windows with gaps give the same whole numbers as all strings within the mismatches, in any storage."""
+    rng = np.random.default_rng(0)
+    X = ["".join(rng.choice(list("ACDEFGHIKLMNPQRSTVWY"), n)) for n in rng.integers(k, 30, size=12)] + ["ACDEF" * 9]
+    kernel = Spectrum(k, m, alphabet="protein", normalize=False)
+    features = sparse.csr_array(kernel.features(X))
+    expected = (features @ features.T).toarray()
+    np.testing.assert_array_equal(kernel(X), expected)
+    np.testing.assert_array_equal(kernel(X[:5], X), expected[:5])
+    np.testing.assert_array_equal(kernel.diag(X), np.diag(expected))
+    for name in ("INDEXED_COLUMNS", "DENSE_CELLS"):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(spectrum, name, 0)
+            np.testing.assert_array_equal(kernel(X), expected)
+
+
+def test_more_near_strings_than_can_be_listed():
+    """Eight amino acids with four mismatches: millions of near strings, 256 windows with gaps."""
+    kernel = Spectrum(8, 4, alphabet="protein", normalize=False)
+    K = kernel(["ACDEFGHI", "ACDEFGHK", "ACDEFPQR"])
+    near = [near_windows.common_strings(8, 20, 4, d) for d in (0, 1, 3, 3)]
+    np.testing.assert_array_equal(
+        K, np.array([[near[0], near[1], near[2]], [near[1], near[0], near[3]], [near[2], near[3], near[0]]])
+    )

@@ -123,6 +123,22 @@ class TestEmpiricalMapGaussian(TestEmpiricalMap):
     gamma = 0.5
 
 
+class TestEmpiricalMapCenteredRows(TestEmpiricalMap):
+    def kernel(self):
+        return mc.EmpiricalKernelMap(mc.RBF(gamma=0.4), center_rows=True)
+
+    def describe(self, X, Z):
+        logs = super().describe(X, Z)
+        return logs - logs.mean(axis=1, keepdims=True)
+
+    def test_rows_of_new_data(self):
+        X, new = self.data(0, 9), self.data(1, 5)
+        train, test = self.describe(X, X), self.describe(new, X)
+        center, scale = train.mean(axis=0), train.std(axis=0)
+        found = mc.EmpiricalKernelMap(mc.RBF(gamma=0.4), normalize=False, center_rows=True).fit(X).features(new)
+        np.testing.assert_allclose(found, (test - center) / scale, rtol=1e-9)
+
+
 class TestTempered(Matrices):
     def kernel(self):
         return mc.Tempered(3.0 * mc.RBF(gamma=2.0), exponent=0.25)

@@ -28,6 +28,7 @@ from mercer.cli._terminal import (
     fail,
     one_sentence,
     progress,
+    say,
     warn,
     write_csv,
     write_json,
@@ -36,6 +37,9 @@ from mercer.cli._terminal import (
 Budget = Annotated[str, typer.Option(help="Time for everything: 90s, 10m or 2h.")]
 Jobs = Annotated[int, typer.Option(min=1, help="Number of contenders at the same time, at most one per core.")]
 Folds = Annotated[int, typer.Option(min=2, max=10, help="Folds of the outer cross-validation.")]
+ReportPath = Annotated[
+    Path | None, typer.Option("--report", help="Write a page with tables and pictures, such as report.html.")
+]
 Fresh = Annotated[bool, typer.Option("--fresh", help="Do not use results of earlier runs; replace them.")]
 
 
@@ -53,6 +57,7 @@ def compare(
     quiet: Quiet = False,
     json_path: Json = None,
     csv_path: Csv = None,
+    report_path: ReportPath = None,
 ) -> None:
     """Compare kernels with plain baselines, on your data or on built-in data.
 
@@ -60,7 +65,7 @@ def compare(
     a .ts file, or a folder with one file per recording. Labels are compared by accuracy, numeric targets by R2. All
     parameters are chosen within the training folds.
     """
-    check_outputs(json_path, csv_path, inputs=(source, reading.label_table))
+    check_outputs(json_path, csv_path, report_path, inputs=(source, reading.label_table))
     seconds = parse_duration(budget)
     if source is not None:
         if task:
@@ -77,10 +82,20 @@ def compare(
             shown.print(f"{name}: {one.about}", highlight=False, markup=False, soft_wrap=True)
     warn(text for one in tasks.values() for text in one.warnings)
     ended = run_comparison(tasks, folds, seed, seconds, jobs, fresh=fresh, quiet=quiet)
-    report = _Report(tasks, ended, folds, seed)
+    from mercer._comparison.summary import Summary
+
+    report = _Report(Summary(tasks, ended.results, folds, seed), ended)
     report.print(shown, quiet=quiet)
     write_json(report.as_json(), json_path)
     write_csv(report.rows, csv_path)
+    if report_path is not None and report.rows:
+        with one_sentence():
+            from mercer._report.report import Report, render
+
+            title = f"mercer compare: {source.name}" if source is not None else "mercer compare"
+            made = render(report.summary, title, command())
+            Report(made, "", report.rows).save(report_path)
+        say(f"Report: {report_path}", quiet=quiet, to_stderr=STDOUT in (json_path, csv_path))
     if ended.interrupted:
         raise typer.Exit(INTERRUPTED)
     if not report.rows:
@@ -116,9 +131,9 @@ def run_comparison(
     tasks: dict[str, Any], folds: int, seed: int, budget: float, jobs: int, *, fresh: bool, quiet: bool
 ) -> Any:
     """Run the contenders with a progress bar; return the comparison."""
+    from mercer._comparison.fold_cache import FoldCache, default_folder
+    from mercer._comparison.runner import Comparison
     from mercer._parallel import usable_cores
-    from mercer.cli._fold_cache import FoldCache, default_folder
-    from mercer.cli._runner import Comparison
 
     if not quiet and not compiled_before():
         typer.echo("Compiling, once per machine, for about a minute (mercer warmup does it in advance).", err=True)
@@ -153,31 +168,16 @@ def compiled_before() -> bool:
 class _Report:
     """The results of a comparison as a table, sentences, rows and JSON."""
 
-    def __init__(self, tasks: dict[str, Any], comparison: Any, folds: int, seed: int) -> None:
-        from mercer.cli import _results
-
-        self.tasks, self.comparison, self.folds, self.seed = tasks, comparison, folds, seed
-        self.done = [result for result in comparison.results if not result.failure]
-        self.rows: list[dict[str, Any]] = []
-        self.verdicts: dict[str, tuple[str, bool]] = {}
-        for name, task in tasks.items():
-            own = [result for result in self.done if result.task == name]
-            plain = _results.chosen_inside(own, kernels=False)
-            for result in own:
-                against = None
-                if plain and result.contender.is_kernel:
-                    baseline = _results.losses_of(plain)
-                    against = _results.difference(result.losses, baseline, task, folds, seed)
-                interval = _results.interval_of(result, task, folds, seed)
-                self.rows.append(_results.row(result, task, against, interval))
-            self.verdicts[name] = _results.verdict(own, task, folds, seed)
+    def __init__(self, summary: Any, comparison: Any) -> None:
+        self.summary, self.comparison = summary, comparison
+        self.tasks, self.rows, self.verdicts = summary.tasks, summary.rows, summary.verdicts
+        self.folds = summary.folds
 
     def print(self, shown: Any, *, quiet: bool) -> None:
         """Print the table, the contenders that did not finish, the verdicts, and what to do next."""
         shown.print(self._table())
-        for result in self.comparison.results:
-            if result.failure:
-                self._say(shown, f"{result.task}: {result.contender.name} {result.failure.rstrip('.')}.")
+        for result in self.summary.unfinished:
+            self._say(shown, f"{result.task}: {result.contender.name} {result.failure.rstrip('.')}.")
         if self.comparison.interrupted:
             self._say(shown, "Interrupted: this table is partial. Run the same command again to resume.")
         for name, (sentence, _) in self.verdicts.items():
@@ -231,7 +231,7 @@ class _Report:
 
     def _advice(self) -> list[str]:
         """Return the chosen parameters, code, the next command and the page to read, for the best kernel."""
-        chosen = self.recommended()
+        chosen = self.summary.recommended()
         if chosen is None:
             return [
                 "\nNo kernel is recommended. Next: mercer compare with more data (--limit); docs/which_kernel.md says "
@@ -239,9 +239,9 @@ class _Report:
             ]
         task = self.tasks[chosen.task]
         lines = [f"\n{chosen.contender.name} on {chosen.task}{'' if task.reading else ', for your X and y'}:\n"]
-        lines.append(self.code(chosen))
+        lines.append(self.summary.code(chosen))
         if task.arguments:
-            from mercer.cli._recipes import slug
+            from mercer._comparison.recipes import slug
 
             kernel = slug(chosen.contender.name)
             lines.append(f"\nNext: mercer fit {task.arguments} --kernel {kernel} -o model.mercer")
@@ -250,48 +250,32 @@ class _Report:
         lines.append(f"Read:  docs/{page_of(chosen.contender.kernel)}")
         return lines
 
-    def recommended(self) -> Any:
-        """Return the best kernel of the task on which kernels lead most; None where no kernel beats the baselines."""
-        winning = [name for name, (_, wins) in self.verdicts.items() if wins]
-        kernels = [r for r in self.done if r.contender.is_kernel and r.task in winning]
-        if not kernels:
-            return None
-
-        def lead(name: str) -> float:
-            return max(row["difference"] for row in self.rows if row["task"] == name and row["is_kernel"])
-
-        name = max(winning, key=lead)
-        return max((r for r in kernels if r.task == name), key=lambda r: r.score)
-
-    def code(self, result: Any) -> str:
-        """Return code that fits the contender."""
-        from mercer.cli._snippet import snippet
-
-        return snippet(result.contender, result.often_chosen, self.tasks[result.task].reading)
-
     def as_json(self) -> dict[str, Any]:
         """Return everything as plain data."""
-        chosen = self.recommended()
-        best = chosen or max(self.done, key=lambda result: result.score, default=None)
+        chosen = self.summary.recommended()
+        best = chosen or max(self.summary.done, key=lambda result: result.score, default=None)
         return {
             "version": __version__,
-            "command": "mercer " + " ".join(shlex.quote(argument) for argument in sys.argv[1:]),
-            "seed": self.seed,
+            "command": command(),
+            "seed": self.summary.seed,
             "folds": self.folds,
             "data": {name: task.about for name, task in self.tasks.items()},
-            "complete": not self.comparison.interrupted
-            and all(not result.failure for result in self.comparison.results),
+            "complete": not self.comparison.interrupted and not self.summary.unfinished,
             "results": self.rows,
             "unfinished": [
                 {"task": r.task, "method": r.contender.name, "reason": r.failure, "folds": len(r.folds)}
-                for r in self.comparison.results
-                if r.failure
+                for r in self.summary.unfinished
             ],
             "verdicts": {name: sentence for name, (sentence, _) in self.verdicts.items()},
             "recommended": None if chosen is None else {"task": chosen.task, "method": chosen.contender.name},
             "code_of": None if best is None else {"task": best.task, "method": best.contender.name},
-            "code": None if best is None else self.code(best),
+            "code": None if best is None else self.summary.code(best),
         }
+
+
+def command() -> str:
+    """Return the command line as it was typed."""
+    return "mercer " + " ".join(shlex.quote(argument) for argument in sys.argv[1:])
 
 
 def page_of(kernel: Any) -> str:

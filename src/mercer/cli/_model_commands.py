@@ -24,7 +24,6 @@ from mercer.cli._terminal import (
     fail,
     one_sentence,
     say,
-    short,
     warn,
     write_csv,
     write_json,
@@ -91,6 +90,8 @@ def fit(
         metadata: dict[str, Any] = {"reading": reading.as_dict(), "known": asdict(task.known), "about": task.about}
         metadata |= {"measure": task.measure, "score": found.score}
         mc.save(found.model, output, metadata=metadata)
+    from mercer._comparison.results import short
+
     chosen = short({name: repr(value) for name, value in found.parameters.items()})
     text = f"{contenders[0].name}: {task.measure} {found.score:.3f} by cross-validation inside the search (optimistic)"
     say(f"{text}, with {chosen}" if chosen else text, quiet=quiet)

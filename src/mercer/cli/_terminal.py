@@ -5,12 +5,11 @@ Exit codes: 0, done; 1, the work failed; 2, an option, a file or data that canno
 
 from __future__ import annotations
 
-import ast
 import csv
 import itertools
 import json
 import sys
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any, NoReturn
@@ -85,27 +84,6 @@ def _check_apart(path: Path, read: Path) -> None:
         fail(f"{path} is inside the data folder {read}, and would be read as data; choose another folder.")
     if not read.exists() and path.absolute().match(str(read.absolute())):
         fail(f"{path} matches the pattern {read} of the data, and would be read as data; choose another name.")
-
-
-def short(parameters: Mapping[str, str]) -> str:
-    """Return chosen parameters in a short form: "C=10, gamma=0.05, no derivatives".
-
-    Parameters
-    ----------
-    parameters : mapping
-        Values as code, by names such as ``svc__C``; a step of a pipeline is an estimator or ``'passthrough'``.
-    """
-    parts = []
-    for name, text in parameters.items():
-        key = name.rpartition("__")[2]
-        try:
-            value = ast.literal_eval(text)
-        except (SyntaxError, ValueError):
-            parts.append(key)  # a step that was chosen
-            continue
-        shown = f"{value:.4g}" if isinstance(value, float) else str(value)
-        parts.append(f"no {key}" if value == "passthrough" else f"{key}={shown}")
-    return ", ".join(parts)
 
 
 def write_json(content: Any, path: Path | None) -> None:

@@ -13,7 +13,7 @@ depends on its own pair only: the bits of a pair do not depend on its neighbors.
 from __future__ import annotations
 
 import functools
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from llvmlite import ir
@@ -34,7 +34,7 @@ def lanes_of(precision: str) -> int:
     return MACHINE.width if precision == "float64" else 2 * MACHINE.width
 
 
-class _Strip(Emitter):
+class Strip(Emitter):
     """Vector instructions on float64 or float32, and powers of two."""
 
     def __init__(self, context: Any, builder: Any, signature: Any, args: Any, lanes: int) -> None:
@@ -68,83 +68,139 @@ class _Strip(Emitter):
         kept = b.select(b.icmp_signed("<", exponent, lowest), lowest, exponent)
         return b.bitcast(b.shl(b.add(kept, self.integers(self.bias)), self.integers(self.bits)), self.vector)
 
+    def powers(self, exponent: Value) -> list[Value]:
+        """Return factors whose product is 2 to a power of at most zero.
+
+        The smallest power of float32 is larger than its smallest numbers, so there are two of them.
+        """
+        if self.double:
+            return [self.power(exponent)]
+        half = self.builder.ashr(exponent, self.integers(1))
+        return [self.power(half), self.power(self.builder.sub(exponent, half))]
+
+    def whole_number(self, number: Value) -> Value:
+        """Copy an integer into all lanes."""
+        return self.filled(number if self.double else self.builder.trunc(number, self.whole.element), self.whole)
+
     def most(self, x: Value, y: Value) -> Value:
         """Return the larger integer."""
         return self.builder.select(self.builder.icmp_signed(">", x, y), x, y)
 
 
+class Ends:
+    """What happens at the ends of alignments in a group of rows: nothing if they are global."""
+
+    def begin(self, e: Strip, now: Value) -> None:
+        """Start a group of rows in which the strip has the exponents ``now``."""
+
+    def row(self, i: Value) -> None:
+        """Start row i."""
+
+    def entered(self, value: Value, c: int) -> Value:
+        """Add what begins at column c of the strip."""
+        return value
+
+    def matched(self, value: Value, c: int) -> None:
+        """Count a match at column c of the strip as the last one."""
+
+    def row_done(self, i: Value) -> None:
+        """Finish row i."""
+
+    def done(self) -> None:
+        """Finish the group."""
+
+
+class Rows(NamedTuple):
+    """Arguments of a group of rows of a strip of columns."""
+
+    state: Value
+    """Vectors: z and x of the columns, z of the cell above and to the left, the exponent."""
+    profile: Value
+    """Match weights, arranged as [strip][code of s][column][lane]."""
+    strip_at: Value
+    """Number of the first vector of the strip in ``profile``, in strips."""
+    codes: Value
+    first: Value
+    rows: Value
+    edge: Value
+    """y and z of the left neighbor in every row; they are overwritten by those of the strip."""
+    exponents: Value
+    """Exponent of the left neighbor in every group; overwritten, too."""
+    group: Value
+    gap: Value
+    target: Value
+    """Exponent to which numbers are rescaled."""
+
+
+def emit_rows(e: Strip, strip: int, of: Rows, ends: Ends) -> None:
+    """Process a group of rows of a strip of columns."""
+    b, corner_at, exponent_at = e.builder, 2 * strip, 2 * strip + 1
+    # The exponent of the strip is never below that of its left neighbor, so that all factors are at most 1.
+    mine = b.bitcast(e.row(of.state, e.constant(exponent_at)), e.whole)
+    theirs = b.bitcast(e.row(of.exponents, of.group), e.whole)
+    height = e.exponent_of(e.row(of.state, e.constant(strip - 1)))
+    grown = e.most(b.sub(height, e.whole_number(of.target)), e.integers(0))
+    now = e.most(b.add(mine, grown), theirs)
+    down = e.power(b.sub(mine, now))
+    factors = e.powers(b.sub(theirs, now))
+    e.put(b.bitcast(now, e.vector), of.state, e.constant(exponent_at))
+    e.put(b.bitcast(now, e.vector), of.exponents, of.group)
+    ends.begin(e, now)
+
+    cells = [cgutils.alloca_once(b, e.vector) for _ in range(corner_at + 1)]
+    for k, cell in enumerate(cells):
+        b.store(e.multiply(e.row(of.state, e.constant(k)), down), cell)
+    weight = e.filled(of.gap)
+    with cgutils.for_range(b, of.rows) as loop:
+        i = b.add(of.first, loop.index)
+        ends.row(i)
+        code = b.sext(b.load(b.gep(of.codes, [i])), e.integer)
+        column = b.mul(b.add(of.strip_at, code), e.constant(strip))
+        y_at = b.mul(i, e.constant(2))
+        z_at = b.add(y_at, e.constant(1))
+        y, left = e.row(of.edge, y_at), e.row(of.edge, z_at)
+        for factor in factors:
+            y, left = e.multiply(y, factor), e.multiply(left, factor)
+        corner = b.load(cells[corner_at])
+        for c in range(strip):
+            z, x = cells[c], cells[strip + c]
+            above, run = b.load(z), b.load(x)
+            matched = e.multiply(e.row(of.profile, b.add(column, e.constant(c))), corner)
+            ends.matched(matched, c)
+            closed = b.fadd(matched, run)
+            b.store(e.add(run, e.multiply(weight, matched)), x)
+            value = ends.entered(b.fadd(closed, y), c)
+            b.store(value, z)
+            y = e.add(y, e.multiply(weight, closed))
+            corner = above
+        b.store(left, cells[corner_at])
+        e.put(y, of.edge, y_at)
+        e.put(value, of.edge, z_at)
+        ends.row_done(i)
+    for k, cell in enumerate(cells):
+        e.put(b.load(cell), of.state, e.constant(k))
+    ends.done()
+
+
 @functools.cache
 def _group(lanes: int, strip: int) -> Any:
-    """Return the function that processes a group of rows of a strip of columns.
+    """Return the function that processes a group of rows of a strip of columns."""
 
-    The state of a strip consists of vectors: z and x of its columns, z of the cell above and to the left, the exponent.
-    ``edge`` contains y and z of the left neighbor in every row, and is overwritten by those of the strip.
-    """
-    corner_at, exponent_at = 2 * strip, 2 * strip + 1
-
-    @vector_function(lanes, emitter=_Strip)
+    @vector_function(lanes, emitter=Strip)
     def group(
-        e: _Strip, state: Value, profile: Value, strip_at: Value, codes: Value, first: Value, rows: Value,
+        e: Strip, state: Value, profile: Value, strip_at: Value, codes: Value, first: Value, rows: Value,
         edge: Value, exponents: Value, group: Value, gap: Value, target: Value,
     ) -> None:  # fmt: skip
-        b = e.builder
-        # The exponent of the strip is never below that of its left neighbor, so that all factors are at most 1.
-        mine = b.bitcast(e.row(state, e.constant(exponent_at)), e.whole)
-        theirs = b.bitcast(e.row(exponents, group), e.whole)
-        height = e.exponent_of(e.row(state, e.constant(strip - 1)))
-        wanted = e.filled(target if e.double else b.trunc(target, e.whole.element), e.whole)
-        grown = e.most(b.sub(height, wanted), e.integers(0))
-        now = e.most(b.add(mine, grown), theirs)
-        down = e.power(b.sub(mine, now))
-        # The smallest power of float32 is larger than its smallest numbers, so the factor is split in two.
-
-        apart = b.sub(theirs, now)
-        if e.double:
-            factors = [e.power(apart)]
-        else:
-            half = b.ashr(apart, e.integers(1))
-            factors = [e.power(half), e.power(b.sub(apart, half))]
-        e.put(b.bitcast(now, e.vector), state, e.constant(exponent_at))
-        e.put(b.bitcast(now, e.vector), exponents, group)
-
-        cells = [cgutils.alloca_once(b, e.vector) for _ in range(corner_at + 1)]
-        for k, cell in enumerate(cells):
-            b.store(e.multiply(e.row(state, e.constant(k)), down), cell)
-        weight = e.filled(gap)
-        with cgutils.for_range(b, rows) as loop:
-            i = b.add(first, loop.index)
-            code = b.sext(b.load(b.gep(codes, [i])), e.integer)
-            column = b.mul(b.add(strip_at, code), e.constant(strip))
-            y_at = b.mul(i, e.constant(2))
-            z_at = b.add(y_at, e.constant(1))
-            y, left = e.row(edge, y_at), e.row(edge, z_at)
-            for factor in factors:
-                y, left = e.multiply(y, factor), e.multiply(left, factor)
-            corner = b.load(cells[corner_at])
-            for c in range(strip):
-                z, x = cells[c], cells[strip + c]
-                above, run = b.load(z), b.load(x)
-                matched = e.multiply(e.row(profile, b.add(column, e.constant(c))), corner)
-                closed = b.fadd(matched, run)
-                b.store(e.add(run, e.multiply(weight, matched)), x)
-                value = b.fadd(closed, y)
-                b.store(value, z)
-                y = e.add(y, e.multiply(weight, closed))
-                corner = above
-            b.store(left, cells[corner_at])
-            e.put(y, edge, y_at)
-            e.put(value, edge, z_at)
-        for k, cell in enumerate(cells):
-            e.put(b.load(cell), state, e.constant(k))
+        of = Rows(state, profile, strip_at, codes, first, rows, edge, exponents, group, gap, target)
+        emit_rows(e, strip, of, Ends())
 
     return group
 
 
 @functools.cache
-def _sweep(lanes: int, strip: int) -> Any:
-    """Return the compiled loop over blocks of strings and their strips."""
-    group_of_rows = _group(lanes, strip)
-    corner_at, exponent_at, width = 2 * strip * lanes, (2 * strip + 1) * lanes, strip * lanes
+def filler(lanes: int, strip: int) -> Any:
+    """Return the function that arranges the match weights of a block of strings."""
+    width = strip * lanes
 
     @compiled
     def fill_profile(table, codes, offsets, members, profile):  # type: ignore[no-untyped-def]  # pragma: no cover
@@ -166,6 +222,15 @@ def _sweep(lanes: int, strip: int) -> Any:
                 for place in range(width):
                     profile[at + place] = table[code, flat[k * width + place]]
         return strips
+
+    return fill_profile
+
+
+@functools.cache
+def _sweep(lanes: int, strip: int) -> Any:
+    """Return the compiled loop over blocks of strings and their strips."""
+    group_of_rows, fill_profile = _group(lanes, strip), filler(lanes, strip)
+    corner_at, exponent_at, width = 2 * strip * lanes, (2 * strip + 1) * lanes, strip * lanes
 
     @compiled
     def sweep(
@@ -232,25 +297,56 @@ def lane_kernels(
         z = value 2^exponent. Infinite or NaN where the numbers left the floating-point range.
     """
     real, lanes = np.dtype(precision), lanes_of(precision)
+    of = prepared(table, left, right, real, lanes, rows)
+    state = aligned(((2 * STRIP + 2) * lanes,), real)
+    _sweep(lanes, STRIP)(
+        of.table, *of.left, *of.right, of.order, real.type(gap), real.type(2.0**start), start, rows, of.profile, state,
+        of.edge, of.exponents, state.view(of.exponent.dtype), of.value, of.exponent,
+    )  # fmt: skip
+    return of.value.astype(np.float64), of.exponent.astype(np.float64) - start
+
+
+class Prepared(NamedTuple):
+    """Strings and memory for the lanes."""
+
+    table: Floats
+    """Match weights of the codes that occur on the left; a last column for positions after the end."""
+    left: tuple[Any, Any]
+    right: tuple[Any, Any]
+    order: Any
+    """The strings of the right side, by length."""
+    profile: Floats
+    edge: Floats
+    exponents: Floats
+    value: Floats
+    exponent: Any
+
+
+def prepared(
+    table: Floats, left: tuple[Any, Any], right: tuple[Any, Any], real: Any, lanes: int, rows: int
+) -> Prepared:
+    """Arrange strings for the lanes and allocate their memory; arguments are those of `lane_kernels`."""
     (left_codes, left_offsets), (right_codes, right_offsets) = left, right
     sizes, others = np.diff(left_offsets), np.diff(right_offsets)
     used = np.zeros(len(table), dtype=bool)
     used[left_codes] = True
     compact = np.cumsum(used, dtype=np.int32) - np.int32(1)
-    ended = np.zeros((int(used.sum()), table.shape[1] + 1), real)  # a last column for positions after the end
+    ended = np.zeros((int(used.sum()), table.shape[1] + 1), real)
     ended[:, :-1] = table[used]
     strips = -(-int(others.max(initial=0)) // STRIP)
     longest = int(sizes.max(initial=0))
     value = np.ones((len(sizes), len(others)), real)
-    exponent = np.zeros(value.shape, np.int64 if precision == "float64" else np.int32)
-    state = aligned(((2 * STRIP + 2) * lanes,), real)
-    _sweep(lanes, STRIP)(
-        ended, compact[left_codes], _plain(left_offsets), np.array(right_codes, np.int32), _plain(right_offsets),
-        np.argsort(others, kind="stable"), real.type(gap), real.type(2.0**start), start, rows,
-        aligned((strips * STRIP * lanes * len(ended),), real), state, aligned((2 * longest * lanes,), real),
-        aligned((-(-longest // rows) * lanes,), real), state.view(exponent.dtype), value, exponent,
-    )  # fmt: skip
-    return value.astype(np.float64), exponent.astype(np.float64) - start
+    return Prepared(
+        ended,
+        (compact[left_codes], _plain(left_offsets)),
+        (np.array(right_codes, np.int32), _plain(right_offsets)),
+        np.argsort(others, kind="stable"),
+        aligned((strips * STRIP * lanes * len(ended),), real),
+        aligned((2 * longest * lanes,), real),
+        aligned((-(-longest // rows) * lanes,), real),
+        value,
+        np.zeros(value.shape, np.int64 if real == np.float64 else np.int32),
+    )
 
 
 def _plain(offsets: Any) -> Any:

@@ -1,4 +1,4 @@
-"""Forward and backward recursions of pair HMMs with affine gaps in numbers of unlimited range (MK-5b).
+"""Forward and backward recursions of pair HMMs with affine gaps in numbers of unlimited range (MK-5b, MK-5d).
 
 Values of two sequences can leave the range of float64 in any direction: they decrease by a gap off the diagonal, and by
 a match along it. So every value and every probability has its own exponent (`mercer.compiled.ranged`).
@@ -35,20 +35,67 @@ class _Weights(NamedTuple):
     """1 - extend."""
     end: float
     """1 - continuation."""
+    local: bool
+    """Whether alignments are local, with flanks; if not, the next two are zero."""
+    flank_open: float
+    flank_extend: float
 
 
 @compiled(contract=True)
-def _weights(joint: Floats, insertion: Floats, o: float, e: float, c: float) -> _Weights:  # pragma: no cover - compiled
-    """Convert a model to such numbers; ``joint`` and ``insertion`` have one row per code."""
+def _weights(joint: Floats, insertion: Floats, rates: Floats) -> _Weights:  # pragma: no cover - compiled
+    """Convert a model to such numbers; ``joint`` and ``insertion`` have one row per code.
+
+    ``rates``: open, extend, continuation, and if alignments are local, open and extend of flanks.
+    """
     match, match_k = split(joint)
     letter, letter_k = split(insertion)
+    o, e, c = rates[0], rates[1], rates[2]
+    local = len(rates) > 3
     cv, ck = tidy(c, 0)
     ov, ok = tidy(o, 0)
     ev, ek = tidy(e, 0)
     for a in range(len(match)):
         for b in range(len(match)):
             match[a, b], match_k[a, b] = times(match[a, b], match_k[a, b], cv, ck)
-    return _Weights(match, match_k, letter, letter_k, ov, ok, ev, ek, 1.0 - o, 1.0 - e, 1.0 - c)
+    return _Weights(
+        match, match_k, letter, letter_k, ov, ok, ev, ek, 1.0 - o, 1.0 - e, 1.0 - c, local,
+        rates[3] if local else 0.0, rates[4] if local else 0.0,
+    )  # fmt: skip
+
+
+class _Flanks(NamedTuple):
+    """Weights of the letters of one sequence before its first match, and after its last one; empty if global."""
+
+    before: Floats
+    """Of the first i letters."""
+    before_k: Any
+    after: Floats
+    """Of all but the first i letters."""
+    after_k: Any
+
+
+@compiled(contract=True)
+def _flanks(s: Any, w: _Weights) -> _Flanks:  # pragma: no cover - compiled
+    n = len(s)
+    size = n + 1 if w.local else 0
+    before, before_k = np.empty(size), np.empty(size, np.int64)
+    after, after_k = np.empty(size), np.empty(size, np.int64)
+    if w.local:
+        leave = 1.0 - w.flank_extend
+        open_v, open_k = tidy(w.flank_open, 0)
+        extend_v, extend_k = tidy(w.flank_extend, 0)
+        before[0], before_k[0] = 1.0 - w.flank_open, 0
+        after[n], after_k[n] = 1.0 - w.flank_open, 0
+        a, ka, b, kb = open_v, open_k, open_v, open_k
+        for i in range(n):
+            first, last = s[i], s[n - 1 - i]
+            a, ka = times(a, ka, w.letter[first], w.letter_k[first])
+            b, kb = times(b, kb, w.letter[last], w.letter_k[last])
+            before[i + 1], before_k[i + 1] = tidy(leave * a, ka)
+            after[n - 1 - i], after_k[n - 1 - i] = tidy(leave * b, kb)
+            a, ka = times(a, ka, extend_v, extend_k)
+            b, kb = times(b, kb, extend_v, extend_k)
+    return _Flanks(before, before_k, after, after_k)
 
 
 @compiled(contract=True)
@@ -70,22 +117,38 @@ def _run(
 
 
 @compiled(contract=True)
-def _forward(s: Any, t: Any, w: _Weights, v: Floats, k: Any) -> tuple[float, int]:  # pragma: no cover - compiled
+def _forward(
+    s: Any, t: Any, w: _Weights, fs: _Flanks, ft: _Flanks, v: Floats, k: Any
+) -> tuple[float, int]:  # pragma: no cover - compiled
     """Compute values ``v`` and exponents ``k``: match or start, run of s, run of t; return kappa.
 
-    They have shape (3, n + 1, m + 1), or (3, 2, m + 1) if only the last two rows are needed.
+    They have shape (3, n + 1, m + 1), or (3, 2, m + 1) if only the last two rows are needed. Local alignments begin at
+    any match, after flanks ``fs`` and ``ft``, and end with any.
     """
     n, m, depth = len(s), len(t), v.shape[1]
+    total, exponent = 0.0, NEVER
+    if w.local:
+        total, exponent = times(fs.before[n], fs.before_k[n], ft.before[m], ft.before_k[m])
     for i in range(n + 1):
         here, above = i % depth, (i - 1) % depth
         for j in range(m + 1):
-            v[0, here, j], k[0, here, j] = (1.0, 0) if i == 0 and j == 0 else (0.0, NEVER)
+            v[0, here, j], k[0, here, j] = (0.0, NEVER)
+            if i == 0 and j == 0 and not w.local:
+                v[0, here, j], k[0, here, j] = 1.0, 0
             v[1, here, j], k[1, here, j] = 0.0, NEVER
             v[2, here, j], k[2, here, j] = 0.0, NEVER
             if i > 0 and j > 0:
                 a, ka = _before_match(v, k, above, j - 1, w)
                 p, q = s[i - 1], t[j - 1]
+                if w.local:
+                    b, kb = times(fs.before[i - 1], fs.before_k[i - 1], ft.before[j - 1], ft.before_k[j - 1])
+                    a, ka = plus(a, ka, b, kb)
                 v[0, here, j], k[0, here, j] = times(a, ka, w.match[p, q], w.match_k[p, q])
+                if w.local:
+                    b, kb = times(fs.after[i], fs.after_k[i], ft.after[j], ft.after_k[j])
+                    b, kb = times(b, kb, v[0, here, j], k[0, here, j])
+                    total, exponent = plus(total, exponent, b, kb)
+                    total, exponent = tidy(total, exponent)
             if i > 0:
                 v[1, here, j], k[1, here, j] = _run(
                     v[0, above, j], k[0, above, j], v[1, above, j], k[1, above, j], s[i - 1], w
@@ -95,8 +158,9 @@ def _forward(s: Any, t: Any, w: _Weights, v: Floats, k: Any) -> tuple[float, int
                     w.stay * v[0, here, j - 1], k[0, here, j - 1], w.leave * v[1, here, j - 1], k[1, here, j - 1]
                 )
                 v[2, here, j], k[2, here, j] = _run(a, ka, v[2, here, j - 1], k[2, here, j - 1], t[j - 1], w)
-    a, ka = _before_match(v, k, n % depth, m, w)
-    return tidy(w.end * a, ka)
+    if not w.local:
+        total, exponent = _before_match(v, k, n % depth, m, w)
+    return tidy(w.end * total, exponent)
 
 
 @compiled(contract=True)
@@ -111,18 +175,18 @@ def _matches_only(s: Any, t: Any, w: _Weights) -> tuple[float, int]:  # pragma: 
 @compiled
 def ranged_kernels(
     left: Any, left_offsets: Any, right: Any, right_offsets: Any, rows: Any, columns: Any,
-    joint: Floats, insertion: Floats, o: float, e: float, c: float, out: Floats,
+    joint: Floats, insertion: Floats, rates: Floats, out: Floats,
 ) -> None:  # fmt: skip  # pragma: no cover - compiled
     """Write log kappa of the pairs (rows[p], columns[p]), given codes and offsets of both sides; -inf if impossible."""
-    w = _weights(joint, insertion, o, e, c)
+    w = _weights(joint, insertion, rates)
     for p in range(len(rows)):
         s = left[left_offsets[rows[p]] : left_offsets[rows[p] + 1]]
         t = right[right_offsets[columns[p]] : right_offsets[columns[p] + 1]]
-        if o == 0.0:
+        if rates[0] == 0.0 and not w.local:
             total, exponent = _matches_only(s, t, w)
         else:
             v, k = np.empty((3, 2, len(t) + 1)), np.empty((3, 2, len(t) + 1), dtype=EXPONENTS)
-            total, exponent = _forward(s, t, w, v, k)
+            total, exponent = _forward(s, t, w, _flanks(s, w), _flanks(t, w), v, k)
         out[p] = np.log(total) + exponent * LOG_RADIX if total > 0.0 else -np.inf
 
 
@@ -140,20 +204,22 @@ def _share(a: float, ka: int, b: float, kb: int, inverse: float, k: int) -> floa
 
 @compiled(contract=True)
 def _backward(
-    s: Any, t: Any, w: _Weights, v: Floats, k: Any, total: float, exponent: int, matched: Floats, letters: Floats,
-    runs: Floats, probability: Floats,
+    s: Any, t: Any, w: _Weights, fs: _Flanks, ft: _Flanks, v: Floats, k: Any, total: float, exponent: int,
+    matched: Floats, letters: Floats, runs: Floats, probability: Floats,
 ) -> None:  # fmt: skip  # pragma: no cover - compiled
     """Add the expected counts given both sequences, after `_forward` has computed all rows."""
     n, m = len(s), len(t)
     keep = probability.size > 0
     inverse = 1.0 / total
+    # Probabilities that the flank before the first match has i letters, and that the one after the last follows i.
+    head_s, tail_s, head_t, tail_t = np.zeros(n + 1), np.zeros(n + 1), np.zeros(m + 1), np.zeros(m + 1)
     b, kb = np.zeros((2, 3, m + 2)), np.full((2, 3, m + 2), NEVER)
     for i in range(n, -1, -1):
         here, below = i % 2, (i + 1) % 2
         for j in range(m, -1, -1):
             # The next event: a match or the end; a letter of s or of t, the first of a run or another one.
             a, ka, x, kx, y, ky = 0.0, NEVER, 0.0, NEVER, 0.0, NEVER
-            if i == n and j == m:
+            if i == n and j == m and not w.local:
                 a, ka = w.end, 0
             if i < n and j < m:
                 p, q = s[i], t[j]
@@ -172,6 +238,16 @@ def _backward(
             b[here, 0, j], kb[here, 0, j] = plus(w.stay * both, k_both, first_s, k_first_s)
             b[here, 1, j], kb[here, 1, j] = plus(w.leave * both, k_both, more_s, k_more_s)
             b[here, 2, j], kb[here, 2, j] = plus(w.leave * a, ka, more_t, k_more_t)
+            if w.local:
+                end, k_end = times(fs.after[i], fs.after_k[i], ft.after[j], ft.after_k[j])
+                b[here, 0, j], kb[here, 0, j] = plus(b[here, 0, j], kb[here, 0, j], w.end * end, k_end)
+                chance = _share(v[0, i, j], k[0, i, j], w.end * end, k_end, inverse, exponent)
+                tail_s[i] += chance
+                tail_t[j] += chance
+                begin, k_begin = times(fs.before[i], fs.before_k[i], ft.before[j], ft.before_k[j])
+                chance = _share(begin, k_begin, a, ka, inverse, exponent)
+                head_s[i] += chance
+                head_t[j] += chance
 
             if i > 0 and j > 0:
                 chance = _share(v[0, i, j], k[0, i, j], b[here, 0, j], kb[here, 0, j], inverse, exponent)
@@ -187,32 +263,64 @@ def _backward(
             runs[0] += w.leave * _share(v[1, i, j], k[1, i, j], first_t, k_first_t, inverse, exponent)
             runs[1] += _share(v[1, i, j], k[1, i, j], more_s, k_more_s, inverse, exponent)
             runs[1] += _share(v[2, i, j], k[2, i, j], more_t, k_more_t, inverse, exponent)
+    if w.local:
+        begin, k_begin = times(fs.before[n], fs.before_k[n], ft.before[m], ft.before_k[m])
+        unmatched = _share(begin, k_begin, w.end, 0, inverse, exponent)
+        head_s[n] += unmatched
+        head_t[m] += unmatched
+        runs[4] += unmatched
+        _count_flanks(s, head_s, tail_s, letters, runs)
+        _count_flanks(t, head_t, tail_t, letters, runs)
+
+
+@compiled(contract=True)
+def _count_flanks(
+    s: Any, first: Floats, last: Floats, letters: Floats, runs: Floats
+) -> None:  # pragma: no cover - compiled
+    """Add the expected counts of the flanks of one sequence, given the probabilities of their lengths."""
+    n = len(s)
+    inside = 0.0
+    for i in range(n - 1, -1, -1):  # letter i is in the flank if that has more than i letters
+        inside += first[i + 1]
+        letters[s[i]] += inside
+        runs[3] += inside
+    runs[2] += inside
+    runs[3] -= inside
+    inside = 0.0
+    for i in range(n):
+        inside += last[i]
+        letters[s[i]] += inside
+        runs[3] += inside
+    runs[2] += inside
+    runs[3] -= inside
 
 
 @compiled(contract=True)
 def pair_expected(
-    s: Any, t: Any, joint: Floats, insertion: Floats, o: float, e: float, c: float, matched: Floats, letters: Floats,
+    s: Any, t: Any, joint: Floats, insertion: Floats, rates: Floats, matched: Floats, letters: Floats,
     runs: Floats, probability: Floats,
 ) -> float:  # fmt: skip  # pragma: no cover - compiled
     """Return log kappa of two sequences of codes, and add the expected counts given both, unless it is -inf.
 
     ``joint`` and ``insertion`` have one row per code; ambiguity codes sum over their symbols. ``matched`` (codes x
-    codes): matches; ``letters`` (codes): inserted letters; ``runs`` (2): opened and extended runs; ``probability
-    (n, m)``: of every match, or empty to skip it.
+    codes): matches; ``letters`` (codes): inserted letters; ``runs`` (5): opened and extended runs, opened and extended
+    flanks, and the probability of no match (the last three of local alignments only); ``probability (n, m)``: of every
+    match, or empty to skip it.
     """
-    w = _weights(joint, insertion, o, e, c)
+    w = _weights(joint, insertion, rates)
+    fs, ft = _flanks(s, w), _flanks(t, w)
     shape = (3, len(s) + 1, len(t) + 1)
     v, k = np.empty(shape), np.empty(shape, dtype=EXPONENTS)
-    total, exponent = _forward(s, t, w, v, k)
+    total, exponent = _forward(s, t, w, fs, ft, v, k)
     if total == 0.0:
         return -np.inf
-    _backward(s, t, w, v, k, total, exponent, matched, letters, runs, probability)
+    _backward(s, t, w, fs, ft, v, k, total, exponent, matched, letters, runs, probability)
     return np.log(total) + exponent * LOG_RADIX
 
 
 @compiled(contract=True)
 def pairs_expected(
-    values: Any, offsets: Any, first: Any, second: Any, joint: Floats, insertion: Floats, o: float, e: float, c: float,
+    values: Any, offsets: Any, first: Any, second: Any, joint: Floats, insertion: Floats, rates: Floats,
     matched: Floats, letters: Floats, runs: Floats, log_kernel: Floats,
 ) -> None:  # fmt: skip  # pragma: no cover - compiled
     """Do the same for pairs of sequences; each has a row of ``matched``, ``letters`` and ``runs``."""
@@ -220,51 +328,4 @@ def pairs_expected(
     for p in range(len(first)):
         s = values[offsets[first[p]] : offsets[first[p] + 1]]
         t = values[offsets[second[p]] : offsets[second[p] + 1]]
-        log_kernel[p] = pair_expected(s, t, joint, insertion, o, e, c, matched[p], letters[p], runs[p], nothing)
-
-
-@compiled(contract=True)
-def single_expected(
-    values: Any, offsets: Any, match: Floats, insertion: Floats, o: float, e: float, c: float, log_prob: Floats,
-    events: Floats, matched: Floats, letters: Floats,
-) -> None:  # fmt: skip  # pragma: no cover - compiled
-    """Compute the log probability of every sequence, and its gradients in every parameter as a free weight.
-
-    ``events (S, 3)``: in c, o and e; ``matched``, ``letters (S, codes)``: in the probability of a code as a match, and
-    as an insertion. Multiplied by its parameter, each is an expected count. Arrays without rows are skipped. The two
-    states of a position depend on the same two of the previous one, so that one scale for both is enough.
-    """
-    stay, leave = 1.0 - o, 1.0 - e
-    keep = len(events) > 0
-    for r in range(len(offsets) - 1):
-        begin, length = offsets[r], offsets[r + 1] - offsets[r]
-        forward, scale = np.zeros((length + 1, 2)), np.ones(length + 1)
-        forward[0, 0], logs = 1.0, 0.0
-        for i in range(1, length + 1):
-            code = values[begin + i - 1]
-            at, inside = forward[i - 1, 0], forward[i - 1, 1]
-            a, x = c * match[code] * (stay * at + leave * inside), insertion[code] * (o * at + e * inside)
-            size = a + x
-            if size == 0.0:
-                logs = -np.inf
-                break
-            forward[i, 0], forward[i, 1], scale[i] = a / size, x / size, size
-            logs += np.log(size)
-        end = (1.0 - c) * (stay * forward[length, 0] + leave * forward[length, 1])
-        log_prob[r] = logs + np.log(end) if end > 0.0 and logs > -np.inf else -np.inf
-        if not keep or log_prob[r] == -np.inf:
-            continue
-        # Products of backward and forward values sum to 1 at every position.
-        b0, b1 = (1.0 - c) * stay / end, (1.0 - c) * leave / end
-        for i in range(length, 0, -1):
-            code = values[begin + i - 1]
-            at, inside = forward[i - 1, 0], forward[i - 1, 1]
-            mix = (stay * at + leave * inside) / scale[i] * b0
-            run = b1 / scale[i]
-            events[r, 0] += match[code] * mix
-            matched[r, code] += c * mix
-            events[r, 1] += insertion[code] * at * run
-            events[r, 2] += insertion[code] * inside * run
-            letters[r, code] += (o * at + e * inside) * run
-            to_match, to_run = c * match[code] * b0 / scale[i], insertion[code] * run
-            b0, b1 = stay * to_match + o * to_run, leave * to_match + e * to_run
+        log_kernel[p] = pair_expected(s, t, joint, insertion, rates, matched[p], letters[p], runs[p], nothing)

@@ -16,6 +16,39 @@ class Source(NamedTuple):
     origin: str = ""
 
 
+class Terms(NamedTuple):
+    """License of a data set and what to cite, as far as they are stated."""
+
+    license: str
+    citation: str
+
+
+_UCR_TERMS = Terms("not stated", "Dau et al., The UCR time series archive, 2018")
+_CACHOPO = Terms("not stated", "Cardoso-Cachopo, PhD thesis, 2007")
+TERMS = {
+    "webkb": _CACHOPO,
+    "reuters_r8": _CACHOPO,
+    "ucr_Coffee": _UCR_TERMS,
+    "ucr_ECG200": _UCR_TERMS,
+    "ucr_GunPoint": _UCR_TERMS,
+    "ucr_Wafer": _UCR_TERMS,
+    "ucr_Yoga": _UCR_TERMS,
+    "JapaneseVowels": Terms("not stated", "Kudo, Toyama, Shimbo, Pattern Recognition Letters 20, 1999"),
+    "BasicMotions": Terms("not stated", "Bagnall et al., The UEA multivariate time series archive, 2018"),
+    "char_trajectories100": Terms("CC BY 4.0", "Williams, Character Trajectories, UCI repository, 2006"),
+    "fsdd_mfcc": Terms("CC BY-SA 4.0", "Jackson et al., Free Spoken Digit Dataset, 2018"),
+    "watch_imu": Terms("BSD-3-Clause", "Burns, Whyne, seglearn, JMLR 19, 2018"),
+    "hs3d": Terms("not stated", "Pollastro, Rampone, Int. J. Mod. Phys. C 13, 2002"),
+    "uci_promoters": Terms("CC BY 4.0", "Harley, Reynolds, Noordewier, UCI repository, 1990"),
+    "uci_splice": Terms("CC BY 4.0", "Noordewier, Towell, Shavlik, UCI repository, 1991"),
+    "intron_exon_dmel": Terms("Artistic", "Stanke et al., AUGUSTUS, Bioinformatics 24, 2008"),
+    "pfam_seed_hmmer": Terms("BSD-3-Clause (Pfam: CC0)", "Eddy, HMMER 3; Mistry et al., Pfam, NAR 49, 2021"),
+    "disdat": Terms("GPL-3", "Elith et al., Biodiversity Informatics 15, 2020"),
+    "scop153": Terms("not stated", "Liao, Noble, J. Comput. Biol. 10, 2003"),
+}
+"""License and citation of every set, by its folder."""
+
+
 _GITHUB = "https://raw.githubusercontent.com"
 _FUZZY_FS = f"{_GITHUB}/achyudh/fuzzy-fs/3c8fc8b5d4a1883dde8ead22fee0dfafa7b8c767/data"
 _UCR = f"{_GITHUB}/iwuqing/Time-Series-Classification-based-on-KNN/6f961db51e2633ba46524913177c518bd03bb843/data"

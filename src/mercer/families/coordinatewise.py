@@ -117,20 +117,20 @@ class Coordinatewise(IndependentCoordinates, ExponentialFamily):
     ``*parameters`` are its parameter arrays in the order of ``_arrays``; where a coordinate has several statistics,
     a formula returns a tuple of them.
 
-    ================================  ==============================================================================
-    ``term_natural(*parameters)``     natural parameters :math:`\theta`
-    ``term_partition(*theta)``        log partition function :math:`K(\theta)`
-    ``term_mean(*parameters)``        mean parameters :math:`\mu`, expectations of the statistics
-    ``term_from_mean(*mu)``           parameters of the distribution with these mean parameters
-    ``term_dual(*mu)``                Legendre dual :math:`F(\mu)`
-    ``term_variance(*parameters)``    variance of the statistic; rows of the covariance matrix where there are several
-    ``term_statistics(x)``            optional, sufficient statistics; x by default
-    ``term_log_base(x)``              optional, log base measure; 0 by default
-    ``term_log_prob(x, *parameters)`` optional, log density, where the generic formula would lose digits
-    ``term_product(*p, *q, rho)``     optional, log of the integral of :math:`p^\rho q^\rho`; else rho = 1/2 only
-    ``term_divergence(*p, *q)``       optional, dual Jensen-Shannon divergence without cancellation
-    ``term_kl(*p, *q)``               optional, Kullback-Leibler divergence, where theta can be infinite
-    ================================  ==============================================================================
+    =================================  =============================================================================
+    ``term_natural(*parameters)``      natural parameters :math:`\theta`
+    ``term_partition(*theta)``         log partition function :math:`K(\theta)`
+    ``term_mean(*parameters)``         mean parameters :math:`\mu`, expectations of the statistics
+    ``term_from_mean(*mu)``            parameters of the distribution with these mean parameters
+    ``term_dual(*mu)``                 Legendre dual :math:`F(\mu)`
+    ``term_variance(*parameters)``     variance of the statistic; rows of the covariance matrix where there are several
+    ``term_statistics(x)``             optional, sufficient statistics; x by default
+    ``term_log_base(x)``               optional, log base measure; 0 by default
+    ``term_log_prob(x, *parameters)``  optional, log density, where the generic formula would lose digits
+    ``term_product(*p, *q, rho)``      optional, log of the integral of :math:`p^\rho q^\rho`; else rho = 1/2 only
+    ``term_divergence(*p, *q)``        optional, dual Jensen-Shannon divergence without cancellation
+    ``term_kl(*p, *q)``                optional, Kullback-Leibler divergence, where theta can be infinite
+    =================================  =============================================================================
 
     In the last three, the parameters of p and of q broadcast to all pairs. A family with a closed form of
     :math:`E\,e^{-\gamma(x-y)^2}` writes ``log_mean_map(other, gamma)`` with `_coordinates`.

@@ -165,7 +165,7 @@ class CountVectors(RenamedParameters, SparseRows, Family):
         return self.couple(PowerProduct(rho)).pair(other.matched(self).couple(PowerProduct(rho)))
 
     def log_count_mean_map(self, other: Self, gamma: float) -> Array:
-        """Log of E exp(-gamma |x - y|^2) of the counts, exact for Poisson and fixed lengths (GMMK-10)."""
+        """Log of E exp(-gamma |x - y|^2) of the counts, exact for Poisson and fixed lengths (GMMK-10a)."""
         self._check_pair(other)
         return self.couple(CountSmoothed(gamma)).pair(other.matched(self).couple(CountSmoothed(gamma)))
 

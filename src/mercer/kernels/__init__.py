@@ -1,6 +1,7 @@
 """Kernels between models, and between data."""
 
 from mercer._verdict import Verdict
+from mercer.kernels._explain import Alignments, Explanation, aligned, explain
 from mercer.kernels.algebra import Product, Scaled, Sum
 from mercer.kernels.base import Kernel
 from mercer.kernels.binetcauchy import BinetCauchy
@@ -20,6 +21,7 @@ from mercer.kernels.landmarks import Landmarks
 from mercer.kernels.latentmeanmap import LatentMeanMap
 from mercer.kernels.likelihoodratio import LikelihoodRatio
 from mercer.kernels.linear_rbf import RBF, Linear
+from mercer.kernels.logodds import LogOdds
 from mercer.kernels.marginalization import Marginalization
 from mercer.kernels.meanfield import MeanField
 from mercer.kernels.meanmap import MeanMap
@@ -39,12 +41,14 @@ from mercer.kernels.top import TOP
 __all__ = [
     "RBF",
     "TOP",
+    "Alignments",
     "BinetCauchy",
     "Centered",
     "Compacted",
     "Confounded",
     "EmpiricalKernelMap",
     "EmpiricalMeanMap",
+    "Explanation",
     "Features",
     "Fisher",
     "FisherEnsemble",
@@ -57,6 +61,7 @@ __all__ = [
     "LatentMeanMap",
     "LikelihoodRatio",
     "Linear",
+    "LogOdds",
     "Marginalization",
     "MeanField",
     "MeanMap",
@@ -75,6 +80,8 @@ __all__ = [
     "TargetAligned",
     "Tempered",
     "Verdict",
+    "aligned",
     "compact",
+    "explain",
     "target_aligned",
 ]

@@ -195,10 +195,10 @@ class Evaluation:
         return to_numpy(values) if a.moved else values
 
     def _prepare(self, source: Any, place: Any = None) -> Prepared:
-        operand = self.kernel._prepare(source)
-        there = operand.to(place) if place is not None and hasattr(operand, "to") else operand
-        prepared = self._normalized(there, source)
-        prepared.moved = there is not operand
+        kernel = self.kernel
+        operand, moved = (kernel._prepare(source), False) if place is None else kernel._prepare_on(source, place)
+        prepared = self._normalized(operand, source)
+        prepared.moved = moved
         return prepared
 
     def _normalized(self, operand: Any, source: Any) -> Prepared:
@@ -251,14 +251,7 @@ class Evaluation:
         """Return a tile in the kernel's domain, normalized if ``normalize`` is set."""
         kernel = self.kernel
         with np.errstate(over="ignore", invalid="ignore"):  # NaN raises below, and infinite values raise in `exp`
-            values = kernel._tile(a.operand, b.operand)
-        if kernel.normalize:
-            if self.log_domain:
-                values = values - (a.norm[..., :, None] + b.norm[..., None, :]) / 2  # type: ignore[index]
-            else:
-                xp = namespace(values)
-                values = values / xp.sqrt(a.norm[..., :, None]) / xp.sqrt(b.norm[..., None, :])  # type: ignore[index]
-            values = self._silenced(values, a, b)
+            values = self.normalized(kernel._tile(a.operand, b.operand), a, b)
         xp = namespace(values)
         if bool(xp.any(xp.isnan(values))):
             raise ArithmeticError(
@@ -266,6 +259,17 @@ class Evaluation:
                 "overflow; otherwise please report it with the data."
             )
         return values
+
+    def normalized(self, values: Array, a: Prepared, b: Prepared) -> Array:
+        """Divide a tile by the norms of its two sides, if ``normalize`` is set."""
+        if a.norm is None or b.norm is None:
+            return values
+        if self.log_domain:
+            values = values - (a.norm[..., :, None] + b.norm[..., None, :]) / 2
+        else:
+            xp = namespace(values)
+            values = values / xp.sqrt(a.norm[..., :, None]) / xp.sqrt(b.norm[..., None, :])
+        return self._silenced(values, a, b)
 
     def _silenced(self, values: Array, a: Prepared, b: Prepared) -> Array:
         """Set the kernel of objects of zero norm to exactly 0, without rounding errors."""

@@ -34,7 +34,7 @@ def needs(step: Any, out: Needs, name: str) -> Needs | None:
     if name in SUPPORT and step.kernel == "precomputed":
         columns = np.zeros(step.shape_fit_[0], dtype=bool)
         columns[step.support_] = True
-        return Needs(f"support objects of {name}", columns, _decisions(step))
+        return Needs(f"support objects of {name}", columns, decisions(step))
     if name in LINEAR:
         coef = step.coef_ if sparse.issparse(step.coef_) else np.atleast_2d(step.coef_)  # sparse after sparsify()
         return Needs.of(coef, f"coefficients of {name}")
@@ -48,7 +48,7 @@ def needs(step: Any, out: Needs, name: str) -> Needs | None:
         selected = step.get_support()
         return out.scattered(np.flatnonzero(selected), len(selected))
     if name in SCALERS and out.columns is not None:
-        factor = _factor(step, name)
+        factor = scaler_factor(step, name)
         weights = None if out.weights is None or factor is None else sparse.csr_array(out.weights * factor)
         return out._replace(weights=weights)
     return None
@@ -97,7 +97,7 @@ def narrowed_ridge(step: Any, kept: Indices | None, **changes: Any) -> Any:
     return made
 
 
-def _decisions(step: Any) -> Any:
+def decisions(step: Any) -> Any:
     """Return the weights of all training samples in every decision of a support vector machine, ``(R, N)``.
 
     A decision of several classes is between two of them: class i has its weights against class j in row j - 1 of
@@ -119,7 +119,7 @@ def _decisions(step: Any) -> Any:
     return sparse.csr_array((np.concatenate([values for _, values in rows]), (owner, columns)), shape=(len(rows), n))
 
 
-def _factor(step: Any, name: str) -> Any:
+def scaler_factor(step: Any, name: str) -> Any:
     """Return the factors by which a scaler multiplies the columns; None if it does more than that and a shift."""
     if getattr(step, "clip", False):
         return None

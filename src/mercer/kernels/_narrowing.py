@@ -59,16 +59,16 @@ class Narrowing:
 
     def needs(self, step: Any, out: Needs) -> Needs:
         """Return what a fitted step reads of its input, if ``out`` is read of what it gives."""
-        _check_fitted(step)
+        check_fitted(step)
         name = sklearn_name(step)
         if name == "Pipeline":
             return self._chain(step, out)[0]
         if name in SEARCHES:
-            return self.needs(_fitted(step, "best_estimator_"), out)
+            return self.needs(fitted(step, "best_estimator_"), out)
         if name in INSIDE:
-            return self.needs(_fitted(step, INSIDE[name]), out)
+            return self.needs(fitted(step, INSIDE[name]), out)
         if name in LISTS and not (name.startswith("Stacking") and step.passthrough):
-            return Needs.of_all(self.needs(part, out) for part in _fitted(step, LISTS[name]))
+            return Needs.of_all(self.needs(part, out) for part in fitted(step, LISTS[name]))
         if name == "OneVsOneClassifier":
             return self._of_pairs(step, out)
         return machines.needs(step, out, name) or Needs(f"{_title(step)} reads every column")
@@ -77,12 +77,12 @@ class Narrowing:
         """Return what is read of the input of a pipeline, and of the output of every step."""
         found = [out]
         for _, step in reversed(pipeline.steps):
-            found.append(found[-1] if _is(step, "passthrough") else self.needs(step, found[-1]))
+            found.append(found[-1] if is_word(step, "passthrough") else self.needs(step, found[-1]))
         return found[::-1]
 
     def _of_pairs(self, step: Any, out: Needs) -> Needs:
         """Return the needs of one classifier per pair of classes, which reads the columns of their samples."""
-        parts = [self.needs(part, out) for part in _fitted(step, "estimators_")]
+        parts = [self.needs(part, out) for part in fitted(step, "estimators_")]
         if step.pairwise_indices_ is not None:
             n = step.n_features_in_
             parts = [part.scattered(index, n) for part, index in zip(parts, step.pairwise_indices_, strict=True)]
@@ -121,7 +121,7 @@ class Narrowing:
     def _pipeline(self, step: Any, kept: Kept, out: Needs, where: str) -> tuple[Any, Kept]:
         needs, steps = self._chain(step, out), []
         for (name, part), asked in zip(step.steps, needs[1:], strict=True):
-            if not _is(part, "passthrough"):
+            if not is_word(part, "passthrough"):
                 part, kept = self.narrowed(part, kept, asked, _place(where, name))
             steps.append((name, part))
         made = copy.copy(step)
@@ -129,13 +129,13 @@ class Narrowing:
         return made, kept
 
     def _union(self, step: Any, kept: Kept, out: Needs, where: str) -> tuple[Any, Kept]:
-        used = [(name, part) for name, part in step.transformer_list if not _is(part, "drop")]
+        used = [(name, part) for name, part in step.transformer_list if not is_word(part, "drop")]
         total = None if out.columns is None else len(out.columns)
-        places = blocks([_width(part) for _, part in used], total)
+        places = blocks([width_of(part) for _, part in used], total)
         made, given = [], []
         for (name, part), at in zip(used, places, strict=True):
             left: Kept = None
-            if not _is(part, "passthrough"):
+            if not is_word(part, "passthrough"):
                 asked = Needs(out.why) if at is None else out.block(at)
                 part, left = self.narrowed(part, None, asked, _place(where, name))
             made.append((name, part))
@@ -146,7 +146,7 @@ class Narrowing:
 
     def _column_transformer(self, step: Any, kept: Kept, out: Needs, where: str) -> tuple[Any, Kept]:
         made, given, places, start = [], [], {}, 0
-        for name, part, columns in _fitted(step, "transformers_"):
+        for name, part, columns in fitted(step, "transformers_"):
             at = step.output_indices_.get(name, slice(0, 0))
             left: Kept = None
             if not isinstance(part, str) and at.stop > at.start:
@@ -190,7 +190,7 @@ class Narrowing:
     # -- kernels ------------------------------------------------------------------------------------------
 
     def _kernel(self, kernel: Any, out: Needs, where: str) -> tuple[Any, Kept]:
-        _fitted(kernel, "train_")
+        fitted(kernel, "train_")
         kernel._check_parameters()
         kernel._check_unchanged()
         n = n_objects(kernel.train_)
@@ -204,7 +204,7 @@ class Narrowing:
 
     def _references(self, kernel: Any, where: str) -> None:
         """Note the parts of a kernel that compare every new object with training objects of their own."""
-        if isinstance(kernel, TrainedWrapper) and kernel._known is None:
+        if isinstance(kernel, TrainedWrapper) and kernel._has_reference and kernel._known is None:
             n = n_objects(kernel._inner.train_)
             self.kept.append(
                 Objects(
@@ -216,7 +216,7 @@ class Narrowing:
             self._references(part, where)
 
     def _landmarks(self, step: Any, where: str) -> Any:
-        kernel = _fitted(step, "kernel_")
+        kernel = fitted(step, "kernel_")
         n = n_objects(kernel.train_)
         taken = kernel._take(np.arange(n))
         own = {} if step.explicit_ else {"_landmark_side": Side(taken.train_)}
@@ -228,7 +228,7 @@ class Narrowing:
 
     def _ridge(self, step: Any, where: str) -> Any:
         needs = machines.ridge_needs(step)
-        kernel, left = self._kernel(_fitted(step, "kernel_"), needs, where)
+        kernel, left = self._kernel(fitted(step, "kernel_"), needs, where)
         return machines.narrowed_ridge(step, left, kernel_=kernel)
 
 
@@ -279,33 +279,36 @@ def _place(where: str, name: str) -> str:
     return f"{where}.{name}" if where else name
 
 
-def _is(step: Any, word: str) -> bool:
+def is_word(step: Any, word: str) -> bool:
+    """Whether a step is the word "passthrough" or "drop" in place of an estimator."""
     return (step is None and word == "passthrough") or (isinstance(step, str) and step == word)
 
 
-def _check_fitted(step: Any) -> None:
+PURPOSE = "mc.compact keeps what a pipeline has learned."
+
+
+def check_fitted(step: Any, purpose: str = PURPOSE) -> None:
+    """Raise if a step of a pipeline is not fitted."""
     if not hasattr(step, "fit") or isinstance(step, type):
         return
     try:
         check_is_fitted(step, "train_" if isinstance(step, Kernel) else None)
     except NotFittedError:
-        raise NotFittedError(
-            f"This {_title(step)} is not fitted. Call fit(X, y) first: mc.compact keeps what a pipeline has learned."
-        ) from None
+        raise NotFittedError(f"This {_title(step)} is not fitted. Call fit(X, y) first: {purpose}") from None
 
 
-def _fitted(step: Any, name: str) -> Any:
+def fitted(step: Any, name: str, purpose: str = PURPOSE) -> Any:
     """Return what ``fit`` has set, or raise."""
-    _check_fitted(step)
+    check_fitted(step, purpose)
     if not hasattr(step, name):
         raise NotFittedError(f"This {_title(step)} has no {name}. Call fit(X, y) first, in a search with refit=True.")
     return getattr(step, name)
 
 
-def _width(step: Any) -> int | None:
+def width_of(step: Any) -> int | None:
     """Return the number of columns that a fitted transformer gives; None if it does not tell."""
     if isinstance(step, Kernel):
-        return n_objects(_fitted(step, "train_"))
+        return n_objects(fitted(step, "train_"))
     try:
         return len(step.get_feature_names_out())
     except Exception:  # some transformers have no names, or want those of their input

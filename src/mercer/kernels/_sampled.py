@@ -1,4 +1,4 @@
-"""Operands of `Sampled` kernels, and the standard errors of their entries (PPK-5, MM-1)."""
+"""Operands of `Sampled` kernels, and the standard errors of their entries (PPK-5a, PPK-5b, MM-1)."""
 
 from __future__ import annotations
 

@@ -32,6 +32,9 @@ class TrainedWrapper(Wrapper):
     _known: dict[str, Any] | None = None
     """What an operand of the training objects has beside that of the kernel, where the reference is gone (`_take`)."""
 
+    _has_reference: bool = True
+    """Whether every new object is compared with all training objects, so that these must be kept."""
+
     @property
     def _needs_fit(self) -> str:
         return f"{type(self).__name__} depends on the training data"

@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from mercer._array import Array, Floats, safe_log, to_numpy
-from mercer._parameters import Rules, gamma, number, optional
+from mercer._parameters import Rules, boolean, gamma, number, optional
 from mercer._verdict import Verdict
 from mercer.kernels._data import object_name
 from mercer.kernels._evaluation import Side
@@ -32,11 +32,15 @@ class EmpiricalKernelMap(FeaturedWrapper):
         Whether to normalize the kernel, so that every self-kernel is 1.
     on_zero : {"raise", "zero"}, default="raise"
         Whether objects of zero norm raise an error or get zeros.
+    center_rows : bool, default=False
+        Whether to subtract the mean of the log kernels of each object: what raises or lowers all of them, such as the
+        length of a sequence, then has no influence.
 
     Notes
     -----
     KK-1: :math:`\phi(x) = (\log \hat k(x, z_1), \ldots, \log \hat k(x, z_n))` over the training objects z, with
-    standardized columns. Positive semi-definite by construction.
+    standardized columns; ``center_rows`` subtracts the mean of each row before. Positive semi-definite by
+    construction.
 
     Examples
     --------
@@ -49,6 +53,7 @@ class EmpiricalKernelMap(FeaturedWrapper):
     _parameters: ClassVar[Rules] = {
         "gamma": optional(gamma()),
         "floor": number("A log kernel of -inf is replaced by it."),
+        "center_rows": boolean(),
     }
     _smooth: ClassVar[Bounds] = {"gamma": WIDE}
 
@@ -61,15 +66,17 @@ class EmpiricalKernelMap(FeaturedWrapper):
         floor: float = -700.0,
         normalize: bool = True,
         on_zero: str = "raise",
+        center_rows: bool = False,
     ) -> None:
         self.kernel = kernel
         self.gamma = gamma
         self.floor = floor
         self.normalize = normalize
         self.on_zero = on_zero
+        self.center_rows = center_rows
 
     def _fixed_by_fit(self) -> tuple[str, ...]:
-        return (*super()._fixed_by_fit(), "floor")
+        return (*super()._fixed_by_fit(), "floor", "center_rows")
 
     @property
     def domain(self) -> str:  # type: ignore[override]
@@ -88,7 +95,7 @@ class EmpiricalKernelMap(FeaturedWrapper):
         logs = self._description(self._inner._train_side)
         finite = logs > -np.inf
         self._floor = min(float(self.floor), float(logs.min(where=finite, initial=np.inf)))
-        logs = np.where(finite, logs, self._floor)
+        logs = self._row_centered(np.where(finite, logs, self._floor))
         self._center = logs.mean(axis=0)
         spread = logs.std(axis=0)
         self._scale = np.where(spread > 1e-12 * max(float(spread.max()), 1e-300), spread, 1.0)
@@ -111,7 +118,11 @@ class EmpiricalKernelMap(FeaturedWrapper):
 
     def _map(self, objects: Side) -> Floats:
         logs = self._description(objects)
-        return (np.where(logs > -np.inf, logs, self._floor) - self._center) / self._scale
+        logs = self._row_centered(np.where(logs > -np.inf, logs, self._floor))
+        return (logs - self._center) / self._scale
+
+    def _row_centered(self, logs: Floats) -> Floats:
+        return logs - logs.mean(axis=1, keepdims=True) if self.center_rows else logs
 
     def _tile(self, a: Rows, b: Rows) -> Array:
         if self.gamma is None:

@@ -41,8 +41,8 @@ class GPKernel(_SklearnKernel):
     The hyper-parameters are rho, gamma, t, alpha, beta, exponent and weight of the kernel and of its parts, if they
     are positive numbers, with the names of ``kernel.get_params()``. Your own kernel class declares its
     hyper-parameters, with the bounds of the search, as ``_smooth = {"width": (0.1, 10.0)}``. Parts of a kernel that
-    learns from the training matrix (`Centered`, `EmpiricalKernelMap`, `Repaired`, `Residualized`, `TargetAligned`) stay
-    as they were fitted, and so do the parameters of models.
+    learns from the training matrix (`Centered`, `EmpiricalKernelMap`, `LogOdds`, `Repaired`, `Residualized`,
+    `TargetAligned`) stay as they were fitted, and so do the parameters of models.
 
     Derivatives are central differences in the logarithm of a parameter: two further Gram matrices of the part that has
     the parameter, with a relative error below 1e-6. Two `GPKernel` objects are equal if their parameters, bounds and

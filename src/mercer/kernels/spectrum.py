@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from itertools import combinations, product
-from math import comb
 from typing import Any, ClassVar
 
 import numpy as np
@@ -16,6 +15,7 @@ from mercer.data import Alphabet, Sequences
 from mercer.data.alphabet import ALPHABET
 from mercer.data.csr import CSRRows
 from mercer.data.windows import windows_of
+from mercer.kernels._mismatches import GappedRows, gapped_columns, neighbors
 from mercer.kernels._names import words
 from mercer.kernels._operands import CHEAP_COLUMNS, InnerProducts, Rows
 from mercer.kernels.base.kernel import Kernel
@@ -127,7 +127,7 @@ class Spectrum(InnerProducts, Kernel):
             )
         return X
 
-    def _prepare(self, source: Sequences) -> Rows | FarColumns:
+    def _prepare(self, source: Sequences) -> Rows | FarColumns | GappedRows:
         columns = len(self.alphabet_) ** int(self.k)
         found = windows_of(source.values, source.offsets, len(self.alphabet_), int(self.k))
         if self.normalize and self.on_zero == "raise":
@@ -136,20 +136,30 @@ class Spectrum(InnerProducts, Kernel):
             cells = np.bincount(found.owner * columns + found.code, minlength=len(source) * columns)
             counts = cells.reshape(len(source), columns).astype(float)
             return Rows(self._spread(counts, np.arange(columns), columns).toarray() if self.mismatches else counts)
-        ones = np.ones(len(found.code))
-        if self.mismatches:
-            windows, place = np.unique(found.code, return_inverse=True)
-            rows = sparse.csr_array((ones, (found.owner, place)), shape=(len(source), len(windows)))
-            rows = self._spread(rows, windows, columns)
-        else:
-            rows = sparse.csr_array((ones, (found.owner, found.code)), shape=(len(source), columns))
+        shape = (len(source), columns)
+        rows = sparse.csr_array((np.ones(len(found.code)), (found.owner, found.code)), shape=shape)
         rows.sum_duplicates()
-        if rows.nnz > DENSE_SHARE * len(source) * columns and len(source) * columns <= DENSE_CELLS:
-            return Rows(rows.toarray())
-        return Rows(CSRRows.of(rows)) if columns <= INDEXED_COLUMNS else FarColumns(rows)
+        if self.mismatches and self._gapped:
+            return GappedRows.of(rows, len(self.alphabet_), int(self.k), int(self.mismatches), _operand)
+        return _operand(self._spread_rows(rows) if self.mismatches else rows)
 
     def _cheap_pairs(self, source: Sequences) -> bool:
         return not self.mismatches and len(self.alphabet_) ** int(self.k) <= CHEAP_COLUMNS
+
+    @property
+    def _gapped(self) -> bool:
+        """Whether pairs of windows are counted by the positions in which they agree: fewer entries per window."""
+        size = int(self.k), len(self.alphabet_), int(self.mismatches)
+        entries, columns = gapped_columns(*size)
+        return entries < neighbors(*size) and columns < 2**63
+
+    def _spread_rows(self, rows: Any) -> Any:
+        """Turn sparse counts of windows into counts of features."""
+        windows, place = np.unique(rows.indices, return_inverse=True)
+        counts = sparse.csr_array((rows.data, place, rows.indptr), shape=(rows.shape[0], len(windows)))
+        found = self._spread(counts, windows, rows.shape[1])
+        found.sum_duplicates()
+        return found
 
     def _spread(self, counts: Any, windows: Floats, columns: int) -> Any:
         """Turn counts of windows, ``(N, windows)``, into counts of features, a CSR array ``(N, columns)``."""
@@ -165,7 +175,7 @@ class Spectrum(InnerProducts, Kernel):
     def _near(self, windows: Floats) -> Floats:
         """Return the features that each window counts for, ``(windows, neighbors)``."""
         k, symbols, m = int(self.k), len(self.alphabet_), int(self.mismatches)
-        number = sum(comb(k, j) * (symbols - 1) ** j for j in range(m + 1))
+        number = neighbors(k, symbols, m)
         if number * len(windows) > NEIGHBORS:
             raise ValueError(
                 f"{len(windows)} different windows have {number} strings each within {m} mismatches, too many to list. "
@@ -200,6 +210,8 @@ class Spectrum(InnerProducts, Kernel):
     def _features(self, a: Any) -> Any:
         if isinstance(a, FarColumns):
             return a.rows
+        if isinstance(a, GappedRows):
+            return self._features(_operand(self._spread_rows(a.windows)))
         return a.values.rows.to_scipy() if a.sparse else a.values
 
     def _feature_names(self, width: int) -> list[str]:
@@ -210,6 +222,14 @@ class Spectrum(InnerProducts, Kernel):
         tags.input_tags.two_d_array = False
         tags.input_tags.string = True
         return tags
+
+
+def _operand(rows: Any) -> Rows | FarColumns:
+    """Return the operand of a CSR array of counts: dense where products are then faster."""
+    cells = rows.shape[0] * rows.shape[1]
+    if rows.nnz > DENSE_SHARE * cells and cells <= DENSE_CELLS:
+        return Rows(rows.toarray())
+    return Rows(CSRRows.of(rows)) if rows.shape[1] <= INDEXED_COLUMNS else FarColumns(rows)
 
 
 class FarColumns:

@@ -70,6 +70,8 @@ class AffinePairHMMs(Batch):
     """Arithmetics of `shared_history`."""
     draws_whole: ClassVar[bool] = True
     """Whether `sample` draws whole sequences, whose lengths the model decides."""
+    is_local: ClassVar[bool] = False
+    """Whether the ends of sequences have a distribution of their own (`LocalPairHMMs`)."""
 
     joint: Array
     insertion: Array
@@ -81,26 +83,8 @@ class AffinePairHMMs(Batch):
     def __init__(
         self, joint: Any, insertion: Any, open: Any, extend: Any, continuation: Any, alphabet: Any = None
     ) -> None:
-        joint = checked_joint(joint)
-        insertion = checked_probability(insertion, "insertion")
-        k, batch = int(joint.shape[-1]), tuple(joint.shape[:-2])
-        numbers = {
-            name: _checked_number(value, name)
-            for name, value in (("open", open), ("extend", extend), ("continuation", continuation))
-        }
-        shapes = {"insertion": (*batch, k)} | dict.fromkeys(numbers, batch)
-        for name, value in {"insertion": insertion, **numbers}.items():
-            if tuple(value.shape) != shapes[name]:
-                raise ValueError(
-                    f"{name} must have shape {shapes[name]} for a joint of shape {tuple(joint.shape)}; got "
-                    f"{tuple(value.shape)}."
-                )
-        symbols = Alphabet.of(range(k) if alphabet is None else alphabet)
-        if len(symbols) != k:
-            raise ValueError(
-                f"joint must have one row per symbol; got {k} rows for an alphabet of {len(symbols)} symbols."
-            )
-        self._freeze(joint=joint, insertion=insertion, **numbers, alphabet=symbols)
+        numbers = {"open": open, "extend": extend, "continuation": continuation}
+        self._freeze(**checked_fields(joint, insertion, numbers, alphabet))
 
     @property
     def dimension(self) -> int:
@@ -109,9 +93,9 @@ class AffinePairHMMs(Batch):
 
     @property
     def n_parameters(self) -> int:
-        """Number of free parameters of one model: a symmetric joint, a distribution of letters, three probabilities."""
+        """Number of free parameters of one model: a symmetric joint, a distribution of letters, probabilities."""
         k = self.dimension
-        return k * (k + 1) // 2 - 1 + k - 1 + 3
+        return k * (k + 1) // 2 - 1 + k - 1 + len(self._arrays) - 2
 
     def estimator(self) -> AffinePairHMM:
         """Return an estimator with the parameters of this model."""
@@ -211,6 +195,25 @@ class AffinePairHMMs(Batch):
 
         self._require_axis()
         return [(first, second) for first, second in drawn(self, size, random_state, 2)]
+
+
+def checked_fields(joint: Any, insertion: Any, numbers: dict[str, Any], alphabet: Any) -> dict[str, Any]:
+    """Return the fields of a batch, or raise; ``numbers`` are probabilities below 1."""
+    joint = checked_joint(joint)
+    insertion = checked_probability(insertion, "insertion")
+    k, batch = int(joint.shape[-1]), tuple(joint.shape[:-2])
+    checked = {name: _checked_number(value, name) for name, value in numbers.items()}
+    shapes = {"insertion": (*batch, k)} | dict.fromkeys(checked, batch)
+    for name, value in {"insertion": insertion, **checked}.items():
+        if tuple(value.shape) != shapes[name]:
+            raise ValueError(
+                f"{name} must have shape {shapes[name]} for a joint of shape {tuple(joint.shape)}; got "
+                f"{tuple(value.shape)}."
+            )
+    symbols = Alphabet.of(range(k) if alphabet is None else alphabet)
+    if len(symbols) != k:
+        raise ValueError(f"joint must have one row per symbol; got {k} rows for an alphabet of {len(symbols)} symbols.")
+    return {"joint": joint, "insertion": insertion, **checked, "alphabet": symbols}
 
 
 def _checked_number(values: Any, what: str) -> Array:

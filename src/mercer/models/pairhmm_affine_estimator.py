@@ -1,4 +1,4 @@
-"""Pair HMMs with affine gaps from substitution matrices and gap costs, and fitted to pairs of sequences (MK-5b)."""
+"""Pair HMMs with affine gaps from substitution matrices and costs, or fitted to pairs of sequences (MK-5b, MK-5d)."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ import numpy as np
 from mercer._array import Floats, to_numpy
 from mercer._checks import is_choice, is_number
 from mercer._notices import notify
-from mercer._parameters import NONE, Rules, between, one_of, positive
+from mercer._parameters import NONE, Rules, between, boolean, one_of, positive
 from mercer._random import seed_of
 from mercer._renamed import Removed
 from mercer.data import Alphabet, Sequences
 from mercer.data.alphabet import ALPHABET
 from mercer.families.estimator import Context, strength
 from mercer.models._pairs.affine_em import LEARNED, climb_pairs
-from mercer.models._pairs.affine_expectations import AffineParameters
+from mercer.models._pairs.affine_expectations import AffineParameters, Flank
 from mercer.models._pairs.drawn import drawn_pairs
 from mercer.models._pairs.estimator import Fitted, PairEstimator
 from mercer.models._pairs.substitution import given_distribution, given_joint, joint_of, natural_alphabet
@@ -28,6 +28,7 @@ DEFAULT_MATRIX = "BLOSUM62"
 HALF_BIT = float(np.log(2.0)) / 2
 DEFAULT_COSTS = {"open": 11.0, "extend": 1.0}
 """In half bits, the unit of BLOSUM62."""
+FLANKS = ("flank_open", "flank_extend")
 LEAST_CONTINUATION = 0.01
 """Value of ``continuation`` if the insertions by themselves are longer than the training data."""
 
@@ -57,7 +58,8 @@ class AffinePairHMM(PairEstimator):
         Probability that a gap begins, and that it goes on, in place of the costs.
     continuation : float or None, default=None
         Probability of one more match. None: the mean length of the training data becomes about that of the model
-        (the mean number of matches is a power of two, so that the folds of a search share their pairs).
+        (the mean number of matches is a power of two, so that the folds of a search share their pairs). With ``local``,
+        half of the mean length is matched.
     alphabet : Alphabet, str, iterable or None, default=None
         The letters; None takes those of `Sequences`, else proteins or DNA as the matrix has it, else finds them in the
         training data.
@@ -65,12 +67,21 @@ class AffinePairHMM(PairEstimator):
         How to treat a symbol outside the alphabet.
     insertion : array of shape (k,), Series, dict or None, default=None
         Distribution of inserted letters; None means that of one matched letter.
+    local : bool, default=False
+        Whether alignments are local: the letters before the first match and after the last one, the flanks, have a
+        distribution of their own, so that unrelated ends cost little.
+    flank_open : float or None, default=None
+        With ``local``, the probability that a flank has letters; None means ``flank_extend``: all lengths alike.
+    flank_extend : float or None, default=None
+        With ``local``, the probability that a flank has one more letter. None: a flank is about a quarter of the mean
+        length of the training data (rounded to a power of two), on average.
     n_iter : int, default=0
         Largest number of EM iterations; with 0 nothing is learned from pairs.
     tol : float, default=1e-4
         Stop if the objective per symbol grows by at most this value; with 0 there are always ``n_iter`` iterations.
     learn : tuple of {"gaps", "letters", "substitution"}, default=("gaps", "letters", "substitution")
-        What EM learns: gap probabilities and ``continuation``; the distributions of inserted and of matched letters.
+        What EM learns: the probabilities of gaps, flanks and ``continuation``; the distributions of inserted and of
+        matched letters.
     n_pairs : int, default=500
         Maximum number of pairs of training sequences for EM: pairs of one class of y, or any without y.
     prior_strength : float, default=10.0
@@ -80,8 +91,8 @@ class AffinePairHMM(PairEstimator):
 
     Attributes
     ----------
-    model_ : AffinePairHMMs of shape (1,)
-        The model learned by ``fit``.
+    model_ : AffinePairHMMs or LocalPairHMMs of shape (1,)
+        The model learned by ``fit``; the latter with ``local``.
     context_ : Context
         The alphabet.
     matrix_scale_ : float or None
@@ -100,6 +111,9 @@ class AffinePairHMM(PairEstimator):
     :math:`o = e^{-u\,\mathrm{open}}` and :math:`e = e^{-u\,\mathrm{extend}}` those of a gap (MK-5b). A J that is not
     positive semi-definite raises an error. The mean length is :math:`E[N] + (E[N] + 1)\, o / (1 - e)` with
     :math:`E[N] = c / (1 - c)`; if the insertions by themselves are longer than the training data, c is 0.01.
+
+    With ``local`` (MK-5d), each string has a flank before its first match and one after its last: none with probability
+    1 - ``flank_open``, else a geometric number of letters. With flanks like gaps the model is the global one.
 
     EM maximizes the sum of :math:`\log \kappa(s, t)` over pairs, a composite likelihood. The new J is as far on the
     line to the expected pairs of letters as it stays positive semi-definite, so that every iteration is a gain.
@@ -121,6 +135,9 @@ class AffinePairHMM(PairEstimator):
         "matrix_scale": positive("It is the unit of the scores in natural logarithms: log(2) / 2 for half bits.")
         | NONE,
         "prior_strength": strength("outcomes"),
+        "local": boolean(),
+        "flank_open": between(0, 1, "left", "It is the probability that a flank has letters, not a cost.") | NONE,
+        "flank_extend": between(0, 1, "left", "It is the probability of one more letter, not a cost.") | NONE,
     }
     scale_ = Removed("matrix_scale_")
 
@@ -138,6 +155,9 @@ class AffinePairHMM(PairEstimator):
         alphabet: Any = None,
         unknown: str = "raise",
         insertion: Any = None,
+        local: bool = False,
+        flank_open: float | None = None,
+        flank_extend: float | None = None,
         n_iter: int = 0,
         tol: float = 1e-4,
         learn: tuple[str, ...] = LEARNED,
@@ -157,6 +177,9 @@ class AffinePairHMM(PairEstimator):
         self.alphabet = alphabet
         self.unknown = unknown
         self.insertion = insertion
+        self.local = local
+        self.flank_open = flank_open
+        self.flank_extend = flank_extend
         self.n_iter = n_iter
         self.tol = tol
         self.learn = learn
@@ -181,6 +204,9 @@ class AffinePairHMM(PairEstimator):
             to_numpy(x)[0] for x in (one.joint, one.insertion, one.open, one.extend, one.continuation)
         )
         opened, extended, goes_on = map(float, numbers)
+        flanks: dict[str, Any] = {}
+        if one.is_local:
+            flanks = {name: float(to_numpy(getattr(one, name))[0]) for name in FLANKS}
         return cls(
             joint=joint,
             insertion=insertion,
@@ -188,6 +214,8 @@ class AffinePairHMM(PairEstimator):
             extend_probability=extended,
             continuation=goes_on,
             alphabet=model.alphabet,
+            local=one.is_local,
+            **flanks,
         )
 
     # -- parameters ---------------------------------------------------------------------------------------
@@ -205,6 +233,11 @@ class AffinePairHMM(PairEstimator):
             )
         for kind in ("open", "extend"):
             self._check_gap(f"gap_{kind}", f"{kind}_probability")
+        for name in FLANKS:
+            if getattr(self, name) is not None and not self.local:
+                raise ValueError(
+                    f"{name} = {getattr(self, name)!r} needs local=True; flanks of global alignments are gaps."
+                )
         self._learned()
 
     def _learned(self) -> tuple[str, ...]:
@@ -275,15 +308,19 @@ class AffinePairHMM(PairEstimator):
 
     def _model(self, affine: AffineParameters, context: Context) -> Any:
         from mercer.models.pairhmm_affine import AffinePairHMMs
+        from mercer.models.pairhmm_local import LocalPairHMMs
 
         kind = np.float32 if getattr(self.joint, "dtype", None) == np.float32 else np.float64  # tolerance of rounding
-        return AffinePairHMMs(
+        flanks = {name: np.array([rate]) for name, rate in zip(FLANKS, affine.flank or (), strict=False)}
+        batch: Any = LocalPairHMMs if flanks else AffinePairHMMs
+        return batch(
             joint=affine.joint[None].astype(kind),
             insertion=affine.insertion[None],
             open=np.array([affine.open]),
             extend=np.array([affine.extend]),
             continuation=np.array([affine.continuation]),
             alphabet=context.alphabet,
+            **flanks,
         )
 
     def _start(self, X: Sequences, context: Context) -> tuple[AffineParameters, float | None]:
@@ -303,9 +340,19 @@ class AffinePairHMM(PairEstimator):
         )
         opened, extended = (self._gap(kind, scale) for kind in ("open", "extend"))
         goes_on = self.continuation
+        length = float(np.mean(X.lengths))
         if goes_on is None:
-            goes_on = _continuation(X, opened, extended)
-        return AffineParameters(joint, insertion, opened, extended, float(goes_on), alphabet.membership), used
+            goes_on = _continuation(length / 2 if self.local else length, opened, extended)
+        flank = self._flank(length) if self.local else None
+        return AffineParameters(joint, insertion, opened, extended, float(goes_on), alphabet.membership, flank), used
+
+    def _flank(self, length: float) -> Flank:
+        """Return the distribution of flanks, given the mean length of the data."""
+        extended = self.flank_extend
+        if extended is None:
+            letters = 2.0 ** round(np.log2(max(length / 4, 1.0)))
+            extended = letters / (1.0 + letters)
+        return Flank(float(extended if self.flank_open is None else self.flank_open), float(extended))
 
     def _gap(self, kind: str, scale: float | None) -> float:
         """Return the probability that a gap begins, or goes on."""
@@ -339,14 +386,14 @@ def _composition(X: Sequences, alphabet: Alphabet) -> Floats:
     return np.asarray(counts / counts.sum())
 
 
-def _continuation(X: Sequences, opened: float, extended: float) -> float:
-    """Return the probability of one more match that makes the mean length of the data about that of the model.
+def _continuation(length: float, opened: float, extended: float) -> float:
+    """Return the probability of one more match that makes the mean length of the model about ``length``.
 
     The mean number of matches is rounded to a power of two, which moves log kernels by a fraction of one: so the folds
     of a search have the same model, and share their pairs.
     """
     inserted = opened / (1.0 - extended)
-    matches = (float(np.mean(X.lengths)) - inserted) / (1.0 + inserted)
+    matches = (length - inserted) / (1.0 + inserted)
     if matches <= 0:
         return LEAST_CONTINUATION
     matches = 2.0 ** round(np.log2(matches))

@@ -90,6 +90,16 @@ def batches() -> dict[str, Any]:
             continuation=[0.99],
             alphabet=letters,
         ),
+        "localpairhmms": mc.LocalPairHMMs(
+            joint=[[[0.4, 0.1], [0.1, 0.4]]],
+            insertion=[[0.5, 0.5]],
+            open=[0.1],
+            extend=[0.4],
+            continuation=[0.8],
+            flank_open=[0.9],
+            flank_extend=[0.95],
+            alphabet="ab",
+        ),
         "hiddentrees": mc.HiddenTrees(
             parent=[[-1, 0], [-1, -2]],
             root=simplex(rng, 2, 2),

@@ -109,8 +109,14 @@ class Hooks(CheckedParameters):
         return False
 
     def _moves_operands(self, source: Any) -> bool:
-        """Whether operands have a method ``to(device)``, if their source stays on the host."""
+        """Whether operands may move to the device of the settings, if their source stays on the host."""
         return False
+
+    def _prepare_on(self, source: Any, place: Any) -> tuple[Any, bool]:
+        """Return an operand, on a device if it moves there, and whether it does."""
+        operand = self._prepare(source)
+        there = operand.to(place) if hasattr(operand, "to") else operand
+        return there, there is not operand
 
     def _smooth_parameters(self) -> tuple[str, ...]:
         """Return the names in ``_smooth`` on which the kernel depends with its current parameters."""

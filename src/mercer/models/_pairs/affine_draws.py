@@ -27,13 +27,12 @@ def drawn(model: Any, size: int, random_state: Any, copies: int) -> list[tuple[S
 def _of_one(
     affine: AffineParameters, alphabet: Any, size: int, rng: np.random.Generator, copies: int
 ) -> tuple[Sequences, ...]:
-    matches, run = affine.continuation / (1.0 - affine.continuation), affine.open / (1.0 - affine.extend)
-    mean = matches + (matches + 1.0) * run
+    mean = affine.mean_length
     if mean * size * copies > MOST_LETTERS:
         raise ValueError(
             f"Sequences of the model have {mean:.3g} letters on average (continuation {affine.continuation:.17g}, "
-            f"extend {affine.extend:.17g}), and {size * copies} of them more than {MOST_LETTERS:.0e}. Draw fewer, or "
-            "use a smaller continuation or extend."
+            f"extend {max(affine.extend, affine.flank_or_gap.extend):.17g}), and {size * copies} of them more than "
+            f"{MOST_LETTERS:.0e}. Draw fewer, or use a smaller continuation or extend."
         )
     some = int(np.clip(LETTERS_AT_ONCE / max(mean, 1e-9), 1, max(size, 1)))
     parts: list[list[tuple[Floats, Floats]]] = [[] for _ in range(copies)]
@@ -56,10 +55,14 @@ def _with_runs(
     affine: AffineParameters, matches: Floats, letters: Floats, rng: np.random.Generator
 ) -> tuple[Floats, Floats]:
     """Add insertions before, between and after the matched letters of every sequence; return all codes, and lengths."""
+    ends = np.cumsum(matches + 1)
     places = int((matches + 1).sum())
-    run = (rng.random(places) < affine.open) * rng.geometric(1.0 - affine.extend, size=places)
+    opened, left = np.full(places, affine.open), np.full(places, 1.0 - affine.extend)
+    for at in (ends - 1, ends - 1 - matches):  # the last and the first run of each sequence
+        opened[at], left[at] = affine.flank_or_gap.open, 1.0 - affine.flank_or_gap.extend
+    run = (rng.random(places) < opened) * rng.geometric(left)
     follows = np.ones(places, dtype=np.int64)  # a match after every run except the last of a sequence
-    follows[np.cumsum(matches + 1) - 1] = 0
+    follows[ends - 1] = 0
     kind = np.repeat(np.tile([False, True], places), np.stack([run, follows], axis=1).reshape(-1))
     codes = np.empty(len(kind), dtype=np.int32)
     codes[kind] = letters

@@ -1,4 +1,4 @@
-"""EM of pair HMMs with affine gaps, on pairs of sequences that are assumed to be related (MK-5b)."""
+"""EM of pair HMMs with affine gaps, on pairs of sequences that are assumed to be related (MK-5b, MK-5d)."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from mercer._probability import ratio, shared_out
 from mercer.data import Sequences
 from mercer.models._fitting.climb import Ascent, ascend
 from mercer.models._forward.work import share
-from mercer.models._pairs.affine_expectations import AffineParameters
+from mercer.models._pairs.affine_expectations import AffineParameters, Flank
 from mercer.models._pairs.joint import lowest_eigenvalue
 
 LEARNED = ("gaps", "letters", "substitution")
@@ -34,6 +34,10 @@ class _Expected(NamedTuple):
     """``(k,)``, of insertions."""
     opened: float
     extended: float
+    flank_opened: float
+    flank_extended: float
+    unmatched: float
+    """Of pairs without a match; the last three are of local alignments."""
     n_pairs: int
 
 
@@ -70,7 +74,7 @@ def _expect(affine: AffineParameters, X: Sequences, pairs: tuple[Floats, Floats]
 
     first, second = pairs
     n, codes = len(first), len(affine.membership)
-    tables = joint, insertion, *_ = affine.of_codes
+    tables = joint, insertion, _ = affine.of_codes
     starts = list(range(0, n, PAIRS_OF_A_TASK))
     sums: list[Any] = [None] * len(starts)
     log_kernel = np.empty(n)
@@ -78,7 +82,7 @@ def _expect(affine: AffineParameters, X: Sequences, pairs: tuple[Floats, Floats]
     def work(task: int) -> None:
         part = slice(starts[task], min(starts[task] + PAIRS_OF_A_TASK, n))
         size = len(first[part])
-        matched, letters, runs = np.zeros((size, codes, codes)), np.zeros((size, codes)), np.zeros((size, 2))
+        matched, letters, runs = np.zeros((size, codes, codes)), np.zeros((size, codes)), np.zeros((size, 5))
         pairs_expected(
             X.values, X.offsets, first[part], second[part], *tables, matched, letters, runs, log_kernel[part]
         )
@@ -98,7 +102,8 @@ def _expect(affine: AffineParameters, X: Sequences, pairs: tuple[Floats, Floats]
     # A code is distributed over its letters by their probabilities: expected counts are parameter times gradient.
     per_letter = affine.joint * (members.T @ ratio(matched, joint) @ members)
     inserted = shared_out(letters, insertion, affine.insertion, members)
-    return _Expected(float(log_kernel.sum()), per_letter, inserted, float(runs[0]), float(runs[1]), n)
+    opened, extended, *ends = (float(x) for x in runs)
+    return _Expected(float(log_kernel.sum()), per_letter, inserted, opened, extended, ends[0], ends[1], ends[2], n)
 
 
 def _log_prior(affine: AffineParameters, start: AffineParameters, learn: tuple[str, ...], strength: float) -> float:
@@ -107,7 +112,7 @@ def _log_prior(affine: AffineParameters, start: AffineParameters, learn: tuple[s
         return 0.0
     value = 0.0
     if "gaps" in learn:
-        for now, then in zip(affine[2:5], start[2:5], strict=True):
+        for now, then in zip(affine.rates, start.rates, strict=True):
             value += _cross(np.array([now, 1 - now]), np.array([then, 1 - then]))
     if "letters" in learn:
         value += _cross(affine.insertion, start.insertion)
@@ -129,6 +134,14 @@ def _maximize(
     if "gaps" in learn:
         matches, inserted = float(found.matched.sum()), found.opened + found.extended
         places = 2 * (matches + found.n_pairs)  # before, between and after matches, in each sequence
+        if affine.flank is not None and start.flank is not None:
+            ends = 2 * (2 * found.n_pairs - found.unmatched)  # a sequence without a match has one flank, others two
+            places, flanked = max(0.0, places - ends), found.flank_opened + found.flank_extended
+            flank = Flank(
+                _rate(found.flank_opened, ends, start.flank.open, strength),
+                _rate(found.flank_extended, flanked, start.flank.extend, strength),
+            )
+            affine = affine._replace(flank=flank)
         affine = affine._replace(
             continuation=_rate(matches, matches + found.n_pairs, start.continuation, strength),
             open=_rate(found.opened, places, start.open, strength),

@@ -26,7 +26,9 @@ def on_card(strings: AffineOperand, place: Any) -> Any:
     fast, scaling = strings.recursion.fast, None
     if not cuda.has_triton() or not (place.type == "cuda" or cuda.interpreted()):
         reason = "Triton 3.2 or newer is not installed"
-    elif fast is None or (scaling := scaling64(float(fast.match.max()), fast.gap, STRIP)) is None:
+    elif fast is not None and fast.flanks is not None:
+        reason = "alignments are local"
+    elif fast is None or (scaling := scaling64(float(fast.match.max()), fast.gap, strip=STRIP)) is None:
         reason = "the parameters of the model are too extreme"
     else:
         return CardOperand(strings, scaling, place)

@@ -12,7 +12,7 @@ from mercer._coupling import OneAxis
 from mercer._rescue import rescued
 from mercer.data import Sequences
 from mercer.models._pairs.affine_expectations import AffineParameters
-from mercer.models._pairs.affine_range import Scaling, scaling32, scaling64
+from mercer.models._pairs.affine_range import FlankWeights, Scaling, scaling32, scaling64
 
 TILE_CELLS = 2e7
 """Number of cells of the recursion per tile: a few milliseconds."""
@@ -41,14 +41,21 @@ class Odds(NamedTuple):
     """g / e, the weight of a run of insertions."""
     base: float
     """log((1-c) (1-o)^2)."""
+    flanks: FlankWeights | None
+    """Tilted weights of the flanks of local alignments (MK-5d), divided by 1-o; None if alignments are global."""
 
 
 def odds(affine: AffineParameters) -> Odds:
     """Compute the tilted odds of a model whose distribution of insertions has no zeros."""
-    joint, r, o, e, c = affine.of_codes
+    joint, r = affine.joint_of_codes, affine.insertion_of_codes
+    o, e, c, flank = affine.open, affine.extend, affine.continuation, affine.flank
     match = c * (1 - o) ** 2 * (joint / r[:, None] / r) / e**2
     base = float(np.log1p(-c) + 2 * np.log1p(-o))
-    return Odds(match, np.log(r) + np.log(e), o * (1 - e) / (1 - o) / e, base)
+    flanks = None
+    if flank is not None:
+        first = flank.open * (1 - flank.extend) / (1 - o) / e
+        flanks = FlankWeights((1 - flank.open) / (1 - o), first, flank.extend / e)
+    return Odds(match, np.log(r) + np.log(e), o * (1 - e) / (1 - o) / e, base, flanks)
 
 
 class Recursion(NamedTuple):
@@ -69,12 +76,14 @@ def recursion(model: Any, precision: str) -> Recursion:
     insertion, gap = affine.insertion, affine.open * (1 - affine.extend) / (1 - affine.open)
     if min(affine.extend, gap, insertion.min()) < 1e-60:  # far beyond the range of the lanes
         return Recursion(affine, None, ())
+    if affine.flank is not None and (affine.flank.open < 1e-60 or affine.flank.extend < affine.extend):
+        return Recursion(affine, None, ())  # the lanes need flanks that do not end earlier than gaps
     fast = odds(affine)
     most, least = float(fast.match.max()), float(fast.match.min(where=fast.match > 0, initial=1.0))
-    scalings = [scaling64(most, fast.gap)]
+    scalings = [scaling64(most, fast.gap, fast.flanks)]
     if precision == "float32" and least > 1e-30:
         growth = float(insertion @ np.diag(fast.match)[: len(insertion)])
-        scalings.insert(0, scaling32(most, fast.gap, growth))
+        scalings.insert(0, scaling32(most, fast.gap, growth, fast.flanks))
     return Recursion(affine, fast, tuple(s for s in scalings if s is not None))
 
 
@@ -158,24 +167,25 @@ class AffineOperand(OneAxis):
 
     def _in_lanes(self, other: Self, scaling: Scaling) -> Floats:
         """Log kernels of every pair in SIMD lanes; not finite if numbers leave the floating-point range."""
-        from mercer.compiled.pairs_affine import lane_kernels
-
         numbers = self.recursion.fast
         assert numbers is not None
-        value, exponent = lane_kernels(
-            numbers.match,
-            (self.values, self.offsets),
-            (other.values, other.offsets),
-            numbers.gap,
-            scaling.precision,
-            scaling.start,
-            scaling.rows,
-        )
+        left, right = (self.values, self.offsets), (other.values, other.offsets)
+        precision, start, rows = scaling.precision, scaling.start, scaling.rows
+        if numbers.flanks is None:
+            from mercer.compiled.pairs_affine import lane_kernels
+
+            value, exponent = lane_kernels(numbers.match, left, right, numbers.gap, precision, start, rows)
+        else:
+            from mercer.compiled.pairs_local import local_kernels
+
+            value, exponent = local_kernels(
+                numbers.match, left, right, numbers.gap, numbers.flanks, precision, start, rows
+            )
         with np.errstate(divide="ignore", invalid="ignore"):
             logs = np.log(value)
         logs += math.log(2) * exponent
-        left, right = (letter_sums(numbers.log_letter, side.values, side.offsets) for side in (self, other))
-        logs += numbers.base + (left[:, None] + right)
+        mine, theirs = (letter_sums(numbers.log_letter, side.values, side.offsets) for side in (self, other))
+        logs += numbers.base + (mine[:, None] + theirs)
         return logs
 
     def _ranged(self, other: Self, rows: Any, columns: Any) -> Floats:

@@ -29,6 +29,20 @@ Float64 starts at 2^0. Numbers underflow below 2^-1022, and so do the factors th
 strip to the next: floor = top - 1022. Float32 has little range. It starts as high as the growth of similar strings
 allows; its factors are split into two, so floor = -124; and if numbers grow faster than expected, they become infinite
 and stay infinite, which is detected at the end.
+
+Local alignments (MK-5d). A flank of l letters has the tilted weight A(l): a if l = 0, else f R^(l-1), and R >= 1. Let
+K = max(a/f, f/a), and let z(i, j) contain the flanks A(i) A(j) before the first match. Then all of the above holds with
+a few more factors, since for l <= l' also A(l) <= K A(l'):
+
+(1) with L/K in place of L, and beyond the end of t with H K R^w in place of H.
+(2) with rho = max(H, K, R) + p (1 + m G) K / L.
+(4) If no match remains before (i, j), or after it, the joined alignment has a longer flank, A(l) >= A(l') / K, or one
+    flank instead of two, A(l + l') >= A(l) A(l') / max(1, a, f). A last match up to w columns later has a flank that is
+    shorter by R^w at most.
+(5) Removed matches make the last flank longer: K^-2.
+
+The weights of flanks are stored relative to those of the last row of a group and the last column of a strip, which
+loses R^(w + rows). So need grows by 12 log2 K + 2 log2 max(1, a, f) + (3 w + rows) log2 R + 6.
 """
 
 from __future__ import annotations
@@ -48,6 +62,25 @@ LONGEST = 1 << 20
 """Largest number of letters of a string for which the float64 lanes are proved accurate."""
 _DIGITS = {"float64": 60, "float32": 30}
 """Relative losses are below two to minus this."""
+
+
+class FlankWeights(NamedTuple):
+    """Tilted weights of the flanks of local alignments: ``none``, or first * growth^(letters - 1)."""
+
+    none: float
+    first: float
+    growth: float
+    """At least 1."""
+
+    @property
+    def uneven(self) -> float:
+        """The factor K of the proof."""
+        return max(self.none / self.first, self.first / self.none)
+
+    def need(self, rows: int) -> float:
+        """Bits in addition to those of global alignments."""
+        joined = math.log2(max(1.0, self.none, self.first))
+        return 12 * math.log2(self.uneven) + 2 * joined + (3 * STRIP + rows) * math.log2(self.growth) + 6
 
 
 class Scaling(NamedTuple):
@@ -114,7 +147,7 @@ def _need_of_longest(n: int, m: int, match: float, gap: float, strip: int) -> fl
     return float(need(max(n, 1), max(m, 1), match, gap, strip))
 
 
-def scaling64(match: float, gap: float, strip: int = STRIP) -> Scaling | None:
+def scaling64(match: float, gap: float, flanks: FlankWeights | None = None, strip: int = STRIP) -> Scaling | None:
     """Choose the rows of a group for float64, from the largest tilted match weight and that of a run.
 
     None if no choice is safe; then every number needs its own exponent.
@@ -122,23 +155,27 @@ def scaling64(match: float, gap: float, strip: int = STRIP) -> Scaling | None:
     if not (0 < gap < math.inf and match < math.inf):
         return None
     high, low = max(1.0, gap), min(1.0, gap)
+    if flanks is not None:
+        high, low = max(high, flanks.growth, flanks.uneven), low / flanks.uneven
     growth = math.log2(high + match * (1 + LONGEST * gap) / low)
     for rows in (32, 16, 8, 4, 2, 1):
         top = 1 + (rows + 1) * growth - math.log2(low)
-        budget = 1022 - top - _DIGITS["float64"]
+        budget = 1022 - top - _DIGITS["float64"] - (0 if flanks is None else flanks.need(rows))
         if top < 1000 and need(LONGEST, LONGEST, match, gap, strip) <= budget:
             return Scaling("float64", rows, 0, budget, match, gap, strip)
     return None
 
 
-def scaling32(match: float, gap: float, typical: float) -> Scaling | None:
+def scaling32(match: float, gap: float, typical: float, flanks: FlankWeights | None = None) -> Scaling | None:
     """Choose the rows of a group and the start for float32; ``typical`` is the growth per row of similar strings."""
     if not (0 < gap < math.inf and match < 2.0**60):
         return None
+    more = 0.0 if flanks is None else math.log2(flanks.growth)
     for rows in (16, 8, 4, 2, 1):
-        room = math.ceil(16 + rows * math.log2(1 + typical))
+        room = math.ceil(16 + rows * (math.log2(1 + typical) + more))
         # An exponent may be raised by 128 - start + 3 log2 1/L at once, in one factor.
         if room <= 60 and 1 + room + 3 * abs(math.log2(gap)) < 126:
             start = 127 - room
-            return Scaling("float32", rows, start, start + 124 - _DIGITS["float32"], match, gap)
+            budget = start + 124 - _DIGITS["float32"] - (0 if flanks is None else flanks.need(rows))
+            return Scaling("float32", rows, start, budget, match, gap)
     return None

@@ -1,0 +1,67 @@
+"""What a comparison comes to: rows of a table, verdicts, the kernel to recommend, and its code."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from mercer._comparison import results as found
+from mercer._comparison.evaluation import Task
+from mercer._comparison.snippet import snippet
+
+
+class Summary:
+    """Results of contenders on tasks, summarized.
+
+    Parameters
+    ----------
+    tasks : dict
+        Tasks by name.
+    results : list of Result
+        Contenders that finished, and those that did not.
+    folds, seed : int
+        Outer folds.
+    """
+
+    def __init__(self, tasks: dict[str, Task], results: list[found.Result], folds: int, seed: int) -> None:
+        self.tasks, self.results, self.folds, self.seed = tasks, results, folds, seed
+        self.done = [result for result in results if not result.failure]
+        self.rows: list[dict[str, Any]] = []
+        self.verdicts: dict[str, tuple[str, bool]] = {}
+        for name, task in tasks.items():
+            own = [result for result in self.done if result.task == name]
+            plain = found.chosen_inside(own, kernels=False)
+            for result in own:
+                against = None
+                if plain and result.contender.is_kernel:
+                    baseline = found.losses_of(plain)
+                    against = found.difference(result.losses, baseline, task, folds, seed)
+                interval = found.interval_of(result, task, folds, seed)
+                self.rows.append(found.row(result, task, against, interval))
+            self.verdicts[name] = found.verdict(own, task, folds, seed)
+
+    @property
+    def unfinished(self) -> list[found.Result]:
+        """Contenders that did not finish."""
+        return [result for result in self.results if result.failure]
+
+    def recommended(self) -> found.Result | None:
+        """Return the best kernel of the task on which kernels lead most; None where no kernel beats the baselines."""
+        winning = [name for name, (_, wins) in self.verdicts.items() if wins]
+        kernels = [r for r in self.done if r.contender.is_kernel and r.task in winning]
+        if not kernels:
+            return None
+
+        def lead(name: str) -> float:
+            return max(row["difference"] for row in self.rows if row["task"] == name and row["is_kernel"])
+
+        name = max(winning, key=lead)
+        return max((r for r in kernels if r.task == name), key=lambda r: r.score)
+
+    def best(self, task: str, *, kernels: bool = False) -> found.Result | None:
+        """Return the result with the highest score on a task, if any finished; that of the kernels only, if asked."""
+        own = [r for r in self.done if r.task == task and (r.contender.is_kernel or not kernels)]
+        return max(own, key=lambda result: result.score, default=None)
+
+    def code(self, result: found.Result) -> str:
+        """Return code that fits the contender."""
+        return snippet(result.contender, result.often_chosen, self.tasks[result.task].reading)

@@ -1,0 +1,355 @@
+"""Fitted pipelines as linear functions of kernel values or features: what their decisions are made of."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import combinations
+from typing import Any, NamedTuple, NoReturn
+
+import numpy as np
+from scipy import sparse
+
+from mercer._array import Floats, to_numpy
+from mercer._config import without_caches
+from mercer.data.wrapped import inside, is_wrapped
+from mercer.kernels import _machines as machines
+from mercer.kernels._copies import sklearn_name
+from mercer.kernels._data import n_objects, unwrapped
+from mercer.kernels._evaluation import Side
+from mercer.kernels._narrowing import INSIDE, SEARCHES, check_fitted, fitted, is_word, width_of
+from mercer.kernels._needs import blocks
+from mercer.kernels.base.kernel import Kernel
+from mercer.kernels.compacted import Compacted
+from mercer.kernels.gp import GPKernel
+from mercer.kernels.kernelridge import KernelRidge
+from mercer.kernels.landmarks import Landmarks
+
+PURPOSE = "mc.explain reads what a pipeline has learned."
+
+
+class Term(NamedTuple):
+    """A weighted sum of the values of one kernel with reference objects, or of its explicit features.
+
+    Parameters
+    ----------
+    steps : tuple of transformers
+        Fitted transformers between the input and the kernel.
+    kernel : Kernel
+        The fitted kernel.
+    weights : array of shape (R, N) or (R, P)
+        Weights of the N reference objects, or of the P features, in each of R outputs.
+    over : {"objects", "features"}
+        What is weighted.
+    reference : source or None
+        The reference objects; None for the training objects of the kernel.
+    """
+
+    steps: tuple[Any, ...]
+    kernel: Any
+    weights: Floats
+    over: str = "objects"
+    reference: Any = None
+
+    @property
+    def objects(self) -> Any:
+        """The reference objects, a source of the kernel."""
+        return self.kernel.train_ if self.reference is None else self.reference
+
+    def inputs(self, X: Any) -> list[Any]:
+        """Return the input of every transformer, and that of the kernel as the last one."""
+        found = [X]
+        for step in self.steps:
+            found.append(step.transform(found[-1]))
+        if not self.kernel._takes_confounds:  # they are for the machine
+            found[-1] = inside(found[-1])
+        return found
+
+    def source(self, X: Any) -> Any:
+        """Return the compared objects of an input of the kernel."""
+        kernel = self.kernel
+        kernel._check_parameters()
+        kernel._check_unchanged()
+        source = kernel._source(kernel._admit(unwrapped(X), reset=False))
+        return kernel._match(source, self.objects)
+
+    def values(self, X: Any) -> Floats:
+        """Return the weighted sums for an input of the pipeline, ``(n_samples, R)``."""
+        kernel, data = self.kernel, self.inputs(X)[-1]
+        if self.over == "features":
+            rows = kernel.features(unwrapped(data))
+            return np.asarray(to_numpy(rows @ self.weights.T), dtype=np.float64)
+        side = kernel._train_side if self.reference is None else Side(self.reference)
+        return self.sums(kernel._gram(Side(self.source(data)), side))
+
+    def sums(self, rows: Any) -> Floats:
+        """Return the weighted sums of rows of kernel values, ``(n_samples, N)``."""
+        return np.asarray(to_numpy(rows), dtype=np.float64) @ self.weights.T
+
+
+class Decision(NamedTuple):
+    """The decision of a fitted pipeline: a sum of terms and a constant.
+
+    Parameters
+    ----------
+    terms : tuple of Term
+        The terms.
+    bias : array of shape (R,)
+        The constants.
+    outputs : tuple of str
+        Names of the R outputs.
+    classes : array or None
+        The classes of a classifier.
+    confounds : array of shape (R, c) or None
+        Coefficients of confounds that come with the input.
+    """
+
+    terms: tuple[Term, ...]
+    bias: Floats
+    outputs: tuple[str, ...]
+    classes: Any = None
+    confounds: Floats | None = None
+
+    @property
+    def single(self) -> bool:
+        """Whether there is one output, which has no axis in decisions."""
+        return len(self.outputs) == 1
+
+    def constants(self, X: Any) -> Floats:
+        """Return what belongs to no term, ``(n_samples, R)``: the bias, and what confounds contribute."""
+        found = np.tile(self.bias, (n_objects(X), 1))
+        if self.confounds is None:
+            return found
+        if not is_wrapped(X):
+            raise ValueError("KernelRidge was fitted with confounds. Pass mc.Confounded(X, C) to mc.explain.")
+        return np.asarray(found + X.confounds @ self.confounds.T)
+
+    def values(self, X: Any) -> Floats:
+        """Return the decisions, ``(n_samples, R)``."""
+        with without_caches():
+            return np.asarray(self.constants(X) + sum(term.values(X) for term in self.terms))
+
+    def taken(self, index: int) -> Decision:
+        """Return the decision of one output."""
+        row = slice(index, index + 1)
+        terms = tuple(term._replace(weights=term.weights[row]) for term in self.terms)
+        confounds = None if self.confounds is None else self.confounds[row]
+        return Decision(terms, self.bias[row], self.outputs[row], self.classes, confounds)
+
+
+def decision_of(pipeline: Any) -> Decision:
+    """Split a fitted pipeline into its transformers, kernels and the linear function of these.
+
+    Parameters
+    ----------
+    pipeline : fitted estimator
+        A pipeline with a kernel of mercer and a machine that is linear in its values or features, or an estimator
+        around one.
+    """
+    if isinstance(pipeline, type) or not hasattr(pipeline, "fit"):
+        raise TypeError(
+            f"pipeline must be a fitted pipeline; got {pipeline!r}. Use mc.explain(make_pipeline(kernel, "
+            "SVC(kernel='precomputed')).fit(X, y), X), for example."
+        )
+    return _read(pipeline, ())
+
+
+# -- estimators ----------------------------------------------------------------------------------------------
+
+
+class _Machine(NamedTuple):
+    """A linear function of a row: weights (R, P), bias (R,), names of the outputs, and classes."""
+
+    weights: Floats
+    bias: Floats
+    outputs: tuple[str, ...]
+    classes: Any = None
+
+
+def _read(step: Any, chain: tuple[Any, ...]) -> Decision:
+    """Return the decision of a fitted estimator after a chain of fitted transformers."""
+    if isinstance(step, Compacted):
+        return _read(step.estimator, chain)
+    check_fitted(step, PURPOSE)
+    name = sklearn_name(step)
+    if name == "Pipeline":
+        *before, last = [part for _, part in step.steps if not is_word(part, "passthrough")]
+        return _read(last, (*chain, *before))
+    if name in SEARCHES:
+        return _read(fitted(step, "best_estimator_", PURPOSE), chain)
+    if name == "TransformedTargetRegressor":
+        _refuse(step, "transforms the target, so its predictions are not sums")
+    if name in INSIDE:
+        return _read(getattr(step, INSIDE[name]), chain)
+    if name == "CalibratedClassifierCV":
+        return _mean([_read(part, chain) for part in step.calibrated_classifiers_])
+    if name in ("OneVsRestClassifier", "MultiOutputRegressor"):
+        classes = getattr(step, "classes_", None)
+        return _stacked([_read(part, chain) for part in step.estimators_], classes)
+    if isinstance(step, KernelRidge):
+        if isinstance(step.kernel, Kernel):
+            chain = (*chain, step.kernel_)
+        slope = np.atleast_2d(np.asarray(step.confound_coef_).T)
+        ridge, confounds = _ridge(step), slope if slope.size else None
+        return Decision(tuple(_backward(chain, ridge.weights, ridge.bias)), ridge.bias, ridge.outputs, None, confounds)
+    if name in ("GaussianProcessRegressor", "GaussianProcessClassifier"):
+        return _process(step, chain)
+    machine = _machine(step, name)
+    bias = machine.bias.copy()
+    return Decision(tuple(_backward(chain, machine.weights, bias)), bias, machine.outputs, machine.classes)
+
+
+def _machine(step: Any, name: str) -> _Machine:
+    """Return the linear function of a machine."""
+    classes = getattr(step, "classes_", None)
+    if name in machines.SUPPORT:
+        if step.kernel != "precomputed":
+            _refuse(step, f"has kernel={step.kernel!r}; use {name}(kernel='precomputed') after a kernel of mercer")
+        return _support(step, machines.decisions(step).toarray(), classes)
+    if name in machines.LINEAR:
+        coef = step.coef_.toarray() if sparse.issparse(step.coef_) else np.atleast_2d(step.coef_)
+        level = -step.offset_ if name == "SGDOneClassSVM" else step.intercept_
+        bias = np.broadcast_to(np.atleast_1d(np.asarray(level, dtype=np.float64)), len(coef)).copy()
+        return _Machine(np.asarray(coef, dtype=np.float64), bias, _outputs(len(coef), classes), classes)
+    if name == "KernelRidge" and step.kernel == "precomputed":
+        weights = np.atleast_2d(np.asarray(step.dual_coef_, dtype=np.float64).T)
+        return _Machine(weights, np.zeros(len(weights)), _outputs(len(weights), None))
+    if isinstance(step, Kernel | Landmarks):
+        _refuse(step, "is the last step, and nothing decides after it; add a machine such as SVC(kernel='precomputed')")
+    _refuse(step, "is not a linear function of kernel values or features")
+
+
+def _support(step: Any, weights: Floats, classes: Any) -> _Machine:
+    """Return the function of a support vector machine; several classes have a decision for each pair of them."""
+    bias = np.array(step.intercept_, dtype=np.float64)
+    if len(weights) == 1:
+        return _Machine(weights, bias, _outputs(1, classes), classes)
+    pairs = list(combinations(range(len(classes)), 2))
+    if step.decision_function_shape == "ovo":
+        return _Machine(weights, bias, tuple(f"{classes[i]} - {classes[j]}" for i, j in pairs), classes)
+    signs = np.zeros((len(classes), len(pairs)))  # a class sums its decisions against all others
+    for at, (i, j) in enumerate(pairs):
+        signs[i, at], signs[j, at] = 1.0, -1.0
+    return _Machine(signs @ weights, signs @ bias, _outputs(len(classes), classes), classes)
+
+
+def _ridge(step: Any) -> _Machine:
+    weights = np.atleast_2d(np.asarray(step.dual_coef_, dtype=np.float64).T)
+    return _Machine(weights, np.atleast_1d(np.asarray(step.intercept_, dtype=float)), _outputs(len(weights), None))
+
+
+def _process(step: Any, chain: tuple[Any, ...]) -> Decision:
+    """Return the mean of a Gaussian process; of a classifier, that of its latent functions."""
+    if hasattr(step, "base_estimator_"):
+        base = step.base_estimator_
+        if hasattr(base, "estimators_"):
+            return _stacked([_process(part, chain) for part in base.estimators_], step.classes_)
+        return _process(base, chain)
+    if not isinstance(step.kernel_, GPKernel):
+        _refuse(step, f"has the kernel {step.kernel_}; use one kernel of mercer, kernel.as_gp()")
+    kernel, reference, _ = step.kernel_.kernel.sources(unwrapped(step.X_train_))
+    if hasattr(step, "alpha_"):
+        scale = np.atleast_1d(step._y_train_std)
+        weights = np.atleast_2d(np.asarray(step.alpha_).T) * scale[:, None]
+        bias, classes = np.broadcast_to(np.atleast_1d(step._y_train_mean), len(weights)).astype(float), None
+    else:
+        weights, bias, classes = np.atleast_2d(step.y_train_ - step.pi_), np.zeros(1), step.classes_
+    terms = (Term(chain, kernel, np.asarray(weights, dtype=np.float64), "objects", reference),)
+    return Decision(terms, bias, _outputs(len(weights), classes), classes)
+
+
+def _outputs(number: int, classes: Any) -> tuple[str, ...]:
+    """Name the outputs: the positive class of two, every class, or targets."""
+    if classes is not None and np.ndim(classes) == 1 and len(classes) in (2, number):
+        return tuple(str(label) for label in (classes[1:] if number == 1 else classes))
+    return ("decision",) if number == 1 else tuple(f"target {i}" for i in range(number))
+
+
+def _mean(parts: list[Decision]) -> Decision:
+    """Return the mean of several decisions between the same classes."""
+    terms = tuple(term._replace(weights=term.weights / len(parts)) for part in parts for term in part.terms)
+    bias = np.mean([part.bias for part in parts], axis=0)
+    return Decision(terms, bias, parts[0].outputs, parts[0].classes)
+
+
+def _stacked(parts: list[Decision], classes: Any) -> Decision:
+    """Return several decisions with one output each as one with several outputs."""
+    terms = []
+    for row, part in enumerate(parts):
+        for term in part.terms:
+            weights = np.zeros((len(parts), term.weights.shape[1]))
+            weights[row] = term.weights[0]
+            terms.append(term._replace(weights=weights))
+    bias = np.concatenate([part.bias for part in parts])
+    return Decision(tuple(terms), bias, _outputs(len(parts), classes), classes)
+
+
+# -- transformers after a kernel -------------------------------------------------------------------------------
+
+
+def _backward(chain: tuple[Any, ...], weights: Floats, bias: Floats) -> Iterator[Term]:
+    """Yield the terms of weights of the output of a chain; constants are added to ``bias``, in place."""
+    if not chain:
+        raise ValueError("This pipeline has no kernel of mercer, so there is nothing to explain. Use one as a step.")
+    *rest, step = chain
+    before = tuple(rest)
+    check_fitted(step, PURPOSE)
+    name = sklearn_name(step)
+    if is_word(step, "passthrough"):
+        yield from _backward(before, weights, bias)
+    elif name == "Pipeline":
+        yield from _backward((*before, *(part for _, part in step.steps)), weights, bias)
+    elif name == "FeatureUnion":
+        yield from _union(step, before, weights, bias)
+    elif isinstance(step, Landmarks):
+        if step.explicit_:
+            yield Term(before, step.kernel_, weights, "features")
+        else:
+            yield Term(before, step.kernel_, weights @ step._projection.T, "objects", step._landmark_side.source)
+    elif isinstance(step, Kernel):
+        yield Term(before, step, weights)
+    elif (affine := _affine(step, name, weights)) is not None:
+        bias += affine[1]
+        yield from _backward(before, affine[0], bias)
+    else:
+        _refuse(step, "between kernel and machine is not known to be linear")
+
+
+def _union(step: Any, before: tuple[Any, ...], weights: Floats, bias: Floats) -> Iterator[Term]:
+    used = [(name, part) for name, part in step.transformer_list if not is_word(part, "drop")]
+    places = blocks([width_of(part) for _, part in used], weights.shape[1])
+    for (name, part), at in zip(used, places, strict=True):
+        if at is None:
+            _refuse(step, "has parts that do not tell how many columns they give")
+        factor = float((step.transformer_weights or {}).get(name, 1.0))
+        yield from _backward((*before, part), weights[:, at] * factor, bias)
+
+
+def _affine(step: Any, name: str, weights: Floats) -> tuple[Floats, Floats] | None:
+    """Return the weights of the input of an affine step, and the constants; None if it is not known to be one."""
+    if name in machines.SELECTORS:
+        selected = step.get_support()
+        found = np.zeros((len(weights), len(selected)))
+        found[:, selected] = weights
+        return found, np.zeros(len(weights))
+    if name in machines.SCALERS:
+        factor = machines.scaler_factor(step, name)
+        if factor is None:
+            return None
+        shift = step.transform(np.zeros((1, weights.shape[1])))[0]
+        return weights * factor, weights @ shift
+    if name == "KernelCenterer":
+        total = weights.sum(axis=1)
+        constant = step.K_fit_all_ * total - weights @ step.K_fit_rows_
+        return weights - (total / weights.shape[1])[:, None], constant
+    if name in ("PCA", "TruncatedSVD"):
+        shift = step.transform(np.zeros((1, step.components_.shape[1])))[0]
+        scale = np.sqrt(step.explained_variance_) if getattr(step, "whiten", False) else 1.0
+        return (weights / scale) @ step.components_, weights @ shift
+    return None
+
+
+def _refuse(step: Any, why: str) -> NoReturn:
+    raise TypeError(
+        f"{type(step).__name__} {why}. mc.explain reads a kernel of mercer, or mc.Features of one, before SVC, SVR, "
+        "KernelRidge, a linear model or a Gaussian process."
+    )

@@ -1,0 +1,230 @@
+"""The result of `mercer.explain`: contributions of positions to decisions."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from mercer._array import Floats
+from mercer._checks import is_whole
+
+
+class Contribution(NamedTuple):
+    """One contribution in a list of the largest ones.
+
+    Parameters
+    ----------
+    position : int
+        Index of the symbol, time step or column.
+    name : str
+        The symbol, word or column at the position; for time steps, the position.
+    channel : str or None
+        Name of the channel; None without channels.
+    value : float
+        The contribution.
+    """
+
+    position: int
+    name: str
+    channel: str | None
+    value: float
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Explanation:
+    """Contributions of positions to the decisions of a fitted pipeline; made by `explain`.
+
+    Parameters
+    ----------
+    contributions : list of n_samples arrays
+        Of sample i, with T positions: ``(T,)`` for symbols, words, columns and leaves, ``(T, n_channels)`` for series.
+        With several outputs, the last axis is that of the outputs: ``(T, n_outputs)``, ``(T, n_channels, n_outputs)``.
+    decision : array of shape (n_samples,) or (n_samples, n_outputs)
+        The explained decisions.
+    bias : array of the shape of ``decision``
+        The part of the decisions that belongs to no position: the intercept, means that are subtracted, and confounds.
+    names : list of n_samples tuples of str
+        What stands at every position: symbols, words, or names of columns; for series, the numbers of the steps.
+    ids : tuple of str
+        Names of the samples.
+    outputs : tuple of str
+        Names of the outputs: the positive class of two, the classes, pairs of classes as "a - b", or targets.
+    method : {"additive", "marginal"}
+        How contributions were computed.
+    exact : bool
+        Whether contributions and bias sum to the decision, up to rounding.
+    channels : tuple of str or None, default=None
+        Names of the channels of series.
+    classes : array of shape (n_classes,) or None, default=None
+        The classes of a classifier.
+    near_zero : array of the shape of ``decision``, or None, default=None
+        Share of the sum of absolute contributions, between 0 and 1, that comes from features near zero, where the
+        signed power of `Fisher` is steep; None if no power is taken.
+    window : int, default=1
+        Number of positions that were left out together, with ``method="marginal"``.
+    kind : {"symbols", "series", "columns", "leaves"}, default="symbols"
+        What the positions are.
+
+    See Also
+    --------
+    explain : Makes it.
+
+    Examples
+    --------
+    >>> import mercer as mc
+    >>> from sklearn.pipeline import make_pipeline
+    >>> from sklearn.svm import SVC
+    >>> X, y = ["ACGTAC", "AGGTAA", "TTTTAC", "TTATTG"], [1, 1, 0, 0]
+    >>> pipeline = make_pipeline(mc.Spectrum(2), SVC(kernel="precomputed")).fit(X, y)
+    >>> found = mc.explain(pipeline, ["AGGT"])
+    >>> found.contributions[0].round(2)
+    array([0.09, 0.18, 0.29, 0.2 ])
+    >>> found.top(1)[0][0]
+    Contribution(position=2, name='G', channel=None, value=0.28...)
+    """
+
+    contributions: list[Floats]
+    decision: Floats
+    bias: Floats
+    names: list[tuple[str, ...]]
+    ids: tuple[str, ...]
+    outputs: tuple[str, ...]
+    method: str
+    exact: bool
+    channels: tuple[str, ...] | None = None
+    classes: Floats | None = None
+    near_zero: Floats | None = None
+    window: int = 1
+    kind: str = "symbols"
+
+    def __post_init__(self) -> None:
+        for values in (*self.contributions, self.decision, self.bias):
+            values.setflags(write=False)
+
+    def __repr__(self) -> str:
+        outputs = ", ".join(self.outputs)
+        return f"Explanation({len(self)} samples of {self.kind}, {self.method}; outputs: {outputs})"
+
+    def __len__(self) -> int:
+        return len(self.contributions)
+
+    def __getitem__(self, key: Any) -> Explanation:
+        """Return the explanation of some samples: an index, a slice, or an array of indices."""
+        index = np.atleast_1d(np.arange(len(self))[key])
+        near = None if self.near_zero is None else self.near_zero[index]
+        return replace(
+            self,
+            contributions=[self.contributions[i] for i in index],
+            decision=self.decision[index],
+            bias=self.bias[index],
+            names=[self.names[i] for i in index],
+            ids=tuple(self.ids[i] for i in index),
+            near_zero=near,
+        )
+
+    @property
+    def n_outputs(self) -> int:
+        """Number of outputs."""
+        return len(self.outputs)
+
+    @property
+    def residual(self) -> Floats:
+        """The decision minus bias and contributions, of the shape of ``decision``; rounding only if ``exact``."""
+        return np.asarray(self.decision - self.bias - self.totals)
+
+    @property
+    def totals(self) -> Floats:
+        """Sums of the contributions, of the shape of ``decision``."""
+        several = self.decision.ndim == 2
+        sums = [c.reshape(-1, self.n_outputs).sum(axis=0) if several else c.sum() for c in self.contributions]
+        return np.array(sums, dtype=np.float64).reshape(self.decision.shape)
+
+    def of_output(self, output: Any) -> Explanation:
+        """Return the explanation of one output.
+
+        Parameters
+        ----------
+        output : int, str or class
+            A class of the classifier, the name of an output, or its number.
+        """
+        at = output_index(output, self.outputs, self.classes)
+        if self.decision.ndim == 1:
+            return self
+        return replace(
+            self,
+            contributions=[np.ascontiguousarray(c[..., at]) for c in self.contributions],
+            decision=self.decision[:, at].copy(),
+            bias=self.bias[:, at].copy(),
+            outputs=(self.outputs[at],),
+            near_zero=None if self.near_zero is None else self.near_zero[:, at],
+        )
+
+    def per_position(self) -> list[Floats]:
+        """Return contributions summed over channels, ``(T,)`` or ``(T, n_outputs)`` for every sample."""
+        return [c.sum(axis=1) if self.channels is not None else c for c in self.contributions]
+
+    def top(self, k: int = 10, output: Any = None) -> list[list[Contribution]]:
+        """Return the k contributions of the largest absolute value of every sample, the largest first.
+
+        Parameters
+        ----------
+        k : int, default=10
+            Number of contributions.
+        output : int, str or class, default=None
+            The output, if there are several.
+        """
+        if not is_whole(k, 1):
+            raise ValueError(f"k must be a whole number, 1 or more; got {k!r}.")
+        if output is None and self.n_outputs > 1:
+            raise ValueError(f"There are {self.n_outputs} outputs: {', '.join(self.outputs)}. Pass output=.")
+        chosen = self if output is None else self.of_output(output)
+        found = []
+        for values, names in zip(chosen.contributions, self.names, strict=True):
+            flat = values.reshape(-1)
+            order = np.argsort(-np.abs(flat), kind="stable")[: int(k)]
+            channels: tuple[str | None, ...] = self.channels or (None,)
+            places = [(i // len(channels), i % len(channels), float(flat[i])) for i in order.tolist()]
+            found.append([Contribution(t, names[t], channels[c], value) for t, c, value in places])
+        return found
+
+    def to_frame(self) -> Any:
+        """Return a pandas DataFrame with one row per sample, position, channel and output.
+
+        Its columns are "sample", "position", "name", "channel" (of series), "output" (if there are several) and
+        "contribution".
+        """
+        import pandas as pd
+
+        return pd.DataFrame(self.columns())
+
+    def columns(self) -> dict[str, list[Any]]:
+        """Return the columns of `to_frame` as lists, without pandas."""
+        channels: tuple[str, ...] = self.channels or ("",)
+        found: dict[str, list[Any]] = {
+            name: [] for name in ("sample", "position", "name", "channel", "output", "contribution")
+        }
+        for sample, values, names in zip(self.ids, self.contributions, self.names, strict=True):
+            block = values.reshape(len(names), len(channels), self.n_outputs)
+            for position, channel, output in np.ndindex(block.shape):
+                row = (sample, position, names[position], channels[channel], self.outputs[output])
+                for key, value in zip(found, (*row, float(block[position, channel, output])), strict=True):
+                    found[key].append(value)
+        if self.channels is None:
+            del found["channel"]
+        if self.n_outputs == 1:
+            del found["output"]
+        return found
+
+
+def output_index(output: Any, outputs: tuple[str, ...], classes: Any) -> int:
+    """Return the index of an output that is given by its class, its name or its number."""
+    labels = [] if classes is None or len(classes) != len(outputs) else np.asarray(classes).tolist()
+    if output in labels:
+        return labels.index(output)
+    if str(output) in outputs:
+        return outputs.index(str(output))
+    if not labels and is_whole(output, 0) and int(output) < len(outputs):
+        return int(output)
+    raise ValueError(f"output must be one of {', '.join(outputs)}; got {output!r}.")

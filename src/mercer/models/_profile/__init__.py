@@ -1,0 +1,1 @@
+"""Profile hidden Markov models: nodes, annotations, configurations, counts and files."""

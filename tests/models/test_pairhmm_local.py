@@ -1,0 +1,246 @@
+"""Pair HMMs of local alignments against enumeration of matches, sums of mass, and the global model as a limit."""
+
+import itertools
+import pickle
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+from sklearn.base import clone
+
+import mercer as mc
+from mercer.data import Sequences
+from mercer.models._pairs.affine_range import FlankWeights, scaling64
+from mercer.models.pairhmm_affine import AffinePairHMMs
+from mercer.models.pairhmm_local import LocalPairHMMs
+
+RATES = ("open", "extend", "continuation", "flank_open", "flank_extend")
+SETTINGS = [
+    (0.1, 0.4, 0.8, 0.9, 0.95),
+    (0.3, 0.5, 0.6, 0.2, 0.5),
+    (0.05, 0.7, 0.95, 0.999, 0.999),
+]
+EXTREMES = [
+    (0.3, 0.5, 0.6, 0.6, 0.2),  # flanks shorter than gaps
+    (0.1, 0.4, 0.8, 0.0, 0.9),  # no flanks
+    (0.1, 0.4, 0.8, 0.7, 0.0),  # flanks of one letter
+    (0.0, 0.4, 0.8, 0.9, 0.9),  # no gaps
+    (0.1, 0.4, 0.0, 0.9, 0.9),  # no matches
+]
+
+
+def model(rates, k=2, seed=0, alphabet=None):
+    rng = np.random.default_rng(seed)
+    emission = rng.random((k, k)) ** 3
+    emission /= emission.sum(axis=0)
+    joint = (emission * rng.dirichlet(np.full(k, 5.0))) @ emission.T
+    numbers = {name: [rate] for name, rate in zip(RATES, rates, strict=True)}
+    return LocalPairHMMs([joint], [rng.dirichlet(np.full(k, 5.0))], **numbers, alphabet=alphabet)
+
+
+def codes(strings, p):
+    return Sequences.from_codes([np.asarray(s, dtype=int) for s in strings], p.alphabet)
+
+
+def words(longest, k=2):
+    return [w for n in range(longest + 1) for w in itertools.product(range(k), repeat=n)]
+
+
+def log_kernel(p, left, right=None, precision="float64"):
+    left, right = (p.shared_history(codes(x, p), precision) for x in (left, left if right is None else right))
+    return left.pair(right)
+
+
+def enumerated(p, s, t):
+    """Add up all sets of matches (MK-5d, the definition); return the kernel, and the part of every match."""
+    joint, q = np.asarray(p.joint[0]), np.asarray(p.insertion[0])
+    o, e, c, fo, fe = (float(getattr(p, name)[0]) for name in RATES)
+
+    def run(letters, opened, extended):
+        size = len(letters)
+        number = 1 - opened if size == 0 else opened * (1 - extended) * extended ** (size - 1)
+        return number * np.prod(q[list(letters)])
+
+    def inserted(word, matched):
+        if not matched:
+            return run(word, fo, fe)
+        between = [run(word[a + 1 : b], o, e) for a, b in itertools.pairwise(matched)]
+        return run(word[: matched[0]], fo, fe) * np.prod(between) * run(word[matched[-1] + 1 :], fo, fe)
+
+    total, parts = 0.0, np.zeros((len(s), len(t)))
+    for count in range(min(len(s), len(t)) + 1):
+        for i in itertools.combinations(range(len(s)), count):
+            for j in itertools.combinations(range(len(t)), count):
+                letters = np.prod([joint[s[a], t[b]] for a, b in zip(i, j, strict=True)])
+                weight = (1 - c) * c**count * letters * inserted(s, i) * inserted(t, j)
+                total += weight
+                parts[list(i), list(j)] += weight
+    return total, parts
+
+
+# -- values -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("rates", SETTINGS + EXTREMES)
+def test_all_short_strings_by_enumeration(rates):
+    p, strings = model(rates), words(3)
+    truth = np.array([[enumerated(p, s, t)[0] for t in strings] for s in strings])
+    got = log_kernel(p, strings)
+    assert_array_equal(np.isneginf(got), truth == 0)
+    assert_allclose(np.exp(got), truth, rtol=1e-12)
+    assert_allclose(np.exp(log_kernel(p, strings, precision="float32")), truth, rtol=1e-5)
+
+
+@pytest.mark.parametrize("rates", SETTINGS)
+def test_positive_semidefinite(rates):
+    logs = log_kernel(model(rates), words(5))
+    assert_allclose(logs, logs.T, rtol=1e-12)
+    half = np.diag(logs) / 2
+    assert np.linalg.eigvalsh(np.exp(logs - half[:, None] - half))[0] > -1e-12
+
+
+def test_flanks_like_gaps_are_global_alignments():
+    p = model((0.2, 0.6, 0.9, 0.2, 0.6), k=4)
+    whole = AffinePairHMMs(p.joint, p.insertion, p.open, p.extend, p.continuation)
+    rng = np.random.default_rng(0)
+    strings = [rng.integers(0, 4, n) for n in (0, 1, 8, 17, 60, 200)]
+    assert_allclose(log_kernel(p, strings), log_kernel(whole, strings), rtol=1e-12)
+    X = codes(strings, p)
+    assert_allclose(p.log_prob(X), whole.log_prob(X), rtol=1e-12)
+    local, plain = p.matches(X[3:4], X[4:5]), whole.matches(X[3:4], X[4:5])
+    assert_allclose(local.probability, plain.probability, atol=1e-13)
+
+
+def test_mass():
+    """A missing symbol stands for all, so n of them for all strings of length n."""
+    p = model((0.3, 0.5, 0.4, 0.7, 0.8), k=3)
+    everything = [[p.alphabet.missing] * n for n in range(250)]
+    K = np.exp(log_kernel(p, everything))
+    assert_allclose(K.sum(), 1.0, rtol=1e-12)
+    strings = [*words(2, 3), *np.random.default_rng(0).integers(0, 3, (3, 20))]
+    rows = np.exp(log_kernel(p, strings, everything)).sum(axis=1)
+    assert_allclose(np.exp(p.log_prob(codes(strings, p))[0]), rows, rtol=1e-12)
+
+
+def test_long_flanks():
+    """A shared word in unrelated strings of thousands of letters, in lanes and in numbers of unlimited range."""
+    rng = np.random.default_rng(0)
+    word = rng.integers(0, 20, 60)
+    left, right = ([rng.integers(0, 20, n) for n in sizes] for sizes in ((700, 100), (50, 10_000)))
+    strings = [np.r_[left[0], word, left[1]], np.r_[right[0], word, right[1]], rng.integers(0, 20, 10), word]
+    p = mc.AffinePairHMM(local=True, flank_extend=0.999).fit(Sequences.from_codes(strings, "protein")).model_
+    X = p.shared_history(Sequences.from_codes(strings, "protein"))
+    rows, columns = np.array([0, 2, 1, 0]), np.array([1, 1, 3, 3])
+    got = X.pair(X)
+    assert_allclose(got[rows, columns], X._ranged(X, rows, columns), rtol=1e-13)
+    assert np.isfinite(got).all()
+    assert_allclose(got, got.T, rtol=1e-13)
+    q = np.log(np.asarray(p.insertion[0]))
+    odds = got - [[q[s].sum() + q[t].sum() for t in strings] for s in strings]
+    assert odds[0, 1] > odds[0, 2] + 30  # the word stands out from chance, whatever surrounds it
+    first, second = (Sequences.from_codes([s], "protein") for s in (strings[0], strings[1][:400]))
+    assert p.matches(first, second).probability[700:760, 50:110].trace() > 55
+
+
+def test_probabilities_of_1e_minus_300():
+    p = LocalPairHMMs([np.diag([1e-300, 1.0])], [[1e-300, 1.0]], [1e-300], [1e-300], [0.5], [1e-300], [1e-300])
+    strings = [[0], [1, 0], [0, 0, 1], [1] * 30]
+    got = log_kernel(p, strings)
+    tiny = np.log(1e-300)
+    # One match and no flank; one match with a flank of one letter in one string; no match at all.
+    assert_allclose(got[0, 0], np.log(0.25) + tiny, rtol=1e-12)
+    assert_allclose(got[3, 3], np.log(0.5) * 31, rtol=1e-12)
+    assert_allclose(got[0, 1], np.log(0.25) + 2 * tiny, rtol=1e-12)
+    assert np.isfinite(got).all()
+
+
+def test_the_lanes_know_what_they_cannot():
+    even = FlankWeights(0.01, 0.014, 1.4)
+    assert scaling64(100.0, 0.01, even).rows > scaling64(100.0, 0.01, FlankWeights(0.01, 1e-9, 1.4)).rows
+    assert scaling64(100.0, 0.01, FlankWeights(0.01, 0.01, 1e9)) is None
+
+
+@pytest.mark.parametrize("precision", ["float64", "float32"])
+def test_a_pair_has_the_same_bits_whatever_its_neighbors(precision):
+    p, rng = model((0.05, 0.6, 0.95, 0.9, 0.99), k=20, seed=1), np.random.default_rng(0)
+    operand = p.shared_history(codes([rng.integers(0, 20, n) for n in rng.integers(0, 70, 30)], p), precision)
+    whole = operand.pair(operand)
+    rows, columns = rng.permutation(30)[:9], rng.permutation(30)[:13]
+    assert_array_equal(operand[rows].pair(operand[columns]), whole[np.ix_(rows, columns)])
+    assert_array_equal(operand.alone(), np.diag(whole))
+
+
+# -- the batch ----------------------------------------------------------------------------------------------
+
+
+def test_batch(tmp_path):
+    p = LocalPairHMMs.concat([model(rates, k=3, alphabet="abc") for rates in SETTINGS])
+    assert p.shape == (3,)
+    assert p.n_parameters == 5 + 2 + 5
+    mc.save(p, tmp_path / "p.mercer")
+    for again in (mc.load(tmp_path / "p.mercer"), pickle.loads(pickle.dumps(p)), p[[0, 1, 2]]):
+        assert again.digests() == p.digests()
+    X = ["ab", "", "ccab"]
+    assert_array_equal(p.log_prob(X)[1], p[1:2].log_prob(X)[0])
+    estimator = p[1:2].estimator()
+    assert estimator.local
+    assert estimator.fit(X).model_.digests() == p[1:2].digests()
+    assert clone(estimator).get_params()["flank_open"] == 0.2
+
+
+GOOD = {name: [0.5] for name in RATES} | {"joint": [[[0.4, 0.1], [0.1, 0.4]]], "insertion": [[0.5, 0.5]]}
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"flank_open": [1.0]}, r"flank_open must be a probability below 1; got 1.0 at index \(0,\)"),
+        ({"flank_extend": [np.nan]}, r"flank_extend must be a probability below 1; got nan"),
+        ({"flank_extend": [0.1, 0.2]}, r"flank_extend must have shape \(1,\)"),
+    ],
+)
+def test_bad_batches(change, message):
+    with pytest.raises(ValueError, match=message):
+        LocalPairHMMs(**GOOD | change)
+
+
+# -- the estimator and the kernel -----------------------------------------------------------------------------
+
+PROTEINS = ["MKTAYIAKQRQISFVK", "GGGSGGGSMKTYIAKQRQISVKPPAPPAPP", "MKSAYLAKQQISFVK", "GSHMLEDPVDAFLK"]
+
+
+def test_estimator_defaults():
+    found = mc.AffinePairHMM(local=True).fit(["ACDEF" * 40])
+    p = found.model_
+    assert isinstance(p, LocalPairHMMs)
+    assert_allclose(p.flank_extend, 64 / 65)  # a quarter of 200 letters, as a power of two
+    assert_allclose(p.flank_open, p.flank_extend)
+    assert_allclose(p.continuation, 64 / 65, rtol=0.02)
+    given = mc.AffinePairHMM(local=True, flank_open=0.5, flank_extend=0.9).fit(PROTEINS).model_
+    assert (given.flank_open[0], given.flank_extend[0]) == (0.5, 0.9)
+
+
+@pytest.mark.parametrize(
+    ("parameters", "message"),
+    [
+        ({"flank_open": 0.5}, "flank_open = 0.5 needs local=True"),
+        ({"local": True, "flank_extend": 11}, "flank_extend must be .*; got 11. It is the probability of one more"),
+        ({"local": True, "flank_open": 1.0}, "flank_open must be .*; got 1.0"),
+        ({"local": "yes"}, "local must be True or False; got 'yes'"),
+    ],
+)
+def test_bad_parameters(parameters, message):
+    with pytest.raises(ValueError, match=message):
+        mc.AffinePairHMM(**parameters).fit(PROTEINS)
+
+
+def test_kernel(tmp_path):
+    kernel = mc.Marginalization(mc.AffinePairHMM(local=True)).fit(PROTEINS)
+    K = kernel.log(PROTEINS)
+    whole = mc.Marginalization(mc.AffinePairHMM()).fit(PROTEINS).log(PROTEINS)
+    assert K[0, 1] > whole[0, 1] + 5  # the two strings share their middle
+    mc.save(kernel, tmp_path / "kernel.mercer")
+    assert_array_equal(mc.load(tmp_path / "kernel.mercer").log(PROTEINS), K)
+    assert_allclose(kernel.log(PROTEINS[1:3], PROTEINS), K[1:3], rtol=1e-12)
+    with pytest.raises(ValueError, match="precision"):
+        mc.Marginalization(mc.AffinePairHMM(local=True), precision="half").fit(PROTEINS)
