@@ -219,3 +219,20 @@ def test_planted_motifs_are_found(kernel):
     assert found > 0.45  # chance is 7 of 40 positions
     assert found > max(null)
     assert found > np.mean(null) + 0.3
+
+
+def test_positions_that_differ_between_two_samples():
+    rng = np.random.default_rng(0)
+    codes = rng.choice(list("ACGT"), size=(40, 20))
+    codes[:20, 8:12] = list("GGGG")
+    X, Y = (["".join(row) for row in part] for part in (codes[:20], codes[20:]))
+    found = mc.stats.two_sample_test(X, Y, mc.Spectrum(3), n_permutations=99)
+    why = mc.explain(found, X)
+    kernel = mc.Spectrum(3)
+    expected = kernel(X, X).mean(axis=1) - kernel(X, Y).mean(axis=1)
+    np.testing.assert_allclose(why.decision, expected, atol=1e-12)
+    assert np.abs(why.residual).max() < 1e-12
+    best = np.mean(why.contributions, axis=0).argsort()[-4:]
+    assert set(best) <= set(range(7, 13))
+    with pytest.raises(TypeError, match="precomputed matrix"):
+        mc.explain(mc.stats.two_sample_test(kernel(X + Y), [0] * 20 + [1] * 20, "precomputed", n_permutations=99), X)

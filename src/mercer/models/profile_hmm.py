@@ -8,7 +8,9 @@ import numpy as np
 
 from mercer._array import Array, Floats
 from mercer._batch import Batch
-from mercer._checks import is_choice, is_whole
+from mercer._checks import check_rho, is_choice, is_whole
+from mercer._coupling import Coupling, Operand, PowerProduct
+from mercer._random import random_generator, whole_size
 from mercer.data import Alphabet, Sequences
 from mercer.models._profile.annotations import Annotations
 from mercer.models._profile.background import checked_background
@@ -16,6 +18,7 @@ from mercer.models._profile.nodes import NodeRows, check_nodes, rows_of
 from mercer.models._profile.search import MODES
 
 if TYPE_CHECKING:
+    from mercer.models.hidden import Clique
     from mercer.models.profile_hmm_estimator import ProfileHMM
 
 INSERTIONS = ("background", "model")
@@ -295,6 +298,117 @@ class ProfileHMMs(Batch):
         X = self.read(X)
         paths, odds = inference.best_paths(self, 0, X)
         return paths, np.asarray(odds + inference.background_log_prob(self, X)[0])
+
+    def align(self, X: Any) -> list[str]:
+        """Align sequences to one profile, each by its best path through the profile once.
+
+        Parameters
+        ----------
+        X : Sequences, or anything that converts to them
+            N sequences of letters.
+
+        Returns
+        -------
+        list of N str
+            Rows of one length: upper case in match states, ``-`` for deletions, lower case for inserted letters, ``.``
+            where other rows have these (the format A2M). Letters outside of the profile are left out.
+
+        Examples
+        --------
+        >>> import mercer as mc
+        >>> profile = mc.ProfileHMM(alphabet="dna", mode="glocal").fit(["ACGTACGT", "ACGAACGT"]).model_
+        >>> profile.align(["GGACGTACGTCC", "ACGTCGT"])
+        ['ACGTACGT', 'ACGT-CGT']
+        """
+        from mercer.models._profile.rows import aligned_rows
+
+        self._require_one()
+        return aligned_rows(self, self.read(X))
+
+    def sample(self, size: int = 1, random_state: Any = None) -> list[Sequences]:
+        """Draw ``size`` sequences from each profile; one `Sequences` per profile.
+
+        If ``length`` is None, the flanks have as many symbols as the profile has nodes, on average.
+        """
+        from mercer.models._profile.draws import draw
+
+        self._require_axis()
+        size, rng = whole_size(size, "sequences"), random_generator(random_state)
+        return [draw(self, i, size, rng) for i in range(len(self))]
+
+    # -- kernels -------------------------------------------------------------------------------------------
+
+    def couple(self, coupling: Coupling, lengths: Any = None) -> Operand:
+        """Prepare for a probability product of whole profiles, over sequences of all lengths (PPK-4.2d).
+
+        A profile ends by itself, so that ``lengths`` and ``mode`` have no effect. At rho = 1 the kernel is the
+        probability that two profiles emit the same sequence.
+        """
+        from mercer.models._profile.product import ProfileOperand
+
+        self._require_axis()
+        if not isinstance(coupling, PowerProduct):
+            raise TypeError("Profiles have probability products only. Use mc.ProbabilityProduct.")
+        if coupling.marginal and coupling.rho != 1:
+            raise ValueError(
+                f"marginal=True is not available for profiles at rho = {coupling.rho}. Use rho=1, or marginal=False."
+            )
+        check_rho(coupling.rho)
+        insert = self.insert.data
+        if self.insertion == "background":
+            insert = np.repeat(self.background, self.insert.sizes, axis=0)
+        self._check_finite(insert, coupling.rho)
+        return ProfileOperand.of(self.match.data, insert, self.transitions.data, self.match.sizes, coupling.rho)
+
+    def _check_finite(self, insert: Floats, rho: float) -> None:
+        """Raise if a self-kernel is infinite: two insert states go on forever."""
+        stay = self.transitions.data[:, 4] ** (2 * rho) * (insert ** (2 * rho)).sum(axis=1)
+        endless = np.flatnonzero((stay >= 1) & (self.transitions.data[:, 1] > 0))
+        if len(endless):
+            i = int(np.searchsorted(self.insert.indptr, endless[0], side="right")) - 1
+            node = int(endless[0] - self.insert.indptr[i])
+            raise ValueError(
+                f"The self-kernel of the profile {self.names[i]!r} is infinite at rho = {rho}, because the sum over "
+                f"insertions after node {node} does not converge. Use rho=0.5 or more."
+            )
+
+    def sequence_scores(self, X: Any, parametrization: str = "logit") -> Floats:
+        """Fisher scores of each sequence under each profile, ``(N, M, P)``; `score_names` names the columns.
+
+        Parameters are the emissions of match states and the transitions, and with ``insertion="model"`` the emissions
+        of insert states. Profiles with fewer nodes than others have zeros.
+
+        Parameters
+        ----------
+        X : Sequences, or anything that converts to them
+            M sequences.
+        parametrization : {"logit", "weight"}, default="logit"
+            Parametrization of the probabilities (FK-0).
+        """
+        from mercer.models._profile.scores import scores
+
+        self._require_axis()
+        return scores(self, self.read(X), parametrization)
+
+    def score_names(self) -> list[str]:
+        """Name the columns of the Fisher scores, such as "match[3, A]" and "transition[3, m->d]"."""
+        from mercer.models._profile.scores import score_names
+
+        return score_names(self)
+
+    def latent_cliques(self, X: Any) -> list[Clique]:
+        """Return the mean counts of each symbol in each match and insert state of one profile, for latent kernels."""
+        from mercer.models._profile.scores import state_counts
+
+        self._require_one()
+        return [state_counts(self, self.read(X))]
+
+    def require_discrete(self, kernel: str) -> None:
+        """Do nothing: the states and symbols of profiles can be counted."""
+
+    def no_samples(self) -> Sequences:
+        """Return no sequences, whose counts have names only."""
+        return Sequences._make(np.empty(0, dtype=np.int32), np.zeros(1, dtype=np.int64), self.alphabet, None)
 
 
 def _check_configuration(mode: Any, length: Any, insertion: Any) -> None:

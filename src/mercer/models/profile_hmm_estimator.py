@@ -89,7 +89,7 @@ class ProfileHMM(Estimator):
     """
 
     takes: ClassVar[str] = "symbols"
-    of_sequences: ClassVar[bool] = False
+    of_sequences: ClassVar[bool] = True
     has_hidden: ClassVar[bool] = True
     _parameters: ClassVar[Rules] = {
         "alphabet": ALPHABET,

@@ -50,7 +50,7 @@ def _of_term(term: Term, X: Any) -> tuple[Shares, Any]:
         found = through(term.steps, X, found) if term.steps else found
         first = _series(inside(unwrapped(X)), view)
         return found, first
-    return found, _Columns(view, _column_names(term, view))
+    return found, _Columns(view, column_names(term, view))
 
 
 class _Columns(NamedTuple):
@@ -65,7 +65,7 @@ def _series(X: Any, view: Sequences) -> Sequences:
     return X if isinstance(X, Sequences) else view if view.alphabet is not None else Sequences(X)
 
 
-def _column_names(term: Term, rows: Any) -> tuple[str, ...]:
+def column_names(term: Term, rows: Any) -> tuple[str, ...]:
     """Return the names of the columns of the input of a kernel: words, or what the last transformer says."""
     width = rows.n_columns if isinstance(rows, CSRRows) else int(np.shape(rows)[1])
     names: Any = getattr(term.kernel, "feature_names_in_", None)

@@ -7,6 +7,7 @@ from itertools import pairwise
 from typing import Any
 
 import numpy as np
+from scipy import sparse
 
 from mercer._array import Floats
 from mercer.data.csr import CSRRows
@@ -93,16 +94,16 @@ def _blocks(source: Any, width: int) -> Iterator[tuple[slice, slice, Any]]:
 def _steps(models: Any, source: Any, vector: Floats, parametrization: str) -> Shares:
     """Return the shares of observations in weighted sums of scores, with the same weights for all samples."""
     shares = Shares.zeros(source, len(vector))
-    parts = _by_channel(models, source, vector)
+    channels = _Channels(models, source)
     for _, at, block in _blocks(source, vector.shape[1]):
-        shares.values[at] = _applied(step_scores(models, block, parametrization), parts, block)
+        shares.values[at] = channels.summed(step_scores(models, block, parametrization), vector, at)
     return _carried(shares, source)
 
 
 def _powered(kernel: Any, source: Any, vector: Floats, power: float) -> Shares:
     r"""Return shares of powers of whitened scores, :math:`z_t \phi(z) / z`, and how much is near zero."""
     models, whiten, parametrization = kernel.model_, kernel._whiten, kernel.parametrization
-    shares = Shares.zeros(source, len(vector))
+    shares, channels = Shares.zeros(source, len(vector)), _Channels(models, source)
     shares.near = np.zeros((len(shares.offsets) - 1, len(vector), 2))
     # Of scores per step, the power is taken of the mean.
     lengths = np.ones(len(shares.near)) if kernel._recipe().per == "sequence" else np.maximum(lengths_of(source), 1)
@@ -118,30 +119,31 @@ def _powered(kernel: Any, source: Any, vector: Floats, power: float) -> Shares:
             own = vector * factor
             pulled = own if whiten is None else whiten.pulled(own)
             where = slice(at.start + a, at.start + b)
-            shares.values[where] = _applied(part, _by_channel(models, source, pulled), block, slice(a, b))
+            shares.values[where] = channels.summed(part, pulled, where)
             terms = np.abs(own) * size * lengths[i]
             shares.near[i, :, 0] = terms[:, np.abs(total) < NEAR_ZERO * size].sum(axis=1)
             shares.near[i, :, 1] = terms.sum(axis=1)
     return _carried(shares, source)
 
 
-def _by_channel(models: Any, source: Any, vector: Floats) -> Floats:
-    """Return weights of parameters as weights for each channel, ``(P, R)`` or ``(P, D + 1, R)``."""
-    channels = layout(source)[1]
-    if channels == 1:
-        return vector.T
-    return np.asarray(channel_shares(models, channels)[:, :, None] * vector.T[:, None, :])
+class _Channels:
+    """Sums of weighted scores by channel: parameters belong to channels, or to a step as a whole."""
 
+    def __init__(self, models: Any, source: Any) -> None:
+        number = layout(source)[1]
+        self.shares = sparse.csr_array(channel_shares(models, number)) if number > 1 else None
+        if self.shares is not None:
+            seen = observed(source).astype(float)
+            seen[~seen.any(axis=1), 0] = 1.0  # carried to an observed step later
+            self.fraction = seen / seen.sum(axis=1, keepdims=True)
 
-def _applied(rows: Any, parts: Floats, block: Any, within: slice = slice(None)) -> Floats:
-    """Multiply scores of observations with the weights of parameters, ``(T, D, R)``."""
-    if parts.ndim == 2:
-        return np.asarray(rows @ parts)[:, None, :]
-    values = np.asarray(rows @ parts.reshape(len(parts), -1)).reshape(rows.shape[0], *parts.shape[1:])
-    seen = observed(block)[within].astype(float)
-    seen[~seen.any(axis=1), 0] = 1.0  # carried to an observed step below
-    fraction = seen / seen.sum(axis=1, keepdims=True)
-    return np.asarray(values[:, :-1] + values[:, -1:] * fraction[:, :, None])
+    def summed(self, rows: Any, vector: Floats, at: slice) -> Floats:
+        """Return the sums of scores ``(T, P)`` of the positions ``at`` with weights ``(R, P)``, ``(T, D, R)``."""
+        if self.shares is None:
+            return np.asarray(rows @ vector.T)[:, None, :]
+        rows = np.asarray(rows.toarray() if sparse.issparse(rows) else rows)
+        parts = np.stack([np.asarray((rows * weights) @ self.shares) for weights in vector], axis=-1)
+        return np.asarray(parts[:, :-1] + parts[:, -1:] * self.fraction[at][:, :, None])
 
 
 def _carried(shares: Shares, source: Any) -> Shares:
@@ -216,14 +218,14 @@ def _top(kernel: Any, data: Any, source: Any, weights: Weights) -> Shares:
         return found.plus(_tokens(models, source, vector.reshape(len(vector), -1), kernel.parametrization))
     found = _odds(kernel, source, of_odds)
     offsets = found.offsets
-    steps = Shares.zeros(source, len(of_odds))
+    steps, channels = Shares.zeros(source, len(of_odds)), _Channels(models, source)
     for samples, at, block in _blocks(source, count * of_scores.shape[-1]):
         rows = step_scores(models, block, kernel.parametrization)
         for i in range(samples.start, samples.stop):
             vector = np.einsum("rvkp,vk->rkp", of_scores, coefficients[i]).reshape(len(of_odds), -1)
             within = slice(offsets[i] - at.start, offsets[i + 1] - at.start)
-            parts = _by_channel(models, source, vector)
-            steps.values[offsets[i] : offsets[i + 1]] = _applied(rows[within], parts, block, within)
+            where = slice(offsets[i], offsets[i + 1])
+            steps.values[where] = channels.summed(rows[within], vector, where)
     found = found.plus(_carried(steps, source))
     return found if kernel.per == "sequence" else found.scaled(1 / np.maximum(lengths_of(source), 1))
 
