@@ -46,6 +46,16 @@ def test_positions_are_printed_and_written(model, tmp_path):
     assert len(samples[0]["top"]) == 2
 
 
+def test_pictures(model, tmp_path):
+    pytest.importorskip("matplotlib")
+    for lines in (">one\nACGTA\n", ">one\nACGTA\n>two\nTTTTA\n"):
+        new, picture = tmp_path / "new.fa", tmp_path / "why.png"
+        new.write_text(lines)
+        result = run("explain", str(model), str(new), "--plot", str(picture))
+        assert result.exit_code == 0, result.output
+        assert picture.read_bytes().startswith(b"\x89PNG")
+
+
 def test_what_cannot_be_explained_is_one_sentence(model, tmp_path):
     new = str(model.with_name("new.fa"))
     for options, sentence in [
