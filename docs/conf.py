@@ -68,6 +68,7 @@ html_theme = "pydata_sphinx_theme"
 html_title = "mercer"
 html_static_path = ["_static"]
 html_css_files = ["custom.css"]
+html_js_files = ["enlarge.js"]
 html_theme_options = {
     "logo": {"text": "mercer"},
     "header_links_before_dropdown": 7,

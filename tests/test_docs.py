@@ -73,3 +73,34 @@ def test_code_is_no_wider_than_its_box(path: Path):
         elif inside and len(line) > COLUMNS:
             wide.append(f"{name(path)}:{number} has {len(line)} columns; break it at {COLUMNS}")
     assert not wide, "\n".join(wide)
+
+
+def saved(text: str) -> list[str]:
+    code = re.findall(r"^(?<!-->\n)```python\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
+    return re.findall(r"savefig\(\"([\w.]+)\"", "\n".join(code))
+
+
+@pytest.mark.parametrize("path", pages(), ids=name)
+def test_what_is_drawn_is_shown(path: Path):
+    text = path.read_text(encoding="utf-8")
+    hidden = [f for f in saved(text) if f"_static/{f})" not in text]
+    assert not hidden, f"show {hidden} on the page and run: python docs/pictures.py {path.relative_to(DOCS)}"
+
+
+PICTURED = [
+    path
+    for folder in ("kernels", "models", "tutorials")
+    for path in sorted((DOCS / folder).glob("*.md"))
+    if path.stem != "index" and not path.stem.startswith("from_")
+]
+
+
+@pytest.mark.parametrize("path", PICTURED, ids=name)
+def test_every_tutorial_kernel_and_model_shows_a_picture(path: Path):
+    assert PICTURE.search(path.read_text(encoding="utf-8")), "add a picture that the code of the page saves"
+
+
+def test_pictures_are_small():
+    sizes = {path.name: path.stat().st_size for path in (DOCS / "_static").iterdir()}
+    assert max(sizes.values()) < 200_000
+    assert sum(sizes.values()) < 3_000_000

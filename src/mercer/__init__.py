@@ -19,6 +19,7 @@ from mercer._version import __version__ as __version__
 
 if TYPE_CHECKING:
     from mercer import datasets, embedding, gram, kernels, models, plot, stats
+    from mercer._report import *
     from mercer.data import *
     from mercer.embedding import *
     from mercer.families import *
@@ -30,7 +31,7 @@ _ROOMS = ("datasets", "embedding", "families", "gram", "kernels", "models", "plo
 _HOMES = {
     "mercer.data": """
         Alphabet Clock Delays Derivatives Lengths PerStep Resample Sequences Standardize fasta_blocks
-        identical_groups objects read_fasta read_svmlight read_table read_ts read_ucr
+        identical_groups objects read_alignment read_fasta read_svmlight read_table read_ts read_ucr
     """,
     "mercer.families": """
         Bernoulli Bernoullis Beta Betas Categorical Categoricals CountVector CountVectors Dirichlet
@@ -41,17 +42,19 @@ _HOMES = {
     "mercer.models": """
         AffinePairHMM AffinePairHMMs BayesNet BayesNets Discounted FactorialHMM FactorialHMMs HMM HMMs HiddenTree
         HiddenTrees KDE KDEs LDS LDSs LinearGaussianNet LinearGaussianNets LocalPairHMMs MarkovChain MarkovChains
-        Mixture Mixtures PairHMM PairHMMs SwitchingLDS SwitchingLDSs
+        Mixture Mixtures PairHMM PairHMMs ProfileHMM ProfileHMMs SwitchingLDS SwitchingLDSs read_hmmer
+        write_hmmer
     """,
     "mercer.kernels": """
         BinetCauchy Centered Confounded EmpiricalKernelMap EmpiricalMeanMap Features Fisher FisherEnsemble Gaussianized
         Heat JensenShannon KernelRidge Landmarks LatentMeanMap LikelihoodRatio Linear LogOdds Marginalization MeanField
         MeanMap Normalized PosteriorCounts ProbabilityProduct Product RBF Repaired Residualized Sampled Scaled
         Spectrum SubspaceAngles Sum SymmetricKL TOP TargetAligned Tempered compact
-        explain target_aligned
+        aligned explain target_aligned
     """,
     "mercer.embedding": "BeliefKernel EmbeddedHMM EmbeddedHMMCV EmbeddedHMMClassifier",
     "mercer.saving": "file_info load save",
+    "mercer._report": "Report report",
 }
 _HOME = {name: module for module, names in _HOMES.items() for name in names.split()}
 _HERE = ("__version__", "config", "set_config", "settings")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import html
 import json
 import os
 import re
@@ -36,7 +37,7 @@ def outcome(tmp_path_factory, cache):
     """Run one comparison; returns the result and the files it wrote."""
     folder = tmp_path_factory.mktemp("compare")
     files = folder / "table.json", folder / "table.csv"
-    written = ("--json", str(files[0]), "--csv", str(files[1]))
+    written = ("--json", str(files[0]), "--csv", str(files[1]), "--report", str(folder / "report.html"))
     return run("compare", "--task", "point-sets", "--folds", "2", *written), files
 
 
@@ -54,6 +55,13 @@ class TestBuiltIn:
         assert "chosen within the training folds" in result.stdout
         assert re.search(r"C=10*, gamma=[01]|gamma=[01.]+, C=10*", rows["EmpiricalMeanMap"])
         assert "point-sets: 90 sets of 8 to 30 points" in result.stdout
+
+    def test_the_report_has_the_verdict_and_the_pictures(self, outcome):
+        result, (as_json, _) = outcome
+        page = as_json.with_name("report.html").read_text("utf-8")
+        assert html.escape(json.loads(as_json.read_text())["verdicts"]["point-sets"]) in page
+        assert "Kernel principal components" in page
+        assert "Report: " in result.output
 
     def test_the_files_have_what_was_printed(self, outcome):
         result, (as_json, as_csv) = outcome

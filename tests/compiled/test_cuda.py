@@ -11,6 +11,7 @@ import pytest
 
 import mercer as mc
 from mercer.compiled import cuda
+from mercer.kernels import _evaluation
 from mercer.models._fitting import on_card
 
 
@@ -83,6 +84,25 @@ def test_gaussian_emissions(place, full):
     compare(mc.ProbabilityProduct(rho=0.7, length=12), models, place)
 
 
+@pytest.mark.parametrize("n", [1, 3])
+def test_discounted(place, n):
+    kernel = mc.ProbabilityProduct(rho=1.0, length=mc.Discounted(0.9))
+    compare(kernel, hmms(5, n), place)
+    compare(kernel, hmms(2, n), place, hmms(3, 2, seed=1))
+    compare(mc.MeanMap(gamma=0.4, length=mc.Discounted(0.5)), mc.HMMs.concat([hmms(2, 2), hmms(1, 5)]), place)
+    models = hmms(3, n)
+    models = mc.HMMs(models.initial, models.transition, gaussians(3, n))
+    compare(mc.MeanMap(gamma=0.3, length=mc.Discounted(0.8)), models, place)
+
+
+def test_discounted_slowly(place):
+    slow = mc.HMMs(
+        [[0.5, 0.5], [1.0, 0.0]], [[[0.999, 0.001], [0.001, 0.999]], np.eye(2)],
+        mc.Categoricals([[[1.0, 0.0], [0.9999, 0.0001]], [[1.0, 0.0], [0.5, 0.5]]]),
+    )  # fmt: skip
+    compare(mc.ProbabilityProduct(rho=1.0, length=mc.Discounted(0.999)), slow, place, atol=1e-11)
+
+
 def test_pairs_out_of_range_are_repeated(place):
     sticky = mc.HMMs(
         [[1.0, 0.0], [0.0, 1.0], [0.5, 0.5]], [np.eye(2)] * 3, mc.Categoricals([[[1.0, 0.0], [0.0, 1.0]]] * 3)
@@ -150,6 +170,110 @@ def test_baum_welch_leaves_other_symbols_to_the_cpu(torch, place, monkeypatch):
         with mc.config(device="cuda"):
             found = mc.HMM(n_states=2, alphabet="dna", n_iter=3, tol=0.0).fit_each(["ACGN", "AACC"])
     np.testing.assert_array_equal(found.transition, expected.transition)
+
+
+@pytest.fixture
+def moving(torch, place, monkeypatch):
+    """Let operands move to the device on which programs run."""
+    monkeypatch.setattr(_evaluation, "target", lambda: torch.device(place) if mc.settings().device else None)
+
+
+def compare_moved(kernel, X, Y=None, atol=1e-12):
+    expected = kernel.log(X, Y)
+    with mc.config(device="cuda", memo_bytes=0):
+        found, values = kernel.log(X, Y), kernel(X, Y)
+    assert isinstance(found, np.ndarray)
+    np.testing.assert_allclose(found, expected, rtol=1e-12, atol=atol)
+    np.testing.assert_allclose(values, np.exp(expected), rtol=1e-9, atol=1e-300)
+    if Y is None:
+        np.testing.assert_array_equal(found, found.T)
+
+
+def strings(count, longest, seed=0):
+    rng = np.random.default_rng(seed)
+    return ["".join(rng.choice(list("ACGT"), k)) for k in rng.integers(1, longest, count)]
+
+
+def test_pair_hmm(moving):
+    model = mc.AffinePairHMM(substitution=(2, -3), gap_open=5, gap_extend=2, alphabet="dna").fit(["ACGT"]).model_
+    X = [*strings(5, 20), "ACGNNACGT"]
+    compare_moved(mc.Marginalization(model), X)
+    compare_moved(mc.Marginalization(model, normalize=False), X[-2:], strings(4, 30, seed=1))
+
+
+def test_pair_hmm_in_numbers_of_unlimited_range(moving):
+    model = mc.AffinePairHMMs(
+        [np.eye(4) / 4], [np.full(4, 0.25)], open=[1e-3], extend=[1e-3], continuation=[1 - 1e-9], alphabet="dna"
+    )
+    X = ["A" * 9, "C" * 18, "ACGT" * 5]
+    compare_moved(mc.Marginalization(model, normalize=False), X)  # matches grow by 1e6 a letter
+    tiny = mc.AffinePairHMMs(
+        [np.eye(4) / 4], [np.full(4, 0.25)], open=[1e-70], extend=[1e-70], continuation=[0.5], alphabet="dna"
+    )
+    compare_moved(mc.Marginalization(tiny, normalize=False), X[1:])  # stays on the CPU
+
+
+@pytest.mark.parametrize(("n", "zeros"), [(1, False), (3, False), (9, False), (4, True)])
+def test_shared_chain(moving, n, zeros):
+    one = hmms(1, n, seed=n)
+    transition = np.triu(one.transition) / np.triu(one.transition).sum(-1, keepdims=True) if zeros else one.transition
+    emission = mc.Categoricals(one.emission.probability, alphabet="dna")
+    model = mc.HMMs(one.initial, transition, emission)
+    X = mc.Sequences.from_codes(model.sample(11, 12, random_state=0)[0], "dna")
+    compare_moved(mc.Marginalization(model), X)
+    compare_moved(mc.Marginalization(model, normalize=False), X, X[:5])
+
+
+def test_shared_chain_out_of_range(moving):
+    far = mc.HMMs([[0.5, 0.5]], [[[0.9, 0.1], [0.2, 0.8]]], mc.Gaussians([[[0.0], [60.0]]], np.ones((1, 2))))
+    X = [np.array([[0.0], [60.0], [0.0]]), np.array([[60.0], [0.0], [60.0]]), np.array([[30.0], [20.0], [40.0]])]
+    compare_moved(mc.Marginalization(far, normalize=False), X)
+    never = mc.HMMs([[1.0, 0.0]], [np.eye(2)], mc.Categoricals([[[1.0, 0.0], [0.5, 0.5]]], alphabet="ab"))
+    found = mc.Marginalization(never, normalize=False, on_zero="zero")
+    with mc.config(device="cuda", memo_bytes=0):
+        np.testing.assert_array_equal(found(["aa", "ab"]), [[1.0, 0.0], [0.0, 0.0]])
+
+
+def test_shared_tree_and_mixture(moving):
+    rng = np.random.default_rng(3)
+    parent = [[-1, 0, 0, 1, 1, 2, 1]]
+    tree = mc.HiddenTrees(
+        parent, rng.dirichlet(np.ones(2), 1), rng.dirichlet(np.ones(2), (1, 7, 2)), [[3, 4, 5, 6, 0]],
+        rng.dirichlet(np.ones(3), (1, 5, 2)),
+    )  # fmt: skip
+    compare_moved(mc.Marginalization(tree), tree.sample(10, random_state=1)[0])
+    coins = mc.Mixtures([[0.3, 0.7]], mc.Categoricals([[[0.9, 0.1], [0.2, 0.8]]], alphabet="HT"))
+    compare_moved(mc.Marginalization(coins), ["HHT", "HTT", "THT"])
+
+
+def systems(count, n, d, seed=0):
+    rng = np.random.default_rng(seed)
+
+    def covariance(k):
+        root = rng.normal(size=(count, k, k))
+        return root @ root.swapaxes(1, 2) / k + 0.5 * np.eye(k)
+
+    turn = np.linalg.qr(rng.normal(size=(count, n, n)))[0] * rng.uniform(0.5, 0.9, (count, 1, 1))
+    return mc.LDSs(
+        turn, rng.normal(size=(count, d, n)), covariance(n), covariance(d), rng.normal(size=(count, n)), covariance(n),
+        observation_offset=rng.normal(size=(count, d)),
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(("n", "d"), [(1, 1), (2, 3)])
+def test_linear_systems(moving, n, d):
+    models = systems(7, n, d)
+    compare_moved(mc.ProbabilityProduct(rho=0.5, length=4), models, atol=1e-11)
+    compare_moved(mc.ProbabilityProduct(length=25, normalize=False), models[:2], systems(3, 1, d, seed=1), atol=1e-11)
+    kernel = mc.MeanMap(gamma=0.3)
+    with mc.config(device="cuda", memo_bytes=0):
+        found = kernel.path(models, lengths=[1, 4])
+    np.testing.assert_allclose(found, kernel.path(models, lengths=[1, 4]), rtol=1e-10)
+
+
+def test_linear_systems_that_lose_digits(moving):
+    exact = mc.LDSs([[[0.5]], [[0.7]]], [[[1.0]]] * 2, [[[1.0]]] * 2, [[[1e-9]]] * 2, [[0.0]] * 2, [[[1.0]]] * 2)
+    compare_moved(mc.ProbabilityProduct(length=5, normalize=False), exact)
 
 
 def test_in_the_interpreter(torch):

@@ -22,6 +22,7 @@ from mercer.datasets import (
     fetch_pfam_seeds,
     fetch_promoters,
     fetch_r8,
+    fetch_scop,
     fetch_splice,
     fetch_ucr,
     fetch_watch_imu,
@@ -225,6 +226,22 @@ class TestStrings:
             "VHLTPEEKSAVTALWGKVNVDEVGGEALGRLLVVYPWTQRFFESFGDLSTPDAVMGNPKVKAHGKKVLGAFSDGLAHLDNLKGTFATLSE"
         )
         assert len(globin) == 146
+
+    def test_roles_of_proteins_in_families(self):
+        """Test positives are the family, training positives the rest of its superfamily, negatives other folds."""
+        scop = fetch_scop()
+        assert (len(scop.data), len(scop.target_names), len(scop.families)) == (4352, 853, 54)
+        assert scop.role.shape == (4352, 54)
+        assert scop.data.ids[0] == "d3sdha_"
+        assert scop.family[0] == "1.1.1.1"
+        superfamily = np.array(scop.target_names)[scop.target]
+        fold = np.array([name.rsplit(".", 1)[0] for name in superfamily])
+        for family, role in zip(scop.families, scop.role.T, strict=True):
+            inside = family.rsplit(".", 1)[0]
+            assert set(scop.family[role == 3]) == {family}
+            assert set(superfamily[role == 1]) == {inside}
+            assert family not in scop.family[role == 1]
+            assert inside.rsplit(".", 1)[0] not in fold[(role == 2) | (role == 4)]
 
 
 class TestFiles:

@@ -36,7 +36,10 @@ ORDER = np.random.default_rng(3).permutation(37)
 @pytest.mark.parametrize("to_host", [True, False])
 @pytest.mark.parametrize("pairs", [10**6, 100])
 @pytest.mark.parametrize("order", [None, ORDER])
-def test_a_matrix_is_the_same_in_one_tile_and_in_bands(torch, order, pairs, to_host):
+@pytest.mark.parametrize("resident", [True, False])
+def test_a_matrix_is_the_same_in_one_tile_and_in_bands(torch, monkeypatch, order, pairs, to_host, resident):
+    monkeypatch.setattr(_on_device, "BAND_PAIRS", 64)
+    monkeypatch.setattr(_on_device, "_resident", lambda values, count: resident)  # else the card has no room for it
     values = np.random.default_rng(0).normal(size=37)
     x = torch.from_numpy(values)
     expected = np.abs(values[:, None] - values)
@@ -44,11 +47,17 @@ def test_a_matrix_is_the_same_in_one_tile_and_in_bands(torch, order, pairs, to_h
     np.testing.assert_array_equal(np.asarray(cross), expected[:, :20])
     expected[np.diag_indices(37)] = np.arange(37.0)
     diagonal = torch.arange(37.0, dtype=torch.float64)
-    diagonal = diagonal if order is None else diagonal[torch.from_numpy(order)]
     found = fill(distance, Points(x, order, pairs), diagonal=diagonal, to_host=to_host)
     np.testing.assert_array_equal(np.asarray(found), expected)
     assert isinstance(found, np.ndarray) == to_host
     assert (runs()[-1].tiles == 1) == (pairs > 37 * 37 and not to_host)
+
+
+def test_few_pairs_are_one_tile(torch):
+    x = torch.arange(5, dtype=torch.float64)
+    found = fill(distance, Points(x), to_host=True)
+    assert isinstance(found, np.ndarray)
+    assert runs()[-1].tiles == 1
 
 
 def test_a_tile_that_is_not_symmetric_is_mirrored(torch):

@@ -7,6 +7,7 @@ import itertools
 import numpy as np
 import pytest
 from scipy import sparse
+from sklearn.model_selection import StratifiedKFold
 from sklearn.pipeline import make_pipeline
 from sklearn.svm import SVC
 
@@ -173,6 +174,7 @@ class TestMatrices:
         pipeline = make_pipeline(mc.Marginalization(tree), SVC(kernel="precomputed")).fit(X, X[:, 2])
         row = np.array([[0.0, np.nan, 1.0]])
         found = explained(pipeline, row)
+        assert (found.kind, found.names) == ("leaves", [("a", "b", "c")])
         raw = mc.Marginalization(pipeline[0].model_, normalize=False)
         options = np.array([[0.0, np.nan, 0.0], [0.0, np.nan, 1.0]])
         theirs = np.exp(np.diag(raw.log(X)))
@@ -242,3 +244,27 @@ class TestMessages:
         pipeline = make_pipeline(kernel, SVC(kernel="precomputed")).fit(X, np.arange(10) % 2)
         with pytest.raises(ValueError, match="must be 1; got 3"):
             explained(pipeline, X, window=3)
+
+
+@pytest.mark.usefixtures("real")
+def test_the_boxes_of_promoters():
+    # docs/tutorials/which_residues.md has more shuffles, and other gaps.
+    dna = mc.datasets.fetch_promoters()
+    classes, inside = np.array(dna.target) == 0, np.isin(np.arange(57), [*range(14, 20), *range(37, 43)])
+    pair = mc.AffinePairHMM((1, -1), matrix_scale=0.5, alphabet="dna", open_probability=0.05, extend_probability=0.5)
+    pipeline = make_pipeline(mc.Tempered(mc.Marginalization(pair)), SVC(kernel="precomputed", C=10))
+
+    def excess(labels):
+        """Mean contribution in the boxes of held-out promoters, minus that of other positions."""
+        values = np.zeros((106, 57))
+        for train, test in StratifiedKFold(5, shuffle=True, random_state=0).split(labels, labels):
+            values[test] = mc.explain(pipeline.fit(dna.data[train], labels[train]), dna.data[test]).contributions
+        mean = values[classes].mean(axis=0)
+        assert mean.shape == (57,)
+        return mean[inside].mean() - mean[~inside].mean(), np.argsort(-mean)[:12]
+
+    found, top = excess(classes)
+    assert found == pytest.approx(0.032, abs=0.004)
+    assert inside[top].sum() >= 8  # 2.5 by chance
+    rng = np.random.default_rng(0)
+    assert max(excess(rng.permutation(classes))[0] for _ in range(2)) < found / 2

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
@@ -41,22 +41,25 @@ def operand(profiles: list[Profile], rho: float = 1.0) -> ProfileOperand:
     return ProfileOperand.of(*stacked, [len(p.match) for p in profiles], rho)
 
 
-def states(p: Profile, rho: float) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """Return the plain state space: start, transitions, emissions and stop of M_1.., I_0.., D_1.., one by one."""
+MOVES = {"M": ((0, "M", 1), (1, "I", 0), (2, "D", 1)), "I": ((3, "M", 1), (4, "I", 0)), "D": ((5, "M", 1), (6, "D", 1))}
+
+
+def states(p: Profile, rho: float, entry: np.ndarray | None = None) -> tuple[np.ndarray, ...]:
+    """Return the plain state space: start, transitions, emissions and stop of M_1.., I_0.., D_1.., one by one.
+
+    With ``entry``, paths are local: they start at match states, and end at match and delete states.
+    """
     n, t = len(p.match), p.transitions**rho
     names = [("M", k) for k in range(1, n + 1)] + [("I", k) for k in range(n + 1)] + [("D", k) for k in range(1, n + 1)]
     index = {name: s for s, name in enumerate(names)}
-    moves = {
-        "M": ((0, "M", 1), (1, "I", 0), (2, "D", 1)),
-        "I": ((3, "M", 1), (4, "I", 0)),
-        "D": ((5, "M", 1), (6, "D", 1)),
-    }
     step, start, stop = np.zeros((len(names), len(names))), np.zeros(len(names)), np.zeros(len(names))
     emission = np.zeros((len(names), p.match.shape[1]))
     for (kind, k), s in [*index.items(), (("M", 0), -1)]:
         if s >= 0 and kind != "D":
             emission[s] = (p.match[k - 1] if kind == "M" else p.insert[k]) ** rho
-        for column, to, ahead in moves[kind]:
+        if entry is not None and (k in (0, n)):
+            continue
+        for column, to, ahead in MOVES[kind]:
             target = index.get((to, k + ahead))
             if target is None:
                 if to == "M" and s >= 0:
@@ -65,12 +68,15 @@ def states(p: Profile, rho: float) -> tuple[np.ndarray, np.ndarray, np.ndarray, 
                 step[s, target] = t[k, column]
             else:
                 start[target] = t[k, column]
+    if entry is not None:
+        start[:n] = entry**rho
+        stop[:n] = stop[-n:] = 1.0
     return start, step, emission, stop
 
 
-def emitting(p: Profile, rho: float) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, float]:
+def emitting(p: Profile, rho: float, entry: np.ndarray | None = None) -> tuple[Any, ...]:
     """Return the chain of emitting states, the silent ones eliminated by a matrix inverse, and the weight of ''."""
-    start, step, emission, stop = states(p, rho)
+    start, step, emission, stop = states(p, rho, entry)
     n = 2 * len(p.match) + 1
     runs = np.linalg.inv(np.eye(len(step) - n) - step[n:, n:])
     direct = step[:n, :n] + step[:n, n:] @ runs @ step[n:, :n]
@@ -79,9 +85,9 @@ def emitting(p: Profile, rho: float) -> tuple[np.ndarray, np.ndarray, np.ndarray
     return first, direct, emission[:n], last, float(start[n:] @ runs @ stop[n:])
 
 
-def dense(p: Profile, q: Profile, rho: float = 1.0) -> float:
+def dense(p: Profile, q: Profile, rho: float = 1.0, entries: Any = (None, None)) -> float:
     """Return the kernel by a linear system in all pairs of emitting states, (I - T)^-1."""
-    a, b = emitting(p, rho), emitting(q, rho)
+    a, b = emitting(p, rho, entries[0]), emitting(q, rho, entries[1])
     psi = (a[2] @ b[2].T).ravel()
     joint = np.kron(a[1], b[1]) * psi
     visits = np.linalg.solve(np.eye(len(psi)) - joint.T, np.kron(a[0], b[0]) * psi)
@@ -103,11 +109,28 @@ def probability(p: Profile, x: tuple[int, ...]) -> float:
 def test_the_dense_joint_chain_is_solved(rho: float) -> None:
     rng = np.random.default_rng(0)
     profiles = [profile(rng, nodes) for nodes in (1, 2, 3, 5, 1, 4, 2, 6, 3)]
+    for p in profiles[1::3]:  # the longest, too, which has a vector of its own
+        p.insert[:] = p.insert[0]
     truth = np.log([[dense(p, q, rho) for q in profiles] for p in profiles])
     found = log_products(operand(profiles, rho))
     np.testing.assert_allclose(found, truth, rtol=1e-11, atol=1e-11)
     np.testing.assert_allclose(found, found.T, rtol=1e-12, atol=1e-12)
     np.testing.assert_allclose(operand(profiles, rho).alone(), np.diag(truth), rtol=1e-11, atol=1e-11)
+
+
+@pytest.mark.parametrize("rho", [0.6, 1.0])
+def test_local_paths_enter_and_leave_anywhere(rho: float) -> None:
+    rng = np.random.default_rng(7)
+    profiles = [profile(rng, nodes) for nodes in (3, 1, 6, 2, 4)]
+    entry = [rng.dirichlet(np.ones(len(p.match))) for p in profiles]
+    stacked = [np.concatenate(part) for part in zip(*profiles, strict=True)]
+    some = ProfileOperand.of(*stacked, [len(p.match) for p in profiles], rho, np.concatenate(entry))
+    found = log_products(some)
+    truth = [
+        [dense(p, q, rho, (e, f)) for q, f in zip(profiles, entry, strict=True)]
+        for p, e in zip(profiles, entry, strict=True)
+    ]
+    np.testing.assert_allclose(found, np.log(truth), rtol=1e-11, atol=1e-11)
 
 
 def test_the_strings_are_enumerated() -> None:
@@ -146,17 +169,22 @@ def test_insertions_that_do_not_or_hardly_end(stay: float) -> None:
     np.testing.assert_allclose(log_products(operand([p, q]))[0, 1], np.log(dense(p, q)), rtol=1e-6)
 
 
-def test_loops_that_diverge_are_infinite_if_a_path_enters_them() -> None:
+def test_loops_that_diverge_are_refused_if_a_path_enters_them() -> None:
     rng = np.random.default_rng(3)
     p = profile(rng, 2)
     p.transitions[:, 3:5] = 0.1, 0.9
     p.insert[:] = 1 / 3
-    q = Profile(p.match, p.insert, p.transitions.copy())
-    q.transitions[:, :3] = [0.9, 0.0, 0.1]
-    q.transitions[-1, :3] = [1.0, 0.0, 0.0]
-    found = log_products(operand([p, q], rho=0.1))  # 3^0.8 0.9^0.2 > 1
-    assert found[0, 0] == np.inf
-    np.testing.assert_allclose(found[0, 1], np.log(dense(p, q, 0.1)), rtol=1e-12)
+    short = profile(rng, 1)
+    short.transitions[:, 3:5] = 1.0, 0.0
+    with pytest.raises(ValueError, match=r"profile 1 .* rho=0.1: .* node 0 .* 2.3.* Use rho=0.5"):
+        operand([short, p], rho=0.1)  # 3^0.8 0.9^0.2 > 1
+    p.transitions[:, :3] = [0.9, 0.0, 0.1]
+    p.transitions[-1, :3] = [1.0, 0.0, 0.0]
+    np.testing.assert_allclose(log_products(operand([p], 0.1))[0, 0], np.log(dense(p, p, 0.1)), rtol=1e-12)
+    p.transitions[1] = [0.5, 0.5, 0.0, 0.0, 1.0, 1.0, 0.0]
+    p.insert[1] = [1.0, 0.0, 0.0]
+    with pytest.raises(ValueError, match=r"node 1 .* i->i must be below 1"):
+        operand([p])
 
 
 def exact(p: Profile, q: Profile) -> float:
@@ -196,7 +224,7 @@ def test_long_profiles_neither_underflow_nor_depend_on_their_neighbors() -> None
     found = log_products(some)
     assert found[1, 3] < -745
     rows, columns = np.array([1, 1, 1, 5, 5]), np.array([3, 0, 2, 4, 8])
-    careful = some._ranged(some, rows, columns)
+    careful = some.ranged(some, rows, columns)
     np.testing.assert_allclose(found[rows, columns], careful, rtol=1e-13, atol=1e-12)
     np.testing.assert_array_equal(log_products(some[[3, 5]], some[[1, 8]]), found[np.ix_([3, 5], [1, 8])])
     scale = some.alone() / 2
@@ -217,7 +245,7 @@ def test_paths_far_below_their_neighbors_are_not_lost() -> None:
     transitions[n] = [1.0, 0.0, 0.0, 1.0, 0.0, 1.0, 0.0]
     p = operand([Profile(match, insert, transitions)])
     q = operand([Profile(match[-1:], insert[:2], np.array([[0.5, 0.5, 0.0, 0.5, 0.5, 1.0, 0.0]] * 2))])
-    assert lane_products(p._powers, q._powers)[2] < LOWEST
+    assert lane_products(p.powers, q.powers)[2] < LOWEST
     np.testing.assert_allclose(log_products(p, q)[0, 0], (n - 1) * np.log(tiny) + 2 * np.log(0.5), rtol=1e-12)
 
 

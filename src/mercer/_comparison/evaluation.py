@@ -74,6 +74,8 @@ class Task:
     """Arguments of the command line that read the data."""
     warnings: tuple[str, ...] = ()
     """What the user should know about the data."""
+    ids: tuple[str, ...] = ()
+    """Names of the samples; empty for numbers."""
 
     @property
     def is_regression(self) -> bool:
@@ -251,6 +253,11 @@ def splits(task: Task, index: Any, folds: int, seed: int) -> list[tuple[Any, Any
     else:
         splitter = StratifiedKFold(folds, **shuffled) if groups is None else StratifiedGroupKFold(folds, **shuffled)
     return list(splitter.split(index, labels, groups))
+
+
+def too_few(members: int, folds: int) -> bool:
+    """Whether a class has too few members for the outer folds, or for the inner folds of the smallest training part."""
+    return members < folds or members - -(-members // folds) < INNER_FOLDS
 
 
 def order_of_tests(task: Task, folds: int, seed: int) -> Floats:

@@ -8,7 +8,14 @@ from typing import Annotated
 import typer
 
 from mercer._version import __version__
-from mercer.cli import _compare_command, _machine_commands, _model_commands, _reproduce_command, _two_sample_command
+from mercer.cli import (
+    _compare_command,
+    _explain_command,
+    _machine_commands,
+    _model_commands,
+    _reproduce_command,
+    _two_sample_command,
+)
 
 app = typer.Typer(
     help="Kernels from generative models, for scikit-learn.",
@@ -32,6 +39,7 @@ _EXAMPLES: dict[Callable[..., None], str] = {
     _compare_command.compare: "mercer compare genes.fasta --label 1 --groups 'gene=(\\w+)' --budget 10m",
     _model_commands.fit: "mercer fit walks.csv --id walk --time t --label gait --best -o gait.mercer",
     _model_commands.predict: "mercer predict gait.mercer new.csv --json -",
+    _explain_command.explain: "mercer explain genes.mercer new.fasta --top 10 --plot why.png",
     _model_commands.gram: "mercer gram genes.fasta --kernel 'Spectrum(k=4)' -o gram.npz",
     _two_sample_command.two_sample: "mercer test patients.fasta controls.fasta --kernel 'Spectrum(k=3)'",
     _machine_commands.datasets: "mercer datasets",

@@ -28,6 +28,7 @@ from mercer.cli._terminal import (
     fail,
     one_sentence,
     progress,
+    say,
     warn,
     write_csv,
     write_json,
@@ -36,6 +37,9 @@ from mercer.cli._terminal import (
 Budget = Annotated[str, typer.Option(help="Time for everything: 90s, 10m or 2h.")]
 Jobs = Annotated[int, typer.Option(min=1, help="Number of contenders at the same time, at most one per core.")]
 Folds = Annotated[int, typer.Option(min=2, max=10, help="Folds of the outer cross-validation.")]
+ReportPath = Annotated[
+    Path | None, typer.Option("--report", help="Write a page with tables and pictures, such as report.html.")
+]
 Fresh = Annotated[bool, typer.Option("--fresh", help="Do not use results of earlier runs; replace them.")]
 
 
@@ -53,6 +57,7 @@ def compare(
     quiet: Quiet = False,
     json_path: Json = None,
     csv_path: Csv = None,
+    report_path: ReportPath = None,
 ) -> None:
     """Compare kernels with plain baselines, on your data or on built-in data.
 
@@ -60,7 +65,7 @@ def compare(
     a .ts file, or a folder with one file per recording. Labels are compared by accuracy, numeric targets by R2. All
     parameters are chosen within the training folds.
     """
-    check_outputs(json_path, csv_path, inputs=(source, reading.label_table))
+    check_outputs(json_path, csv_path, report_path, inputs=(source, reading.label_table))
     seconds = parse_duration(budget)
     if source is not None:
         if task:
@@ -83,6 +88,14 @@ def compare(
     report.print(shown, quiet=quiet)
     write_json(report.as_json(), json_path)
     write_csv(report.rows, csv_path)
+    if report_path is not None and report.rows:
+        with one_sentence():
+            from mercer._report.report import Report, render
+
+            title = f"mercer compare: {source.name}" if source is not None else "mercer compare"
+            made = render(report.summary, title, command())
+            Report(made, "", report.rows).save(report_path)
+        say(f"Report: {report_path}", quiet=quiet, to_stderr=STDOUT in (json_path, csv_path))
     if ended.interrupted:
         raise typer.Exit(INTERRUPTED)
     if not report.rows:
@@ -243,7 +256,7 @@ class _Report:
         best = chosen or max(self.summary.done, key=lambda result: result.score, default=None)
         return {
             "version": __version__,
-            "command": "mercer " + " ".join(shlex.quote(argument) for argument in sys.argv[1:]),
+            "command": command(),
             "seed": self.summary.seed,
             "folds": self.folds,
             "data": {name: task.about for name, task in self.tasks.items()},
@@ -258,6 +271,11 @@ class _Report:
             "code_of": None if best is None else {"task": best.task, "method": best.contender.name},
             "code": None if best is None else self.summary.code(best),
         }
+
+
+def command() -> str:
+    """Return the command line as it was typed."""
+    return "mercer " + " ".join(shlex.quote(argument) for argument in sys.argv[1:])
 
 
 def page_of(kernel: Any) -> str:

@@ -7,7 +7,7 @@ import os
 from pathlib import Path
 
 from mercer import datasets
-from mercer.datasets.sources import SOURCES
+from mercer.datasets.sources import SOURCES, TERMS
 
 
 def functions() -> list[dict[str, str]]:
@@ -21,7 +21,7 @@ def functions() -> list[dict[str, str]]:
 
 
 def folders() -> list[dict[str, str]]:
-    """Return the real sets: how many of their files are in ``MERCER_DATA`` or were downloaded, and their home."""
+    """Return the real sets: how many files are in ``MERCER_DATA`` or were downloaded, license, citation and home."""
     rows = []
     for folder in dict.fromkeys(folder for folder, _ in SOURCES):
         own = {file: source for (name, file), source in SOURCES.items() if name == folder}
@@ -29,7 +29,8 @@ def folders() -> list[dict[str, str]]:
                    for file in own)  # fmt: skip
         first = next(iter(own.values()))
         home = first.url.rpartition("/")[0] if first.url else f"derived from {first.origin}"
-        rows.append({"folder": folder, "here": f"{here} of {len(own)} files", "home": home})
+        terms = TERMS[folder]._asdict()
+        rows.append({"folder": folder, "here": f"{here} of {len(own)}", **terms, "home": home})
     return rows
 
 

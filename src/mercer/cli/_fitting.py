@@ -116,10 +116,8 @@ def fitted(task: Task, contender: Contender, *, proba: bool, seed: int) -> Fitte
     return Fitted(model, search.score, search.parameters)
 
 
-def predicted(
-    path: Path, source: Path, *, proba: bool, skip_bad: bool, label_table: Path | None = None
-) -> tuple[list[dict[str, Any]], Read]:
-    """Return a row per new sample, its id, prediction and with ``proba`` probabilities, and what was read."""
+def opened(path: Path, source: Path, *, skip_bad: bool, label_table: Path | None = None) -> tuple[Any, Read]:
+    """Return a fitted model, and new data, read as its training data were."""
     info = mc.file_info(path)
     if info.kind != "pipeline":
         raise ValueError(f"{path} contains a {info.kind}, not a fitted model; pass a file that mercer fit wrote.")
@@ -127,8 +125,6 @@ def predicted(
     options = info.metadata.get("reading", {})
     if not isinstance(options, dict):
         raise ValueError(f"{path} is damaged: its reading options are not a table.")
-    if proba and not hasattr(model, "predict_proba"):
-        raise ValueError(f"{path} does not predict probabilities; fit it again with mercer fit --proba.")
     if not hasattr(model, "predict"):
         raise ValueError(f"{path} contains a {type(model).__name__}, which does not predict; save a whole pipeline.")
     known = {name: value for name, value in options.items() if name in Reading.__dataclass_fields__}
@@ -136,7 +132,16 @@ def predicted(
     if label_table is not None and not known.get("confounds"):
         raise ValueError(f"--label-table tells confounds, and {path} was fitted without them; omit it.")
     new = {"skip_bad": skip_bad, "label_table": None if label_table is None else str(label_table)}
-    records = read(source, Reading(**{**known, **new}), known=before)
+    return model, read(source, Reading(**{**known, **new}), known=before)
+
+
+def predicted(
+    path: Path, source: Path, *, proba: bool, skip_bad: bool, label_table: Path | None = None
+) -> tuple[list[dict[str, Any]], Read]:
+    """Return a row per new sample, its id, prediction and with ``proba`` probabilities, and what was read."""
+    model, records = opened(path, source, skip_bad=skip_bad, label_table=label_table)
+    if proba and not hasattr(model, "predict_proba"):
+        raise ValueError(f"{path} does not predict probabilities; fit it again with mercer fit --proba.")
     X = records.data
     predictions = np.asarray(model.predict(X)).tolist()
     rows = [{"id": str(name), "prediction": one} for name, one in zip(records.ids, predictions, strict=True)]

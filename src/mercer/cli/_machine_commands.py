@@ -56,7 +56,7 @@ def warmup(quiet: Quiet = False) -> None:
 
 
 def datasets(quiet: Quiet = False, json_path: Json = None) -> None:
-    """List the functions of mercer.datasets, and the files of the real sets: whether they are here, their home."""
+    """List the functions of mercer.datasets, and the real sets: which files are here, license, citation and home."""
     from mercer.cli import _data_sets
 
     functions, files = _data_sets.functions(), _data_sets.folders()
@@ -64,7 +64,7 @@ def datasets(quiet: Quiet = False, json_path: Json = None) -> None:
     if json_path == STDOUT:
         return
     _print_table("Functions of mercer.datasets", ("function", "what it returns"), functions)
-    _print_table("Files of the real sets", ("folder", "here", "home"), files)
+    _print_table("Files of the real sets", ("folder", "files here", "license", "cite", "home"), files)
     root = os.environ.get("MERCER_DATA")
     where = f"MERCER_DATA is {root}." if root else "To read them elsewhere, set MERCER_DATA to a folder that has them."
     say(f"A set is downloaded on first use. {where}", quiet=quiet)
@@ -73,7 +73,7 @@ def datasets(quiet: Quiet = False, json_path: Json = None) -> None:
 def _print_table(title: str, headings: tuple[str, ...], rows: list[dict[str, str]]) -> None:
     table = Table(box=box.SIMPLE_HEAD, title=title, title_justify="left")
     for i, heading in enumerate(headings):
-        table.add_column(heading, overflow="fold", no_wrap=i + 1 < len(headings))
+        table.add_column(heading, overflow="fold", no_wrap=i == 0)
     for row in rows:
         table.add_row(*row.values())
     console().print(table)

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from mercer._comparison.contenders import ContenderFactory
-from mercer._comparison.evaluation import INNER_FOLDS, Score, Task
+from mercer._comparison.evaluation import INNER_FOLDS, Score, Task, too_few
 from mercer._comparison.recipes import can_be_aligned, contenders
 from mercer.cli._data_options import Reading
 from mercer.cli._readers import describe, read
@@ -61,6 +61,7 @@ def task_of(path: Path, reading: Reading, *, limit: int, folds: int, seed: int) 
         known=found.known,
         arguments=reading.arguments(path),
         warnings=found.warnings,
+        ids=tuple(found.ids[i] for i in chosen),
     )
     if regression and made.is_confounded:
         _check_rest(made)
@@ -109,18 +110,14 @@ def _check_classes(y: Any, groups: Any, folds: int, whole: Any) -> None:
         cure = "Increase --limit." if len(np.unique(whole)) > 1 else "Check --label."
         raise ValueError(f"At least two classes are required; got only {str(names[0])!r}. {cure}")
     i = int(np.argmin(counts))
-    if _too_few(int(counts[i]), folds):
-        enough = not _too_few(int(np.sum(whole == names[i])), folds)
+    if too_few(int(counts[i]), folds):
+        enough = not too_few(int(np.sum(whole == names[i])), folds)
         members = "1 member" if counts[i] == 1 else f"{counts[i]} members"
         raise ValueError(
             f"Class {str(names[i])!r} has {members}, too few for {folds} outer, {INNER_FOLDS} inner folds; "
             + ("increase --limit." if enough else "drop the class, add data, or decrease --folds.")
         )
     _check_groups(groups, folds)
-
-
-def _too_few(members: int, folds: int) -> bool:
-    return members < folds or members - -(-members // folds) < INNER_FOLDS
 
 
 def _check_groups(groups: Any, folds: int) -> None:

@@ -1,5 +1,6 @@
 """Input data: alphabets, sequences, file readers, transformers of sequences, and opaque objects."""
 
+from mercer.data.alignment import read_alignment
 from mercer.data.alphabet import Alphabet
 from mercer.data.fasta import read_fasta
 from mercer.data.fasta_blocks import fasta_blocks
@@ -29,6 +30,7 @@ __all__ = [
     "fasta_blocks",
     "identical_groups",
     "objects",
+    "read_alignment",
     "read_fasta",
     "read_svmlight",
     "read_table",

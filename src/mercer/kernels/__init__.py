@@ -1,7 +1,7 @@
 """Kernels between models, and between data."""
 
 from mercer._verdict import Verdict
-from mercer.kernels._explain import Explanation, explain
+from mercer.kernels._explain import Alignments, Explanation, aligned, explain
 from mercer.kernels.algebra import Product, Scaled, Sum
 from mercer.kernels.base import Kernel
 from mercer.kernels.binetcauchy import BinetCauchy
@@ -41,6 +41,7 @@ from mercer.kernels.top import TOP
 __all__ = [
     "RBF",
     "TOP",
+    "Alignments",
     "BinetCauchy",
     "Centered",
     "Compacted",
@@ -79,6 +80,7 @@ __all__ = [
     "TargetAligned",
     "Tempered",
     "Verdict",
+    "aligned",
     "compact",
     "explain",
     "target_aligned",

@@ -89,6 +89,8 @@ class Side:
 
     moved = False
     """Whether the source was moved to the device of the settings."""
+    place: Any = None
+    """The device to which operands are moved, if the source itself stays."""
 
     def __init__(self, source: Any = None) -> None:
         self.source = source
@@ -101,6 +103,12 @@ class Side:
         """Return this side on a device; the moved source is kept as long as the side."""
         side: Side = self.once(f"on {place}", (), lambda: Side(self.source.to(place)))
         side.moved = True
+        return side
+
+    def prepared_on(self, place: Any) -> Side:
+        """Return this side for operands on a device; the source itself stays."""
+        side: Side = self.once(f"operands on {place}", (), lambda: Side(self.source))
+        side.place = place
         return side
 
     def once(self, name: str, parameters: Any, make: Callable[[], Any]) -> Any:
@@ -166,8 +174,8 @@ class Evaluation:
 
     def prepared_side(self, side: Side) -> Prepared:
         """Return the prepared objects of a side."""
-        made: Prepared = side.once("prepared", self._parameters, lambda: self._prepare(side.source))
-        made.moved = side.moved
+        made: Prepared = side.once("prepared", self._parameters, lambda: self._prepare(side.source, side.place))
+        made.moved = made.moved or side.moved
         return made
 
     def placed(self, side: Side) -> Side:
@@ -175,19 +183,26 @@ class Evaluation:
 
         Parts of a compound kernel stay where they are.
         """
-        if not self.kernel._moves(side.source):
+        moves, operands = self.kernel._moves(side.source), self.kernel._moves_operands(side.source)
+        place = target() if moves or operands else None
+        if place is None:
             return side
-        place = target()
-        return side if place is None else side.placed(place)
+        return side.placed(place) if moves else side.prepared_on(place)
 
     @staticmethod
     def returned(values: Array, a: Prepared) -> Array:
         """Bring values back to NumPy if the input was moved."""
         return to_numpy(values) if a.moved else values
 
-    def _prepare(self, source: Any) -> Prepared:
+    def _prepare(self, source: Any, place: Any = None) -> Prepared:
         kernel = self.kernel
-        operand = kernel._prepare(source)
+        operand, moved = (kernel._prepare(source), False) if place is None else kernel._prepare_on(source, place)
+        prepared = self._normalized(operand, source)
+        prepared.moved = moved
+        return prepared
+
+    def _normalized(self, operand: Any, source: Any) -> Prepared:
+        kernel = self.kernel
         if not kernel.normalize:
             return Prepared(operand, None)
         with np.errstate(over="ignore", invalid="ignore"):  # values that are not finite raise below

@@ -13,7 +13,7 @@ import numpy as np
 from scipy import sparse
 
 from mercer._array import Floats
-from mercer._files import check_path
+from mercer._files import check_path, put_in_place
 
 HEADER = 128
 """Bytes of the header of an npy file, which is written when the number of rows is known."""
@@ -52,7 +52,7 @@ class FeatureFile:
         try:
             if kind is None:
                 self._finish()
-                self.partial.replace(self.path)
+                put_in_place(self.partial, self.path)
         finally:
             self._close()
             self.partial.unlink(missing_ok=True)

@@ -31,6 +31,10 @@ class Diagonal(NamedTuple):
         """Multiply scores, dense or sparse, with the matrix."""
         return scores.multiply(self.columns).tocsr() if sparse.issparse(scores) else scores * self.columns
 
+    def pulled(self, weights: Floats) -> Floats:
+        """Return the weights of scores, given those of whitened scores: multiply with the transposed matrix."""
+        return weights * self.columns
+
 
 class LowRank(NamedTuple):
     """The symmetric matrix ``V' diag(inside) V + rest``, which is never formed; the rows of V are orthonormal."""
@@ -42,6 +46,10 @@ class LowRank(NamedTuple):
     def applied(self, scores: Floats) -> Floats:
         """Multiply scores with the matrix."""
         return (scores @ self.rows.T * self.inside) @ self.rows + self.rest * scores
+
+    def pulled(self, weights: Floats) -> Floats:
+        """Return the weights of scores, given those of whitened scores; the matrix is symmetric."""
+        return self.applied(weights)
 
 
 class Blocks(NamedTuple):
@@ -56,6 +64,10 @@ class Blocks(NamedTuple):
         return np.concatenate(
             [g * part if part.ndim == 1 else g @ part for g, part in zip(columns, self.parts, strict=True)], axis=1
         )
+
+    def pulled(self, weights: Floats) -> Floats:
+        """Return the weights of scores, given those of whitened scores: multiply with the transposed matrix."""
+        return Blocks(tuple(part.T for part in self.parts)).applied(weights)
 
 
 Metric = Diagonal | LowRank | Blocks

@@ -11,6 +11,7 @@ from mercer.models.gaussian_net import LinearGaussianNets
 from mercer.models.gaussian_net_estimator import LinearGaussianNet
 from mercer.models.hmm import HMMs
 from mercer.models.hmm_estimator import HMM
+from mercer.models.hmmer import read_hmmer, write_hmmer
 from mercer.models.kde import KDEs
 from mercer.models.kde_estimator import KDE
 from mercer.models.lds import HiddenStates, LDSs
@@ -25,6 +26,8 @@ from mercer.models.pairhmm_affine_estimator import AffinePairHMM
 from mercer.models.pairhmm_estimator import PairHMM
 from mercer.models.pairhmm_local import LocalPairHMMs
 from mercer.models.posterior import Posterior
+from mercer.models.profile_hmm import ProfileHMMs
+from mercer.models.profile_hmm_estimator import ProfileHMM
 from mercer.models.switching import SwitchingLDSs
 from mercer.models.switching_decoding import LogProbEstimate
 from mercer.models.switching_estimator import SwitchingLDS
@@ -62,6 +65,10 @@ __all__ = [
     "PairHMM",
     "PairHMMs",
     "Posterior",
+    "ProfileHMM",
+    "ProfileHMMs",
     "SwitchingLDS",
     "SwitchingLDSs",
+    "read_hmmer",
+    "write_hmmer",
 ]

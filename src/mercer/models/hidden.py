@@ -11,7 +11,7 @@ from mercer.data import Sequences
 from mercer.data.segments import sample_name, segments
 from mercer.families.categorical import Categoricals
 from mercer.models._forward.evidence import evidence_of
-from mercer.models._forward.interface import Evidence, Expectations, Runs, expectations
+from mercer.models._forward.interface import Evidence, Expectations, Runs, expectations, steps
 from mercer.models._scores.weighted import code_counts
 from mercer.models.inference import double
 
@@ -116,6 +116,15 @@ class HiddenChain(NamedTuple):
             if codes[..., code].any():
                 counts += codes[..., code, None] * shares.of(code)
         return counts, found
+
+    def step_posteriors(self, X: Sequences) -> Floats:
+        """Posteriors of the states before and at every observation, ``(T, n, n)``; zero for the first ones."""
+        offsets = np.asarray(X.offsets, dtype=np.int64)
+        local = np.arange(len(X.values), dtype=np.int64) - np.repeat(offsets[:-1], X.lengths)
+        runs = Runs.shared(offsets)
+        means, log_prob = steps(self.initial, self.transition, self.evidence(X.values), runs, local, offsets)
+        require_possible(X, log_prob)
+        return np.asarray(means * np.repeat(np.maximum(X.lengths - 1, 1), X.lengths)[:, None, None])
 
     def step_counts(self, X: Sequences) -> Any:
         """Mean over the steps of every sequence, ``(N, k k n n)``: dense, or a CSR matrix where there are many columns.

@@ -1,20 +1,25 @@
-"""Plots of Gram matrices, series, tests and related results. Requires matplotlib, which the extra ``cli`` installs."""
+"""Plots of Gram matrices, series, tests, explanations, ... Requires matplotlib, which the extra ``cli`` installs."""
 
+from mercer.plot.explanations import alignments, heatmap, logo, track
 from mercer.plot.hypotheses import null_distribution, witness
 from mercer.plot.matrices import diagnosis, error_over_length, gram, kernel_pca, matches, spectrum
 from mercer.plot.series import forecast, regimes, states, transitions
 
 __all__ = [
+    "alignments",
     "diagnosis",
     "error_over_length",
     "forecast",
     "gram",
+    "heatmap",
     "kernel_pca",
+    "logo",
     "matches",
     "null_distribution",
     "regimes",
     "spectrum",
     "states",
+    "track",
     "transitions",
     "witness",
 ]

@@ -375,4 +375,4 @@ def _scatter(ax: Any, z: Floats, y: Floats | None) -> None:
         # Shift the markers when the colors repeat, so that color and marker identify the class.
         marker = MARKERS[(k + k // len(COLORS)) % len(MARKERS)]
         ax.scatter(*z[y == name].T, s=18, color=COLORS[k % len(COLORS)], marker=marker, linewidths=0, label=str(name))
-    ax.legend(frameon=False)
+    ax.legend(framealpha=0.8, edgecolor="none")

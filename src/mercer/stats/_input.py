@@ -73,14 +73,20 @@ def count_of(side: Any, name: str) -> int:
 
 def gram_matrix(kernel: Any, X: Any) -> Floats:
     """Return the Gram matrix of ``X``: a fitted kernel is used as it is, another is fitted to ``X``."""
-    K = kernel(X) if hasattr(kernel, "train_") else clone(kernel).fit_transform(X)
+    return fitted_gram(kernel, X)[1]
+
+
+def fitted_gram(kernel: Any, X: Any) -> tuple[Any, Floats]:
+    """Return the fitted kernel, and the Gram matrix of ``X``."""
+    made = kernel if hasattr(kernel, "train_") else clone(kernel)
+    K = made(X) if made is kernel else made.fit_transform(X)
     K = np.asarray(to_numpy(K), dtype=float)
     if not np.isfinite(K).all():
         i, j = np.argwhere(~np.isfinite(K))[0]
         raise ValueError(
             f"The kernel of objects {i} and {j} is {K[i, j]}. Normalize the kernel (normalize=True), or leave them out."
         )
-    return K
+    return made, K
 
 
 def numbered(values: Any, n: int, name: str) -> Indices:

@@ -23,7 +23,7 @@ from mercer.stats._input import (
     check_count,
     check_kernel,
     check_level,
-    gram_matrix,
+    fitted_gram,
     numbered,
     p_of,
     p_text,
@@ -36,7 +36,7 @@ METHODS = ("permutation", "studentized")
 
 @dataclass(frozen=True)
 class TwoSample:
-    """Result of `two_sample_test`.
+    r"""Result of `two_sample_test`.
 
     Parameters
     ----------
@@ -64,6 +64,15 @@ class TwoSample:
     witness : ndarray of shape (N,)
         Mean kernel of every object with the first sample minus that with the second, the objects of X before those of
         Y; the object itself and its group are left out.
+    kernel : Kernel or None, default=None
+        The fitted kernel; None if the matrix was precomputed.
+    objects : data or None, default=None
+        The objects of both samples, those of X before those of Y, for `mercer.explain`.
+
+    Notes
+    -----
+    ``mc.explain(found, Z)`` tells which positions of objects Z make them similar to the one or the other sample: it
+    explains the witness function :math:`f(z) = \frac1n\sum_i k(z, x_i) - \frac1m\sum_j k(z, y_j)`.
 
     Examples
     --------
@@ -85,6 +94,12 @@ class TwoSample:
     exact: bool
     null: Floats = field(repr=False)
     witness: Floats = field(repr=False)
+    kernel: Any = field(default=None, repr=False)
+    objects: Any = field(default=None, repr=False)
+
+    def witness_weights(self) -> Floats:
+        """Return the weight of every object in the witness function: 1 / n for those of X, -1 / m for those of Y."""
+        return np.repeat([1 / self.n_first, -1 / self.n_second], [self.n_first, self.n_second])
 
     def most_different(self, n: int = 5) -> tuple[Indices, Indices]:
         """Return the positions in X and in Y of the ``n`` objects that are most unlike the other sample.
@@ -186,11 +201,11 @@ def two_sample_test(
     level, rng = check_level(level), random_generator(random_state)
     if isinstance(kernel, str):
         K = np.asarray(psd.square(X), dtype=float)
-        first, pool = _labels(Y, len(K)), None
+        first, pool, learned = _labels(Y, len(K)), None, None
     else:
         pool, n, m = pooled(X, Y)
         first = np.arange(n + m) < n
-        K = gram_matrix(kernel, pool)
+        learned, K = fitted_gram(kernel, pool)
     design = Design(first, unit_numbers(groups, len(K)))
     _check_design(design)
     found = Discrepancy.of(K, design)
@@ -202,6 +217,8 @@ def two_sample_test(
         "n_first": int(first.sum()),
         "n_second": int((~first).sum()),
         "witness": np.concatenate([found.witness()[first], found.witness()[~first]]),
+        "kernel": learned,
+        "objects": pool,
     }
     if method == "studentized":
         statistic, p = _studentized(K, kernel, pool, design, rng)

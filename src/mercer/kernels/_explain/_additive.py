@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from itertools import pairwise
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -12,10 +12,10 @@ from mercer.data.csr import CSRRows
 from mercer.data.sequences import Sequences
 from mercer.data.wrapped import inside
 from mercer.kernels._data import n_objects, unwrapped
-from mercer.kernels._explain import _compounds, _windows  # noqa: F401  (they register their kernels)
+from mercer.kernels._explain import _compounds, _counts, _scores, _windows  # noqa: F401  (they register kernels)
 from mercer.kernels._explain._decision import Decision, Term
 from mercer.kernels._explain._explanation import Explanation
-from mercer.kernels._explain._pulled import pulled_back
+from mercer.kernels._explain._pulled import through
 from mercer.kernels._explain._shares import Shares, Weights, shares_of
 
 
@@ -46,10 +46,36 @@ def _of_term(term: Term, X: Any) -> tuple[Shares, Any]:
     source = term.source(data)
     weights = Weights(term.weights, None if term.over == "features" else term.objects)
     found = shares_of(term.kernel, data, source, weights)
-    first = _first_view(source)
-    for step, before in zip(term.steps[::-1], inputs[-2::-1], strict=True):
-        found, first = pulled_back(step, before, found, first)
-    return found, first
+    if isinstance(view := _first_view(source), Sequences):
+        found = through(term.steps, X, found) if term.steps else found
+        first = _series(inside(unwrapped(X)), view)
+        return found, first
+    return found, _Columns(view, column_names(term, view))
+
+
+class _Columns(NamedTuple):
+    """Rows of a matrix, whose columns are the positions, and the names of the columns."""
+
+    rows: Any
+    names: tuple[str, ...]
+
+
+def _series(X: Any, view: Sequences) -> Sequences:
+    """Return the input as sequences; symbols in the alphabet of the kernel."""
+    return X if isinstance(X, Sequences) else view if view.alphabet is not None else Sequences(X)
+
+
+def column_names(term: Term, rows: Any) -> tuple[str, ...]:
+    """Return the names of the columns of the input of a kernel: words, or what the last transformer says."""
+    width = rows.n_columns if isinstance(rows, CSRRows) else int(np.shape(rows)[1])
+    names: Any = getattr(term.kernel, "feature_names_in_", None)
+    if names is None and term.steps and hasattr(term.steps[-1], "get_feature_names_out"):
+        names = term.steps[-1].get_feature_names_out()
+    return (
+        tuple(str(name) for name in names)
+        if names is not None and len(names) == width
+        else tuple(f"x{j}" for j in range(width))
+    )
 
 
 def _first_view(source: Any) -> Any:
@@ -64,7 +90,7 @@ def explanation(decision: Decision, X: Any, positions: Any, shares: Shares) -> E
     several = not decision.single
     kind, names, channels = described(positions)
     values, offsets = shares.values, shares.offsets
-    if kind == "columns" and not isinstance(positions, CSRRows):  # the channels of a row are its positions
+    if kind == "columns" and not isinstance(positions.rows, CSRRows):  # the channels of a row are its positions
         found = [row if several else row[:, 0] for row in values]
     else:
         flat = values if channels is not None else values[:, 0, :]
@@ -72,8 +98,8 @@ def explanation(decision: Decision, X: Any, positions: Any, shares: Shares) -> E
         found = [flat[a:b] for a, b in pairwise(offsets.tolist())]
     near = None
     if shares.near is not None:
-        size = Shares(np.abs(values), offsets, shares.bias).sums()
-        near = _shaped(np.clip(shares.near / np.where(size > 0, size, 1.0), 0.0, 1.0), several)
+        part, size = np.moveaxis(shares.near, -1, 0)
+        near = _shaped(part / np.where(size > 0, size, 1.0), several)
     return Explanation(
         [np.array(c) for c in found], _shaped(decision.values(X), several), _shaped(shares.bias, several), names,
         sample_names(X), decision.outputs, "additive", True, channels, decision.classes, near, 1, kind,
@@ -100,9 +126,11 @@ def described(positions: Any) -> tuple[str, list[tuple[str, ...]], tuple[str, ..
     if isinstance(positions, Sequences):
         channels = positions.channels or tuple(f"x{i}" for i in range(positions.dimension or 1))
         return "series", [tuple(map(str, range(n))) for n in positions.lengths.tolist()], channels
-    if isinstance(positions, CSRRows):
-        return "columns", [tuple(f"x{j}" for j in row.indices.tolist()) for row in positions.to_scipy()], None
-    return "columns", [tuple(f"x{j}" for j in range(np.shape(positions)[1]))] * n_objects(positions), None
+    rows, named = positions
+    if isinstance(rows, CSRRows):
+        places = [rows.indices[a:b].tolist() for a, b in pairwise(rows.indptr.tolist())]
+        return "columns", [tuple(named[j] for j in row) for row in places], None
+    return "columns", [named] * n_objects(rows), None
 
 
 def _symbols(word: Any) -> tuple[str, ...]:

@@ -7,11 +7,14 @@ from typing import Any
 import numpy as np
 
 from mercer._array import Floats, to_numpy
+from mercer.kernels._explain._pulled import pulled_back
 from mercer.kernels._explain._shares import Shares, Weights, handles, not_additive, shares_of
 from mercer.kernels.algebra import Scaled, Sum
 from mercer.kernels.centered import Centered
+from mercer.kernels.fisherensemble import FisherEnsemble
 from mercer.kernels.normalized import Normalized
 from mercer.kernels.residualized import Residualized
+from mercer.kernels.targetaligned import TargetAligned
 
 
 def part_shares(kernel: Any, at: int, data: Any, source: Any, weights: Weights, factor: Any = 1.0) -> Shares:
@@ -28,6 +31,29 @@ def _sum(kernel: Any, data: Any, source: Any, weights: Weights) -> Shares:
     for part in rest:
         first = first.plus(part)
     return first
+
+
+@handles(TargetAligned)
+def _aligned(kernel: Any, data: Any, source: Any, weights: Weights) -> Shares:
+    used = kernel.weights_[kernel.weights_ > 0].tolist()
+    first, *rest = (part_shares(kernel, at, data, source, weights, factor) for at, factor in enumerate(used))
+    for part in rest:
+        first = first.plus(part)
+    return first
+
+
+@handles(FisherEnsemble)
+def _ensemble(kernel: Any, data: Any, source: Any, weights: Weights) -> Shares:
+    """Add the shares of all parts, passed back through the transformers of their views."""
+    series = kernel._series(data, reset=False)
+    total = Shares.zeros(series, len(weights.values))
+    for view, transformer in enumerate(kernel.transformers_):
+        parts = [at for at, own in enumerate(kernel._view_of) if own == view]
+        first, *rest = (part_shares(kernel, at, data, source, weights, float(kernel.weights_[at])) for at in parts)
+        for part in rest:
+            first = first.plus(part)
+        total = total.plus(pulled_back(transformer, series, first))
+    return total
 
 
 @handles(Scaled)

@@ -145,12 +145,26 @@ def decision_of(pipeline: Any) -> Decision:
         A pipeline with a kernel of mercer and a machine that is linear in its values or features, or an estimator
         around one.
     """
+    if hasattr(pipeline, "witness_weights"):
+        return _witness(pipeline)
     if isinstance(pipeline, type) or not hasattr(pipeline, "fit"):
         raise TypeError(
             f"pipeline must be a fitted pipeline; got {pipeline!r}. Use mc.explain(make_pipeline(kernel, "
             "SVC(kernel='precomputed')).fit(X, y), X), for example."
         )
     return _read(pipeline, ())
+
+
+def _witness(found: Any) -> Decision:
+    """Return the witness function of a two-sample test."""
+    if found.kernel is None:
+        raise TypeError(
+            "This test had a precomputed matrix, which knows no positions. Pass the data and the kernel to "
+            "two_sample_test."
+        )
+    kernel, reference, _ = found.kernel.sources(found.objects)
+    term = Term((), kernel, found.witness_weights()[None], "objects", reference)
+    return Decision((term,), np.zeros(1), ("X - Y",))
 
 
 # -- estimators ----------------------------------------------------------------------------------------------

@@ -23,7 +23,8 @@ def explain(pipeline: Any, X: Any, *, method: str = "auto", window: int = 1, out
     pipeline : fitted estimator
         A pipeline with a kernel and a machine that is linear in kernel values or features: ``SVC``, ``SVR``,
         `KernelRidge`, Gaussian processes, ``LogisticRegression`` after `Features`, ..., or an estimator around it: a
-        search, `compact`, ``CalibratedClassifierCV`` (the mean of its uncalibrated decisions).
+        search, `compact`, ``CalibratedClassifierCV`` (the mean of its uncalibrated decisions). Or the result of
+        `mercer.stats.two_sample_test`, whose witness function is explained.
     X : data
         Input of the pipeline: the samples to explain.
     method : {"auto", "additive", "marginal"}, default="auto"

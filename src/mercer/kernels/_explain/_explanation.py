@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -110,6 +110,20 @@ class Explanation:
     def __len__(self) -> int:
         return len(self.contributions)
 
+    def __getitem__(self, key: Any) -> Explanation:
+        """Return the explanation of some samples: an index, a slice, or an array of indices."""
+        index = np.atleast_1d(np.arange(len(self))[key])
+        near = None if self.near_zero is None else self.near_zero[index]
+        return replace(
+            self,
+            contributions=[self.contributions[i] for i in index],
+            decision=self.decision[index],
+            bias=self.bias[index],
+            names=[self.names[i] for i in index],
+            ids=tuple(self.ids[i] for i in index),
+            near_zero=near,
+        )
+
     @property
     def n_outputs(self) -> int:
         """Number of outputs."""
@@ -138,12 +152,14 @@ class Explanation:
         at = output_index(output, self.outputs, self.classes)
         if self.decision.ndim == 1:
             return self
-        near = None if self.near_zero is None else self.near_zero[:, at]
-        return Explanation(
-            [np.ascontiguousarray(c[..., at]) for c in self.contributions], self.decision[:, at].copy(),
-            self.bias[:, at].copy(), self.names, self.ids, (self.outputs[at],), self.method, self.exact, self.channels,
-            self.classes, near, self.window, self.kind,
-        )  # fmt: skip
+        return replace(
+            self,
+            contributions=[np.ascontiguousarray(c[..., at]) for c in self.contributions],
+            decision=self.decision[:, at].copy(),
+            bias=self.bias[:, at].copy(),
+            outputs=(self.outputs[at],),
+            near_zero=None if self.near_zero is None else self.near_zero[:, at],
+        )
 
     def per_position(self) -> list[Floats]:
         """Return contributions summed over channels, ``(T,)`` or ``(T, n_outputs)`` for every sample."""

@@ -32,8 +32,8 @@ class Shares:
         Sample i has the positions ``offsets[i]`` to ``offsets[i + 1]``.
     bias : array of shape (n_samples, R)
         What belongs to no position.
-    near : array of shape (n_samples, R) or None
-        Sums of the absolute shares that come from features near zero, where a power is steep.
+    near : array of shape (n_samples, R, 2) or None
+        Sums of the absolute terms of features near zero, where a power is steep, and of all features.
     """
 
     values: Floats
@@ -50,7 +50,7 @@ class Shares:
     def scaled(self, factor: Floats) -> Shares:
         """Multiply all shares of a sample by a number, ``(n_samples,)``."""
         repeated = np.repeat(factor, np.diff(self.offsets))
-        near = None if self.near is None else self.near * np.abs(factor)[:, None]
+        near = None if self.near is None else self.near * np.abs(factor)[:, None, None]
         return Shares(self.values * repeated[:, None, None], self.offsets, self.bias * factor[:, None], near)
 
     def plus(self, other: Shares) -> Shares:

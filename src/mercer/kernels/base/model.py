@@ -126,6 +126,9 @@ class CoupledKernel(ModelKernel):
     def _moves(self, source: Any) -> bool:
         return isinstance(source, Batch) and source._movable()
 
+    def _moves_operands(self, source: Any) -> bool:
+        return self.time == "joint" and bool(getattr(source, "_operands_move", False))
+
     def _tile(self, a: Any, b: Any) -> Array:
         return self._single(a, a.pair(b))
 

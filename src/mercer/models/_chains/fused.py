@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import math
 from typing import Any
 
 from mercer._array import Array, Floats, beside, namespace
@@ -25,9 +26,8 @@ _RESCUED = 2**24
 def fits(*operands: Any) -> bool:
     """Whether the fused program takes the chains of these operands."""
     weights = [x for operand in operands for x in (operand.initial, operand.transition)]
-    lengths = operands[0].lengths
     few = all(1 <= int(operand.initial.shape[-1]) <= MOST_STATES for operand in operands)
-    return few and not isinstance(lengths, Discounted) and cuda.usable(*weights)
+    return few and cuda.usable(*weights)
 
 
 def in_features(leaf: Any) -> bool:
@@ -38,7 +38,7 @@ def in_features(leaf: Any) -> bool:
 
 def pairs_at_once(operand: Any) -> int:
     """Return the number of pairs of a tile."""
-    values = PAIRS // len(operand.lengths)
+    values = PAIRS // (1 if isinstance(operand.lengths, Discounted) else len(operand.lengths))
     return values if in_features(operand.leaf) else min(values, LEAVES // int(operand.initial.shape[-1]) ** 2)
 
 
@@ -94,6 +94,20 @@ def fused_table(
     take = functools.partial(take_from_tile, left, right, log_psi)
     flat, marked = xp.reshape(values, (len(lengths), -1)), xp.reshape(lost, (-1,))
     return xp.reshape(restore_lost(flat, marked, take, lengths, pieces(left, right)), values.shape)
+
+
+def fused_discounted(
+    left: tuple[Array, ...], right: tuple[Array, ...], log_psi: Array | None, sizes: tuple[Floats, Floats], d: float
+) -> Array:
+    """Compute log discounted kernels ``(I, J)``; NaN where another method is needed.
+
+    Leaf kernels have the logarithms ``log_psi``, or are inner products of the features ``left[2]`` and ``right[2]``.
+    """
+    from mercer.compiled.cuda.chains import fused_chains
+
+    values, scale, _ = fused_chains(left, right, sizes, (1,), 1, log_psi, d)
+    found = values[0, ...] + math.log1p(-d)
+    return found if scale is None else found + scale
 
 
 def _largest_norm(features: Array) -> Array:

@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from array_api_compat import is_numpy_array
 
-from mercer._array import Array, Floats, namespace, safe_log
+from mercer._array import Array, Floats, namespace, safe_log, to_numpy
 from mercer._batch import take_rows
 from mercer._coupling import InnerLeaf, OneAxis, power
 from mercer.compiled import cuda
@@ -108,7 +108,10 @@ class ChainOperand(OneAxis):
         a, b = self.leaf, other.leaf
         left, right, lengths = (self.initial, self.transition), (other.initial, other.transition), self.lengths
         sizes = self.n_states, other.n_states
-        steps = lengths if not isinstance(lengths, Discounted) and fused.fits(self, other) else None
+        on_card = self._takes_programs and fused.fits(self, other)
+        if on_card and isinstance(lengths, Discounted):
+            return self._discounted_there(other, lengths.d)[None, ...]
+        steps = lengths if not isinstance(lengths, Discounted) and on_card else None
         if steps is not None and fused.in_features(a) and fused.in_features(b):
             first = (*left, a.features)
             second = first if other is self else (*right, b.features)
@@ -136,6 +139,29 @@ class ChainOperand(OneAxis):
         take = functools.partial(take_from_tile, left, right, log_psi)
         redone = restore_lost(xp.reshape(values, (-1, i * j)), marked, take, lengths, pieces(left, right))
         return xp.reshape(redone, values.shape)
+
+    def _discounted_there(self, other: ChainOperand, d: float) -> Array:
+        """Log discounted kernels of every pair, ``(I, J)``, on a card; pairs that converge slowly by array code."""
+        a, b, (i, n), (j, m) = self.leaf, other.leaf, self.leaf.shape, other.leaf.shape
+        left, right = (self.initial, self.transition), (other.initial, other.transition)
+
+        features = fused.in_features(a) and fused.in_features(b)
+        log_psi = None if features else a.reshape(i * n).pair(b.reshape(j * m))
+        if log_psi is not None and not cuda.usable(log_psi):
+            return discounted_chains(left, right, log_psi, d)
+        first: tuple[Array, ...] = (*left, a.features) if features else left
+        second: tuple[Array, ...] = (*right, b.features) if features else right
+        sizes = self.n_states, other.n_states
+        values = fused.fused_discounted(first, first if other is self else second, log_psi, sizes, d)
+        xp = namespace(values)
+        slow = np.flatnonzero(to_numpy(xp.any(xp.isnan(values), axis=1)))
+        for row in slow.tolist():
+            columns = np.flatnonzero(to_numpy(xp.isnan(values[row, :])))
+            mine, theirs = self[row : row + 1], other[columns]
+            psi = mine.leaf.reshape(-1).pair(theirs.leaf.reshape(-1))
+            sides = (mine.initial, mine.transition), (theirs.initial, theirs.transition)
+            values[row, columns] = discounted_chains(*sides, psi, d)[0, :]
+        return values
 
     def _logs(self) -> tuple[Array, Array]:
         """Return the weights as logarithms."""

@@ -15,7 +15,7 @@ from mercer.models.discount import Discounted, Lengths, summed_table
 
 __all__ = ["LOST", "SystemOperand", "system_operand"]
 
-_LOG_2PI = float(np.log(2 * np.pi))
+LOG_2PI = float(np.log(2 * np.pi))
 LOST = float(np.log(1e10))
 """Logarithm of the growth of a variance that is not seen, above which too few digits of a kernel are left."""
 
@@ -70,10 +70,16 @@ class SystemOperand:
         trimmed = Systems(a[:, :n, :n], b[:, :n], c[..., :n], offset, q[:, :n, :n], r, mu[:, :n], s[:, :n, :n])
         return replace(self, systems=trimmed, state_dims=sizes, eigenvalues=self.eigenvalues[key])
 
+    def to(self, place: Any) -> Any:
+        """Return the systems on a device, or the same systems if it has no program for them."""
+        from mercer.models._dynamics.on_card import on_card
+
+        return on_card(self, place)
+
     def pair(self, other: SystemOperand) -> Floats:
         """Log kernels of every pair, ``(H, I, J)`` with H lengths; H = 1 for discounted ones."""
         i, j = np.divmod(np.arange(len(self) * len(other)), max(len(other), 1))
-        equal = self._equal(other)
+        equal = self.equal(other)
         if not len(equal):
             return self._summed(lambda lengths: self._table(other, i, j, lengths), i).reshape(-1, len(self), len(other))
         rest = np.delete(np.arange(len(i)), equal[:, 0] * len(other) + equal[:, 1])
@@ -100,37 +106,37 @@ class SystemOperand:
         """Log kernels of pairs, or of systems with themselves, at given lengths, ``(H, P)``."""
         observed = (lengths * self.systems.size[1])[:, None]
 
-        def at_zero(noise: float, extra: float) -> Floats:
+        def density(noise: float, extra: float) -> Floats:
             if other is None or j is None:
                 return _selves(self.systems, lengths, noise, extra)
-            return _at_zero(self.systems, other.systems, i, j, lengths, noise, extra)
+            return at_zero(self.systems, other.systems, i, j, lengths, noise, extra)
 
         if isinstance(self.coupling, Smoothed):
             if self.coupling.gamma == 0:
                 return np.zeros((len(lengths), len(i)))
             return np.asarray(
-                at_zero(1.0, 0.5 / self.coupling.gamma) + observed / 2 * np.log(np.pi / self.coupling.gamma)
+                density(1.0, 0.5 / self.coupling.gamma) + observed / 2 * np.log(np.pi / self.coupling.gamma)
             )
         rho = self.coupling.rho
-        found = at_zero(1.0 / rho, 0.0)
+        found = density(1.0 / rho, 0.0)
         if rho == 1:
             return found
-        mine = self._log_determinants(lengths)
-        own = 2 * mine if other is None or j is None else mine[:, i] + other._log_determinants(lengths)[:, j]
-        return found + (1 - rho) / 2 * (2 * observed * _LOG_2PI + own) - observed * np.log(rho)
+        mine = self.log_determinants(lengths)
+        own = 2 * mine if other is None or j is None else mine[:, i] + other.log_determinants(lengths)[:, j]
+        return found + (1 - rho) / 2 * (2 * observed * LOG_2PI + own) - observed * np.log(rho)
 
-    def _log_determinants(self, lengths: Indices) -> Floats:
+    def log_determinants(self, lengths: Indices) -> Floats:
         """Log determinants of the joint covariances of series, ``(H, N)``.
 
         The difference of two series of one system has twice their covariance.
         """
         observed = (lengths * self.systems.size[1])[:, None]
         found = _selves(self.systems, lengths, 1.0, 0.0)
-        return np.asarray(-2 * found - observed * (_LOG_2PI + np.log(2)))
+        return np.asarray(-2 * found - observed * (LOG_2PI + np.log(2)))
 
     # -- unstable systems --------------------------------------------------------------------------------
 
-    def _equal(self, other: SystemOperand) -> Indices:
+    def equal(self, other: SystemOperand) -> Indices:
         """Return pairs of equal unstable systems, ``(E, 2)``; raise for pairs that are almost equal.
 
         A motion that two systems have in common is not seen in the difference of their series. If it is unstable, its
@@ -180,10 +186,10 @@ def _selves(systems: Systems, lengths: Indices, noise: float, extra: float) -> F
     twice = Systems(a, np.zeros_like(b), c, np.zeros_like(offset), 2 * q, 2 * r, np.zeros_like(mu), 2 * s)
     one = np.zeros((1, 1, 1))
     silent = Systems(one, one[0], np.zeros((1, d, 1)), np.zeros((1, d)), one, np.zeros((1, d, d)), one[0], one)
-    return _at_zero(twice, silent, np.arange(size), np.zeros(size, int), lengths, noise, extra)
+    return at_zero(twice, silent, np.arange(size), np.zeros(size, int), lengths, noise, extra)
 
 
-def _at_zero(
+def at_zero(
     left: Systems, right: Systems, i: Indices, j: Indices, lengths: Indices, noise: float, extra: float
 ) -> Floats:
     """Log density at zero of the difference of two series, ``(H, P)``."""

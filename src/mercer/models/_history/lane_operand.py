@@ -124,7 +124,7 @@ class Packed(NamedTuple):
         """Return the groups, computed on first use."""
         return _in_lanes(self.values) if self.groups is None else self.groups
 
-    def logarithms(self, which: Floats) -> Floats:
+    def logarithms(self, which: Any) -> Floats:
         """Return logarithms of selected samples."""
         return np.asarray(safe_log(self.values[which]) if self.logs is None else self.logs[which])
 
@@ -132,7 +132,8 @@ class Packed(NamedTuple):
 class LaneOperand(OneAxis):
     """Samples with the evidence of a shared hidden tree: computes tiles by loops over SIMD lanes (MK-3, MK-4, MK-6)."""
 
-    def __init__(self, model: Model, evidence: Packed, shift: Floats, example: str | None) -> None:
+    def __init__(self, history: History, model: Model, evidence: Packed, shift: Floats, example: str | None) -> None:
+        self.history = history
         self.model = model
         self.evidence = evidence
         self.shift = shift
@@ -142,7 +143,7 @@ class LaneOperand(OneAxis):
     def of(cls, history: History, logs: Floats, shift: Floats, example: str | None) -> Self:
         """Create from the logarithms of relative evidence, ``(N, V, S)``, and the sums of its scales."""
         ordered = np.ascontiguousarray(logs[:, history.forest.order])
-        return cls(Model.of(history), Packed.of(ordered, not history.range.plain), shift, example)
+        return cls(history, Model.of(history), Packed.of(ordered, not history.range.plain), shift, example)
 
     @property
     def nodes(self) -> int:
@@ -160,7 +161,14 @@ class LaneOperand(OneAxis):
         return len(self.shift)
 
     def __getitem__(self, key: Any) -> Self:
-        return type(self)(self.model, self.evidence.take(key), self.shift[key], self.example)
+        return type(self)(self.history, self.model, self.evidence.take(key), self.shift[key], self.example)
+
+    def to(self, place: Any) -> Any:
+        """Return the samples on a device."""
+        from mercer.models._history.operand import moved_operand
+
+        logs = self.evidence.logarithms(slice(None))[:, np.argsort(self.history.forest.order)]
+        return moved_operand(self.history, logs, self.shift, self.example, place)
 
     def pair(self, other: Self) -> Floats:
         """Log kernels of every pair, ``(I, J)``."""

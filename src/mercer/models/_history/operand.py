@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import Any, Self
 
 import numpy as np
@@ -10,7 +11,9 @@ from array_api_compat import device, is_numpy_array
 
 from mercer._array import Array, beside, logsumexp, namespace
 from mercer._coupling import OneAxis, Operand
+from mercer._device import moved
 from mercer.models._chains.sweep import without_gradient
+from mercer.models._history import fused
 from mercer.models._history.forest import Forest, Range
 from mercer.models._history.planes import Evidence, History, aligned, below, check_alike, crossed, plane_sums, redone
 
@@ -113,7 +116,10 @@ def _together(root: Any, transition: Any, evidence: Any) -> tuple[Array, Array, 
 
 
 class PlaneOperand(OneAxis):
-    """Samples with the evidence of a shared hidden tree; computes tiles by summing over its states."""
+    """Samples with the evidence of a shared hidden tree; computes tiles by summing over its states.
+
+    On an NVIDIA card, one program computes a tile; elsewhere, array operations.
+    """
 
     def __init__(self, history: History, evidence: Evidence, shift: Array, example: str | None) -> None:
         self.history = history
@@ -132,6 +138,11 @@ class PlaneOperand(OneAxis):
         numbers = 1 << 15 if _on_host(self.shift) else 1 << 19
         return max(16, 8 * round(math.sqrt(numbers / int(self.history.root.shape[0])) / 8))
 
+    @property
+    def device_pairs(self) -> int | None:
+        """Number of pairs that the program for cards computes at once; None if it does not take these samples."""
+        return fused.PAIRS if fused.fits(self.history, self.evidence) else None
+
     def __len__(self) -> int:
         return int(self.shift.shape[0])
 
@@ -145,7 +156,11 @@ class PlaneOperand(OneAxis):
         """Log kernels of every pair, ``(I, J)``."""
         check_alike(self, other)
         xp = namespace(self.shift)
-        values, sound = plane_sums(self.history, self.evidence, other.evidence, crossed)
+        if fused.fits(self.history, self.evidence, other.evidence):
+            values = fused.fused_sums(self.history, self.evidence, other.evidence)
+            sound = ~xp.isnan(values)
+        else:
+            values, sound = plane_sums(self.history, self.evidence, other.evidence, crossed)
         size, shape = len(other), values.shape
         values = redone(
             xp.reshape(values, (-1,)),
@@ -159,9 +174,21 @@ class PlaneOperand(OneAxis):
 
     def alone(self) -> Array:
         """Log kernel of every sample with itself, ``(N,)``."""
-        values, sound = plane_sums(self.history, self.evidence, self.evidence, aligned)
+        if fused.fits(self.history, self.evidence):
+            values = fused.fused_sums(self.history, self.evidence, None)
+            sound = ~namespace(values).isnan(values)
+        else:
+            values, sound = plane_sums(self.history, self.evidence, self.evidence, aligned)
         values = redone(values, sound, self.history, self.evidence, self.evidence, lambda which: (which, which))
         return values + 2 * self.shift
+
+
+def moved_operand(history: History, logs: Array, shift: Array, example: str | None, place: Any) -> PlaneOperand:
+    """Return samples on a device, from the logarithms of their relative evidence, ``(N, V, S)``."""
+    step, root, there, scales = (moved(x, place) for x in (history.transition, history.root, logs, shift))
+    xp = namespace(there)
+    planes = xp.permute_dims(there, (1, 2, 0)).contiguous()
+    return PlaneOperand(replace(history, transition=step, root=root), Evidence(xp.exp(planes), planes), scales, example)
 
 
 def _on_host(x: Array) -> bool:

@@ -13,6 +13,9 @@ from mercer.models._markov.counts import transitions_of
 from mercer.models._markov.sparse import CELLS
 from mercer.models._scores.weighted import check_parametrization, difference
 
+DENSE_STEPS = 1 << 20
+"""Up to this number of entries, the scores of single observations are dense."""
+
 
 def sequence_scores(chains: Any, X: Sequences, parametrization: str, as_sparse: bool) -> Any:
     """Scores in the rows of ``transition``, dense ``(N, M, P)`` or CSR ``(N M, P)``; see `MarkovChains`."""
@@ -39,6 +42,18 @@ def sequence_scores(chains: Any, X: Sequences, parametrization: str, as_sparse: 
     if as_sparse:
         return sparse.vstack(found, format="csr")
     return np.stack([scores.toarray() for scores in found]) if found else np.empty((0, len(X), n_parameters))
+
+
+def chain_step_scores(chains: Any, X: Sequences, parametrization: str) -> Any:
+    """Scores of the transitions into every observation of plain symbols, ``(T, N P)``: dense, or CSR."""
+    check_parametrization(parametrization)
+    k, width = len(chains.alphabet), len(chains.alphabet) + chains.end
+    _, window, position = transitions_of(X.values, X.offsets, k, chains.order, chains.end)
+    shape = (len(X.values), chains.n_contexts * width)
+    counts = sparse.csr_array((np.ones(len(window)), (position, window)), shape=shape)
+    found = [_centred(chains, i, counts.copy(), parametrization, X) for i in range(len(chains))]
+    rows = sparse.hstack(found, format="csr")
+    return rows if rows.shape[0] * rows.shape[1] > DENSE_STEPS else rows.toarray()
 
 
 def _expected(chains: Any, i: int, X: Sequences, which: Floats, n_parameters: int) -> Any:

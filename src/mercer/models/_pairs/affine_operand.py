@@ -130,6 +130,12 @@ class AffineOperand(OneAxis):
         places = np.repeat(self.offsets[chosen] - offsets[:-1], lengths) + np.arange(offsets[-1])
         return type(self)(self.values[places], offsets, self.recursion)
 
+    def to(self, place: Any) -> Any:
+        """Return the strings on a device, or the same strings if it has no program for them."""
+        from mercer.models._pairs.affine_on_card import on_card
+
+        return on_card(self, place)
+
     def pair(self, other: Self) -> Floats:
         """Log kernels of every pair, ``(I, J)``; -inf if a pair is impossible."""
         out = np.empty((len(self), len(other)))
@@ -178,7 +184,7 @@ class AffineOperand(OneAxis):
         with np.errstate(divide="ignore", invalid="ignore"):
             logs = np.log(value)
         logs += math.log(2) * exponent
-        mine, theirs = (_sums(numbers.log_letter, side.values, side.offsets) for side in (self, other))
+        mine, theirs = (letter_sums(numbers.log_letter, side.values, side.offsets) for side in (self, other))
         logs += numbers.base + (mine[:, None] + theirs)
         return logs
 
@@ -193,7 +199,7 @@ class AffineOperand(OneAxis):
         return out
 
 
-def _sums(logs: Floats, values: Any, offsets: Any) -> Floats:
+def letter_sums(logs: Floats, values: Any, offsets: Any) -> Floats:
     """Sum the logarithms of the letters of each string, independently of other strings."""
     sums = np.add.reduceat(np.append(logs[values], 0.0), offsets)[
         :-1

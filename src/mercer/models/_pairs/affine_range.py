@@ -58,7 +58,7 @@ from scipy.special import gammaln, logsumexp
 from mercer._array import Floats
 
 STRIP = 8
-"""Number of columns of the widest strip on any machine (`mercer.compiled.pairs_affine`); narrower ones lose less."""
+"""Number of columns of the widest strip on any processor (`mercer.compiled.pairs_affine`); narrower ones lose less."""
 LONGEST = 1 << 20
 """Largest number of letters of a string for which the float64 lanes are proved accurate."""
 _DIGITS = {"float64": 60, "float32": 30}
@@ -100,6 +100,8 @@ class Scaling(NamedTuple):
         Bits available for `need`.
     match, gap : float
         The largest tilted match weight p, and the tilted weight of a run G.
+    strip : int
+        Number of columns of a strip.
     """
 
     precision: str
@@ -108,25 +110,33 @@ class Scaling(NamedTuple):
     budget: float
     match: float
     gap: float
+    strip: int = STRIP
 
     def answers(self, n: Any, m: Any) -> Any:
         """Return for which strings of n and m letters, ``(I,)`` and ``(J,)``, results are accurate: bool ``(I, J)``."""
         longest = int(n.max(initial=0)), int(m.max(initial=0))
         # Usually all are safe, which the longest pair shows, since `need` grows with both lengths.
-        if longest[1] <= LONGEST and _need_of_longest(*longest, self.match, self.gap) <= self.budget:
+        if longest[1] <= LONGEST and _need_of_longest(*longest, self.match, self.gap, self.strip) <= self.budget:
             return (n > 0)[:, None] & (m > 0)
         with np.errstate(divide="ignore"):
-            rows = need(n, 1, self.match, self.gap)
+            rows = need(n, 1, self.match, self.gap, self.strip)
             columns = np.where(m <= LONGEST, np.log2(m), np.inf)
         return (rows[:, None] + columns <= self.budget) & (n > 0)[:, None] & (m > 0)
 
+    def answers_alone(self, n: Any) -> Any:
+        """Return for which strings of n letters, ``(N,)``, the result of each with itself is accurate."""
+        some = np.maximum(n, 1)
+        return (
+            (need(some, 1, self.match, self.gap, self.strip) + np.log2(some) <= self.budget) & (n > 0) & (n <= LONGEST)
+        )
 
-def need(n: Any, m: float, match: float, gap: float) -> Floats:
+
+def need(n: Any, m: float, match: float, gap: float, strip: int = STRIP) -> Floats:
     """Bits between a result and the possible loss in one cell, for strings of n and m letters."""
     n = np.asarray(n, dtype=float)
-    r = np.arange(STRIP + 1)
+    r = np.arange(strip + 1)
     weight = 2 * max(0.0, math.log(gap)) + (math.log(match) if match > 0 else -1e3)
-    chosen = gammaln(STRIP + 1) - gammaln(r + 1) - gammaln(STRIP - r + 1)
+    chosen = gammaln(strip + 1) - gammaln(r + 1) - gammaln(strip - r + 1)
     placed = gammaln(n[..., None] + 1) - gammaln(r + 1) - gammaln(np.maximum(n[..., None] - r, 0) + 1)
     placed = np.where(r <= n[..., None], placed, -np.inf)
     ways = logsumexp(chosen + placed + r * weight, axis=-1) / math.log(2)
@@ -134,12 +144,12 @@ def need(n: Any, m: float, match: float, gap: float) -> Floats:
 
 
 @lru_cache(maxsize=256)
-def _need_of_longest(n: int, m: int, match: float, gap: float) -> float:
+def _need_of_longest(n: int, m: int, match: float, gap: float, strip: int) -> float:
     """Return `need` of one pair, cached because every tile of a Gram matrix needs it."""
-    return float(need(max(n, 1), max(m, 1), match, gap))
+    return float(need(max(n, 1), max(m, 1), match, gap, strip))
 
 
-def scaling64(match: float, gap: float, flanks: FlankWeights | None = None) -> Scaling | None:
+def scaling64(match: float, gap: float, flanks: FlankWeights | None = None, strip: int = STRIP) -> Scaling | None:
     """Choose the rows of a group for float64, from the largest tilted match weight and that of a run.
 
     None if no choice is safe; then every number needs its own exponent.
@@ -154,8 +164,8 @@ def scaling64(match: float, gap: float, flanks: FlankWeights | None = None) -> S
     for rows in (32, 16, 8, 4, 2, 1):
         top = 1 + (rows + 1) * growth - math.log2(low) + rise
         budget = 1022 - top - _DIGITS["float64"] - (0 if flanks is None else flanks.need(rows))
-        if top < 1000 and need(LONGEST, LONGEST, match, gap) <= budget:
-            return Scaling("float64", rows, 0, budget, match, gap)
+        if top < 1000 and need(LONGEST, LONGEST, match, gap, strip) <= budget:
+            return Scaling("float64", rows, 0, budget, match, gap, strip)
     return None
 
 

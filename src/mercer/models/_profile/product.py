@@ -3,32 +3,125 @@ r"""Profile HMMs as operands of `ProbabilityProduct` (PPK-4.2d).
 Powers are taken of the joint probability of symbols and states (PPK-4.0): of every emission and transition. A profile
 ends by itself, so that the kernel sums over strings of all lengths.
 
-Soundness of the scaled lanes. A step of the recursion multiplies numbers by a transition of each profile and by an
-emission product: by at least 2^-190, if positive transitions are at least 2^-60 and positive emissions at least 2^-35.
-A result is sound if no positive F, D or E is stored below 2^-700 and no factor between tiles is below 2^-100. Then
-numbers that enter a tile are at least 2^-860, since A and B are one transition away from F or D. What follows from them
-in a step is at least 2^-990, a normal number, which is recorded as below 2^-700: nothing is lost without a record.
+Soundness of the scaled lanes. Positive transitions are at least 2^-60 and positive emissions at least 2^-200, so that
+emission products are at least 2^-400. A result is sound if no positive F, D or E is stored below 2^-400 and no factor
+between tiles is below 2^-100. Then numbers that enter a tile are at least 2^-560, since A and B are one transition away
+from F or D. What follows from them in a step, which takes a transition and an emission product, is at least 2^-1020, a
+normal number, which is recorded as below 2^-400: nothing is lost without a record.
 """
 
 from __future__ import annotations
 
 import math
-from functools import cached_property
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 
-from mercer._array import Floats
+from mercer._array import Floats, Indices
+from mercer._checks import check_rho
 from mercer._coupling import OneAxis
 from mercer._rescue import rescued
 
 SMALLEST = 2.0**-60
 """Smallest positive transition of a profile that is computed in floats."""
-SMALLEST_EMISSION = 2.0**-35
-LOWEST = 2.0**-700
+SMALLEST_EMISSION = 2.0**-200
+"""Smallest positive emission of such a profile."""
+LOWEST = 2.0**-400
 """Smallest positive number of a sound result, relative to the largest that enters its tile."""
-TILE_CELLS = 4e6
-"""Number of cells per tile of a Gram matrix: some tens of milliseconds."""
+TILE_CELLS = 1e7
+"""Number of node pairs of a tile of a Gram matrix: some tens of milliseconds."""
+INSERT, LOOP, ENTER, LEAVE = 5, 6, 7, 8
+
+
+class Nodes(NamedTuple):
+    """All nodes of N profiles, each with one node for the begin and one for the end."""
+
+    emission: Floats
+    """Of the match and insert states, ``(T, 2, A + 1)``; the last symbol is that of begin and end."""
+    transition: Floats
+    """mm, im, dm, md, dd into every node, mi, ii at it, and the weights to enter and to leave, ``(T, 9)``."""
+    offsets: Indices
+    """Profile n has the nodes ``offsets[n]`` to ``offsets[n + 1] - 1``."""
+
+    @classmethod
+    def of(cls, match: Floats, insert: Floats, transitions: Floats, sizes: Any) -> Self:
+        """Arrange the arrays of HMMER: see `ProfileOperand.of`."""
+        sizes = np.asarray(sizes, dtype=np.int64)
+        offsets = np.concatenate([[0], np.cumsum(sizes + 2)])
+        first, last = offsets[:-1], offsets[1:] - 1
+        inner, begins = np.ones(offsets[-1], dtype=bool), np.ones(offsets[-1], dtype=bool)
+        inner[first] = inner[last] = begins[last] = False
+        emission = np.zeros((offsets[-1], 2, np.shape(match)[1] + 1))
+        emission[inner, 0, :-1] = match
+        emission[begins, 1, :-1] = insert
+        emission[first, 0, -1] = emission[last, 0, -1] = 1.0
+        m_m, m_i, m_d, i_m, i_i, d_m, d_d = np.asarray(transitions, dtype=np.float64).T
+        transition = np.zeros((offsets[-1], 9))
+        transition[begins, INSERT] = m_i
+        transition[begins, LOOP] = np.where(m_i > 0, i_i, 0.0)  # no path enters it: no loop
+        transition[np.flatnonzero(begins) + 1, :5] = np.stack([m_m, i_m, d_m, m_d, d_d], axis=1)
+        transition[first + 1, 2] = transition[first + 1, 4] = 0.0  # the begin has no delete state
+        transition[last, 3:5] = 0.0  # nor has the end
+        transition[first, ENTER] = transition[last, LEAVE] = 1.0
+        return cls(emission, transition, offsets)
+
+    def local(self, entry: Floats, rho: float) -> Self:
+        """Return the same profiles for paths that begin and end at any node.
+
+        Parameters
+        ----------
+        entry : ndarray of shape (sum M,)
+            Weight to enter at the match state of every node.
+        rho : float
+            Power of all probabilities; the weights to leave, a sum over runs of deletions, depend on it.
+        """
+        transition = self.transition.copy()
+        first, last = self.offsets[:-1], self.offsets[1:] - 1
+        transition[first] = transition[last] = 0.0  # no path enters the begin or the end
+        transition[first + 1, :5] = 0.0
+        transition[last - 1, INSERT : LOOP + 1] = 0.0  # flanks take the place of insertions before and after
+        inner = np.ones(len(transition), dtype=bool)
+        inner[first] = inner[last] = False
+        transition[inner, ENTER] = entry
+        # From the last node of each profile to the first: leave here, or after deletions.
+        deleted = np.zeros(len(first))
+        for back in range(1, int(np.diff(self.offsets).max(initial=2)) - 1):
+            some = np.flatnonzero(np.diff(self.offsets) > back + 1)
+            at = last[some] - back
+            after = transition[at + 1]
+            transition[at, LEAVE] = (1.0 + after[:, 3] ** rho * deleted[some]) ** (1 / rho)
+            deleted[some] = 1.0 + after[:, 4] ** rho * deleted[some]
+        return type(self)(self.emission, transition, self.offsets)
+
+    def power(self, rho: float) -> Self:
+        """Return powers of all numbers."""
+        return self if rho == 1 else type(self)(self.emission**rho, self.transition**rho, self.offsets)
+
+    def ranged_power(self, rho: float) -> Self:
+        """Return powers of all numbers with the exponents of `mercer.compiled.ranged`, in a last axis of two."""
+        from mercer.compiled.pairs_numbers import ZERO_EXPONENT
+        from mercer.compiled.ranged import LOG_RADIX
+
+        def numbers(x: Floats) -> Floats:
+            logs = rho * np.log(x, where=x > 0, out=np.zeros(x.shape))
+            k = np.rint(logs / LOG_RADIX)
+            v = np.where(k == 0, x**rho, np.exp(logs - k * LOG_RADIX))
+            return np.stack([v, np.where(x > 0, k, ZERO_EXPONENT)], axis=-1)
+
+        return type(self)(numbers(self.emission), numbers(self.transition), self.offsets)
+
+    def taken(self, members: Indices) -> Self:
+        """Return some of the profiles."""
+        sizes = np.diff(self.offsets)[members]
+        offsets = np.concatenate([[0], np.cumsum(sizes)])
+        places = np.repeat(self.offsets[members] - offsets[:-1], sizes) + np.arange(offsets[-1])
+        return type(self)(self.emission[places], self.transition[places], offsets)
+
+    def within(self, powers: Self) -> Any:
+        """Return whether the powers of each profile are in the range of the proof above, ``(N,)``."""
+        tiny = ((powers.emission < SMALLEST_EMISSION) & (self.emission > 0)).any(axis=(1, 2))
+        tiny |= ((powers.transition < SMALLEST) & (self.transition > 0)).any(axis=1)
+        return ~np.logical_or.reduceat(tiny, self.offsets[:-1]) if len(self.offsets) > 1 else np.ones(0, dtype=bool)
 
 
 class ProfileOperand(OneAxis):
@@ -36,26 +129,28 @@ class ProfileOperand(OneAxis):
 
     Parameters
     ----------
-    emission : ndarray of shape (T, 2, A + 1)
-        Emission probabilities of the match and insert state of every node, begin and end included; the last symbol is
-        that of begin and end.
-    transition : ndarray of shape (T, 7)
-        Transition probabilities mm, im, dm, md, dd into every node, and mi, ii at it.
-    offsets : ndarray of int of shape (N + 1,)
-        Profile n has the nodes ``offsets[n]`` to ``offsets[n + 1] - 1``.
+    nodes, powers : Nodes
+        All profiles, and the powers of their numbers.
+    normal : ndarray of bool of shape (N,)
+        Which of them the scaled lanes compute.
+    members : ndarray of int
+        The profiles of this operand.
     rho : float
         Power of all probabilities.
     """
 
-    def __init__(self, emission: Floats, transition: Floats, offsets: Any, rho: float) -> None:
-        self.emission = emission
-        self.transition = transition
-        self.offsets = offsets
+    def __init__(self, nodes: Nodes, powers: Nodes, normal: Any, members: Indices, rho: float) -> None:
+        self.nodes = nodes
+        self.powers = powers
+        self.normal = normal
+        self.members = members
         self.rho = rho
-        self.sizes = np.diff(offsets)
+        self.sizes = np.diff(nodes.offsets)[members]
 
     @classmethod
-    def of(cls, match: Floats, insert: Floats, transitions: Floats, sizes: Any, rho: float) -> Self:
+    def of(
+        cls, match: Floats, insert: Floats, transitions: Floats, sizes: Any, rho: float, entry: Floats | None = None
+    ) -> Self:
         """Prepare profiles.
 
         Parameters
@@ -71,26 +166,17 @@ class ProfileOperand(OneAxis):
             Number of nodes M of every profile, without begin and end.
         rho : float
             Power of all probabilities.
+        entry : ndarray of shape (sum M,), default=None
+            For local paths, the weight to enter at each node; they leave at any node, with weight 1. None means paths
+            from begin to end.
         """
-        sizes = np.asarray(sizes, dtype=np.int64)
-        offsets = np.concatenate([[0], np.cumsum(sizes + 2)])
-        first, last = offsets[:-1], offsets[1:] - 1
-        inner, begins = np.ones(offsets[-1], dtype=bool), np.ones(offsets[-1], dtype=bool)
-        inner[first] = inner[last] = begins[last] = False
-        emission = np.zeros((offsets[-1], 2, np.shape(match)[1] + 1))
-        emission[inner, 0, :-1] = match
-        emission[begins, 1, :-1] = insert
-        emission[first, 0, -1] = emission[last, 0, -1] = 1.0
-        m_m, m_i, m_d, i_m, i_i, d_m, d_d = np.asarray(transitions, dtype=np.float64).T
-        transition = np.zeros((offsets[-1], 7))
-        transition[begins, 5] = m_i
-        transition[begins, 6] = np.where(m_i > 0, i_i, 0.0)  # no path enters it: no loop
-        after = np.flatnonzero(begins) + 1
-        transition[after, :5] = np.stack([m_m, i_m, d_m, m_d, d_d], axis=1)
-        transition[first + 1, 2] = transition[first + 1, 4] = 0.0  # the begin has no delete state
-        transition[last, 3:5] = 0.0  # nor has the end
-        transition[first, 0] = 1.0  # the recursion enters the begin like any node
-        return cls(emission, transition, offsets, float(rho))
+        check_rho(rho)
+        nodes = Nodes.of(match, insert, transitions, sizes)
+        _check_loops(nodes, rho)
+        if entry is not None:
+            nodes = nodes.local(entry, rho)
+        powers = nodes.power(rho)
+        return cls(nodes, powers, nodes.within(powers), np.arange(len(nodes.offsets) - 1), float(rho))
 
     @property
     def order(self) -> Any:
@@ -104,25 +190,22 @@ class ProfileOperand(OneAxis):
         return int(np.clip(16 * math.ceil(side / 16), 16, 256))
 
     def __len__(self) -> int:
-        return len(self.offsets) - 1
+        return len(self.members)
 
     def __getitem__(self, key: Any) -> Self:
-        chosen = np.arange(len(self))[key]
-        sizes = self.sizes[chosen]
-        offsets = np.concatenate([[0], np.cumsum(sizes)])
-        places = np.repeat(self.offsets[chosen] - offsets[:-1], sizes) + np.arange(offsets[-1])
-        return type(self)(self.emission[places], self.transition[places], offsets, self.rho)
+        return type(self)(self.nodes, self.powers, self.normal, self.members[key], self.rho)
 
     def pair(self, other: Self) -> Floats:
-        """Log kernels of every pair, ``(I, J)``: -inf if no string is common, inf if the sum diverges."""
+        """Log kernels of every pair, ``(I, J)``; -inf if no string is common."""
         from mercer.compiled.profile_product import lane_products
 
-        value, exponent, lowest = lane_products(self._powers, other._powers)
-        sound = np.isfinite(value) & (lowest >= LOWEST) & (self._normal[:, None] & other._normal)
+        value, exponent, lowest = lane_products(self.powers.taken(self.members), other.powers.taken(other.members))
+        normal = self.normal[self.members][:, None] & other.normal[other.members]
+        sound = np.isfinite(value) & (lowest >= LOWEST) & normal
         with np.errstate(divide="ignore", invalid="ignore"):
             logs = np.log(value)
         logs += math.log(2) * exponent
-        return rescued(logs, sound, lambda rows, columns: self._ranged(other, rows, columns))
+        return rescued(logs, sound, lambda rows, columns: self.ranged(other, rows, columns))
 
     def alone(self) -> Floats:
         """Log kernel of every profile with itself, ``(N,)``, by small squares of profiles of similar size."""
@@ -134,7 +217,7 @@ class ProfileOperand(OneAxis):
             out[order[begin : begin + LANES]] = np.diag(some.pair(some))
         return out
 
-    def _ranged(self, other: Self, rows: Any, columns: Any) -> Floats:
+    def ranged(self, other: Self, rows: Any, columns: Any) -> Floats:
         """Log kernels of the pairs (rows[p], columns[p]) in numbers of unlimited range."""
         from mercer.compiled.profile_product import lane_products
         from mercer.compiled.ranged import LOG_RADIX
@@ -142,37 +225,29 @@ class ProfileOperand(OneAxis):
         out = np.empty(len(rows))
         for row in np.unique(rows):
             here = rows == row
-            value, exponent, _ = lane_products(self[[row]]._ranged_powers, other[columns[here]]._ranged_powers, True)
+            sides = self[[row]], other[columns[here]]
+            left, right = (side.nodes.taken(side.members).ranged_power(side.rho) for side in sides)
+            value, exponent, _ = lane_products(left, right, ranged=True)
             with np.errstate(divide="ignore"):
                 out[here] = np.log(value[0]) + LOG_RADIX * exponent[0]
-        return np.where(np.isnan(out), np.inf, out)  # inf * 0 after a sum that diverges
+        return out
 
-    @cached_property
-    def _powers(self) -> tuple[Floats, Floats, Any]:
-        return self.emission**self.rho, self.transition**self.rho, self.offsets
 
-    @cached_property
-    def _ranged_powers(self) -> tuple[Floats, Floats, Any]:
-        """The same with the exponents of `mercer.compiled.ranged` in a last axis of two."""
-        from mercer.compiled.pairs_numbers import ZERO_EXPONENT
-        from mercer.compiled.ranged import LOG_RADIX
+def _check_loops(nodes: Nodes, rho: float) -> None:
+    """Raise if a sum over the lengths of insertions diverges.
 
-        def numbers(x: Floats, power: Floats) -> Floats:
-            logs = self.rho * np.log(x, where=x > 0, out=np.zeros(x.shape))
-            k = np.rint(logs / LOG_RADIX)
-            v = np.where(k == 0, power, np.exp(logs - k * LOG_RADIX))
-            return np.stack([v, np.where(x > 0, k, ZERO_EXPONENT)], axis=-1)
-
-        emission, transition, offsets = self._powers
-        return numbers(self.emission, emission), numbers(self.transition, transition), offsets
-
-    @cached_property
-    def _normal(self) -> Any:
-        """Whether the powers of each profile are in the range of the proof, ``(N,)``."""
-        emission, transition, offsets = self._powers
-        tiny = ((emission < SMALLEST_EMISSION) & (self.emission > 0)).any(axis=(1, 2))
-        tiny |= ((transition < SMALLEST) & (self.transition > 0)).any(axis=1)
-        return ~np.logical_or.reduceat(tiny, offsets[:-1]) if len(self) else np.ones(0, dtype=bool)
+    The geometric series of two insert states converges if its ratio is below 1. The ratio is an inner product of their
+    emissions times transitions, so that it is enough to check every insert state with itself (Cauchy-Schwarz).
+    """
+    ratio = (nodes.emission[:, 1] ** (2 * rho)).sum(axis=1) * nodes.transition[:, LOOP] ** (2 * rho)
+    bad = np.flatnonzero(ratio >= 1)
+    if len(bad):
+        i = int(np.searchsorted(nodes.offsets, bad[0], side="right")) - 1
+        cure = "Use rho=0.5 or more." if rho < 0.5 else "Its probability of i->i must be below 1."
+        raise ValueError(
+            f"The kernel of profile {i} with itself is infinite at rho={rho:g}: the insert state of node "
+            f"{bad[0] - nodes.offsets[i]} repeats with a weight of {ratio[bad[0]]:.6g}, which is not below 1. {cure}"
+        )
 
 
 def log_products(profiles: ProfileOperand, others: ProfileOperand | None = None) -> Floats:

@@ -15,6 +15,7 @@ from mercer.families.categorical import Categoricals
 from mercer.families.gaussian import Gaussians
 from mercer.models._forward.evidence import evidence_of
 from mercer.models._forward.interface import Evidence, Expectations, Runs, Symbols, expectations
+from mercer.models._forward.interface import steps as step_posteriors
 from mercer.models._scores.weighted import (
     TINY,
     check_parametrization,
@@ -55,6 +56,34 @@ def hmm_scores(models: Any, X: Any, parametrization: str = "logit") -> Floats:
     X = read(models.emission, X)
     rows = [_one_model(models, c, X, parametrization) for c in range(len(models))]
     return np.stack(rows) if rows else np.empty((0, len(X), len(models.score_names())))
+
+
+def hmm_step_scores(models: Any, X: Any, parametrization: str = "logit") -> Floats:
+    """Scores of every observation under all models, concatenated, ``(T, C P)``: their sums are those of `hmm_scores`.
+
+    An observation has the expected transition into it (the first one, the initial state) and its emission. Parameters
+    are those of `hmm_scores`; with "weight", none may be zero.
+    """
+    X = read(models.emission, X)
+    return np.concatenate([_one_by_one(models, c, X, parametrization) for c in range(len(models))], axis=1)
+
+
+def _one_by_one(models: Any, c: int, X: Sequences, parametrization: str) -> Floats:
+    initial, transition = (to_numpy(part[c : c + 1]).astype(np.float64) for part in (models.initial, models.transition))
+    evidence = evidence_of(models.emission[c : c + 1], X.values, np.zeros(len(X.values), dtype=int))
+    runs, offsets = Runs.shared(X.offsets), np.asarray(X.offsets, dtype=np.int64)
+    states = expectations(initial, transition, evidence, runs, states=True).states
+    assert states is not None
+    local = np.arange(len(X.values), dtype=np.int64) - np.repeat(offsets[:-1], X.lengths)
+    moves, _ = step_posteriors(initial, transition, evidence, runs, local, offsets)  # divided by the number of steps
+    moves = moves * np.repeat(np.maximum(X.lengths - 1, 1), X.lengths)[:, None, None]
+    first = np.where((local == 0)[:, None], states, 0.0)
+    each = X._make(X.values, np.arange(len(X.values) + 1, dtype=np.int64), X.alphabet, None)
+    emission, symbols = models.emission[c], None
+    if isinstance(emission, Categoricals):
+        symbols = code_counts(emission.alphabet.n_codes, X.values, each.offsets, states)
+    found = Expectations(np.empty(0), first, moves, np.empty(0), states, symbols)
+    return _assembled(models, c, each, found, parametrization, Ratios(None, None, None))
 
 
 def alphabet_of(models: Any) -> Any:
@@ -150,14 +179,14 @@ def _assembled(models: Any, c: int, X: Sequences, found: Expectations, parametri
     """Concatenate the three blocks, ``(M, P)`` (FK-7)."""
     initial, transition = (to_numpy(part[c]).astype(np.float64) for part in (models.initial, models.transition))
     first = probability_scores(found.first, initial, divided.first, parametrization)
-    steps = probability_scores(found.transitions, transition, divided.transitions, parametrization)
+    moved = probability_scores(found.transitions, transition, divided.transitions, parametrization)
     emission = models.emission[c]
     if isinstance(emission, Categoricals) and found.symbols is not None:
         emitted = code_scores(emission, found.symbols, parametrization, divided.symbols)
     else:
         assert found.states is not None
         emitted = weighted_scores(emission, X.values, X.offsets, found.states, parametrization)
-    return np.concatenate([first, as_rows(steps), as_rows(emitted)], axis=1)
+    return np.concatenate([first, as_rows(moved), as_rows(emitted)], axis=1)
 
 
 def probability_scores(counts: Floats, p: Floats, divided: Floats | None, parametrization: str) -> Floats:

@@ -1,0 +1,272 @@
+"""What a report shows of one pipeline: its Gram matrix, and predictions for samples that it was not fitted to."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from sklearn.base import clone
+from sklearn.decomposition import KernelPCA
+from sklearn.linear_model import LogisticRegression
+from sklearn.pipeline import Pipeline
+from sklearn.utils import _safe_indexing
+from threadpoolctl import threadpool_limits
+
+from mercer._array import Floats
+from mercer._comparison.evaluation import Contender, Score, Task, splits
+from mercer._comparison.results import Result
+from mercer._config import config
+from mercer._notices import collected
+from mercer._parallel import progress_bar
+from mercer.gram import Diagnosis, diagnose
+from mercer.kernels import Kernel
+
+REGULARIZATIONS = {"C": tuple(10.0 ** np.arange(-2, 4)), "alpha": tuple(10.0 ** np.arange(-3, 3))}
+"""Values of the parameter that machines are regularized by, for its curve."""
+
+
+@dataclass(frozen=True)
+class Curve:
+    """Error of cross-validation over the values of one parameter."""
+
+    name: str
+    values: list[float]
+    means: Floats
+    deviations: Floats
+    chosen: float | None
+    """The value that is used elsewhere in the report."""
+
+
+@dataclass(frozen=True)
+class Details:
+    """What is drawn of one pipeline.
+
+    Parameters
+    ----------
+    model : estimator
+        The pipeline, fitted to all samples.
+    kernel : Kernel or None
+        Its fitted kernel, if it has one.
+    gram : array of shape (N, N), or None
+        The Gram matrix.
+    embedding : array of shape (N, 2), or None
+        Kernel principal components.
+    share : array of shape (2,)
+        Share of the variance of each component.
+    predicted : array of shape (N,)
+        Predictions of cross-validation.
+    margins : array of shape (N,)
+        How clearly the prediction is right: the decision for the sample's class minus the largest other one; for
+        targets, minus the absolute error.
+    probabilities : array of shape (N, K), or None
+        Probabilities of the classes, from decisions of cross-validation.
+    curves : list of Curve
+        Errors over the regularization and over the main parameter.
+    diagnosis : Diagnosis or None
+        Diagnosis of the Gram matrix.
+    eigenvalues : array of shape (N,), or None
+        Eigenvalues of the Gram matrix, largest first.
+    """
+
+    model: Any
+    kernel: Kernel | None
+    gram: Floats | None
+    embedding: Floats | None
+    share: Floats
+    predicted: Any
+    margins: Floats
+    probabilities: Floats | None
+    curves: list[Curve]
+    diagnosis: Diagnosis | None
+    eigenvalues: Floats | None
+
+
+def details_of(task: Task, result: Result, folds: int, seed: int) -> Details:
+    """Return what is drawn of a contender with the parameters that were chosen most often.
+
+    Parameters
+    ----------
+    task : Task
+        The data.
+    result : Result
+        A contender that finished.
+    folds, seed : int
+        Outer folds.
+    """
+    contender, chosen = result.contender, _values(result)
+    with collected(), config(progress=False), threadpool_limits(1):
+        pipeline = clone(contender.estimator).set_params(**chosen)
+        tried = _Folds(task, folds, seed)
+        decisions, predicted = tried.decisions(pipeline)
+        model, kernel, K = _fitted(task, pipeline)
+        found = None if K is None else diagnose(K, task.y)
+        embedding, share = (None, np.zeros(2)) if K is None else _embedded(K)
+        eigenvalues = None if K is None else np.linalg.eigvalsh((K + K.T) / 2)[::-1]
+    if task.is_regression:
+        margins, probabilities = -np.abs(predicted - task.y), None
+    else:
+        margins, probabilities = _margins(decisions, task.y), tried.probabilities(decisions)
+    return Details(
+        model=model,
+        kernel=kernel,
+        gram=K,
+        embedding=embedding,
+        share=share,
+        predicted=predicted,
+        margins=margins,
+        probabilities=probabilities,
+        curves=_curves(tried, contender, pipeline, chosen),
+        diagnosis=found,
+        eigenvalues=eigenvalues,
+    )
+
+
+class _Folds:
+    """The outer folds of a task, and what pipelines give on them."""
+
+    def __init__(self, task: Task, folds: int, seed: int) -> None:
+        self.task, self.y = task, np.asarray(task.y)
+        self.splits = splits(task, np.arange(len(self.y)), folds, seed)
+
+    def decisions(self, pipeline: Any) -> tuple[Floats, Any]:
+        """Return the decisions, of shape (N,) or (N, K), and predictions for samples that are not fitted."""
+        decisions: Any = None
+        predicted = np.empty(len(self.y), dtype=self.y.dtype)
+        for train, test in self.splits:
+            model = clone(pipeline).fit(_safe_indexing(self.task.X, train), self.y[train])
+            X = _safe_indexing(self.task.X, test)
+            predicted[test] = model.predict(X)
+            if self.task.is_regression:
+                continue
+            part = _decision(model, X)
+            decisions = np.zeros((len(self.y), *part.shape[1:])) if decisions is None else decisions
+            decisions[test] = part
+        return decisions, predicted
+
+    def probabilities(self, decisions: Floats) -> Floats:
+        """Return probabilities of the classes from the decisions; those of each fold are fitted to the others."""
+        D = decisions[:, None] if decisions.ndim == 1 else decisions
+        D = (D - D.mean(axis=0)) / np.maximum(D.std(axis=0), 1e-12)
+        probabilities = np.zeros((len(self.y), len(np.unique(self.y))))
+        for train, test in self.splits:
+            model = LogisticRegression(max_iter=1000).fit(D[train], self.y[train])
+            known = np.searchsorted(np.unique(self.y), model.classes_)
+            probabilities[np.ix_(test, known)] = model.predict_proba(D[test])
+        return probabilities
+
+    def errors(self, pipeline: Any, name: str, values: tuple[Any, ...]) -> Floats:
+        """Return the error on each fold for each value of a parameter of the last step, of shape (values, folds).
+
+        What comes before the last step is computed once.
+        """
+        errors = np.zeros((len(values), len(self.splits)))
+        for j, (train, test) in enumerate(self.splits):
+            front, machine = clone(pipeline[:-1]), pipeline[-1]
+            known = front.fit_transform(_safe_indexing(self.task.X, train), self.y[train])
+            X = _safe_indexing(self.task.X, test)
+            new = front.transform(X)
+            score = Score.learned(self.task, train)
+            for i, value in enumerate(values):
+                fitted = clone(machine).set_params(**{name: value}).fit(known, self.y[train])
+                errors[i, j] = 1 - score.of(X, self.y[test], fitted.predict(new))
+        return errors
+
+
+def _values(result: Result) -> dict[str, Any]:
+    """Return the values of the parameters that were chosen most often."""
+    grid = result.contender.grid
+    return {
+        name: next(value for value in grid[name] if repr(value) == text) for name, text in result.often_chosen.items()
+    }
+
+
+def _decision(model: Any, X: Any) -> Floats:
+    """Return the decisions of a classifier; of those that have none, the logarithms of their probabilities."""
+    if hasattr(model, "decision_function"):
+        return np.asarray(model.decision_function(X), dtype=float)
+    P = np.log(np.maximum(model.predict_proba(X), 1e-12))
+    return P[:, 1] - P[:, 0] if P.shape[1] == 2 else P
+
+
+def _margins(decisions: Floats, y: Any) -> Floats:
+    classes, codes = np.unique(y, return_inverse=True)
+    if decisions.ndim == 1:
+        return decisions * np.where(codes == 1, 1.0, -1.0)
+    own = np.take_along_axis(decisions, codes[:, None], axis=1)[:, 0]
+    others = np.where(np.arange(len(classes)) == codes[:, None], -np.inf, decisions)
+    return own - others.max(axis=1)
+
+
+def _fitted(task: Task, pipeline: Any) -> tuple[Any, Kernel | None, Floats | None]:
+    """Return the pipeline fitted to all samples, its kernel, and the Gram matrix."""
+    model = clone(pipeline).fit(task.X, task.y)
+    if not isinstance(model, Pipeline):
+        return model, None, None
+    for i, (_, step) in enumerate(model.steps):
+        kernel = step if isinstance(step, Kernel) else getattr(step, "kernel_", None)
+        if isinstance(kernel, Kernel):
+            before = model[:i].transform(task.X) if i else task.X
+            return model, kernel, np.asarray(clone(kernel).fit_transform(before, task.y), dtype=float)
+    return model, None, None
+
+
+def _embedded(K: Floats) -> tuple[Floats | None, Floats]:
+    n = len(K)
+    if n < 3:
+        return None, np.zeros(2)
+    centered = K - K.mean(axis=0) - K.mean(axis=1)[:, None] + K.mean()
+    total = float(np.trace(centered))
+    found = KernelPCA(2, kernel="precomputed", eigen_solver="dense").fit(K)
+    if len(found.eigenvalues_) < 2 or not total > 0:
+        return None, np.zeros(2)
+    embedding = found.eigenvectors_ * np.sqrt(np.maximum(found.eigenvalues_, 0))
+    # Signs of eigenvectors are arbitrary: the component of the largest coordinate is positive.
+    largest = embedding[np.abs(embedding).argmax(axis=0), [0, 1]]
+    return embedding * np.where(largest < 0, -1.0, 1.0), found.eigenvalues_ / total
+
+
+def _curves(tried: _Folds, contender: Contender, pipeline: Any, chosen: dict[str, Any]) -> list[Curve]:
+    """Return the errors over the regularization and over the first other numeric parameter that was searched."""
+    if not isinstance(pipeline, Pipeline) or len(pipeline.steps) < 2 or tried.task.weights is not None:
+        return []
+    last, machine = pipeline.steps[-1]
+    parameters = machine.get_params()
+    name = next((name for name in REGULARIZATIONS if name in parameters), None)
+    if name is None or isinstance(getattr(machine, "kernel", None), Kernel):  # the last computes its own matrix
+        return []
+    now = parameters[name]
+    values = {*REGULARIZATIONS[name], *([now] if isinstance(now, float) else [])}
+    at = tuple(sorted(values))
+    curves = [_curve(name, at, tried.errors(pipeline, name, at), now)]
+    main = next((key for key, some in contender.grid.items() if _is_curve(key, some, last)), None)
+    if main is not None:
+        at = tuple(sorted(contender.grid[main]))
+        errors = [
+            tried.errors(clone(pipeline).set_params(**{main: value}), name, (now,))[0]
+            for value in progress_bar(list(at), "Curve of the report")
+        ]
+        curves.append(_curve(main.rpartition("__")[2], at, np.stack(errors), chosen[main]))
+    return curves
+
+
+def _is_curve(key: str, values: Any, last: str) -> bool:
+    numbers = all(isinstance(value, (int, float)) and not isinstance(value, bool) for value in values)
+    return not key.startswith(f"{last}__") and numbers and len(values) > 1
+
+
+def _curve(name: str, values: tuple[float, ...], errors: Floats, chosen: Any) -> Curve:
+    now = float(chosen) if isinstance(chosen, (int, float)) else None
+    return Curve(name, [float(value) for value in values], errors.mean(axis=1), errors.std(axis=1), now)
+
+
+def class_order(y: Any, K: Floats | None) -> Floats:
+    """Return the samples ordered by class (or target), and inside each class from its most central one outward."""
+    y = np.asarray(y)
+    if y.dtype.kind == "f" or K is None:
+        return np.argsort(y, kind="stable")
+    order = []
+    for label in np.unique(y):
+        own = np.flatnonzero(y == label)
+        order.append(own[np.argsort(-K[np.ix_(own, own)].mean(axis=1), kind="stable")])
+    return np.concatenate(order)

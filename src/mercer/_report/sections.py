@@ -1,0 +1,328 @@
+"""The sections of a report on one task, as HTML."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from scipy.stats import beta
+
+from mercer._comparison.evaluation import Task
+from mercer._comparison.results import LEVEL
+from mercer._report.details import Curve, Details, class_order
+from mercer._report.drawing import N_COLORS, Axes, heat_map, marker, text
+from mercer._report.items import draw
+
+SHOWN_CLASSES = 12
+"""Classes that a legend or a confusion matrix shows at most."""
+SHOWN_ITEMS = 3
+"""Typical samples of each class, ambiguous samples and errors."""
+
+
+def section(title: str, *body: str, about: str = "") -> str:
+    """Return a section with a heading and a sentence that says what it shows."""
+    lead = f"<p>{about}</p>" if about else ""
+    return f"<section><h3>{text(title)}</h3>{lead}{''.join(body)}</section>"
+
+
+def scores(rows: list[dict[str, Any]]) -> str:
+    """Return the table of methods with their scores, intervals and times."""
+    low = min(row["score_low"] for row in rows)
+    high = max(row["score_high"] for row in rows)
+    low, span = max(low, -1.0), (high - max(low, -1.0)) or 1.0
+    best = max(row["score"] for row in rows)
+    lines = []
+    for row in sorted(rows, key=lambda row: -row["score"]):
+        at = [100 * (max(row[key], low) - low) / span for key in ("score_low", "score", "score_high")]
+        drawn = (
+            f'<svg class="interval" viewBox="-2 0 104 12" aria-hidden="true"><line x1="{at[0]:.1f}" x2="{at[2]:.1f}" '
+            f'y1="6" y2="6"/><circle cx="{at[1]:.1f}" cy="6" r="3.5"/></svg>'
+        )
+        against = ""
+        if row["difference"] is not None:
+            against = f"{row['difference']:+.3f} [{row['low']:+.3f}, {row['high']:+.3f}]"
+        cells = (
+            f"{row['score']:.3f}",
+            f"[{row['score_low']:.3f}, {row['score_high']:.3f}]",
+            drawn,
+            against,
+        )
+        times = f"{row['fit_seconds']:.2f} s", f"{1000 * row['predict_seconds']:.2f} ms"
+        name = text(row["method"]) + (" <small>(mercer)</small>" if row["is_kernel"] else "")
+        if row["chosen"]:
+            name += f"<br><small>{text(row['chosen'])}</small>"
+        kind = ' class="best"' if row["score"] >= best - 1e-12 else ""
+        body = "".join(f"<td>{cell}</td>" for cell in cells)
+        body += "".join(f'<td class="time">{time}</td>' for time in times)
+        lines.append(f'<tr{kind}><th scope="row">{name}</th>{body}</tr>')
+    headings = ("method", rows[0]["measure"], f"{100 * LEVEL:.0f} % interval", "", "against the baseline")
+    head = "".join(f'<th scope="col">{text(heading)}</th>' for heading in headings)
+    head += '<th scope="col" class="time">fit</th><th scope="col" class="time">predict one</th>'
+    caption = (
+        "Mean over the test folds. Parameters were chosen within the training folds; those that were chosen most often "
+        "are shown. Against the baseline: difference from the baseline that was chosen within the training folds."
+    )
+    return (
+        f'<div class="wide"><table class="scores"><caption>{caption}</caption><thead><tr>{head}</tr></thead>'
+        f"<tbody>{''.join(lines)}</tbody></table></div>"
+    )
+
+
+def legend(y: Any) -> str:
+    """Return the legend of the classes."""
+    classes, counts = np.unique(y, return_counts=True)
+    shown = [
+        f"<li>{marker(i)} {text(label)} <small>({count})</small></li>"
+        for i, (label, count) in enumerate(zip(classes[:SHOWN_CLASSES], counts, strict=False))
+    ]
+    rest = len(classes) - SHOWN_CLASSES
+    return f'<ul class="legend">{"".join(shown)}{f"<li>and {rest} more</li>" if rest > 0 else ""}</ul>'
+
+
+def gram(task: Task, found: Details, hover: str) -> str:
+    """Return the Gram matrix ordered by class, and the first two kernel principal components."""
+    if found.gram is None:
+        return ""
+    K = found.gram
+    root = np.sqrt(np.maximum(np.diag(K), np.finfo(float).tiny))
+    normalized = K / root / root[:, None]
+    order = class_order(task.y, normalized)
+    by = "target" if task.is_regression else "class"
+    title = f"Gram matrix of {len(K)} samples, ordered by {by}"
+    image = f'<div class="square">{heat_map(normalized[np.ix_(order, order)], title)}{_strip(task, order)}</div>'
+    about = (
+        "Every pixel is the similarity of two samples, ordered by target, the smallest first."
+        if task.is_regression
+        else "Every pixel is the similarity of two samples, ordered by class (the bar below). Bright blocks on the "
+        "diagonal are classes that the kernel sees."
+    )
+    parts = [section("Gram matrix", image, about=about)]
+    if found.embedding is not None:
+        parts.append(_components(task, found, hover))
+    return f'<div class="pair">{"".join(parts)}</div>'
+
+
+def _strip(task: Task, order: Any) -> str:
+    """Return a bar of the classes, or of the targets, below the Gram matrix."""
+    y = np.asarray(task.y)[order]
+    n = len(y)
+    if task.is_regression:
+        low, high = float(y.min()), float(y.max())
+        return f'<div class="ends"><small>{low:.4g}</small><small>{high:.4g}</small></div>'
+    _, counts = np.unique(y, return_counts=True)
+    starts = np.concatenate([[0], np.cumsum(counts)[:-1]])
+    parts = [
+        f'<rect class="c{i % N_COLORS}" x="{start}" y="0" width="{count}" height="1"/>'
+        for i, (start, count) in enumerate(zip(starts, counts, strict=True))
+    ]
+    return (
+        f'<svg class="strip" viewBox="0 0 {n} 1" preserveAspectRatio="none" aria-hidden="true">{"".join(parts)}</svg>'
+        + legend(task.y)
+    )
+
+
+def _components(task: Task, found: Details, hover: str) -> str:
+    assert found.embedding is not None
+    x, y = found.embedding.T
+    first, second = (f"component {i + 1} ({100 * part:.0f} % of the variance)" for i, part in enumerate(found.share))
+    drawn = Axes((x.min(), x.max()), (y.min(), y.max()), first, second, "kernel principal components", (460, 440))
+    if task.is_regression:
+        drawn.points(x, y, levels_of(task.y), kind="q")
+    else:
+        drawn.points(x, y, np.unique(task.y, return_inverse=True)[1])
+    color = " The strongest shade marks the largest targets." if task.is_regression else ""
+    about = f"Similar samples are close.{color} Point at one, or press the arrow keys, to see which it is."
+    return section("Kernel principal components", drawn.svg(hover=hover), about=about)
+
+
+def levels_of(y: Any) -> Any:
+    """Return targets in five levels of equal numbers, from 0."""
+    return np.searchsorted(np.quantile(y, (0.2, 0.4, 0.6, 0.8)), y)
+
+
+def curves(found: Details, measure: str) -> str:
+    """Return the error of cross-validation over the regularization and the main parameter."""
+    parts = []
+    for curve in found.curves:
+        parts.append(section(f"Error over {curve.name}", _curve(curve, measure), about=_about_curve(curve)))
+    return f'<div class="pair">{"".join(parts)}</div>' if parts else ""
+
+
+def _curve(curve: Curve, measure: str) -> str:
+    values = np.asarray(curve.values)
+    logarithmic = bool(values.min() > 0 and values.max() / values.min() > 20)
+    x = np.log10(values) if logarithmic else values
+    low, high = curve.means - curve.deviations, curve.means + curve.deviations
+    ticks = [(float(at), f"{value:g}") for at, value in zip(x, values, strict=True)]
+    drawn = Axes(
+        (x.min(), x.max()), (low.min(), high.max()), curve.name, f"1 - {measure}", f"error over {curve.name}",
+        x_ticks=ticks,
+    )  # fmt: skip
+    drawn.band(list(x), list(low), list(high))
+    drawn.line(x, curve.means, dots=True)
+    if curve.chosen is not None and values.min() <= curve.chosen <= values.max():
+        drawn.mark(float(np.log10(curve.chosen)) if logarithmic else curve.chosen, "chosen")
+    return drawn.svg()
+
+
+def _about_curve(curve: Curve) -> str:
+    i = int(np.argmin(curve.means))
+    about = (
+        f"The smallest error is {curve.means[i]:.3f}, at {text(curve.name)} = {curve.values[i]:g}; the band is one "
+        "standard deviation over the folds."
+    )
+    edge = i in (0, len(curve.values) - 1) and curve.means.max() - curve.means.min() > 0.01
+    return about + (" It lies at an end of the range that was searched." if edge else "")
+
+
+def items(task: Task, found: Details, ids: list[str], shares: dict[int, Any]) -> str:
+    """Return the most typical and the most ambiguous samples, and the clearest errors, drawn."""
+    chosen = chosen_items(task, found)
+    body = []
+    for heading, about, numbers in chosen:
+        cards = "".join(_card(task, found, ids, i, shares.get(i)) for i in numbers)
+        if cards:
+            body.append(f'<h4>{text(heading)}</h4><p>{about}</p><div class="cards">{cards}</div>')
+    note = ""
+    if shares:
+        note = (
+            "<p>Colored positions contribute to what the model, fitted to all samples, predicts: "
+            '<span class="p3">raising</span> or <span class="n3">lowering</span> it.</p>'
+            if task.is_regression
+            else "<p>Colored positions speak <span class='p3'>for</span> or <span class='n3'>against</span> the class "
+            "that the model, fitted to all samples, predicts.</p>"
+        )
+    return section("Samples to look at", *body, note)
+
+
+def chosen_items(task: Task, found: Details) -> list[tuple[str, str, list[int]]]:
+    """Return the samples that are drawn, by heading, each with a sentence."""
+    order = np.argsort(-found.margins, kind="stable")
+    if task.is_regression:
+        return [
+            ("Predicted best", "Samples with the smallest errors.", [int(i) for i in order[:SHOWN_ITEMS]]),
+            ("Predicted worst", "Samples with the largest errors.", [int(i) for i in order[::-1][:SHOWN_ITEMS]]),
+        ]
+    y = np.asarray(task.y)
+    classes = np.unique(y)
+    each = SHOWN_ITEMS if len(classes) <= 3 else 1
+    typical = [int(i) for label in classes[:SHOWN_CLASSES] for i in order[y[order] == label][:each]]
+    close = np.argsort(np.abs(found.margins), kind="stable")
+    wrong = [int(i) for i in order[::-1] if found.predicted[i] != y[i]]
+    return [
+        ("Most typical", "Samples of each class that are recognized most clearly.", typical),
+        ("Most ambiguous", "Samples nearest to the boundary between classes.", [int(i) for i in close[:SHOWN_ITEMS]]),
+        ("Clearest errors", "Samples that are recognized as another class; are their labels right?",
+         wrong[:SHOWN_ITEMS]),
+    ]  # fmt: skip
+
+
+def _card(task: Task, found: Details, ids: list[str], i: int, shares: Any) -> str:
+    truth, guess = np.asarray(task.y)[i], found.predicted[i]
+    if task.is_regression:
+        shown = f"{truth:.4g}, predicted {guess:.4g}"
+    else:
+        shown = str(truth) if truth == guess else f"{truth}, predicted {guess}"
+    return f"<figure><figcaption><b>{text(ids[i])}</b> {text(shown)}</figcaption>{draw(task.X, i, shares)}</figure>"
+
+
+def outcomes(task: Task, found: Details, hover: str) -> str:
+    """Return the confusion matrix and the calibration of labels; the residuals and the coverage for targets."""
+    if task.is_regression:
+        parts = _residuals(task, found, hover), _coverage(task, found)
+    else:
+        parts = _confusion(task, found), _calibration(task, found)
+    return f'<div class="pair">{"".join(parts)}</div>'
+
+
+def _confusion(task: Task, found: Details) -> str:
+    classes, codes = np.unique(task.y, return_inverse=True)
+    guessed = np.searchsorted(classes, found.predicted)
+    counts = np.zeros((len(classes), len(classes)), dtype=int)
+    np.add.at(counts, (codes, guessed), 1)
+    if len(classes) > SHOWN_CLASSES:
+        pairs = [(counts[i, j], i, j) for i in range(len(classes)) for j in range(len(classes)) if i != j]
+        lines = "".join(
+            f"<tr><th scope='row'>{text(classes[i])}</th><td>{text(classes[j])}</td><td>{count}</td></tr>"
+            for count, i, j in sorted(pairs, reverse=True)[:SHOWN_CLASSES]
+            if count
+        )
+        head = "<tr><th scope='col'>class</th><th scope='col'>recognized as</th><th scope='col'>samples</th></tr>"
+        body = f'<table class="scores"><thead>{head}</thead><tbody>{lines}</tbody></table>'
+        return section("Most frequent confusions", body)
+    head = "".join(f'<th scope="col">{text(label)}</th>' for label in classes)
+    totals = counts.sum(axis=1, keepdims=True)
+    lines = ""
+    for label, row, levels in zip(classes, counts, np.rint(4 * counts / totals).astype(int), strict=True):
+        cells = "".join(f'<td class="h{level}">{count}</td>' for count, level in zip(row, levels, strict=True))
+        lines += f'<tr><th scope="row">{text(label)}</th>{cells}</tr>'
+    table = f'<table class="confusion"><thead><tr><td></td>{head}</tr></thead><tbody>{lines}</tbody></table>'
+    about = "Rows are the true classes, columns the predictions."
+    return section("Confusion matrix", f'<div class="wide">{table}</div>', about=about)
+
+
+def _calibration(task: Task, found: Details) -> str:
+    assert found.probabilities is not None
+    confidence = found.probabilities.max(axis=1)
+    right = np.unique(task.y)[found.probabilities.argmax(axis=1)] == task.y
+    bins = np.array_split(np.argsort(confidence, kind="stable"), max(1, min(8, len(confidence) // 15)))
+    low = float(confidence.min())
+    drawn = Axes((min(low, 0.5), 1.0), (0.0, 1.0), "stated probability", "share that is right", "calibration")
+    drawn.line([low, 1.0], [low, 1.0], kind="mark")
+    for some in bins:
+        k, n, at = int(right[some].sum()), len(some), float(confidence[some].mean())
+        lower, upper = beta.ppf((0.025, 0.975), k + 0.5, n - k + 0.5)  # Jeffreys' interval
+        drawn.bar(at, float(lower), float(upper))
+    drawn.line(
+        [float(confidence[some].mean()) for some in bins], [float(right[some].mean()) for some in bins], dots=True
+    )
+    about = (
+        "Probabilities from the decisions, fitted on the other folds. On the diagonal, samples that are called 80 % "
+        "sure are right in 80 % of the cases. Bars are 95 % intervals."
+    )
+    return section("Calibration", drawn.svg(), about=about)
+
+
+def _residuals(task: Task, found: Details, hover: str) -> str:
+    y, predicted = np.asarray(task.y), found.predicted
+    low, high = float(min(y.min(), predicted.min())), float(max(y.max(), predicted.max()))
+    drawn = Axes((low, high), (low, high), "prediction", "target", "targets over predictions")
+    drawn.line([low, high], [low, high], kind="mark")
+    drawn.points(predicted, y, np.zeros(len(y)))
+    residual = y - predicted
+    about = (
+        f"Root mean squared error {np.sqrt(np.mean(residual**2)):.4g}, median absolute error "
+        f"{np.median(np.abs(residual)):.4g}. On the line, the prediction is exact."
+    )
+    return section("Targets and predictions", drawn.svg(hover=hover), about=about)
+
+
+def _coverage(task: Task, found: Details) -> str:
+    errors = np.abs(np.asarray(task.y) - found.predicted)
+    levels = np.linspace(0.1, 0.9, 9)
+    half = np.arange(len(errors)) % 2 == 0
+    inside = [float((errors[~half] <= np.quantile(errors[half], level)).mean()) for level in levels]
+    drawn = Axes((0.0, 1.0), (0.0, 1.0), "stated coverage", "share inside", "coverage of intervals")
+    drawn.line([0, 1], [0, 1], kind="mark")
+    drawn.line(levels, inside, dots=True)
+    about = (
+        "Intervals of one width around the predictions, taken from the errors of every second sample and checked on "
+        "the others. On the diagonal, the stated coverage holds."
+    )
+    return section("Coverage of intervals", drawn.svg(), about=about)
+
+
+def spectrum(found: Details) -> str:
+    """Return the eigenvalues of the Gram matrix, its diagnosis, and whether the kernel is positive semi-definite."""
+    if found.eigenvalues is None or found.diagnosis is None:
+        return ""
+    values = np.maximum(found.eigenvalues, found.eigenvalues[0] * 1e-16)
+    kept = np.unique(np.geomspace(1, len(values), min(len(values), 120)).astype(int)) - 1
+    logs = np.log10(values[kept])
+    drawn = Axes((1, len(values)), (logs.min(), logs.max()), "number", "log10 of the eigenvalue", "eigenvalues")
+    drawn.line(kept + 1.0, logs)
+    verdict = ""
+    if found.kernel is not None:
+        psd = found.kernel.psd
+        verdict = f"<p>Positive semi-definite: <b>{text(psd)}</b>, {text(psd.reason)}.</p>"
+    return section("Spectrum and diagnosis", drawn.svg(), f"<p>{text(found.diagnosis)}</p>", verdict)

@@ -1,0 +1,124 @@
+"""Strings under an affine pair HMM on an NVIDIA card (MK-5b)."""
+
+from __future__ import annotations
+
+import logging
+from typing import Any, Self
+
+import numpy as np
+
+from mercer._array import Array, Floats
+from mercer._cached import cached_property
+from mercer._coupling import OneAxis
+from mercer.compiled import cuda
+from mercer.models._pairs.affine_operand import AffineOperand, letter_sums
+from mercer.models._pairs.affine_range import Scaling, scaling64
+
+PAIRS = 2**26
+"""Number of pairs that a tile holds."""
+STRIP = 24
+"""Number of columns of a strip, see `mercer.compiled.cuda.pairs_affine`."""
+_logger = logging.getLogger("mercer")
+
+
+def on_card(strings: AffineOperand, place: Any) -> Any:
+    """Return strings on a card; the same strings, with a reason in the log, if its program does not take them."""
+    fast, scaling = strings.recursion.fast, None
+    if not cuda.has_triton() or not (place.type == "cuda" or cuda.interpreted()):
+        reason = "Triton 3.2 or newer is not installed"
+    elif fast is not None and fast.flanks is not None:
+        reason = "alignments are local"
+    elif fast is None or (scaling := scaling64(float(fast.match.max()), fast.gap, strip=STRIP)) is None:
+        reason = "the parameters of the model are too extreme"
+    else:
+        return CardOperand(strings, scaling, place)
+    _logger.info("The pair HMM is computed on the CPU: %s.", reason)
+    return strings
+
+
+class CardOperand(OneAxis):
+    """Strings that are compared on a card; pairs for which its numbers are not sound are computed on the CPU.
+
+    Parameters
+    ----------
+    strings : AffineOperand
+        The strings and the model.
+    scaling : Scaling
+        Scaling of the numbers.
+    place : torch.device
+        The card.
+    """
+
+    device_pairs = PAIRS
+
+    def __init__(self, strings: AffineOperand, scaling: Scaling, place: Any) -> None:
+        self.strings = strings
+        self.scaling = scaling
+        self.place = place
+
+    @property
+    def order(self) -> Any:
+        """Sort by length, so that the threads of a warp end at the same time."""
+        return self.strings.order
+
+    @property
+    def tile_hint(self) -> int:
+        """Number of rows of a tile on the CPU."""
+        return self.strings.tile_hint
+
+    def __len__(self) -> int:
+        return len(self.strings)
+
+    def __getitem__(self, key: Any) -> Self:
+        return type(self)(self.strings[key], self.scaling, self.place)
+
+    @cached_property
+    def _there(self) -> Any:
+        from mercer.compiled.cuda.pairs_affine import Strings
+
+        fast = self.strings.recursion.fast
+        assert fast is not None
+        return Strings.of(self.strings.values, self.strings.offsets, fast.match.shape[1], self.place)
+
+    @cached_property
+    def _letters(self) -> Any:
+        import torch
+
+        fast = self.strings.recursion.fast
+        assert fast is not None
+        sums = letter_sums(fast.log_letter, self.strings.values, self.strings.offsets)
+        return torch.from_numpy(sums).to(self.place)
+
+    def pair(self, other: Self) -> Array:
+        """Log kernels of every pair, ``(I, J)``; -inf if a pair is impossible."""
+        values = self._logs(other._there)
+        values += self._letters[:, None] + other._letters
+        asked = self.scaling.answers(self.strings.lengths, other.strings.lengths)
+        return self._checked(values, asked, lambda i, j: self.strings._ranged(other.strings, i, j))
+
+    def alone(self) -> Array:
+        """Log kernel of every string with itself, ``(N,)``."""
+        order = np.argsort(self.strings.lengths, kind="stable")
+        some = self[order]
+        values = (some._logs(None) + 2 * some._letters)[np.argsort(order)]
+        asked = self.scaling.answers_alone(self.strings.lengths)
+        return self._checked(values, asked, lambda i: self.strings._ranged(self.strings, i, i))
+
+    def _logs(self, other: Any) -> Any:
+        from mercer.compiled.cuda.pairs_affine import affine_kernels
+
+        fast = self.strings.recursion.fast
+        assert fast is not None
+        return affine_kernels(fast.match, self._there, other, fast.gap, self.scaling.rows, strip=STRIP) + fast.base
+
+    def _checked(self, values: Any, asked: Floats, compute: Any) -> Any:
+        """Replace values that are not sound by those of the CPU, in numbers of unlimited range."""
+        import torch
+
+        finite = torch.isfinite(values)
+        if asked.all() and bool(finite.all()):
+            return values
+        where = np.nonzero(~(asked & finite.cpu().numpy()))
+        at = tuple(torch.from_numpy(x).to(self.place) for x in where)
+        values[at] = torch.from_numpy(compute(*where)).to(self.place)
+        return values

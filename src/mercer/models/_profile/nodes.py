@@ -1,0 +1,98 @@
+"""The arrays of profiles: rows of probabilities per node, of profiles with different numbers of nodes."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+
+from mercer._array import Floats, to_numpy
+from mercer._checks import is_listing
+from mercer._probability import check_sums
+from mercer.data.ragged import offsets_of
+from mercer.models._kde.points import Points
+
+TRANSITIONS = ("m->m", "m->i", "m->d", "i->m", "i->i", "d->m", "d->d")
+"""The columns of the transitions of a node, in HMMER's order."""
+GROUPS = (slice(0, 3), slice(3, 5), slice(5, 7))
+"""The columns of the transitions from a match, an insert and a delete state; each group sums to one."""
+MATCH, INSERT, DELETE = GROUPS
+
+
+class NodeRows(Points):
+    """Rows of numbers, one per node, of N profiles: ``rows.set(i)`` are those of profile i."""
+
+    def __repr__(self) -> str:
+        return f"NodeRows({len(self)} profiles, {len(self.data)} rows of {self.dimension} numbers)"
+
+    def __array__(self, dtype: Any = None, copy: Any = None) -> Floats:
+        raise TypeError("The rows of several profiles are not one matrix. Use rows.set(i) for those of profile i.")
+
+
+def rows_of(values: Any, what: str, width: int | None, extra: int) -> NodeRows:
+    """Convert one matrix, or N matrices, of shape ``(M + extra, width)`` to `NodeRows`, or raise."""
+    if isinstance(values, NodeRows):
+        return values
+    if not is_listing(values):
+        raise TypeError(f"{what} must be a list with one matrix per profile; got {values!r}.")
+    try:
+        single = np.ndim(values) == 2
+    except ValueError:  # matrices of different sizes
+        single = False
+    matrices = [_matrix(x, what, i) for i, x in enumerate([values] if single else values)]
+    for i, x in enumerate(matrices):
+        wanted = matrices[0].shape[1] if width is None else width
+        if x.shape[1] != wanted or len(x) < 1 + extra:
+            raise ValueError(
+                f"{what} of profile {i} must have {1 + extra} or more rows of {wanted} numbers; got shape {x.shape}."
+            )
+    flat = np.concatenate(matrices) if matrices else np.empty((0, width or 1))
+    return NodeRows(flat, offsets_of([len(x) for x in matrices]), single)
+
+
+def _matrix(x: Any, what: str, i: int) -> Floats:
+    try:
+        found = np.asarray(to_numpy(x), dtype=np.float64)
+    except (TypeError, ValueError):
+        raise TypeError(f"{what} of profile {i} must be a matrix of numbers; got {x!r}.") from None
+    if found.ndim != 2:
+        raise ValueError(f"{what} of profile {i} must be a matrix with a row per node; got shape {found.shape}.")
+    return found
+
+
+def check_nodes(match: NodeRows, insert: NodeRows, transitions: NodeRows) -> None:
+    """Raise if the three arrays are not those of the same profiles, or a row is not a distribution."""
+    for name, rows in (("insert", insert), ("transitions", transitions)):
+        if len(rows) != len(match) or rows.single != match.single:
+            raise ValueError(f"{name} must have one matrix per profile; got {len(rows)} for {len(match)} profiles.")
+        bad = np.flatnonzero(rows.sizes != match.sizes + 1)
+        if len(bad):
+            i = int(bad[0])
+            raise ValueError(
+                f"{name} of profile {i} must have {match.sizes[i] + 1} rows, node 0 and one per node; got "
+                f"{rows.sizes[i]}."
+            )
+    for name, rows in (("match", match), ("insert", insert), ("transitions", transitions)):
+        _check_rows(rows, name)
+
+
+def _check_rows(rows: NodeRows, name: str) -> None:
+    first = 1 if name == "match" else 0
+    for i, (begin, end) in enumerate(pairwise(rows.indptr)):
+        part = rows.data[begin:end]
+        bad = np.argwhere(~(part >= 0))
+        if len(bad):
+            node, column = map(int, bad[0])
+            raise ValueError(
+                f"{name} of profile {i} contains {part[node, column]} at node {node + first}; probabilities must be "
+                "nonnegative numbers."
+            )
+        for group in GROUPS if name == "transitions" else (slice(None),):
+            where = f"{name}[{group.start}:{group.stop}]" if name == "transitions" else name
+            check_sums(part[:, group].sum(axis=1), part.dtype, f"{where} of profile {i}, node counted from {first},")
+        if name == "transitions" and (part[-1, 2] != 0 or part[-1, 6] != 0):
+            raise ValueError(
+                f"transitions of profile {i} lead from the last node, {len(part) - 1}, to a delete state that does not "
+                "exist. Set m->d and d->d of the last node to 0."
+            )

@@ -1,0 +1,106 @@
+"""Fisher scores of profiles, and expected counts of symbols in their states."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from mercer._array import Floats
+from mercer._probability import ratio, shared_out
+from mercer.data import Sequences
+from mercer.models._profile.inference import Expected, expected
+from mercer.models._profile.nodes import GROUPS, TRANSITIONS
+from mercer.models._profile.search import entry_gradient
+from mercer.models._scores.weighted import check_parametrization
+from mercer.models.hidden import Clique
+
+CELLS = 1 << 24
+"""Expected counts of symbols in memory at once."""
+
+
+def scores(models: Any, X: Sequences, parametrization: str) -> Floats:
+    """Fisher scores of every sequence under every profile, ``(N, M, P)`` (FK-7); 0 for nodes that a profile lacks.
+
+    With n the expected count of an outcome of probability p, and m that of all outcomes of its state: ``"logit"`` is
+    n - p m, ``"weight"`` is n / p - m.
+    """
+    check_parametrization(parametrization)
+    most = int(models.n_nodes.max()) if len(models) else 0
+    k, own = models.dimension, models.insertion == "model"
+    out = np.zeros((len(models), len(X), most * (k + 7 + own * k)))
+    for i in range(len(models)):
+        m = int(models.n_nodes[i])
+        step = max(1, CELLS // (2 * m * models.alphabet.n_codes))
+        for begin in range(0, len(X), step):
+            found = _expected(models, i, X[begin : begin + step])
+            rows = slice(begin, begin + len(found.log_odds))
+            match, insert, transitions = models.nodes(i)
+            parts = [_letters(found.match, match, models, parametrization)]
+            parts.append(_steps(found, transitions, models.mode, parametrization))
+            if own:
+                parts.append(_letters(found.insert, insert[1:], models, parametrization))
+            at = 0
+            for part in parts:
+                width = part.shape[2]
+                out[i, rows, at : at + m * width] = part.reshape(len(part), -1)
+                at += most * width
+    return out
+
+
+def score_names(models: Any) -> list[str]:
+    """Name the columns of the scores; nodes are counted from 1, node 0 is the begin."""
+    most = int(models.n_nodes.max()) if len(models) else 0
+    symbols = [str(s) for s in models.alphabet.symbols]
+    names = [f"match[{node}, {s}]" for node in range(1, most + 1) for s in symbols]
+    names += [f"transition[{node}, {t}]" for node in range(most) for t in TRANSITIONS]
+    if models.insertion == "model":
+        names += [f"insert[{node}, {s}]" for node in range(1, most + 1) for s in symbols]
+    return names
+
+
+def _expected(models: Any, i: int, X: Sequences) -> Expected:
+    """Compute expected counts, or raise if a sequence is impossible."""
+    found = expected(models, i, X)
+    bad = np.flatnonzero(~np.isfinite(found.log_odds))
+    if len(bad):
+        raise ValueError(
+            f"{X.name(bad[0])} has probability zero under the profile {models.names[i]!r}, so it has no score. Leave "
+            "it out; only an empty sequence is impossible if the profile was fitted with a prior."
+        )
+    return found
+
+
+def _letters(counts: Floats, p: Floats, models: Any, parametrization: str) -> Floats:
+    """Scores of emissions ``p (M, k)`` with expected counts of codes ``(N, M, codes)``."""
+    sets = models.alphabet.membership
+    weight = ratio(counts, p @ sets.T) @ sets - counts.sum(axis=2, keepdims=True)
+    return np.asarray(weight if parametrization == "weight" else p * weight)
+
+
+def _steps(found: Expected, transitions: Floats, mode: str, parametrization: str) -> Floats:
+    """Scores of transitions, ``(N, M, 7)``, of the nodes 0 to M - 1."""
+    counts = (found.transitions + entry_gradient(transitions, mode, found.entry))[:, :-1]
+    t, out = transitions[:-1], np.empty_like(counts)
+    for group in GROUPS:
+        total = counts[..., group].sum(axis=2, keepdims=True)
+        logit = counts[..., group] - t[:, group] * total
+        out[..., group] = logit if parametrization == "logit" else ratio(logit, t[:, group])
+    return out
+
+
+def state_counts(models: Any, X: Sequences) -> Clique:
+    """Return the mean number of times that every symbol is in every match and insert state, ``(N, 2 M, k)``."""
+    match, insert, _ = models.nodes(0)
+    own = insert[1:] if models.insertion == "model" else np.broadcast_to(models.background[0], match.shape)
+    sets, m = models.alphabet.membership, len(match)
+    table = np.empty((len(X), 2 * m, models.dimension))
+    step = max(1, CELLS // (2 * m * models.alphabet.n_codes))
+    for begin in range(0, len(X), step):
+        found = _expected(models, 0, X[begin : begin + step])
+        rows = slice(begin, begin + len(found.log_odds))
+        table[rows, :m] = shared_out(found.match, match @ sets.T, match, sets)
+        table[rows, m:] = shared_out(found.insert, own @ sets.T, own, sets)
+    table /= np.maximum(X.lengths, 1)[:, None, None]
+    states = tuple(f"{kind}{node}" for kind in ("match ", "insert ") for node in range(1, m + 1))
+    return Clique(table, (states, tuple(str(s) for s in models.alphabet.symbols)), (True, False))

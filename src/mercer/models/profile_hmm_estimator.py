@@ -1,0 +1,240 @@
+"""The estimator of profile hidden Markov models: one profile from an alignment."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar, NoReturn
+
+import numpy as np
+
+from mercer._array import Floats
+from mercer._notices import warns_once
+from mercer._parameters import NONE, Rules, between, nonnegative, one_of, positive, whole
+from mercer.data import Alphabet, Sequences
+from mercer.data.alignment import gapped, without_gaps
+from mercer.data.alphabet import ALPHABET
+from mercer.families.estimator import Context, Estimator
+from mercer.models._profile.aligned import Counts, counts_of, inside_of, match_columns, matrix_of, position_weights
+from mercer.models._profile.background import background_of
+from mercer.models._profile.estimation import TARGET_BITS, effective_number, prior_of
+from mercer.models._profile.search import MODES
+from mercer.models.profile_hmm import INSERTIONS, ProfileHMMs
+
+
+class ProfileHMM(Estimator):
+    r"""Fit a profile hidden Markov model to aligned sequences.
+
+    Parameters
+    ----------
+    alphabet : Alphabet, str or iterable of letters, default="protein"
+        The letters, without the gap.
+    match_fraction : float, default=0.5
+        Columns with letters in at least this share of the sequences are nodes of the profile (``--symfrac`` of
+        hmmbuild).
+    fragment_fraction : float, default=0.5
+        A sequence with letters in less than this share of the columns is a fragment: its gaps at the ends are not
+        deletions.
+    weighting : {"position", None}, default="position"
+        Weights of the sequences: Henikoff's position-based weights, or equal ones.
+    bits : float, "auto" or None, default="auto"
+        Mean information of a node. Counts are scaled down to reach it, which prevents profiles of many
+        sequences from being too narrow; "auto" is 0.59 for proteins and 0.62 for nucleotides, and more for short
+        profiles, as in hmmbuild. None uses the counts as they are.
+    prior : {"background", "substitution", "laplace", None}, default="background"
+        Pseudo-counts: in proportion to the background; to the letters that those of the column are exchanged with
+        (BLOSUM62, for proteins; needs Biopython); one of each; or none.
+    prior_strength : float, default=5.0
+        Number of pseudo-counts of a match state.
+    transition_strength : float, default=1.0
+        Number of pseudo-counts of the transitions from a state.
+    background : array of shape (k,), default=None
+        Distribution of letters outside of the profile; None takes the frequencies of Swiss-Prot for proteins, and
+        equal ones for others.
+    mode : {"local", "glocal", "unilocal", "uniglocal"}, default="local"
+        Mode of the fitted profile; see `ProfileHMMs`.
+    length : int, default=None
+        Mean number of symbols outside of the profile; None takes the length of each sequence.
+    insertion : {"background", "model"}, default="background"
+        Distribution of inserted symbols.
+    unknown : {"raise", "missing"}, default="raise"
+        Whether a symbol outside the alphabet raises an error or is a missing symbol.
+
+    Attributes
+    ----------
+    model_ : ProfileHMMs of shape (1,)
+        The profile.
+    columns_ : ndarray of shape (M,)
+        The column of the alignment of every node.
+    weights_ : ndarray of shape (N,)
+        Weights of the sequences; their sum is N.
+    effective_number_ : float
+        Number of sequences that the counts stand for.
+    context_ : Context
+        The alphabet.
+
+    Notes
+    -----
+    Rows of probabilities are posterior means under Dirichlet distributions, (n + a) / (sum n + sum a). The prior
+    of transitions has the means .94, .04, .02 of m->m, m->i, m->d, .55, .45 of i->m, i->i, and .6, .4 of d->m, d->d;
+    "laplace" counts one more of each. Insert states have 100 pseudo-counts in proportion to the background. Ambiguity
+    codes count as their letters, in proportion to the background.
+
+    Examples
+    --------
+    >>> import mercer as mc
+    >>> estimator = mc.ProfileHMM(alphabet="dna").fit(["ACG-T", "ACGGT", "AC--T"])
+    >>> estimator.columns_
+    array([0, 1, 2, 4])
+    >>> estimator.model_.consensus
+    ('ACgT',)
+    """
+
+    takes: ClassVar[str] = "symbols"
+    of_sequences: ClassVar[bool] = True
+    has_hidden: ClassVar[bool] = True
+    _parameters: ClassVar[Rules] = {
+        "alphabet": ALPHABET,
+        "match_fraction": between(0, 1, cure="It is a share of the sequences."),
+        "fragment_fraction": between(0, 1, cure="It is a share of the columns."),
+        "weighting": one_of("position") | NONE,
+        "bits": positive("It is the mean information of a node.") | one_of("auto") | NONE,
+        "prior": one_of("background", "substitution", "laplace") | NONE,
+        "prior_strength": nonnegative("It is a number of letters."),
+        "transition_strength": nonnegative("It is a number of transitions."),
+        "mode": one_of(*MODES),
+        "length": whole(0, cure="It is a number of symbols.") | NONE,
+        "insertion": one_of(*INSERTIONS),
+        "unknown": one_of("raise", "missing"),
+    }
+
+    def __init__(
+        self,
+        alphabet: Any = "protein",
+        match_fraction: float = 0.5,
+        fragment_fraction: float = 0.5,
+        weighting: str | None = "position",
+        bits: Any = "auto",
+        prior: str | None = "background",
+        prior_strength: float = 5.0,
+        transition_strength: float = 1.0,
+        background: Any = None,
+        mode: str = "local",
+        length: int | None = None,
+        insertion: str = "background",
+        unknown: str = "raise",
+    ) -> None:
+        self.alphabet = alphabet
+        self.match_fraction = match_fraction
+        self.fragment_fraction = fragment_fraction
+        self.weighting = weighting
+        self.bits = bits
+        self.prior = prior
+        self.prior_strength = prior_strength
+        self.transition_strength = transition_strength
+        self.background = background
+        self.mode = mode
+        self.length = length
+        self.insertion = insertion
+        self.unknown = unknown
+
+    # -- data ----------------------------------------------------------------------------------------------
+
+    def _plain(self) -> Alphabet:
+        """Return the alphabet without the gap."""
+        return Alphabet.of("protein" if self.alphabet is None else self.alphabet)
+
+    def accept(self, X: Any, *, owner: Any = None, reset: bool = False, context: Context | None = None) -> Any:
+        """Turn ``X`` into `Sequences`: aligned rows, with gaps, as training data; else sequences without gaps.
+
+        Parameters
+        ----------
+        X : Sequences, list of strings
+            Aligned sequences, or sequences.
+        owner : estimator, default=None
+            Not used.
+        reset : bool, default=False
+            Whether ``X`` is training data.
+        context : Context, default=None
+            Not used.
+        """
+        if isinstance(X, list | tuple) and not len(X):
+            raise ValueError("X must have at least one sample; got an empty list.")
+        plain = self._plain()
+        if not reset:
+            return without_gaps(X, plain, self.unknown)
+        if isinstance(X, Sequences) and X.alphabet == plain:
+            return X
+        return Sequences(X, alphabet=gapped(plain), unknown=self.unknown)
+
+    def context(self, X: Sequences) -> Context:
+        """Learn the alphabet."""
+        plain = self._plain()
+        return Context(dimension=len(plain), alphabet=plain)
+
+    # -- fits ----------------------------------------------------------------------------------------------
+
+    @warns_once
+    def fit(self, X: Any, y: Any = None) -> ProfileHMM:
+        """Fit one profile to aligned sequences; it becomes ``model_``, of shape ``(1,)``.
+
+        Parameters
+        ----------
+        X : list of strings, or Sequences as `read_alignment` returns them
+            Aligned sequences of equal length; ``-`` and ``.`` are gaps.
+        y : None
+            Not used.
+        """
+        self._check_parameters()
+        X = self.accept(X, reset=True)
+        self.context_ = self.context(X)
+        self.model_, self.columns_, self.weights_, self.effective_number_ = self._fitted(X)
+        return self
+
+    def _fit_shared(self, X: Any, context: Context) -> ProfileHMMs:
+        return self._fitted(X)[0]
+
+    def _fitted(self, X: Sequences) -> tuple[ProfileHMMs, Any, Floats, float]:
+        plain = self._plain()
+        codes = matrix_of(X, plain)
+        background = background_of(plain) if self.background is None else np.asarray(self.background, dtype=float)
+        weights = position_weights(codes, len(plain)) if self.weighting else np.ones(len(codes))
+        inside = inside_of(codes, self.fragment_fraction)
+        columns = match_columns(codes, weights, inside, float(self.match_fraction))
+        shares = plain.membership * background
+        shares /= shares.sum(axis=1, keepdims=True)
+        shares[plain.missing] = 0.0  # any letter: it tells nothing
+        counts = counts_of(codes, weights, inside, columns, shares)
+        prior = prior_of(self.prior, float(self.prior_strength), float(self.transition_strength), background, plain)
+        number = self._number(counts, prior, background, len(codes))
+        match, insert, transitions = prior.profile(counts.scaled(number / len(codes)))
+        notes = {"n_sequences": len(codes), "effective_number": number, "map": (columns + 1).tolist()}
+        model = ProfileHMMs(
+            match=[match],
+            insert=[insert],
+            transitions=[transitions],
+            alphabet=plain,
+            background=background,
+            mode=self.mode,
+            length=self.length,
+            insertion=self.insertion,
+            annotations=[notes],
+        )
+        return model, columns, weights, number
+
+    def _number(self, counts: Counts, prior: Any, background: Floats, n: int) -> float:
+        if self.bits is None:
+            return float(n)
+        target = self.bits
+        if isinstance(target, str):
+            kinds = {Alphabet.of(name): bits for name, bits in TARGET_BITS.items()}
+            target = kinds.get(self._plain(), 0.59)
+        return effective_number(counts, prior, background, float(target), float(n))
+
+    def fit_each(self, X: Any, context: Context | None = None) -> NoReturn:
+        """Raise, because a profile is fitted to the aligned sequences of one family, not to one sequence."""
+        self._fit_accepted(X, context)
+
+    def _fit_accepted(self, X: Any, context: Any) -> NoReturn:
+        raise TypeError(
+            "A profile is fitted to the alignment of a family, so it cannot be fitted to each sample. Fit one profile "
+            "per alignment, and pass the batch mc.ProfileHMMs.concat([...])."
+        )

@@ -1,0 +1,383 @@
+"""Plots of explanations: contributions along sequences, sequence logos, heat maps of series, aligned sequences."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from mercer._array import Floats
+from mercer._checks import is_whole
+from mercer.plot.style import COLORS, axes
+
+__all__ = ["alignments", "heatmap", "logo", "track"]
+
+FOR, AGAINST = COLORS[0], COLORS[5]
+"""Colors of positive and negative contributions: blue and vermilion, which color-blind readers can distinguish."""
+LETTERS = 80
+"""Largest number of positions whose symbols are written under a track."""
+NAMES = 24
+"""Largest number of samples whose names are written."""
+BARS = 300
+"""Largest number of positions that are drawn as bars."""
+DNA = {"A": COLORS[2], "C": COLORS[0], "G": COLORS[1], "T": COLORS[5], "U": COLORS[5]}
+CHEMISTRY = {COLORS[5]: "DE", COLORS[0]: "KRH", COLORS[2]: "GSTYC", COLORS[3]: "NQ", COLORS[7]: "AVLIPWFM"}
+"""Acidic, basic, polar, neutral and hydrophobic residues, as in most protein logos."""
+PROTEIN = {letter: color for color, letters in CHEMISTRY.items() for letter in letters}
+
+
+def track(found: Any, samples: Any = None, ax: Any = None, *, output: Any = None, regions: Any = None) -> Any:
+    """Plot the contributions along a sequence, or along several.
+
+    Parameters
+    ----------
+    found : Explanation, array of shape (T,), or list of arrays of shape (T,)
+        Result of `mercer.explain`, or contributions of the positions of one or several samples. Those of the channels
+        of series are summed.
+    samples : int, str or list of these, default=None
+        Samples to draw, by number or id; None draws all of them.
+    ax : matplotlib Axes, default=None
+        Axes to draw on; None creates a new figure.
+    output : int, str or class, default=None
+        The output, if the explanation has several.
+    regions : dict, default=None
+        Maps names to ranges of positions (first, last + 1), which are marked and labeled.
+
+    Returns
+    -------
+    matplotlib Axes
+        One sample is drawn as bars, with its symbols if there are at most 80; several as rows of an image, gray after
+        the end of a sequence. Blue increases the decision, vermilion decreases it.
+
+    Examples
+    --------
+    >>> import mercer as mc
+    >>> ax = mc.plot.track([0.1, -0.3, 0.8, 0.2], regions={"motif": (2, 4)})
+    >>> [text.get_text() for text in ax.texts]
+    ['motif']
+    """
+    shown = _read(found, samples, output)
+    ax = axes(ax)
+    rows = [values.sum(axis=1) if values.ndim == 2 else values for values in shown.values]
+    length = max(map(len, rows))
+    if len(rows) == 1:
+        _bars(ax, rows[0])
+        ax.set_ylabel(shown.label)
+        if shown.names is not None and length <= LETTERS:
+            ax.set_xticks(np.arange(length), shown.names[0], parse_math=False)
+            ax.tick_params(axis="x", length=0)
+    else:
+        image = np.full((len(rows), length), np.nan)
+        for i, row in enumerate(rows):
+            image[i, : len(row)] = row
+        _image(ax, image, shown.label)
+        some = np.arange(0, len(rows), -(-len(rows) // NAMES))  # names that do not overlap
+        ax.set_yticks(some, [shown.ids[i] for i in some], parse_math=False)
+    ax.set(xlabel=shown.unit, xlim=(-0.5, length - 0.5))
+    _mark(ax, regions, length, shaded=len(rows) == 1)
+    return ax
+
+
+def logo(found: Any, sequences: Any = None, ax: Any = None, *, output: Any = None, colors: Any = None) -> Any:
+    """Plot a sequence logo: letters that are as tall as their contributions.
+
+    Parameters
+    ----------
+    found : Explanation, array of shape (T,), or list of arrays of shape (T,)
+        Result of `mercer.explain` for symbols, or contributions.
+    sequences : int, str or list of these; or the sequences of ``found`` if that is not an Explanation
+        Of an Explanation: the samples to draw, by number or id; None draws all of them. Else one string, or a list of
+        strings. Several must have the same length: the letters at a position then show the mean contributions.
+    ax : matplotlib Axes, default=None
+        Axes to draw on; None creates a new figure.
+    output : int, str or class, default=None
+        The output, if the explanation has several.
+    colors : dict, default=None
+        Maps symbols to colors; None uses a scheme for DNA and RNA, or for proteins by their chemistry.
+
+    Returns
+    -------
+    matplotlib Axes
+        Axes with a letter, or a stack of letters, per position. Letters below the line decrease the decision.
+
+    Examples
+    --------
+    >>> import mercer as mc
+    >>> ax = mc.plot.logo([0.2, 0.9, -0.4], "TAC")
+    >>> len(ax.patches)
+    3
+    """
+    if hasattr(found, "contributions"):
+        shown = _read(found, sequences, output)
+        words: list[Any] = list(shown.names or [])
+        if shown.names is None:
+            raise ValueError("A logo is drawn of symbols; this is an explanation of series. Use mc.plot.heatmap.")
+    else:
+        shown = _read(found, None, output)
+        if sequences is None:
+            raise ValueError(
+                "sequences must be the string, or the strings, that the contributions belong to; got None."
+            )
+        words = [sequences] if np.ndim(found[0]) == 0 else list(sequences)
+        if [len(word) for word in words] != [len(values) for values in shown.values]:
+            raise ValueError(
+                f"Each sequence must have one contribution per symbol; got {[len(word) for word in words]} symbols "
+                f"and {[len(values) for values in shown.values]} contributions."
+            )
+    lengths = {len(word) for word in words}
+    if len(lengths) > 1:
+        raise ValueError(
+            f"A logo of several sequences needs equal lengths; got {min(lengths)} to {max(lengths)}. Cut them around a "
+            "common position, or draw one, such as sequences=0."
+        )
+    ax = axes(ax)
+    heights = _heights(words, [np.asarray(values) for values in shown.values])
+    palette = _palette({symbol for stack in heights for symbol in stack}) if colors is None else colors
+    low = high = 0.0
+    for t, stack in enumerate(heights):
+        for sign in (1.0, -1.0):
+            at = 0.0
+            # The largest letter is farthest from the line, where it is seen first.
+            for symbol, height in sorted(stack.items(), key=lambda item: abs(item[1])):
+                if height * sign > 0:
+                    ax.add_patch(_glyph(symbol, t, at if sign > 0 else at + height, abs(height), palette))
+                    at += height
+            low, high = min(low, at), max(high, at)
+    margin = 0.05 * (high - low or 1.0)
+    ax.axhline(0, color="0.35", linewidth=0.8)
+    ax.set(xlim=(-0.5, len(heights) - 0.5), ylim=(low - margin, high + margin), xlabel="position", ylabel=shown.label)
+    return ax
+
+
+def heatmap(found: Any, sample: Any = 0, ax: Any = None, *, output: Any = None, channels: Any = None) -> Any:
+    """Plot the contributions of the time steps and channels of one series.
+
+    Parameters
+    ----------
+    found : Explanation, or array of shape (T, d)
+        Result of `mercer.explain` for series, or contributions.
+    sample : int or str, default=0
+        The series of an Explanation, by number or id.
+    ax : matplotlib Axes, default=None
+        Axes to draw on; None creates a new figure.
+    output : int, str or class, default=None
+        The output, if the explanation has several.
+    channels : list of d str, default=None
+        Names of the channels; None uses those of the explanation, or numbers.
+
+    Returns
+    -------
+    matplotlib Axes
+        Axes with time from left to right and a row per channel. Blue increases the decision, vermilion decreases it.
+
+    Examples
+    --------
+    >>> import numpy as np, mercer as mc
+    >>> ax = mc.plot.heatmap(np.outer(np.sin(np.arange(20)), [1.0, -0.5]), channels=["x", "y"])
+    >>> [text.get_text() for text in ax.get_yticklabels()]
+    ['x', 'y']
+    """
+    if hasattr(found, "contributions"):
+        shown = _read(found, sample, output)
+        values, known = shown.values[0], found.channels
+    else:
+        values, known = np.asarray(found, dtype=float), None
+        shown = _Shown([values], None, [], "contribution", "time step")
+    if values.ndim != 2:
+        raise ValueError(f"A heat map needs a value per time step and channel; got shape {values.shape}. Use track.")
+    names = [str(name) for name in (channels or known or range(values.shape[1]))]
+    if len(names) != values.shape[1]:
+        raise ValueError(f"channels must have one name for each of the {values.shape[1]} channels; got {channels!r}.")
+    ax = axes(ax)
+    _image(ax, values.T, shown.label)
+    ax.set_yticks(np.arange(len(names)), names, parse_math=False)
+    ax.set(xlabel="time step", ylabel="channel")
+    return ax
+
+
+def alignments(found: Any, ax: Any = None, *, names: Any = None) -> Any:
+    """Plot one sequence over the training sequences that it is aligned with.
+
+    Parameters
+    ----------
+    found : Alignments, or list of Matches with the same first sequence
+        Result of `mercer.aligned`, or of ``model.matches(first, second)`` of a pair HMM.
+    ax : matplotlib Axes, default=None
+        Axes to draw on; None creates a new figure.
+    names : list of str, default=None
+        Names of the rows below the first; None uses those of ``found``, or numbers.
+
+    Returns
+    -------
+    matplotlib Axes
+        The first sequence in the top row. Below, in each row, the symbols that are matched with it; the darker, the
+        more probable the match. A dash is a symbol without a partner, a wedge marks inserted symbols.
+
+    Examples
+    --------
+    >>> import mercer as mc
+    >>> model = mc.AffinePairHMM((2, -3), alphabet="dna").fit(["ACGTACGT"]).model_
+    >>> ax = mc.plot.alignments([model.matches("ACGTT", "ACGT"), model.matches("ACGTT", "AGTT")], names=["a", "b"])
+    >>> [text.get_text() for text in ax.get_yticklabels()]
+    ['', 'a', 'b']
+    """
+    matches = [getattr(item, "matches", item) for item in found]
+    if not matches or not all(hasattr(item, "pairs") for item in matches):
+        raise TypeError("found must be the result of mc.aligned, or a list of model.matches(first, second).")
+    first = list(matches[0].first)
+    if any(list(item.first) != first for item in matches):
+        raise ValueError("All matches must have the same first sequence. Draw them one by one with mc.plot.matches.")
+    labels = [str(getattr(item, "name", i)) for i, item in enumerate(found)] if names is None else list(names)
+    if len(labels) != len(matches):
+        raise ValueError(f"names must have one entry for each of the {len(matches)} matches; got {names!r}.")
+    ax = axes(ax)
+    image = np.full((len(matches) + 1, len(first)), np.nan)
+    letters = len(first) <= 2 * LETTERS
+    size = min(9.0, 72 * ax.get_window_extent().width / ax.figure.dpi / max(len(first), 1) * 1.1)
+    for row, item in enumerate(matches, start=1):
+        pairs, before = item.pairs(), -1
+        for i, j, probability in [*pairs, (len(first), len(item.second), 0.0)]:
+            if i < len(first):
+                image[row, i] = probability
+            if j > before + 1 and pairs:
+                ax.plot(i - 0.5, row - 0.42, "v", color=AGAINST, markersize=3)
+            before = j
+        partner = {i: str(item.second[j]) for i, j, _ in pairs}
+        for i in range(len(first)) if letters else ():
+            dark = image[row, i] > 0.6
+            ax.text(i, row, partner.get(i, "-"), ha="center", va="center", fontsize=size, family="monospace",
+                    color="white" if dark else "0.25", parse_math=False)  # fmt: skip
+    for i, symbol in enumerate(first) if letters else ():
+        ax.text(i, 0, str(symbol), ha="center", va="center", fontsize=size, family="monospace", weight="bold",
+                parse_math=False)  # fmt: skip
+    shown = ax.imshow(image, cmap="Blues", vmin=0.0, vmax=1.0, interpolation="nearest", aspect="auto")
+    ax.figure.colorbar(shown, ax=ax, label="probability of a match", fraction=0.03, pad=0.01)
+    ax.set_yticks(np.arange(len(matches) + 1), ["", *map(str, labels)], parse_math=False)
+    ax.set(xlabel="position", xlim=(-0.5, len(first) - 0.5))
+    ax.tick_params(axis="y", length=0)
+    return ax
+
+
+# -- reading -------------------------------------------------------------------------------------------------------
+
+
+class _Shown(NamedTuple):
+    """What is drawn: contributions of samples, their symbols or None, ids, and the names of the axes."""
+
+    values: list[Floats]
+    names: list[tuple[str, ...]] | None
+    ids: list[str]
+    label: str
+    unit: str
+
+
+def _read(found: Any, samples: Any, output: Any) -> _Shown:
+    """Return the contributions of some samples to one output."""
+    if not hasattr(found, "contributions"):
+        listed = isinstance(found, list | tuple) and len(found) > 0 and np.ndim(found[0]) > 0
+        values = [np.asarray(row, dtype=float) for row in (found if listed else [found])]
+        if any(row.ndim != 1 or not len(row) for row in values):
+            raise ValueError(
+                "found must be an Explanation, or the contributions of one sample, shape (T,), or a list of these."
+            )
+        return _Shown(values, None, [str(i) for i in range(len(values))], "contribution", "position")
+    if output is None and found.n_outputs > 1:
+        raise ValueError(f"There are {found.n_outputs} outputs: {', '.join(found.outputs)}. Pass output=.")
+    one = found if found.n_outputs == 1 else found.of_output(output)
+    chosen = _chosen(found, samples)
+    named = found.kind == "symbols"
+    unit = {"symbols": "position", "series": "time step"}.get(found.kind, "column")
+    return _Shown(
+        [np.asarray(one.contributions[i]) for i in chosen], [found.names[i] for i in chosen] if named else None,
+        [found.ids[i] for i in chosen], f"contribution to {one.outputs[0]}", unit,
+    )  # fmt: skip
+
+
+def _chosen(found: Any, samples: Any) -> list[int]:
+    """Return the numbers of samples that are given by number or id."""
+    if samples is None:
+        return list(range(len(found)))
+    listed = isinstance(samples, Iterable) and not isinstance(samples, str)
+    chosen = []
+    for sample in samples if listed else [samples]:
+        if is_whole(sample, 0) and sample < len(found):
+            chosen.append(int(sample))
+        elif str(sample) in found.ids:
+            chosen.append(found.ids.index(str(sample)))
+        else:
+            raise ValueError(f"samples must be ids, or numbers from 0 to {len(found) - 1}; got {sample!r}.")
+    return chosen
+
+
+# -- drawing -------------------------------------------------------------------------------------------------------
+
+
+def _bars(ax: Any, values: Floats) -> None:
+    """Draw contributions as bars, or as areas if there are many."""
+    at = np.arange(len(values))
+    for sign, color in ((1, FOR), (-1, AGAINST)):
+        part = np.where(np.sign(values) == sign, values, 0.0)
+        if len(values) <= BARS:
+            ax.bar(at, part, width=0.85, color=color)
+        else:
+            ax.fill_between(at, part, step="mid", color=color, linewidth=0)
+    ax.axhline(0, color="0.35", linewidth=0.8)
+
+
+def _image(ax: Any, values: Floats, label: str) -> None:
+    """Draw an image whose colors are symmetric around zero; missing values are gray."""
+    from matplotlib.colors import LinearSegmentedColormap
+
+    colors = LinearSegmentedColormap.from_list("contribution", [AGAINST, "white", FOR]).with_extremes(bad="0.85")
+    most = float(np.nanmax(np.abs(values), initial=0.0)) or 1.0
+    shown = ax.imshow(values, cmap=colors, vmin=-most, vmax=most, interpolation="nearest", aspect="auto")
+    ax.figure.colorbar(shown, ax=ax, label=label, fraction=0.03, pad=0.01)
+    ax.tick_params(axis="y", length=0)
+
+
+def _mark(ax: Any, regions: Any, length: int, shaded: bool) -> None:
+    """Mark ranges of positions, by a shade or, on an image, by lines; write their names above them."""
+    for name, (first, end) in dict(regions or {}).items():
+        if not 0 <= first < end <= length:
+            raise ValueError(f"Region {name!r} must be a range within 0 to {length}; got {(first, end)!r}.")
+        if shaded:
+            ax.axvspan(first - 0.5, end - 0.5, color="0.5", alpha=0.18, linewidth=0, zorder=0)
+        else:
+            for edge in (first - 0.5, end - 0.5):
+                ax.axvline(edge, color="0.2", linewidth=0.9, linestyle="--")
+        top = ax.get_xaxis_transform()
+        ax.text((first + end - 1) / 2, 1.01, str(name), transform=top, ha="center", va="bottom", fontsize="small")
+
+
+def _heights(words: list[Any], values: list[Floats]) -> list[dict[str, float]]:
+    """Return the height of every symbol at every position: the mean over sequences, zero where it does not occur."""
+    stacks: list[dict[str, float]] = [{} for _ in words[0]]
+    for word, row in zip(words, values, strict=True):
+        for stack, symbol, value in zip(stacks, word, row, strict=True):
+            stack[str(symbol)] = stack.get(str(symbol), 0.0) + float(value) / len(words)
+    return stacks
+
+
+def _palette(symbols: set[str]) -> dict[str, str]:
+    """Return the colors of nucleotides, of amino acids, or of any symbols."""
+    for scheme, unknown in ((DNA, set("N")), (PROTEIN, set("XBZJUO"))):
+        if symbols <= set(scheme) | unknown:
+            return scheme
+    return {symbol: COLORS[i % len(COLORS)] for i, symbol in enumerate(sorted(symbols))}
+
+
+def _glyph(symbol: str, t: int, bottom: float, height: float, palette: Any) -> Any:
+    """Return a letter as a patch that fills a cell of the logo."""
+    from matplotlib.font_manager import FontProperties
+    from matplotlib.patches import PathPatch
+    from matplotlib.textpath import TextPath
+    from matplotlib.transforms import Affine2D
+
+    font = FontProperties(family="DejaVu Sans", weight="bold")
+    path = TextPath((0, 0), symbol.replace("$", r"\$"), size=1, prop=font)
+    box, usual = path.get_extents(), TextPath((0, 0), "A", size=1, prop=font).get_extents().width
+    width = 0.9 * min(1.0, box.width / usual) if len(symbol) == 1 else 0.9  # a thin letter stays thin
+    place = Affine2D().translate(-box.x0 - box.width / 2, -box.y0)
+    place.scale(width / (box.width or 1.0), height / (box.height or 1.0)).translate(t, bottom)
+    return PathPatch(place.transform_path(path), facecolor=palette.get(symbol, COLORS[6]), linewidth=0, gid=symbol)

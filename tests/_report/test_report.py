@@ -1,0 +1,294 @@
+"""The report: its numbers, its pictures, and text from data that is shown but never run."""
+
+from __future__ import annotations
+
+import base64
+import html
+import json
+import re
+import shutil
+import subprocess
+from html.parser import HTMLParser
+
+import numpy as np
+import pytest
+from scipy import sparse
+from sklearn.base import clone
+from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import GridSearchCV
+from sklearn.pipeline import make_pipeline
+from sklearn.svm import SVC
+
+import mercer as mc
+from mercer._comparison.evaluation import splits
+from mercer._report.details import Details, _margins, class_order
+from mercer._report.drawing import Axes, _ticks, heat_map, text
+from mercer._report.report import _task
+
+EVIL = '<script>document.title="owned"</script>&"\'\x00'
+
+
+def strings(n: int = 24, seed: int = 0):
+    rng = np.random.default_rng(seed)
+    shares = [[0.4, 0.1, 0.1, 0.4]] * (n // 2) + [[0.15, 0.35, 0.35, 0.15]] * (n // 2)
+    X = mc.Sequences(["".join(rng.choice(list("ACGT"), 25, p=p)) for p in shares], ids=[f"{EVIL}{i}" for i in range(n)])
+    return X, np.repeat([EVIL, "GC"], n // 2)
+
+
+PIPELINE = make_pipeline(mc.Spectrum(2), SVC(kernel="precomputed"))
+
+
+@pytest.fixture(scope="module")
+def found() -> mc.Report:
+    X, y = strings()
+    search = GridSearchCV(PIPELINE, {"spectrum__k": [1, 2], "svc__C": [1.0, 10.0]})
+    return mc.report(X, y, {EVIL: search}, folds=3, title=EVIL)
+
+
+class Page(HTMLParser):
+    """Elements of a page, and those that were not closed."""
+
+    VOID = ("meta", "img", "br", "circle", "rect", "line", "path", "use", "polyline", "polygon")
+
+    def __init__(self, page: str) -> None:
+        super().__init__()
+        self.elements: list[tuple[str, dict]] = []
+        self.open: list[str] = []
+        self.said = ""
+        self.feed(page)
+
+    def handle_starttag(self, tag, attrs):
+        self.elements.append((tag, dict(attrs)))
+        if tag not in self.VOID:
+            self.open.append(tag)
+
+    def handle_endtag(self, tag):
+        if tag not in self.VOID:
+            assert self.open.pop() == tag
+
+    def handle_data(self, data):
+        self.said += data
+
+
+class TestPage:
+    def test_it_has_every_section(self, found):
+        said = Page(found.html).said
+        for heading in (
+            "Scores", "Gram matrix", "Kernel principal components", "Confusion matrix", "Calibration", "Error over C",
+            "Error over k", "Most typical", "Most ambiguous", "Spectrum and diagnosis", "Code", "seed 0",
+        ):  # fmt: skip
+            assert heading in said, heading
+
+    def test_elements_are_closed_and_pictures_described(self, found):
+        page = Page(found.html)
+        assert page.open == []
+        for tag, attributes in page.elements:
+            if tag == "img":
+                assert attributes["alt"]
+            if attributes.get("role") == "img":
+                assert attributes["aria-label"]
+
+    def test_text_from_data_is_shown_not_run(self, found):
+        page = Page(found.html)
+        scripts = [attributes for tag, attributes in page.elements if tag == "script"]
+        assert [s.get("type") for s in scripts] == ["application/json", None]
+        assert 'document.title="owned"' in page.said
+        assert EVIL[:8] not in found.html.split("<script>", 1)[0]
+        assert "\x00" not in found.html
+
+    def test_nothing_is_loaded(self, found):
+        for tag, attributes in Page(found.html).elements:
+            for name in ("src", "href", "xlink:href", "action"):
+                assert attributes.get(name, "#").startswith(("#", "data:")), (tag, attributes)
+        assert "default-src 'none'" in found.html
+        assert not re.search(r"url\(|@import|https?://", found.html)
+
+    def test_the_same_call_gives_the_same_page(self):
+        X, y = strings(12)
+        pages = [mc.report(X, y, PIPELINE, folds=2) for _ in range(2)]
+        assert [{k: v for k, v in r.items() if "seconds" not in k} for r in pages[0].rows] == [
+            {k: v for k, v in r.items() if "seconds" not in k} for r in pages[1].rows
+        ]
+
+    def test_it_is_saved_and_shown_in_notebooks(self, found, tmp_path):
+        found.save(tmp_path / "report.html")
+        assert (tmp_path / "report.html").read_text("utf-8") == found.html
+        assert found._repr_html_().startswith("<iframe srcdoc=")
+        assert repr(found).startswith("Report(")
+
+
+def test_targets_have_residuals_and_coverage():
+    rng = np.random.default_rng(0)
+    X = [rng.normal(size=(8, 2)) + i / 10 for i in range(24)]
+    y = np.array([x.mean() for x in X])
+    kernel = make_pipeline(mc.EmpiricalMeanMap(gamma=0.1), mc.KernelRidge())
+    found = mc.report(mc.Sequences(X), y, kernel, folds=3)
+    for heading in ("Targets and predictions", "Coverage of intervals", "Predicted worst", "Error over alpha"):
+        assert heading in found.html
+    assert found.rows[-1]["measure"] == "R2"
+
+
+@pytest.mark.parametrize("data", ["counts", "matrix", "objects"])
+def test_other_data(data):
+    rng = np.random.default_rng(0)
+    y = np.repeat(["a", "b", "c"], 8)
+    counts = rng.poisson(np.array([[1, 5, 1], [5, 1, 1], [1, 1, 5]])[np.repeat([0, 1, 2], 8)])
+    X = {"counts": sparse.csr_array(counts), "matrix": counts.astype(float), "objects": counts.astype(float)}[data]
+    kernel = mc.ProbabilityProduct(mc.Multinomial()) if data == "counts" else mc.RBF(0.1)
+    found = mc.report(X, y, make_pipeline(kernel, SVC(kernel="precomputed")), folds=2)
+    assert Page(found.html).open == []
+    assert found.rows[-1]["is_kernel"]
+
+
+def test_a_model_without_a_kernel_has_no_gram_matrix():
+    X, y = np.random.default_rng(0).normal(size=(20, 3)), np.repeat([0, 1], 10)
+    found = mc.report(X, y, [LogisticRegression(), LogisticRegression(C=2.0)], folds=2)
+    assert "Gram matrix" not in found.html
+    assert [row["method"] for row in found.rows][-2:] == ["model 1", "model 2"]
+
+
+class TestErrors:
+    def test_labels_of_another_length(self):
+        with pytest.raises(ValueError, match=r"\(24,\)"):
+            mc.report(strings()[0], np.zeros(3), PIPELINE)
+
+    def test_too_many_samples(self):
+        with pytest.raises(ValueError, match=r"2000.*random subset"):
+            mc.report(np.zeros((2001, 2)), np.zeros(2001), PIPELINE)
+
+    def test_ids_of_another_number(self):
+        X, y = strings()
+        with pytest.raises(ValueError, match="one name per sample"):
+            mc.report(X, y, PIPELINE, ids=["a"])
+
+    def test_something_else_for_a_model(self):
+        X, y = strings()
+        with pytest.raises(TypeError, match="pipelines"):
+            mc.report(X, y, "spectrum")
+
+    def test_one_class(self):
+        X, y = strings()
+        with pytest.raises(ValueError, match="two classes"):
+            mc.report(X, np.repeat("a", len(y)), PIPELINE)
+
+    def test_more_folds_than_members(self):
+        X, y = strings(8)
+        with pytest.raises(ValueError, match="folds"):
+            mc.report(X, y, PIPELINE, folds=5)
+
+
+class TestDetails:
+    def test_decisions_are_those_of_pipelines_fitted_to_the_other_folds(self):
+        from mercer._comparison.evaluation import evaluate_fold
+        from mercer._comparison.results import Result
+        from mercer._report.details import details_of
+
+        X, y = strings()
+        task = _task(X, y, PIPELINE, None, None, 3, 0)
+        contender = task.contenders[-1]
+        result = Result("data", contender, [evaluate_fold(task, contender, i, 3, 0) for i in range(3)])
+        found: Details = details_of(task, result, 3, 0)
+        for train, test in splits(task, np.arange(len(y)), 3, 0):
+            model = clone(PIPELINE).fit(X[train], y[train])
+            decision = model.decision_function(X[test])
+            np.testing.assert_allclose(found.margins[test], np.where(y[test] == model.classes_[1], 1, -1) * decision)
+        assert found.gram.shape == (len(y), len(y))
+        np.testing.assert_allclose(found.probabilities.sum(axis=1), 1)
+
+    def test_margins_of_many_classes(self):
+        decisions = np.array([[3.0, 1.0, 0.0], [0.0, 2.0, 5.0]])
+        np.testing.assert_array_equal(_margins(np.vstack([decisions, decisions]), ["a", "b", "c", "c"])[:2], [2, -3])
+
+    def test_order_keeps_classes_together(self):
+        y = np.array(["b", "a", "b", "a"])
+        order = class_order(y, np.eye(4))
+        assert y[order].tolist() == ["a", "a", "b", "b"]
+
+
+class TestShares:
+    def test_they_sum_to_the_decision_for_the_predicted_class(self, found):
+        assert 'class="p3"' in found.html
+
+    def test_a_kernel_without_exact_shares_has_none(self):
+        X, y = strings(12)
+        kernel = mc.Tempered(mc.Marginalization(mc.AffinePairHMM((1, -1), open_probability=0.1)))
+        made = mc.report(X, y, make_pipeline(kernel, SVC(kernel="precomputed")), folds=2)
+        assert "Colored positions" not in made.html
+
+
+class TestDrawing:
+    @pytest.mark.parametrize(("low", "high"), [(0, 1), (-3.2, 1e5), (1e-9, 2e-9), (5, 5.0001)])
+    def test_ticks_are_round_and_few(self, low, high):
+        ticks = _ticks(low, high)
+        assert 2 <= len(ticks) <= 8
+        assert all(low <= value <= high for value, _ in ticks)
+
+    def test_an_image_is_read_back(self):
+        matplotlib = pytest.importorskip("matplotlib.image", reason="needs matplotlib to read a picture")
+        from io import BytesIO
+
+        made = heat_map(np.arange(12.0).reshape(3, 4)[:, :3], "a & b")
+        assert 'alt="a &amp; b"' in made
+        image = matplotlib.imread(BytesIO(base64.b64decode(made.split("base64,")[1][:-2])))
+        assert image.shape[:2] == (3, 3)
+        np.testing.assert_allclose(image[0, 0, :3] * 255, [68, 1, 84], atol=1)
+
+    def test_a_large_matrix_is_averaged(self):
+        assert len(heat_map(np.random.default_rng(0).random((900, 900)), "x")) < 250_000
+
+    def test_an_empty_range_is_drawn(self):
+        drawn = Axes((1.0, 1.0), (0.0, 0.0), "x", "y", "z")
+        assert "nan" not in drawn.svg()
+
+    def test_text(self):
+        assert text('<a b="c">\n') == "&lt;a b=&quot;c&quot;&gt; "
+
+
+@pytest.mark.slow
+def test_a_report_on_the_largest_data_is_small():
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(2000, 2)), np.arange(2000) % 2
+    ids = [f"a sample with a rather long name, number {i}" for i in range(2000)]
+    found = mc.report(X + y[:, None], y, make_pipeline(mc.RBF(0.1), SVC(kernel="precomputed")), folds=2, ids=ids)
+    assert len(found.html) < 2e6
+
+
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+PROBE = """<script>
+window.addEventListener("load", () => {
+  const point = document.querySelector("svg[data-hover] use[data-i='3']");
+  point.dispatchEvent(new PointerEvent("pointerover", {bubbles: true}));
+  const hovered = document.getElementById("tip").textContent;
+  const chart = point.closest("svg");
+  chart.dispatchEvent(new KeyboardEvent("keydown", {key: "ArrowRight"}));
+  const moved = document.getElementById("tip").textContent;
+  document.getElementById("theme").click();
+  const theme = document.documentElement.dataset.theme;
+  document.body.dataset.probe = JSON.stringify([hovered, moved, theme, document.title]);
+});
+</script></body>"""
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(CHROMIUM is None, reason="needs Chromium (Debian: chromium)")
+def test_in_a_browser(found, tmp_path):
+    """Points answer to the mouse and to the keyboard, the theme changes, and the console is empty."""
+    page = tmp_path / "report.html"
+    # The probe is a second script, which the policy of the page would refuse.
+    page.write_text(
+        re.sub(r'<meta http-equiv="Content-Security-Policy"[^>]*>', "", found.html).replace("</body>", PROBE)
+    )
+    flags = ["--headless", "--no-sandbox", "--disable-gpu", "--enable-logging=stderr", "--virtual-time-budget=2000"]
+    for target in (page, tmp_path / "plain.html"):
+        if target is not page:
+            target.write_text(found.html)
+        run = subprocess.run(
+            [CHROMIUM, *flags, "--dump-dom", target.as_uri()], capture_output=True, text=True, timeout=120
+        )
+        assert "CONSOLE" not in run.stderr, run.stderr
+        if target is page:
+            hovered, moved, theme, title = json.loads(html.unescape(re.search(r'data-probe="([^"]*)"', run.stdout)[1]))
+            assert hovered.startswith("<script>")
+            assert moved != hovered
+            assert theme in ("light", "dark")
+            assert title != "owned"

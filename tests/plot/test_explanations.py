@@ -1,0 +1,176 @@
+"""Pictures of explanations: tracks, logos, heat maps, alignments, and what is refused."""
+
+import matplotlib
+import numpy as np
+import pytest
+from sklearn.pipeline import make_pipeline
+from sklearn.svm import SVC
+
+import mercer as mc
+
+matplotlib.use("Agg")
+import matplotlib.pyplot as plt
+from matplotlib.colors import to_hex
+
+from mercer import plot
+from mercer.models._pairs.matches import Matches
+from mercer.plot.style import COLORS
+
+BLUE, VERMILION = COLORS[0].lower(), COLORS[5].lower()
+
+
+@pytest.fixture(autouse=True)
+def closed():
+    yield
+    plt.close("all")
+
+
+@pytest.fixture(scope="module")
+def found():
+    X = mc.Sequences(["ACGTAC", "AGGTAA", "TTTTAC", "TTATTG"], alphabet="dna", ids=["a", "b", "c", "d"])
+    pipeline = make_pipeline(mc.Spectrum(2), SVC(kernel="precomputed")).fit(X, [0, 0, 1, 2])
+    return mc.explain(pipeline, X)
+
+
+def colors(ax):
+    return {to_hex(bar.get_facecolor()) for bar in ax.patches if bar.get_height()}
+
+
+class TestTrack:
+    def test_bars_have_the_color_of_their_sign(self):
+        ax = plot.track([0.5, -0.2, 0.0])
+        heights = {(round(b.get_x() + b.get_width() / 2), b.get_height()) for b in ax.patches if b.get_height()}
+        assert heights == {(0, 0.5), (1, -0.2)}
+        assert colors(ax) == {BLUE, VERMILION}
+
+    def test_symbols_are_under_one_sample(self, found):
+        ax = plot.track(found, "b", output=1)
+        assert [t.get_text() for t in ax.get_xticklabels()] == list("AGGTAA")
+        assert ax.get_ylabel() == "contribution to 1"
+
+    def test_several_samples_are_rows(self, found):
+        ax = plot.track(found, [0, "c"], output=0)
+        assert ax.images[0].get_array().shape == (2, 6)
+        assert [t.get_text() for t in ax.get_yticklabels()] == ["a", "c"]
+        low, high = ax.images[0].get_clim()
+        assert low == -high
+
+    def test_shorter_samples_end(self):
+        image = plot.track([[1.0, 2.0], [3.0]]).images[0].get_array()
+        assert image.mask.tolist() == [[False, False], [False, True]]
+
+    def test_long_and_many(self):
+        assert len(plot.track(np.sin(np.arange(500.0))).patches) == 0
+        assert len(plot.track([np.ones(3)] * 100).get_yticklabels()) <= 24
+
+    def test_regions(self):
+        for contributions in ([1.0, 2.0, 3.0], [[1.0, 2.0, 3.0]] * 2):
+            assert [t.get_text() for t in plot.track(contributions, regions={"box": (1, 3)}).texts] == ["box"]
+        with pytest.raises(ValueError, match=r"'box'.*0 to 3; got \(2, 5\)"):
+            plot.track([1.0, 2.0, 3.0], regions={"box": (2, 5)})
+
+    def test_channels_are_summed(self):
+        values, names = np.arange(10.0).reshape(5, 2) - 4, [tuple("01234")]
+        series = mc.kernels.Explanation(
+            [values], np.ones(1), np.zeros(1), names, ("s",), ("y",), "marginal", False, ("x0", "x1"), kind="series"
+        )
+        ax = plot.track(series)
+        assert sum(b.get_height() for b in ax.patches) == pytest.approx(values.sum())
+        assert ax.get_xlabel() == "time step"
+        assert plot.heatmap(series).images[0].get_array().shape == (2, 5)
+        with pytest.raises(ValueError, match=r"series. Use mc\.plot\.heatmap"):
+            plot.logo(series)
+
+    @pytest.mark.parametrize(
+        ("arguments", "match"),
+        [({}, "3 outputs: 0, 1, 2. Pass output="), ({"output": 0, "samples": "e"}, "from 0 to 3; got 'e'")],
+    )
+    def test_messages(self, found, arguments, match):
+        with pytest.raises(ValueError, match=match):
+            plot.track(found, **arguments)
+        with pytest.raises(ValueError, match="an Explanation, or the contributions"):
+            plot.track(np.zeros((2, 2)))
+
+
+class TestLogo:
+    def test_letters_are_as_tall_as_their_contributions(self):
+        ax = plot.logo([0.2, 0.9, -0.4], "TAI")
+        boxes = {p.get_gid(): p.get_path().get_extents() for p in ax.patches}
+        assert {letter: (round(box.y0, 9), round(box.y1, 9)) for letter, box in boxes.items()} == {
+            "T": (0, 0.2),
+            "A": (0, 0.9),
+            "I": (-0.4, 0),
+        }
+        assert boxes["I"].width < boxes["A"].width == pytest.approx(0.9)
+        assert [round((box.x0 + box.x1) / 2, 9) for box in boxes.values()] == [0, 1, 2]
+
+    def test_several_sequences_have_mean_letters_in_stacks(self):
+        ax = plot.logo([[1.0, 2.0], [3.0, 1.0]], ["AC", "CC"])
+        boxes = [
+            (p.get_gid(), round(p.get_path().get_extents().y0, 9), p.get_path().get_extents().y1) for p in ax.patches
+        ]
+        assert boxes == [("A", 0, 0.5), ("C", 0.5, pytest.approx(2.0)), ("C", 0, pytest.approx(1.5))]
+
+    def test_of_an_explanation(self, found):
+        ax = plot.logo(found, "d", output=2)
+        assert {p.get_gid() for p in ax.patches} <= set("TAG")
+        assert len(plot.logo(found, output=2).patches) > 6
+
+    def test_symbols_of_any_kind(self):
+        ax = plot.logo([1.0, 1.0], ["$x", "up"])
+        assert [p.get_gid() for p in ax.patches] == ["$x", "up"]
+        assert to_hex(plot.logo([1.0], "K").patches[0].get_facecolor()) == BLUE
+        assert to_hex(plot.logo([1.0], "A", colors={"A": "red"}).patches[0].get_facecolor()) == "#ff0000"
+
+    @pytest.mark.parametrize(
+        ("sequences", "match"),
+        [(None, "got None"), ("ACG", r"\[3\] symbols and \[2\]"), ("A", r"\[1\] symbols")],
+    )
+    def test_messages(self, sequences, match):
+        with pytest.raises(ValueError, match=match):
+            plot.logo([1.0, 2.0], sequences)
+        with pytest.raises(ValueError, match="1 to 2"):
+            plot.logo([[1.0], [1.0, 2.0]], ["A", "AC"])
+
+
+class TestHeatmap:
+    def test_time_by_channel(self):
+        values = np.arange(6.0).reshape(3, 2)
+        ax = plot.heatmap(values)
+        np.testing.assert_array_equal(ax.images[0].get_array(), values.T)
+        assert [t.get_text() for t in ax.get_yticklabels()] == ["0", "1"]
+
+    def test_messages(self, found):
+        with pytest.raises(ValueError, match=r"shape \(3,\)"):
+            plot.heatmap(np.zeros(3))
+        with pytest.raises(ValueError, match="2 channels"):
+            plot.heatmap(np.zeros((3, 2)), channels=["x"])
+        with pytest.raises(ValueError, match="Use track"):
+            plot.heatmap(found, output=0)
+
+
+class TestAlignments:
+    def test_partners_dashes_and_insertions(self):
+        W = np.zeros((3, 3))
+        W[0, 0], W[2, 2] = 0.9, 0.4
+        ax = plot.alignments([Matches("ACG", "ATG", W, -1.0)], names=["near"])
+        assert [t.get_text() for t in ax.texts] == ["A", "-", "G", "A", "C", "G"]
+        assert ax.images[0].get_array().compressed().tolist() == [0.9, 0.4]
+        assert len(ax.lines) == 1  # T is inserted
+        assert [t.get_text() for t in ax.get_yticklabels()] == ["", "near"]
+
+    def test_messages(self):
+        one, other = (Matches(s, "A", np.ones((1, 1)), -1.0) for s in "AC")
+        with pytest.raises(ValueError, match="same first"):
+            plot.alignments([one, other])
+        with pytest.raises(ValueError, match="1 matches"):
+            plot.alignments([one], names=["a", "b"])
+        for wrong in ([], ["A"]):
+            with pytest.raises(TypeError, match=r"mc\.aligned"):
+                plot.alignments(wrong)
+
+
+@pytest.mark.parametrize("draw", [plot.track, plot.heatmap])
+def test_given_axes(draw):
+    _, ax = plt.subplots()
+    assert draw(np.ones((3, 2)) if draw is plot.heatmap else np.ones(3), ax=ax) is ax
