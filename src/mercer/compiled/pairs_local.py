@@ -50,6 +50,7 @@ class _Local(Ends):
         self.fall, self.decay, self.share, self.total = fall, decay, share, total
         self.row_in, self.entry, self.row_out, self.leave = row_in, entry, row_out, leave
         self.back, self.tails, self.tails_at = back, tails, tails_at
+        self.here: Value = None
 
     def neighbor(self, e: Strip, exponent: Value) -> Value:
         return e.builder.sub(exponent, e.whole_number(self.fall))
