@@ -16,19 +16,21 @@ from _measure import best, matmul_rate, peak_bytes
 
 from mercer.models._profile.product import ProfileOperand
 
-COUNT, NODES, LETTERS = 96, 200, 20
-FLOPS = 2 * (4 * (LETTERS + 1) + 33) + 1
-"""Operations of a pair of nodes: four emission products, 33 fused multiply-adds, a division."""
+COUNT, NODES, LETTERS = 64, 200, 20
+FLOPS = {True: 2 * (LETTERS + 1 + 35) + 1, False: 2 * (4 * (LETTERS + 1) + 35) + 1}
+"""Operations of a pair of nodes: one or four emission products, 35 fused multiply-adds, a division."""
 
 
-def profiles(count: int, nodes: int, seed: int = 0, rho: float = 1.0) -> ProfileOperand:
-    """Return random profiles with rare gaps, and insert states that differ."""
+def profiles(count: int, nodes: int, seed: int = 0, same: bool = False) -> ProfileOperand:
+    """Return random profiles with rare gaps; their insert states are the same, as is usual, or differ."""
     rng = np.random.default_rng(seed)
     gaps = np.tile([0.97, 0.015, 0.015, 0.6, 0.4, 0.6, 0.4], (count, nodes + 1, 1))
     gaps[:, -1] = [0.985, 0.015, 0.0, 0.6, 0.4, 1.0, 0.0]
     match = rng.dirichlet(np.full(LETTERS, 0.3), count * nodes)
     insert = rng.dirichlet(np.full(LETTERS, 5.0), count * (nodes + 1))
-    return ProfileOperand.of(match, insert, gaps.reshape(-1, 7), np.full(count, nodes), rho)
+    if same:
+        insert[:] = insert[0]
+    return ProfileOperand.of(match, insert, gaps.reshape(-1, 7), np.full(count, nodes), rho=1.0)
 
 
 def numpy_products(p: ProfileOperand, others: ProfileOperand) -> np.ndarray:
@@ -71,24 +73,25 @@ def half(some: ProfileOperand, threads: int, side: int = 32) -> None:
 
 
 def main() -> None:
-    some = profiles(COUNT, NODES)
     flops = matmul_rate()
     print(f"matrix product, 1 thread: {flops / 1e9:.1f} GFLOP/s")
     tiles = COUNT // 32
     cells = tiles * (tiles + 1) // 2 * 32**2 * NODES**2
     rates = {}
-    for threads in (1, 2):
-        seconds = best(lambda n=threads: half(some, n), repeat=1)
-        rate = rates[threads] = cells / seconds
-        print(
-            f"{threads} thread(s): {seconds:.2f} s, {rate / 1e6:.0f} million pairs of nodes per second, "
-            f"{100 * FLOPS * rate / flops / threads:.0f} % of the matrix product; 1,000 profiles would take "
-            f"{1000 * 1001 / 2 * NODES**2 / rate:.0f} s"
-        )
+    for same in (True, False):
+        some = profiles(COUNT, NODES, same=same)
+        for threads in (1, 2):
+            rate = rates[same, threads] = cells / best(lambda n=threads, some=some: half(some, n), repeat=1)
+            print(
+                f"insert states {'of one distribution' if same else 'that differ'}, {threads} thread(s): "
+                f"{rate / 1e6:.0f} million pairs of nodes per second, "
+                f"{100 * FLOPS[same] * rate / flops / threads:.0f} % of the matrix product; 1,000 profiles in "
+                f"{1000 * 1001 / 2 * NODES**2 / rate:.0f} s"
+            )
     few = some[:16]
     theirs = 16 * NODES**2 / best(lambda: numpy_products(few[:1], few), repeat=1)
     apart = np.abs(few[:1].pair(few)[0] - numpy_products(few[:1], few)).max()
-    print(f"NumPy, 16 pairs at once: {theirs / 1e6:.2f} million per second; ours is {rates[1] / theirs:.0f}x")
+    print(f"NumPy, 16 pairs at once: {theirs / 1e6:.2f} million per second; ours is {rates[False, 1] / theirs:.0f}x")
     print(f"largest difference of logarithms: {apart:.1e}")
     tall = profiles(8, 1000)
     rate = 64 * 1000**2 / best(lambda: tall.pair(tall), repeat=1)

@@ -1,5 +1,6 @@
 """Sphinx configuration. The build needs no network: ``sphinx-build -W -b html docs docs/_build/html``."""
 
+import inspect
 import os
 import re
 import sys
@@ -34,6 +35,7 @@ myst_enable_extensions = ["amsmath", "colon_fence", "deflist", "dollarmath"]
 myst_heading_anchors = 3  # so that pages can link to one another's sections
 
 autosummary_generate = True
+toc_object_entries_show_parents = "hide"
 autodoc_typehints = "none"  # the docstrings say more than the annotations
 autodoc_default_options = {
     "members": True,
@@ -80,7 +82,7 @@ html_theme_options = {
     "footer_start": ["copyright"],
     "footer_end": [],
 }
-html_sidebars = {"index": [], "changelog": []}
+html_sidebars = {"index": [], "which_kernel": []}  # no pages below them
 html_show_sourcelink = False
 mathjax_path = "mathjax/tex-chtml-full.js"
 copybutton_prompt_text = r">>> |\.\.\. |\$ "  # a copied doctest is a program
@@ -105,5 +107,14 @@ def escape_norms(app, what, name, obj, options, lines):
             lines[i] = "".join(part if j % 2 else part.replace("|", r"\|") for j, part in enumerate(parts))
 
 
+def show_parameters(app, what, name, obj, options, signature, returned):
+    """Show the parameters of a class: where a metaclass checks them first, autodoc sees only ``*args``."""
+    if what != "class" or not (signature or "").startswith("(*args"):
+        return None
+    bare = [p.replace(annotation=p.empty) for p in inspect.signature(obj).parameters.values()]
+    return str(inspect.Signature(bare)), returned
+
+
 def setup(app):
     app.connect("autodoc-process-docstring", escape_norms)
+    app.connect("autodoc-process-signature", show_parameters)

@@ -12,6 +12,7 @@ import pytest
 import mercer as mc
 from mercer.compiled import cuda
 from mercer.kernels import _evaluation
+from mercer.models._dynamics import on_card as systems_on_card
 from mercer.models._fitting import on_card
 
 
@@ -261,7 +262,8 @@ def systems(count, n, d, seed=0):
 
 
 @pytest.mark.parametrize(("n", "d"), [(1, 1), (2, 3)])
-def test_linear_systems(moving, n, d):
+def test_linear_systems(moving, monkeypatch, n, d):
+    monkeypatch.setattr(systems_on_card, "LEAST_SYSTEMS", 2)
     models = systems(7, n, d)
     compare_moved(mc.ProbabilityProduct(rho=0.5, length=4), models, atol=1e-11)
     compare_moved(mc.ProbabilityProduct(length=25, normalize=False), models[:2], systems(3, 1, d, seed=1), atol=1e-11)
@@ -271,9 +273,15 @@ def test_linear_systems(moving, n, d):
     np.testing.assert_allclose(found, kernel.path(models, lengths=[1, 4]), rtol=1e-10)
 
 
-def test_linear_systems_that_lose_digits(moving):
+def test_linear_systems_that_lose_digits(moving, monkeypatch):
+    monkeypatch.setattr(systems_on_card, "LEAST_SYSTEMS", 2)
     exact = mc.LDSs([[[0.5]], [[0.7]]], [[[1.0]]] * 2, [[[1.0]]] * 2, [[[1e-9]]] * 2, [[0.0]] * 2, [[[1.0]]] * 2)
     compare_moved(mc.ProbabilityProduct(length=5, normalize=False), exact)
+
+
+def test_one_side_on_the_card_only(moving, monkeypatch):
+    monkeypatch.setattr(systems_on_card, "LEAST_SYSTEMS", 3)
+    compare_moved(mc.ProbabilityProduct(length=3), systems(3, 1, 1), systems(2, 1, 1, seed=1))  # both on the CPU
 
 
 def test_in_the_interpreter(torch):

@@ -132,6 +132,18 @@ def test_names_of_words():
     assert found.kind == "columns"
 
 
+def test_leaves_of_a_tree():
+    profiles = mc.datasets.make_profiles(16, random_state=0)
+    X = profiles.data.astype(float)
+    pipeline = make_pipeline(mc.Fisher(mc.HiddenTree(profiles.tree, n_iter=2)), machine()).fit(X, np.arange(16) % 2)
+    new = X[:2].copy()
+    new[0, 3] = np.nan
+    found = exact(pipeline, new, pipeline.decision_function(new))
+    assert found.kind == "leaves"
+    assert found.names[0][:2] == ("genome1", "genome2")
+    assert found.contributions[0][3] == 0 != found.contributions[1][3]
+
+
 # -- transformers of series ----------------------------------------------------------------------------------
 
 

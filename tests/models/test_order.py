@@ -49,6 +49,7 @@ MODELS = {
         mc.BayesNet({"x": "gaussian", "h": 2, "y": "gaussian"}, {"x": ["h"]}, ["h"], prior="pooled", n_iter=5, tol=0),
         SERIES,
     ),
+    "ProfileHMM": (mc.ProfileHMM("dna"), STRINGS),
     "PairHMM": (mc.PairHMM(2, alphabet="dna", n_iter=2, tol=0, n_pairs=10), STRINGS),
 }
 KERNELS = {

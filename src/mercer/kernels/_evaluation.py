@@ -64,6 +64,12 @@ class Prepared:
         """The operand's hint: number of pairs that a program on a card computes at once."""
         return getattr(self.operand, "device_pairs", None)
 
+    def on_host(self) -> Prepared:
+        """Return the same objects on the host, if only they were moved and not those on the other side."""
+        if not self.moved or not hasattr(self.operand, "host"):
+            return self
+        return Prepared(self.operand.host, None if self.norm is None else to_numpy(self.norm), self.zero)
+
     def __len__(self) -> int:
         return len(self.operand)
 
@@ -309,6 +315,8 @@ class Evaluation:
     def matrix(self, a: Prepared, b: Prepared | None, *, log: bool = False) -> Array:
         """Compute the matrix of two prepared sides, or the Gram matrix of ``a``; ``log`` keeps the kernel's domain."""
         diagonal = None
+        if b is not None and a.moved != b.moved:
+            a, b = a.on_host(), b.on_host()
         if b is None:
             diagonal = self.diagonal(a)
             if not log:

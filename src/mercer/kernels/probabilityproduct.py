@@ -29,7 +29,8 @@ class ProbabilityProduct(SwitchingKernel):
         The power: 1/2 gives the Bhattacharyya kernel, 1 the expected likelihood kernel.
     length : int, Discounted or None, default=10
         Length of the compared sequences, for sequence models, or ``mc.Discounted(d)`` for a discounted sum over all
-        lengths; families ignore it. `path` computes many lengths in one sweep.
+        lengths; families ignore it, and so do `ProfileHMMs`, which end by themselves. `path` computes many lengths in
+        one sweep.
     normalize : bool, default=True
         Whether to normalize the kernel, so that k(x, x) = 1.
     on_zero : {"raise", "zero"}, default="raise"

@@ -12,6 +12,7 @@ from mercer._parameters import NONE, Rules, between, nonnegative, one_of, positi
 from mercer.data import Alphabet, Sequences
 from mercer.data.alignment import gapped, without_gaps
 from mercer.data.alphabet import ALPHABET
+from mercer.data.segments import digest_order
 from mercer.families.estimator import Context, Estimator
 from mercer.models._profile.aligned import Counts, counts_of, inside_of, match_columns, matrix_of, position_weights
 from mercer.models._profile.background import background_of
@@ -194,7 +195,8 @@ class ProfileHMM(Estimator):
 
     def _fitted(self, X: Sequences) -> tuple[ProfileHMMs, Any, Floats, float]:
         plain = self._plain()
-        codes = matrix_of(X, plain)
+        order = digest_order(X)  # so that sums do not depend on the order of the rows
+        codes = matrix_of(X, plain)[order]
         background = background_of(plain) if self.background is None else np.asarray(self.background, dtype=float)
         weights = position_weights(codes, len(plain)) if self.weighting else np.ones(len(codes))
         inside = inside_of(codes, self.fragment_fraction)
@@ -218,7 +220,7 @@ class ProfileHMM(Estimator):
             insertion=self.insertion,
             annotations=[notes],
         )
-        return model, columns, weights, number
+        return model, columns, weights[np.argsort(order)], number
 
     def _number(self, counts: Counts, prior: Any, background: Floats, n: int) -> float:
         if self.bits is None:

@@ -50,14 +50,26 @@ def _of_term(term: Term, X: Any) -> tuple[Shares, Any]:
         found = through(term.steps, X, found) if term.steps else found
         first = _series(inside(unwrapped(X)), view)
         return found, first
+    leaves = _leaves_of(term.kernel)
+    if leaves is not None:
+        return found, _Columns(view, leaves, "leaves")
     return found, _Columns(view, column_names(term, view))
 
 
 class _Columns(NamedTuple):
-    """Rows of a matrix, whose columns are the positions, and the names of the columns."""
+    """Rows of a matrix, whose columns are the positions, the names of the columns, and what they are."""
 
     rows: Any
     names: tuple[str, ...]
+    kind: str = "columns"
+
+
+def _leaves_of(kernel: Any) -> tuple[str, ...] | None:
+    """Return the names of the leaves of the tree that a kernel is of, or None."""
+    while hasattr(kernel, "_parts"):
+        kernel = kernel._parts()[0]
+    leaves = getattr(getattr(kernel, "model_", None), "leaves", None)
+    return None if leaves is None else tuple(map(str, leaves))
 
 
 def _series(X: Any, view: Sequences) -> Sequences:
@@ -90,7 +102,9 @@ def explanation(decision: Decision, X: Any, positions: Any, shares: Shares) -> E
     several = not decision.single
     kind, names, channels = described(positions)
     values, offsets = shares.values, shares.offsets
-    if kind == "columns" and not isinstance(positions.rows, CSRRows):  # the channels of a row are its positions
+    if kind in ("columns", "leaves") and not isinstance(
+        positions.rows, CSRRows
+    ):  # the channels of a row are its positions
         found = [row if several else row[:, 0] for row in values]
     else:
         flat = values if channels is not None else values[:, 0, :]
@@ -126,11 +140,11 @@ def described(positions: Any) -> tuple[str, list[tuple[str, ...]], tuple[str, ..
     if isinstance(positions, Sequences):
         channels = positions.channels or tuple(f"x{i}" for i in range(positions.dimension or 1))
         return "series", [tuple(map(str, range(n))) for n in positions.lengths.tolist()], channels
-    rows, named = positions
+    rows, named, *kind = positions
     if isinstance(rows, CSRRows):
         places = [rows.indices[a:b].tolist() for a, b in pairwise(rows.indptr.tolist())]
         return "columns", [tuple(named[j] for j in row) for row in places], None
-    return "columns", [named] * n_objects(rows), None
+    return kind[0] if kind else "columns", [named] * n_objects(rows), None
 
 
 def _symbols(word: Any) -> tuple[str, ...]:

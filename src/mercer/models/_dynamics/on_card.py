@@ -18,6 +18,8 @@ PAIRS = 2**26
 """Number of values, over all lengths, that a tile holds."""
 MOST_STATES, MOST_OBSERVED = 4, 4
 """Coordinates of a state and of an observation; the covariance of larger ones does not stay in registers."""
+LEAST_SYSTEMS = 500
+"""Fewer systems are compared on the CPU: the program is compiled once for every size of a system, in up to a minute."""
 _logger = logging.getLogger("mercer")
 
 
@@ -28,6 +30,8 @@ def on_card(systems: SystemOperand, place: Any) -> Any:
         reason = "Triton 3.2 or newer is not installed"
     elif n > MOST_STATES or d > MOST_OBSERVED:
         reason = f"states of {n} and observations of {d} coordinates are larger than {MOST_STATES} and {MOST_OBSERVED}"
+    elif len(systems) < LEAST_SYSTEMS:
+        reason = f"there are fewer than {LEAST_SYSTEMS}"
     elif isinstance(systems.lengths, Discounted):
         reason = "lengths are discounted"
     elif isinstance(systems.coupling, Smoothed) and systems.coupling.gamma == 0:
@@ -54,6 +58,11 @@ class CardSystems:
     def __init__(self, systems: SystemOperand, place: Any) -> None:
         self.systems = systems
         self.place = place
+
+    @property
+    def host(self) -> SystemOperand:
+        """The systems on the CPU."""
+        return self.systems
 
     @property
     def shape(self) -> tuple[int, ...]:

@@ -47,7 +47,7 @@ def starts(emission: Any, data: Data, context: Context, mask: tuple[Floats, Floa
         offsets = data.offsets[ends[i] : ends[i + 1] + 1]
         points = np.arange(offsets[0], offsets[-1])
         rng = generator(data.x[points], seed, attempt)
-        where = _positions(offsets)
+        where = _positions(offsets) if ordered else points
         if len(points) > POINTS:
             chosen = np.sort(rng.choice(len(points), POINTS, replace=False))
             points, where = points[chosen], where[chosen]
@@ -112,8 +112,11 @@ def _component_shares(x: Any, share: Floats, m: int, context: Context, rng: np.r
 def _transitions(share: Floats, points: Floats, offsets: Floats, step: Floats, rng: np.random.Generator) -> Floats:
     """Estimate transition probabilities from the assignment, with a pseudo-count of 1 for each allowed transition."""
     n = len(step)
-    inside = (np.diff(points) == 1) & ~np.isin(points[1:], offsets)
-    counts = share[:-1][inside].T @ share[1:][inside] if n > 1 else np.zeros((1, 1))
+    before, after = share[:-1], share[1:]
+    if len(offsets) > 2 or len(points) < offsets[-1] - offsets[0]:
+        inside = (np.diff(points) == 1) & ~np.isin(points[1:], offsets)
+        before, after = before[inside], after[inside]
+    counts = before.T @ after if n > 1 else np.zeros((1, 1))
     noise = rng.gamma(4.0, 0.25, (n, n))  # mean 1
     counts = np.where(step, (counts + 1.0) * noise, 0.0)
     return np.asarray(counts / counts.sum(axis=1, keepdims=True))

@@ -57,6 +57,11 @@ class CardOperand(OneAxis):
         self.place = place
 
     @property
+    def host(self) -> AffineOperand:
+        """The strings on the CPU."""
+        return self.strings
+
+    @property
     def order(self) -> Any:
         """Sort by length, so that the threads of a warp end at the same time."""
         return self.strings.order

@@ -15,6 +15,9 @@ from mercer.models._profile.search import SearchProfile, search_profile
 SPARE = 1e-50
 """Entries and transitions below this are computed with logarithms from the start."""
 
+BLOCK_CELLS = 2_000_000
+"""Symbols times nodes that a thread takes at a time: some milliseconds."""
+
 
 class Expected(NamedTuple):
     """Expected counts of sequences under one profile of M nodes."""
@@ -57,12 +60,22 @@ def _own_lengths(models: Any, X: Sequences) -> Floats:
     return X.lengths.astype(float) if models.length is None else np.full(len(X), float(models.length))
 
 
-def _each(count: int, work: Callable[[int], None], label: str) -> None:
-    """Call ``work`` for every sequence; the first in this thread, so that loops are compiled once."""
-    items = list(range(count))
-    for item in items[:1]:
-        work(item)
-    thread_map(work, items[1:], threads=n_threads(), label=label)
+def _each(X: Sequences, n_nodes: int, work: Callable[[int], None], label: str) -> None:
+    """Call ``work`` for every sequence; the first in this thread, so that loops are compiled once.
+
+    A thread takes several short sequences at a time, so that handing them out costs nothing beside them.
+    """
+    if not len(X):
+        return
+    work(0)
+    block = np.cumsum(X.lengths[1:] * n_nodes) // BLOCK_CELLS
+    parts = np.split(np.arange(1, len(X)), np.flatnonzero(np.diff(block)) + 1)
+
+    def several(some: Indices) -> None:
+        for j in some.tolist():
+            work(j)
+
+    thread_map(several, parts, threads=n_threads(), label=label)
 
 
 def log_odds(models: Any, X: Sequences) -> Floats:
@@ -82,7 +95,7 @@ def log_odds(models: Any, X: Sequences) -> Floats:
             if lost:
                 out[i, j], _ = recursions(True).forward(codes, *_arguments(profile, lengths[j], True), False)
 
-        _each(len(X), work, "profiles")
+        _each(X, profile.n_nodes, work, "profiles")
     return out
 
 
@@ -120,7 +133,7 @@ def expected(models: Any, i: int, X: Sequences) -> Expected:
                 counts[:] = 0.0
             odds[j], _ = recursions(True).expected(some, *_arguments(profile, lengths[j], True), False, *out)
 
-    _each(n, work, "profiles")
+    _each(X, m, work, "profiles")
     inner = slice(1, m + 1)
     return Expected(
         match=np.swapaxes(match[:, :, inner], 1, 2),
@@ -143,5 +156,5 @@ def best_paths(models: Any, i: int, X: Sequences) -> tuple[list[Indices], Floats
         codes = X.values[X.offsets[j] : X.offsets[j + 1]]
         values[j] = best_path(codes, *_arguments(profile, lengths[j], True), paths[j])
 
-    _each(len(X), work, "paths")
+    _each(X, profile.n_nodes, work, "paths")
     return paths, values

@@ -18,7 +18,6 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 
 from mercer._array import Floats, Indices
-from mercer._checks import check_rho
 from mercer._coupling import OneAxis
 from mercer._rescue import rescued
 
@@ -170,9 +169,7 @@ class ProfileOperand(OneAxis):
             For local paths, the weight to enter at each node; they leave at any node, with weight 1. None means paths
             from begin to end.
         """
-        check_rho(rho)
         nodes = Nodes.of(match, insert, transitions, sizes)
-        _check_loops(nodes, rho)
         if entry is not None:
             nodes = nodes.local(entry, rho)
         powers = nodes.power(rho)
@@ -196,7 +193,7 @@ class ProfileOperand(OneAxis):
         return type(self)(self.nodes, self.powers, self.normal, self.members[key], self.rho)
 
     def pair(self, other: Self) -> Floats:
-        """Log kernels of every pair, ``(I, J)``; -inf if no string is common."""
+        """Log kernels of every pair, ``(I, J)``: -inf if no string is common, inf if insertions repeat forever."""
         from mercer.compiled.profile_product import lane_products
 
         value, exponent, lowest = lane_products(self.powers.taken(self.members), other.powers.taken(other.members))
@@ -230,24 +227,7 @@ class ProfileOperand(OneAxis):
             value, exponent, _ = lane_products(left, right, ranged=True)
             with np.errstate(divide="ignore"):
                 out[here] = np.log(value[0]) + LOG_RADIX * exponent[0]
-        return out
-
-
-def _check_loops(nodes: Nodes, rho: float) -> None:
-    """Raise if a sum over the lengths of insertions diverges.
-
-    The geometric series of two insert states converges if its ratio is below 1. The ratio is an inner product of their
-    emissions times transitions, so that it is enough to check every insert state with itself (Cauchy-Schwarz).
-    """
-    ratio = (nodes.emission[:, 1] ** (2 * rho)).sum(axis=1) * nodes.transition[:, LOOP] ** (2 * rho)
-    bad = np.flatnonzero(ratio >= 1)
-    if len(bad):
-        i = int(np.searchsorted(nodes.offsets, bad[0], side="right")) - 1
-        cure = "Use rho=0.5 or more." if rho < 0.5 else "Its probability of i->i must be below 1."
-        raise ValueError(
-            f"The kernel of profile {i} with itself is infinite at rho={rho:g}: the insert state of node "
-            f"{bad[0] - nodes.offsets[i]} repeats with a weight of {ratio[bad[0]]:.6g}, which is not below 1. {cure}"
-        )
+        return np.where(np.isnan(out), np.inf, out)  # infinity times zero, after a sum that diverges
 
 
 def log_products(profiles: ProfileOperand, others: ProfileOperand | None = None) -> Floats:
