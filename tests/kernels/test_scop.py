@@ -68,6 +68,8 @@ def test_all_methods(monkeypatch, tmp_path, capsys):
     assert list(found) == list(scop.METHODS)
     assert all(values.shape == (1, 2) and np.all((values >= 0) & (values <= 1)) for values in found.values())
     assert "ROC50" in capsys.readouterr().out
-    again = scop.main(["spectrum(3", "--development", "--cache", str(tmp_path), "--jobs", "1"])
+    picture = tmp_path / "families.png"
+    again = scop.main(["spectrum(3", "--development", "--cache", str(tmp_path), "--jobs", "1", "--plot", str(picture)])
+    assert picture.stat().st_size > 1000
     assert again["Spectrum(3, mismatches=1)"].shape == (2, 2)
     assert "pairs" not in capsys.readouterr().out  # the matrices were kept

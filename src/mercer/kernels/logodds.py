@@ -130,13 +130,16 @@ class LogOdds(TrainedWrapper):
 
     def _learn_gram(self) -> None:
         inner, train = self._inner, self._inner._train_side
-        logs = to_numpy(self._logs(self._train_gram(log=True)))
+        given = self._train_gram(log=True)
+        logs = to_numpy(self._logs(given))
         finite = logs > -np.inf
         self._floor = min(float(self.floor), float(logs.min(where=finite, initial=np.inf)))
         logs = np.where(finite, logs, self._floor)
         self._level = 0.0 if self._by_model else float(logs.mean())
+        own = self._log_chances(train, logs)
+        if is_numpy_array(given):
+            self._train_side.keep("chances", own)
         if isinstance(self.shift, str):
-            own = self._log_chances(train, logs)
             first = np.unique(_identity(inner.train_), return_index=True)[1]  # equal objects have equal rows
             odds = (logs - own[:, None] - own)[np.ix_(first, first)]
             self.shift_ = least_shift(odds)
@@ -178,7 +181,8 @@ class LogOdds(TrainedWrapper):
             own = self._known["numbers"]
             numbers = own if source is self.train_ else beside(own, np.zeros(len(source)), own.dtype)
         else:
-            numbers = self._log_chances(objects)
+            numbers = self._kept(source, "chances")
+            numbers = self._log_chances(objects) if numbers is None else numbers
         return Identified(self._operand(objects), numbers, identity)
 
     def _odds(self, logs: Array, a: Identified, b: Identified) -> Array:
