@@ -2,7 +2,8 @@ r"""The cell of the product of two profile HMMs, written once for all kinds of n
 
 A profile is a sequence of nodes with a match, an insert and a silent delete state each. A path enters at the match
 state of a node and leaves from one, with some weight: begin and end are nodes that emit a symbol of their own. All
-paths through a pair of profiles p, q that emit the same symbols are summed over cells (i, j), pairs of nodes. A cell has the weights of all pairs of paths up to
+paths through a pair of profiles p, q that emit the same symbols are summed over cells (i, j), pairs of nodes. A cell
+has the weights of all pairs of paths up to
 
     F_XY   a symbol that state X of node i and state Y of node j emit together, X and Y in {M, I}
     D_Y    p at the delete state of node i, q still at the state Y of node j that emitted last
