@@ -27,7 +27,7 @@ def write(path: str | os.PathLike[str], header: dict[str, Any], arrays: dict[str
     """Write ``arrays`` and ``header`` to ``path`` atomically, so that a crash leaves no partial file."""
     check_path(path)
     target = Path(path)
-    _check_target(target, os.fspath(path))
+    check_target(target, os.fspath(path))
     text = json.dumps({"format": FORMAT, **header}, sort_keys=True)
     encoded = np.frombuffer(text.encode(), dtype=np.uint8)
     if len(encoded) > HEADER_BYTES:
@@ -92,7 +92,7 @@ def read(path: str | os.PathLike[str], *kinds: str) -> tuple[dict[str, Any], dic
     return header, arrays
 
 
-def _check_target(target: Path, name: str) -> None:
+def check_target(target: Path, name: str) -> None:
     """Raise if a file cannot be written there, before the work is done."""
     if not target.name:
         raise ValueError(f"path must name a file; got {name!r}.")
