@@ -82,6 +82,13 @@ def main() -> None:
                 f"{100 * FLOPS * rate / flops:.0f} % of one thread's matrix product"
             )
     ours = rates["float64", 1]
+    flanks = mc.LocalPairHMMs(
+        p.joint, p.insertion, p.open, p.extend, p.continuation, [0.98], [0.98], alphabet="protein"
+    )
+    some = X[:160]
+    whole, local = (model.shared_history(some) for model in (p, flanks))
+    seconds = [min(best(lambda a=a: a.pair(a), repeat=3) for _ in range(3)) for a in (whole, local)]
+    print(f"local alignments, float64, 1 thread: {seconds[1] / seconds[0]:.2f} times the time of global ones")
     one = LENGTH**2 / best(lambda: numpy_kernels(p, codes[0], codes[1:2]), repeat=20)
     all_of_one = COUNT * LENGTH**2 / best(lambda: numpy_kernels(p, codes[0], codes), repeat=3)
     for name, rate in (("one pair at a time", one), ("500 pairs at a time", all_of_one)):

@@ -25,8 +25,9 @@ HEADER_BYTES = 2**24
 
 def write(path: str | os.PathLike[str], header: dict[str, Any], arrays: dict[str, Any]) -> None:
     """Write ``arrays`` and ``header`` to ``path`` atomically, so that a crash leaves no partial file."""
-    check_target(path)
+    check_path(path)
     target = Path(path)
+    check_target(target, os.fspath(path))
     text = json.dumps({"format": FORMAT, **header}, sort_keys=True)
     encoded = np.frombuffer(text.encode(), dtype=np.uint8)
     if len(encoded) > HEADER_BYTES:
@@ -91,10 +92,8 @@ def read(path: str | os.PathLike[str], *kinds: str) -> tuple[dict[str, Any], dic
     return header, arrays
 
 
-def check_target(path: Any) -> None:
+def check_target(target: Path, name: str) -> None:
     """Raise if a file cannot be written there, before the work is done."""
-    check_path(path)
-    target, name = Path(path), os.fspath(path)
     if not target.name:
         raise ValueError(f"path must name a file; got {name!r}.")
     if target.is_dir():

@@ -10,6 +10,8 @@ from sklearn.base import clone
 
 import mercer as mc
 from mercer.data import Sequences
+from mercer.models._pairs import affine_em
+from mercer.models._pairs.affine_expectations import AffineParameters
 from mercer.models._pairs.affine_range import FlankWeights, scaling64
 from mercer.models.pairhmm_affine import AffinePairHMMs
 from mercer.models.pairhmm_local import LocalPairHMMs
@@ -170,6 +172,19 @@ def test_a_pair_has_the_same_bits_whatever_its_neighbors(precision):
     assert_array_equal(operand.alone(), np.diag(whole))
 
 
+def test_two_strong_words_far_apart():
+    """Between them, numbers fall by thousands of powers of two: exponents must follow, without a drift."""
+    rng = np.random.default_rng(1)
+    words_, far = rng.integers(0, 20, (2, 350)), rng.integers(0, 20, 2500)
+    strings = [np.r_[words_[0], words_[1]], np.r_[words_[0], far, words_[1]], np.r_[words_[1], far, words_[0]]]
+    X = Sequences.from_codes(strings, "protein")
+    for rates in ({}, {"flank_open": 0.3, "flank_extend": 0.9}):
+        X_ = mc.AffinePairHMM(local=True, **rates).fit(X).model_.shared_history(X)
+        rows, columns = np.array([0, 0, 1, 2]), np.array([1, 2, 0, 0])
+        assert X_.recursion.scalings[0].answers(X_.lengths, X_.lengths).all()
+        assert_allclose(X_.pair(X_)[rows, columns], X_._ranged(X_, rows, columns), rtol=1e-13)
+
+
 # -- the batch ----------------------------------------------------------------------------------------------
 
 
@@ -244,3 +259,124 @@ def test_kernel(tmp_path):
     assert_allclose(kernel.log(PROTEINS[1:3], PROTEINS), K[1:3], rtol=1e-12)
     with pytest.raises(ValueError, match="precision"):
         mc.Marginalization(mc.AffinePairHMM(local=True), precision="half").fit(PROTEINS)
+
+
+# -- expectations -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("rates", SETTINGS + EXTREMES)
+def test_matches_by_enumeration(rates):
+    p = model(rates, alphabet="ab")
+    for s, t in [("abb", "ab"), ("babab", "abba"), ("", "ab"), ("b", "b")]:
+        total, parts = enumerated(p, ["ab".index(a) for a in s], ["ab".index(a) for a in t])
+        if total == 0:
+            with pytest.raises(ValueError, match="joint probability zero"):
+                p.matches(s, t)
+            continue
+        found = p.matches(s, t)
+        assert_allclose(found.log_kernel, np.log(total), rtol=1e-12)
+        assert_allclose(found.probability, parts / total, atol=1e-13)
+
+
+def theta_of(p):
+    c, *others = (float(getattr(p, name)[0]) for name in ("continuation", "open", "extend", *RATES[3:]))
+    return np.array([c, *others, *np.asarray(p.joint[0]).sum(axis=1), *np.asarray(p.insertion[0])])
+
+
+def log_prob_of(theta, word):
+    """Log probability of one string, by all sets of matched positions."""
+    (c, o, e, fo, fe), letters = theta[:5], theta[5:]
+    k, total = len(letters) // 2, 0.0
+    match, q = letters[:k], letters[k:]
+
+    def run(part, opened, extended):
+        number = 1 - opened if not len(part) else opened * (1 - extended) * extended ** (len(part) - 1)
+        return number * np.prod(q[list(part)])
+
+    for count in range(len(word) + 1):
+        for at in itertools.combinations(range(len(word)), count):
+            weight = (1 - c) * c**count * np.prod([match[word[i]] for i in at])
+            if not at:
+                weight *= run(word, fo, fe)
+            else:
+                weight *= run(word[: at[0]], fo, fe) * run(word[at[-1] + 1 :], fo, fe)
+                weight *= np.prod([run(word[a + 1 : b], o, e) for a, b in itertools.pairwise(at)])
+            total += weight
+    return np.log(total)
+
+
+def test_single_strings_and_scores_by_enumeration():
+    p, h = model((0.3, 0.5, 0.6, 0.7, 0.8), k=3), 1e-6
+    theta, strings = theta_of(p), [(), (1,), (0, 2, 1), (2, 2, 0, 1, 0)]
+    assert_allclose(p.log_prob(codes(strings, p))[0], [log_prob_of(theta, s) for s in strings], rtol=1e-12)
+
+    def moved(j, by):
+        new = theta.copy()
+        new[j] = new[j] * np.exp(by) / (1 - new[j] + new[j] * np.exp(by)) if j < 5 else new[j] * np.exp(by)
+        for block in (slice(5, 8), slice(8, 11)):
+            new[block] /= new[block].sum()
+        return new
+
+    truth = [
+        [(log_prob_of(moved(j, h), s) - log_prob_of(moved(j, -h), s)) / (2 * h) for j in range(11)] for s in strings
+    ]
+    assert_allclose(p.sequence_scores(codes(strings, p))[0], truth, atol=1e-8)
+    assert p.score_names()[3:5] == ["flank_open", "flank_extend"]
+
+
+def test_scores_have_zero_mean():
+    p = model((0.3, 0.5, 0.6, 0.7, 0.8), k=3)
+    X = codes([[p.alphabet.missing] * n for n in range(300)], p)
+    mass = np.exp(p.log_prob(X))
+    assert_allclose(mass.sum(), 1.0, rtol=1e-12)
+    for parametrization in ("logit", "weight"):
+        assert_allclose(mass[0] @ p.sequence_scores(X, parametrization)[0], 0.0, atol=1e-9)
+
+
+def test_draws():
+    p = model((0.2, 0.5, 0.8, 0.7, 0.9), alphabet="ab")
+    first, second = p.sample_pairs(4000, random_state=0)[0]
+    mean = 4 + (4 - 0.8) * 0.2 / 0.5 + 1.8 * 0.7 / 0.1
+    assert_allclose([first.lengths.mean(), second.lengths.mean()], mean, rtol=0.05)
+    single = p.sample(4000, random_state=1)[0]
+    assert_allclose(np.mean(single.lengths == 0), np.exp(p.log_prob([""])[0, 0]), atol=0.02)
+
+
+def test_em_learns_flanks_and_never_falls():
+    truth = model((0.05, 0.5, 0.9, 0.8, 0.95), k=4, seed=3, alphabet="dna")
+    first, second = truth.sample_pairs(30, random_state=0)[0]
+    X, y = Sequences.concat([first, second]), np.tile(np.arange(30), 2)
+    start = truth.estimator().set_params(
+        flank_open=0.5, flank_extend=0.5, learn=("gaps",), n_iter=8, tol=0, prior_strength=1.0
+    )
+    found = start.fit(X, y)
+    assert (np.diff(found.objective_) >= -1e-9 * np.abs(found.objective_[0])).all()
+    assert_allclose(found.model_.flank_extend, 0.95, atol=0.02)
+    assert_allclose(found.model_.flank_open, 0.8, atol=0.15)
+    assert isinstance(found.model_, LocalPairHMMs)
+
+
+def test_expected_counts_are_gradients():
+    """For fixed others, a count is its probability times the derivative of the log kernel, as a free weight."""
+    s, t, h = "ababba", "bbabba", 1e-6
+    p = model((0.3, 0.5, 0.7, 0.6, 0.7), alphabet="ab")
+    X = Sequences([s, t], alphabet="ab")
+    found = affine_em._expect(AffineParameters.of(p), X, (np.array([0]), np.array([1])))
+    counts = {
+        "open": (found.opened, 2 * (found.matched.sum() - 1 + found.unmatched)),
+        "extend": (found.extended, found.opened + found.extended),
+        "continuation": (found.matched.sum(), found.matched.sum() + 1),
+        "flank_open": (found.flank_opened, 2 * (2 - found.unmatched)),
+        "flank_extend": (found.flank_extended, found.flank_opened + found.flank_extended),
+    }
+    rates = {name: float(getattr(p, name)[0]) for name in RATES}
+    for name, (yes, chances) in counts.items():
+
+        def value(by, name=name):
+            fields = {field: [rate + by * (field == name)] for field, rate in rates.items()}
+            q = LocalPairHMMs(p.joint, p.insertion, **fields, alphabet="ab")
+            return float(q.shared_history([s]).pair(q.shared_history([t]))[0, 0])
+
+        slope = yes / rates[name] - (chances - yes) / (1 - rates[name])
+        assert_allclose((value(h) - value(-h)) / (2 * h), slope, rtol=1e-6)
+    assert_allclose(found.letters.sum() + 2 * found.matched.sum(), 12)  # every letter is matched or inserted

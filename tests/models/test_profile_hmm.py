@@ -119,7 +119,8 @@ class TestLogProb:
     def test_gaps_are_removed(self):
         p = mc.ProfileHMM(alphabet="dna").fit(["ACGT", "ACGA"]).model_
         np.testing.assert_array_equal(p.log_prob(["AC-G.T"]), p.log_prob(["ACGT"]))
-        assert p.log_prob([""])[0, 0] == -np.inf
+        assert p.log_prob([""])[0, 0] == p.log_odds([""])[0, 0] == -np.inf
+        assert p.log_null([""])[0, 0] == 0.0
 
     def test_long_sequences(self):
         p = random_profiles((5,), length=100)
@@ -289,8 +290,25 @@ class TestFiles:
         mc.write_hmmer(mixed, tmp_path / "x.hmm")
         mc.write_hmmer(mc.ProfileHMM().fit(["MKL", "MRL"]).model_, tmp_path / "y.hmm")
         (tmp_path / "z.hmm").write_text((tmp_path / "x.hmm").read_text() + (tmp_path / "y.hmm").read_text())
-        with pytest.raises(ValueError, match="two alphabets"):
+        with pytest.raises(ValueError, match="two alphabets, DNA and amino"):
             mc.read_hmmer(tmp_path / "z.hmm")
+        with pytest.raises(ValueError, match="at least one profile; got none"):
+            mc.write_hmmer(mixed[:0], tmp_path / "x.hmm")
+        with pytest.raises(FileNotFoundError, match="nowhere does not exist"):
+            mc.write_hmmer(mixed, tmp_path / "nowhere" / "x.hmm")
+
+    def test_annotations_that_would_damage_a_file(self, tmp_path):
+        nodes = [[x] for x in self.profiles().nodes(0)]
+        named = mc.ProfileHMMs(*nodes, alphabet="dna", annotations=[{"name": "a\nb", "description": "c\r\n//"}])
+        mc.write_hmmer(named, tmp_path / "x.hmm")
+        assert mc.read_hmmer(tmp_path / "x.hmm").names == ("a b",)
+        short = mc.ProfileHMMs(*nodes, alphabet="dna", annotations=[{"name": "a", "consensus": "ac"}])
+        with pytest.raises(ValueError, match=r"'consensus' of the profile 'a'.* 4 of them; got 2"):
+            mc.write_hmmer(short, tmp_path / "x.hmm")
+        with pytest.raises(TypeError, match=r"annotations of profile 0.*tolist"):
+            mc.ProfileHMMs(*nodes, alphabet="dna", annotations=[{"map": np.arange(4)}])
+        with pytest.raises(IndexError, match="0 to 0; got -1"):
+            named.nodes(-1)
 
 
 class TestAlignments:
@@ -378,6 +396,12 @@ class TestFit:
             mc.ProfileHMM("dna").fit(["AEGT"])
         with pytest.raises(TypeError, match=r"ProfileHMMs\.concat"):
             mc.ProfileHMM("dna").fit_each(["ACGT"])
+        with pytest.raises(ValueError, match="no letters: its 2 rows are empty or gaps only"):
+            mc.ProfileHMM("dna").fit(["---", "..."])
+        with pytest.raises(ValueError, match=r"background must have .*shape \(4,\); got shape \(2,\)"):
+            mc.ProfileHMM("dna", background=[0.5, 0.5]).fit(["ACGT"])
+        with pytest.raises(ValueError, match=r"background sums to 4.*Divide counts"):
+            mc.ProfileHMM("dna", background=[1.0] * 4).fit(["ACGT"])
         with pytest.raises(ValueError, match="bits must be a positive number"):
             mc.ProfileHMM("dna", bits=-1).fit(["ACGT"])
 

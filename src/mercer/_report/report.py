@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import html
+import os
 import platform
 from dataclasses import dataclass
 from importlib.metadata import version
@@ -18,7 +19,7 @@ from mercer._comparison.evaluation import INNER_FOLDS, Contender, Task, evaluate
 from mercer._comparison.recipes import contenders
 from mercer._comparison.results import Result
 from mercer._comparison.summary import Summary
-from mercer._files import check_target
+from mercer._files import check_path, check_target
 from mercer._parallel import progress_bar
 from mercer._report import sections
 from mercer._report.checks import answers_of, check_answers, check_folds, check_names, groups_of
@@ -66,7 +67,7 @@ class Report:
         path : str or path
             Where to write it; the name should end in ``.html``.
         """
-        check_target(path)
+        _check_path(path)
         Path(path).write_text(self.html, encoding="utf-8")
 
     def __repr__(self) -> str:
@@ -144,7 +145,7 @@ def report(
     ['majority class', 'linear, frequencies', 'Spectrum(2)']
     """
     if path is not None:
-        check_target(path)
+        _check_path(path)
     task = _task(X, y, models, groups, ids, folds, random_state)
     rounds = [(contender, fold) for contender in task.contenders for fold in range(folds)]
     done: dict[str, list[Any]] = {contender.name: [] for contender in task.contenders}
@@ -156,6 +157,12 @@ def report(
     if path is not None:
         found.save(path)
     return found
+
+
+def _check_path(path: Any) -> None:
+    """Raise if the page cannot be written there."""
+    check_path(path)
+    check_target(Path(path), os.fspath(path))
 
 
 def render(summary: Summary, title: str, command: str) -> str:

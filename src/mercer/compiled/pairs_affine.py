@@ -88,20 +88,25 @@ class Strip(Emitter):
 
 
 class Ends:
-    """What happens at the ends of alignments in a group of rows: nothing if they are global."""
+    """What local alignments do at their ends in a group of rows; here, for global ones, nothing."""
 
-    def begin(self, e: Strip, now: Value) -> None:
+    def neighbor(self, e: Strip, exponent: Value) -> Value:
+        """Return the smallest exponent of a strip, given that of its left neighbor."""
+        return exponent
+
+    def begin(self, e: Strip, of: Rows, now: Value) -> None:
         """Start a group of rows in which the strip has the exponents ``now``."""
+        self.e, self.weight = e, e.filled(of.gap)
 
     def row(self, i: Value) -> None:
         """Start row i."""
 
-    def entered(self, value: Value, c: int) -> Value:
-        """Add what begins at column c of the strip."""
-        return value
-
     def matched(self, value: Value, c: int) -> None:
-        """Count a match at column c of the strip as the last one."""
+        """Receive the match at column c of the strip."""
+
+    def next_run(self, y: Value, closed: Value, c: int) -> Value:
+        """Return y of the column after column c of the strip."""
+        return self.e.add(y, self.e.multiply(self.weight, closed))
 
     def row_done(self, i: Value) -> None:
         """Finish row i."""
@@ -135,17 +140,19 @@ class Rows(NamedTuple):
 def emit_rows(e: Strip, strip: int, of: Rows, ends: Ends) -> None:
     """Process a group of rows of a strip of columns."""
     b, corner_at, exponent_at = e.builder, 2 * strip, 2 * strip + 1
-    # The exponent of the strip is never below that of its left neighbor, so that all factors are at most 1.
+    # The exponent of the strip is never below that of its left neighbor, so that all factors are at most 1 (or a few
+    # powers of two, if alignments are local).
     mine = b.bitcast(e.row(of.state, e.constant(exponent_at)), e.whole)
     theirs = b.bitcast(e.row(of.exponents, of.group), e.whole)
+    least = ends.neighbor(e, theirs)
     height = e.exponent_of(e.row(of.state, e.constant(strip - 1)))
     grown = e.most(b.sub(height, e.whole_number(of.target)), e.integers(0))
-    now = e.most(b.add(mine, grown), theirs)
+    now = e.most(b.add(mine, grown), least)
     down = e.power(b.sub(mine, now))
     factors = e.powers(b.sub(theirs, now))
     e.put(b.bitcast(now, e.vector), of.state, e.constant(exponent_at))
     e.put(b.bitcast(now, e.vector), of.exponents, of.group)
-    ends.begin(e, now)
+    ends.begin(e, of, now)
 
     cells = [cgutils.alloca_once(b, e.vector) for _ in range(corner_at + 1)]
     for k, cell in enumerate(cells):
@@ -169,9 +176,9 @@ def emit_rows(e: Strip, strip: int, of: Rows, ends: Ends) -> None:
             ends.matched(matched, c)
             closed = b.fadd(matched, run)
             b.store(e.add(run, e.multiply(weight, matched)), x)
-            value = ends.entered(b.fadd(closed, y), c)
+            value = b.fadd(closed, y)
             b.store(value, z)
-            y = e.add(y, e.multiply(weight, closed))
+            y = ends.next_run(y, closed, c)
             corner = above
         b.store(left, cells[corner_at])
         e.put(y, of.edge, y_at)

@@ -6,10 +6,10 @@ import gzip
 import os
 from pathlib import Path
 
-from mercer._files import check_path
+from mercer._files import check_path, check_target
 from mercer.data import Alphabet
 from mercer.data.text import Source, read_text
-from mercer.models._profile.hmmer_text import ALPHABETS, Profile, Reader, lines_of
+from mercer.models._profile.hmmer_text import ALPHABETS, Profile, Reader, check_notes, lines_of, word_of
 from mercer.models.profile_hmm import ProfileHMMs
 
 
@@ -44,9 +44,9 @@ def read_hmmer(path: Source) -> ProfileHMMs:
     """
     text = read_text(path, "HMMER3", "profile")
     found = list(Reader(text).profiles())
-    kinds = {profile.alphabet for profile in found}
+    kinds = list(dict.fromkeys(profile.alphabet for profile in found))  # in the order of the file
     if len(kinds) > 1:
-        first, other = (next(word for word, name in ALPHABETS.items() if Alphabet.of(name) == kind) for kind in kinds)
+        first, other = map(word_of, kinds[:2])
         raise ValueError(
             f"{text.name} has profiles of two alphabets, {first} and {other}. Split it into one file per alphabet."
         )
@@ -93,6 +93,9 @@ def write_hmmer(profiles: ProfileHMMs, path: str | os.PathLike[str]) -> None:
     if not isinstance(profiles, ProfileHMMs):
         raise TypeError(f"profiles must be ProfileHMMs; got {profiles!r}. Use the model_ of a fitted ProfileHMM.")
     check_path(path)
+    check_target(Path(path), os.fspath(path))
+    if not len(profiles.match):
+        raise ValueError("profiles must have at least one profile; got none, and HMMER reads no empty file.")
     if profiles.alphabet not in map(Alphabet.of, ALPHABETS.values()):
         raise ValueError(
             f"HMMER's format is for proteins, DNA and RNA; got the alphabet {profiles.alphabet.describe()}. Use "
@@ -103,6 +106,7 @@ def write_hmmer(profiles: ProfileHMMs, path: str | os.PathLike[str]) -> None:
     for i, notes in enumerate(profiles.annotations.dictionaries()):
         notes = {"consensus": consensus[i]} | notes | {"name": names[i]}  # HMMER's programs need both
         match, insert, transitions = profiles.nodes(i)
+        check_notes(notes, len(match))
         lines += lines_of(Profile(match, insert, transitions, profiles.alphabet, notes))
     raw = ("\n".join(lines) + "\n").encode()
     Path(path).write_bytes(gzip.compress(raw) if os.fspath(path).endswith(".gz") else raw)

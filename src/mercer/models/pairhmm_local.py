@@ -48,9 +48,9 @@ class LocalPairHMMs(AffinePairHMMs):
     >>> p
     LocalPairHMMs(shape=(1,), alphabet=Alphabet('ab'))
     >>> p.shared_history(["abba", "bbbbabbabbbb", "baab"]).pair(p.shared_history(["abba"])).round(2)
-    array([[ -8.44],
-           [-15.15],
-           [-10.16]])
+    array([[-12.31],
+           [-18.24],
+           [-12.38]])
     """
 
     _arrays: ClassVar[dict[str, int]] = AffinePairHMMs._arrays | {"flank_open": 0, "flank_extend": 0}

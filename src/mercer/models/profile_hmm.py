@@ -166,6 +166,8 @@ class ProfileHMMs(Batch):
 
     def nodes(self, i: int) -> tuple[Floats, Floats, Floats]:
         """Return ``match (M, k)``, ``insert (M + 1, k)`` and ``transitions (M + 1, 7)`` of profile ``i``."""
+        if not is_whole(i, 0) or i >= len(self.match):
+            raise IndexError(f"i must be a profile, 0 to {len(self.match) - 1}; got {i!r}.")
         return self.match.set(i), self.insert.set(i), self.transitions.set(i)
 
     def configure(self, **changed: Any) -> Self:

@@ -15,7 +15,7 @@ from mercer.data.alphabet import ALPHABET
 from mercer.data.segments import digest_order
 from mercer.families.estimator import Context, Estimator
 from mercer.models._profile.aligned import Counts, counts_of, inside_of, match_columns, matrix_of, position_weights
-from mercer.models._profile.background import background_of
+from mercer.models._profile.background import checked_background
 from mercer.models._profile.estimation import TARGET_BITS, effective_number, prior_of
 from mercer.models._profile.search import MODES
 from mercer.models.profile_hmm import INSERTIONS, ProfileHMMs
@@ -197,7 +197,7 @@ class ProfileHMM(Estimator):
         plain = self._plain()
         order = digest_order(X)  # so that sums do not depend on the order of the rows
         codes = matrix_of(X, plain)[order]
-        background = background_of(plain) if self.background is None else np.asarray(self.background, dtype=float)
+        background = checked_background(self.background, plain, ())
         weights = position_weights(codes, len(plain)) if self.weighting else np.ones(len(codes))
         inside = inside_of(codes, self.fragment_fraction)
         columns = match_columns(codes, weights, inside, float(self.match_fraction))

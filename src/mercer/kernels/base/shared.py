@@ -42,8 +42,8 @@ class SharedModelKernel(Kernel):
         """Raise unless a batch holds ``least`` models or more along one axis."""
         if model.ndim != 1 or len(model) < least:
             raise ValueError(
-                f"model must be a batch of shape (C,) with C >= {least}; got shape {model.shape}. Use p[3:4] or "
-                "p.reshape(-1)."
+                f"model must be a batch of shape (C,) with C >= {least}; got shape {model.shape}. Use "
+                f"mc.{type(model).__name__}.concat([...]) of one model per class, or p.reshape(-1)."
             )
 
     def _accept(self, X: Any, *, reset: bool) -> Any:

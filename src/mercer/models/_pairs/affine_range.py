@@ -30,19 +30,20 @@ strip to the next: floor = top - 1022. Float32 has little range. It starts as hi
 allows; its factors are split into two, so floor = -124; and if numbers grow faster than expected, they become infinite
 and stay infinite, which is detected at the end.
 
-Local alignments (MK-5d). A flank of l letters has the tilted weight A(l): a if l = 0, else f R^(l-1), and R >= 1. Let
-K = max(a/f, f/a), and let z(i, j) contain the flanks A(i) A(j) before the first match. Then all of the above holds with
-a few more factors, since for l <= l' also A(l) <= K A(l'):
+Local alignments (MK-5d). A flank of l letters has the tilted weight A(l): a if l = 0, else B R^l, and R >= 1. Let
+K = max(a/B, B/a), and let z(i, j) contain the flanks A(i) A(j) before the first match. Inside a strip, numbers are also
+divided by R per column; from strip to strip, exponents decrease by w log2 R, up to one in total: the scale of the
+strips is the one above. A letter of t that is inserted then has a weight of at most 1, in a gap or in a flank, so that
+all of the above holds with a few more factors, since for l <= l' also A(l) <= K A(l'):
 
-(1) with L/K in place of L, and beyond the end of t with H K R^w in place of H.
-(2) with rho = max(H, K, R) + p (1 + m G) K / L.
+(1) with L/K in place of L, and H K in place of H beyond the end of t.
+(2) with rho = max(H, K R) + p (1 + m G) K / L.
 (4) If no match remains before (i, j), or after it, the joined alignment has a longer flank, A(l) >= A(l') / K, or one
-    flank instead of two, A(l + l') >= A(l) A(l') / max(1, a, f). A last match up to w columns later has a flank that is
-    shorter by R^w at most.
+    flank instead of two, A(l + l') >= A(l) A(l') / max(1, a, B).
 (5) Removed matches make the last flank longer: K^-2.
 
-The weights of flanks are stored relative to those of the last row of a group and the last column of a strip, which
-loses R^(w + rows). So need grows by 12 log2 K + 2 log2 max(1, a, f) + (3 w + rows) log2 R + 6.
+The weights of the flanks of s are stored relative to that of the last row of a group, which loses R^rows. So top grows
+by w log2 R, and need by 12 log2 K + 2 log2 max(1, a, B) + rows log2 R + 8.
 """
 
 from __future__ import annotations
@@ -75,12 +76,13 @@ class FlankWeights(NamedTuple):
     @property
     def uneven(self) -> float:
         """The factor K of the proof."""
-        return max(self.none / self.first, self.first / self.none)
+        ratio = self.none * self.growth / self.first
+        return max(ratio, 1 / ratio)
 
     def need(self, rows: int) -> float:
         """Bits in addition to those of global alignments."""
-        joined = math.log2(max(1.0, self.none, self.first))
-        return 12 * math.log2(self.uneven) + 2 * joined + (3 * STRIP + rows) * math.log2(self.growth) + 6
+        joined = math.log2(max(1.0, self.none, self.first / self.growth))
+        return 12 * math.log2(self.uneven) + 2 * joined + rows * math.log2(self.growth) + 8
 
 
 class Scaling(NamedTuple):
@@ -154,12 +156,13 @@ def scaling64(match: float, gap: float, flanks: FlankWeights | None = None, stri
     """
     if not (0 < gap < math.inf and match < math.inf):
         return None
-    high, low = max(1.0, gap), min(1.0, gap)
+    high, low, rise = max(1.0, gap), min(1.0, gap), 0.0
     if flanks is not None:
-        high, low = max(high, flanks.growth, flanks.uneven), low / flanks.uneven
+        rise = STRIP * math.log2(flanks.growth)
+        high, low = max(high, flanks.growth * flanks.uneven), low / flanks.uneven
     growth = math.log2(high + match * (1 + LONGEST * gap) / low)
     for rows in (32, 16, 8, 4, 2, 1):
-        top = 1 + (rows + 1) * growth - math.log2(low)
+        top = 1 + (rows + 1) * growth - math.log2(low) + rise
         budget = 1022 - top - _DIGITS["float64"] - (0 if flanks is None else flanks.need(rows))
         if top < 1000 and need(LONGEST, LONGEST, match, gap, strip) <= budget:
             return Scaling("float64", rows, 0, budget, match, gap, strip)

@@ -72,6 +72,11 @@ def inside_of(codes: Indices, fragments: float) -> Mask:
 
 def match_columns(codes: Indices, weights: Floats, inside: Mask, fraction: float) -> Indices:
     """Return the columns in which at least a share ``fraction`` of the sequences has a letter."""
+    if not (codes >= 0).any():
+        raise ValueError(
+            f"The alignment has no letters: its {len(codes)} rows are empty or gaps only. Pass the aligned sequences "
+            "of a family."
+        )
     letters = weights @ (codes >= 0)
     total = weights @ inside
     found = np.flatnonzero((letters > 0) & (letters >= fraction * total * (1 - 1e-12)))

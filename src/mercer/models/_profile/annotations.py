@@ -46,7 +46,7 @@ class Annotations:
             if not is_listing(several) or not all(x is None or isinstance(x, Mapping) for x in several):
                 raise TypeError(f"annotations must be a list of dictionaries, one per profile; got {values!r}.")
             several = list(several) * (count if values is None else 1)
-            texts = [json.dumps(dict(x or {}), sort_keys=True).encode() for x in several]
+            texts = [_text(i, dict(x or {})) for i, x in enumerate(several)]
             flat = np.frombuffer(b"".join(texts), dtype=np.uint8)
             found = cls(flat, offsets_of([len(text) for text in texts]), single)
         if len(found) != count:
@@ -94,3 +94,14 @@ class Annotations:
     def as_arrays(self) -> dict[str, Floats]:
         """Return the arrays of a file."""
         return {"data": self.data, "indptr": self.indptr, "single": np.array(self.single)}
+
+
+def _text(i: int, notes: dict[str, Any]) -> bytes:
+    """Return the JSON text of the annotations of one profile."""
+    try:
+        return json.dumps(notes, sort_keys=True).encode()
+    except (TypeError, ValueError) as error:
+        raise TypeError(
+            f"annotations of profile {i} must be strings, numbers, lists and dictionaries; got {notes!r} ({error}). "
+            "Convert the others, such as arrays by .tolist()."
+        ) from error

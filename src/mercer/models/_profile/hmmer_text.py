@@ -212,6 +212,22 @@ class Reader:
 # -- writing ---------------------------------------------------------------------------------------------
 
 
+def word_of(alphabet: Alphabet) -> str:
+    """Return what HMMER calls an alphabet: amino, DNA or RNA."""
+    word = next(word for word, name in ALPHABETS.items() if Alphabet.of(name) == alphabet)
+    return word if word == "amino" else word.upper()
+
+
+def check_notes(notes: dict[str, Any], m: int) -> None:
+    """Raise if an annotation of nodes does not have one entry for each of the m nodes."""
+    for name in FLAGS.values():
+        if notes.get(name) and len(notes[name]) != m:
+            raise ValueError(
+                f"The annotation {name!r} of the profile {notes['name']!r} must have one entry per node, {m} of them; "
+                f"got {len(notes[name])}. Correct it, or leave it out."
+            )
+
+
 def lines_of(profile: Profile) -> Iterator[str]:
     """Yield the lines of one profile in format HMMER3/f."""
     notes, m = profile.annotations, len(profile.match)
@@ -219,12 +235,11 @@ def lines_of(profile: Profile) -> Iterator[str]:
     yield "HMMER3/f [mercer]"
     for key in ("NAME", "ACC", "DESC"):
         if notes.get(TEXTS[key]):
-            yield f"{key:<5} {notes[TEXTS[key]]}"
+            yield f"{key:<5} {' '.join(str(notes[TEXTS[key]]).split())}"  # a line break would damage the file
     yield f"LENG  {m}"
     if "max_length" in notes:
         yield f"MAXL  {notes['max_length']}"
-    kind = next(word for word, name in ALPHABETS.items() if Alphabet.of(name) == profile.alphabet)
-    yield f"ALPH  {kind if kind == 'amino' else kind.upper()}"
+    yield f"ALPH  {word_of(profile.alphabet)}"
     for key in ("RF", "MM", "CONS", "CS", "MAP"):
         yield f"{key:<5} {'yes' if notes.get(FLAGS[key]) else 'no'}"
     if notes.get("date"):

@@ -111,7 +111,8 @@ def background_log_prob(models: Any, X: Sequences) -> Floats:
 def null_length(models: Any, X: Sequences) -> Floats:
     """Log probability of the length of every sequence under the null model, ``(M,)``: geometric."""
     lengths = _own_lengths(models, X)
-    return np.asarray(X.lengths * safe_log(lengths / (lengths + 1)) if lengths.any() else 0.0) - np.log(lengths + 1)
+    stay = safe_log(np.where(lengths > 0, lengths / (lengths + 1), 1.0))  # an empty sequence stays 0 times
+    return np.asarray(X.lengths * stay - np.log(lengths + 1))
 
 
 def expected(models: Any, i: int, X: Sequences) -> Expected:
