@@ -20,6 +20,11 @@ class Immutable:
     def __delattr__(self, name: str) -> None:
         raise AttributeError(f"{type(self).__name__} objects are immutable; {name} cannot be deleted.")
 
+    def __setstate__(self, state: Any) -> None:
+        """Restore the attributes, for libraries such as skops that do not call what ``__reduce__`` returns."""
+        parts = state if isinstance(state, tuple) else (state,)
+        self._fill(**{name: value for part in parts if part for name, value in part.items()})
+
     def __copy__(self) -> Self:
         return self
 

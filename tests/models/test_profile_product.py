@@ -44,11 +44,8 @@ def operand(profiles: list[Profile], rho: float = 1.0) -> ProfileOperand:
 MOVES = {"M": ((0, "M", 1), (1, "I", 0), (2, "D", 1)), "I": ((3, "M", 1), (4, "I", 0)), "D": ((5, "M", 1), (6, "D", 1))}
 
 
-def states(p: Profile, rho: float, entry: np.ndarray | None = None) -> tuple[np.ndarray, ...]:
-    """Return the plain state space: start, transitions, emissions and stop of M_1.., I_0.., D_1.., one by one.
-
-    With ``entry``, paths are local: they start at match states, and end at match and delete states.
-    """
+def states(p: Profile, rho: float) -> tuple[np.ndarray, ...]:
+    """Return the plain state space: start, transitions, emissions and stop of M_1.., I_0.., D_1.., one by one."""
     n, t = len(p.match), p.transitions**rho
     names = [("M", k) for k in range(1, n + 1)] + [("I", k) for k in range(n + 1)] + [("D", k) for k in range(1, n + 1)]
     index = {name: s for s, name in enumerate(names)}
@@ -57,8 +54,6 @@ def states(p: Profile, rho: float, entry: np.ndarray | None = None) -> tuple[np.
     for (kind, k), s in [*index.items(), (("M", 0), -1)]:
         if s >= 0 and kind != "D":
             emission[s] = (p.match[k - 1] if kind == "M" else p.insert[k]) ** rho
-        if entry is not None and (k in (0, n)):
-            continue
         for column, to, ahead in MOVES[kind]:
             target = index.get((to, k + ahead))
             if target is None:
@@ -68,15 +63,12 @@ def states(p: Profile, rho: float, entry: np.ndarray | None = None) -> tuple[np.
                 step[s, target] = t[k, column]
             else:
                 start[target] = t[k, column]
-    if entry is not None:
-        start[:n] = entry**rho
-        stop[:n] = stop[-n:] = 1.0
     return start, step, emission, stop
 
 
-def emitting(p: Profile, rho: float, entry: np.ndarray | None = None) -> tuple[Any, ...]:
+def emitting(p: Profile, rho: float) -> tuple[Any, ...]:
     """Return the chain of emitting states, the silent ones eliminated by a matrix inverse, and the weight of ''."""
-    start, step, emission, stop = states(p, rho, entry)
+    start, step, emission, stop = states(p, rho)
     n = 2 * len(p.match) + 1
     runs = np.linalg.inv(np.eye(len(step) - n) - step[n:, n:])
     direct = step[:n, :n] + step[:n, n:] @ runs @ step[n:, :n]
@@ -85,9 +77,9 @@ def emitting(p: Profile, rho: float, entry: np.ndarray | None = None) -> tuple[A
     return first, direct, emission[:n], last, float(start[n:] @ runs @ stop[n:])
 
 
-def dense(p: Profile, q: Profile, rho: float = 1.0, entries: Any = (None, None)) -> float:
+def dense(p: Profile, q: Profile, rho: float = 1.0) -> float:
     """Return the kernel by a linear system in all pairs of emitting states, (I - T)^-1."""
-    a, b = emitting(p, rho, entries[0]), emitting(q, rho, entries[1])
+    a, b = emitting(p, rho), emitting(q, rho)
     psi = (a[2] @ b[2].T).ravel()
     joint = np.kron(a[1], b[1]) * psi
     visits = np.linalg.solve(np.eye(len(psi)) - joint.T, np.kron(a[0], b[0]) * psi)
@@ -116,21 +108,6 @@ def test_the_dense_joint_chain_is_solved(rho: float) -> None:
     np.testing.assert_allclose(found, truth, rtol=1e-11, atol=1e-11)
     np.testing.assert_allclose(found, found.T, rtol=1e-12, atol=1e-12)
     np.testing.assert_allclose(operand(profiles, rho).alone(), np.diag(truth), rtol=1e-11, atol=1e-11)
-
-
-@pytest.mark.parametrize("rho", [0.6, 1.0])
-def test_local_paths_enter_and_leave_anywhere(rho: float) -> None:
-    rng = np.random.default_rng(7)
-    profiles = [profile(rng, nodes) for nodes in (3, 1, 6, 2, 4)]
-    entry = [rng.dirichlet(np.ones(len(p.match))) for p in profiles]
-    stacked = [np.concatenate(part) for part in zip(*profiles, strict=True)]
-    some = ProfileOperand.of(*stacked, [len(p.match) for p in profiles], rho, np.concatenate(entry))
-    found = log_products(some)
-    truth = [
-        [dense(p, q, rho, (e, f)) for q, f in zip(profiles, entry, strict=True)]
-        for p, e in zip(profiles, entry, strict=True)
-    ]
-    np.testing.assert_allclose(found, np.log(truth), rtol=1e-11, atol=1e-11)
 
 
 def test_the_strings_are_enumerated() -> None:

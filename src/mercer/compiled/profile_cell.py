@@ -1,9 +1,9 @@
 r"""The cell of the product of two profile HMMs, written once for all kinds of numbers (PPK-4.2d).
 
 A profile is a sequence of nodes with a match, an insert and a silent delete state each. A path enters at the match
-state of a node and leaves from one, with some weight; to sum over paths from begin to end, both are nodes that emit a
-symbol of their own. All paths through a pair of profiles p, q that emit the same symbols are summed over cells (i, j),
-pairs of nodes. A cell has the weights of all pairs of paths up to
+state of a node and leaves from one, with some weight: begin and end are nodes that emit a symbol of their own. All
+paths through a pair of profiles p, q that emit the same symbols are summed over cells (i, j), pairs of nodes. A cell
+has the weights of all pairs of paths up to
 
     F_XY   a symbol that state X of node i and state Y of node j emit together, X and Y in {M, I}
     D_Y    p at the delete state of node i, q still at the state Y of node j that emitted last
@@ -22,7 +22,7 @@ the product of the weights to enter, and psi the products of the emissions, summ
     F_MI(i,j) = psi_MI (u_mi A_M(i,j) + u_ii A_I(i,j))
     F_II(i,j) = psi_II (u_mi B_M(i,j) + u_ii B_I(i,j))
 
-The product is the sum of F_MM(i,j) times the weights to leave, which contain the deletions after the last symbol.
+The product is the sum of F_MM(i,j) times the weights to leave.
 
 Each pair of paths is counted once. Cut it after every common symbol: between two symbols p takes a run of silent moves
 and then its next emitting state, and so does q, independently of each other. The weight of the pair of paths is the

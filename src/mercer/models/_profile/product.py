@@ -64,34 +64,6 @@ class Nodes(NamedTuple):
         transition[first, ENTER] = transition[last, LEAVE] = 1.0
         return cls(emission, transition, offsets)
 
-    def local(self, entry: Floats, rho: float) -> Self:
-        """Return the same profiles for paths that begin and end at any node.
-
-        Parameters
-        ----------
-        entry : ndarray of shape (sum M,)
-            Weight to enter at the match state of every node.
-        rho : float
-            Power of all probabilities; the weights to leave, a sum over runs of deletions, depend on it.
-        """
-        transition = self.transition.copy()
-        first, last = self.offsets[:-1], self.offsets[1:] - 1
-        transition[first] = transition[last] = 0.0  # no path enters the begin or the end
-        transition[first + 1, :5] = 0.0
-        transition[last - 1, INSERT : LOOP + 1] = 0.0  # flanks take the place of insertions before and after
-        inner = np.ones(len(transition), dtype=bool)
-        inner[first] = inner[last] = False
-        transition[inner, ENTER] = entry
-        # From the last node of each profile to the first: leave here, or after deletions.
-        deleted = np.zeros(len(first))
-        for back in range(1, int(np.diff(self.offsets).max(initial=2)) - 1):
-            some = np.flatnonzero(np.diff(self.offsets) > back + 1)
-            at = last[some] - back
-            after = transition[at + 1]
-            transition[at, LEAVE] = (1.0 + after[:, 3] ** rho * deleted[some]) ** (1 / rho)
-            deleted[some] = 1.0 + after[:, 4] ** rho * deleted[some]
-        return type(self)(self.emission, transition, self.offsets)
-
     def power(self, rho: float) -> Self:
         """Return powers of all numbers."""
         return self if rho == 1 else type(self)(self.emission**rho, self.transition**rho, self.offsets)
@@ -147,9 +119,7 @@ class ProfileOperand(OneAxis):
         self.sizes = np.diff(nodes.offsets)[members]
 
     @classmethod
-    def of(
-        cls, match: Floats, insert: Floats, transitions: Floats, sizes: Any, rho: float, entry: Floats | None = None
-    ) -> Self:
+    def of(cls, match: Floats, insert: Floats, transitions: Floats, sizes: Any, rho: float) -> Self:
         """Prepare profiles.
 
         Parameters
@@ -165,13 +135,8 @@ class ProfileOperand(OneAxis):
             Number of nodes M of every profile, without begin and end.
         rho : float
             Power of all probabilities.
-        entry : ndarray of shape (sum M,), default=None
-            For local paths, the weight to enter at each node; they leave at any node, with weight 1. None means paths
-            from begin to end.
         """
         nodes = Nodes.of(match, insert, transitions, sizes)
-        if entry is not None:
-            nodes = nodes.local(entry, rho)
         powers = nodes.power(rho)
         return cls(nodes, powers, nodes.within(powers), np.arange(len(nodes.offsets) - 1), float(rho))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -31,11 +32,8 @@ def scores(models: Any, X: Sequences, parametrization: str) -> Floats:
     out = np.zeros((len(models), len(X), most * (k + 7 + own * k)))
     for i in range(len(models)):
         m = int(models.n_nodes[i])
-        step = max(1, CELLS // (2 * m * models.alphabet.n_codes))
-        for begin in range(0, len(X), step):
-            found = _expected(models, i, X[begin : begin + step])
-            rows = slice(begin, begin + len(found.log_odds))
-            match, insert, transitions = models.nodes(i)
+        match, insert, transitions = models.nodes(i)
+        for rows, found in _blocks(models, i, X):
             parts = [_letters(found.match, match, models, parametrization)]
             parts.append(_steps(found, transitions, models.mode, parametrization))
             if own:
@@ -57,6 +55,14 @@ def score_names(models: Any) -> list[str]:
     if models.insertion == "model":
         names += [f"insert[{node}, {s}]" for node in range(1, most + 1) for s in symbols]
     return names
+
+
+def _blocks(models: Any, i: int, X: Sequences) -> Iterator[tuple[slice, Expected]]:
+    """Yield the expected counts of some sequences at a time, and which sequences they are."""
+    step = max(1, CELLS // (2 * int(models.n_nodes[i]) * models.alphabet.n_codes))
+    for begin in range(0, len(X), step):
+        found = _expected(models, i, X[begin : begin + step])
+        yield slice(begin, begin + len(found.log_odds)), found
 
 
 def _expected(models: Any, i: int, X: Sequences) -> Expected:
@@ -95,10 +101,7 @@ def state_counts(models: Any, X: Sequences) -> Clique:
     own = insert[1:] if models.insertion == "model" else np.broadcast_to(models.background[0], match.shape)
     sets, m = models.alphabet.membership, len(match)
     table = np.empty((len(X), 2 * m, models.dimension))
-    step = max(1, CELLS // (2 * m * models.alphabet.n_codes))
-    for begin in range(0, len(X), step):
-        found = _expected(models, 0, X[begin : begin + step])
-        rows = slice(begin, begin + len(found.log_odds))
+    for rows, found in _blocks(models, 0, X):
         table[rows, :m] = shared_out(found.match, match @ sets.T, match, sets)
         table[rows, m:] = shared_out(found.insert, own @ sets.T, own, sets)
     table /= np.maximum(X.lengths, 1)[:, None, None]

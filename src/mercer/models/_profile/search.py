@@ -36,12 +36,22 @@ class SearchProfile(NamedTuple):
         return len(self.entry) - 2
 
     def flanks(self, length: float) -> Floats:
-        """Return the probabilities to stay in and to leave a flank, of one more hit and of no more.
-
-        The mean number of symbols in flanks is ``length``.
-        """
-        move = (2 + 2 * self.again) / (length + 2 + 2 * self.again)
+        """Return the probabilities to stay in and to leave a flank, of one more hit and of no more."""
+        move = leaving(self.again, length)
         return np.array([1.0 - move, move, self.again, 1.0 - self.again])
+
+
+def more_hits(mode: str) -> float:
+    """Return the probability of one more hit."""
+    return 0.0 if mode.startswith("uni") else 0.5
+
+
+def leaving(again: float, length: float) -> float:
+    """Return the probability to leave a flank at each symbol, such that all flanks have ``length`` symbols on average.
+
+    There are ``2 + again / (1 - again)`` flanks on average, and ``again`` is 0 or 1/2.
+    """
+    return (2 + 2 * again) / (length + 2 + 2 * again)
 
 
 def occupancy(transitions: Floats) -> Floats:
@@ -112,5 +122,4 @@ def search_profile(models: Any, i: int) -> SearchProfile:
     entry, leave = np.zeros(m + 2), np.zeros(m + 2)
     entry[1 : m + 1] = entries(transitions, models.mode)
     leave[m if models.mode.endswith("glocal") else 1 : m + 1] = 1.0
-    again = 0.0 if models.mode.startswith("uni") else 0.5
-    return SearchProfile(odds, insert_odds, steps, entry, leave, again, np.log(base))
+    return SearchProfile(odds, insert_odds, steps, entry, leave, more_hits(models.mode), np.log(base))
