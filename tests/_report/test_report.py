@@ -15,13 +15,13 @@ import pytest
 from scipy import sparse
 from sklearn.base import clone
 from sklearn.linear_model import LogisticRegression
-from sklearn.model_selection import GridSearchCV
+from sklearn.model_selection import GridSearchCV, RandomizedSearchCV
 from sklearn.pipeline import make_pipeline
 from sklearn.svm import SVC
 
 import mercer as mc
 from mercer._comparison.evaluation import splits
-from mercer._report.details import Details, _margins, class_order
+from mercer._report.details import Details, _decision, _margins, class_order
 from mercer._report.drawing import Axes, _ticks, heat_map, text
 from mercer._report.report import _task
 
@@ -147,6 +147,23 @@ def test_a_model_without_a_kernel_has_no_gram_matrix():
     assert [row["method"] for row in found.rows][-2:] == ["model 1", "model 2"]
 
 
+def test_a_search_without_a_grid_is_a_kernel():
+    X, y = strings()
+    search = RandomizedSearchCV(PIPELINE, {"svc__C": [1.0, 10.0]}, n_iter=1, cv=2, random_state=0)
+    found = mc.report(X, y, search, folds=2)
+    assert "finished" not in found.answer
+    assert "Gram matrix" in found.html
+
+
+@pytest.mark.parametrize("form", ["frame", "coo"])
+def test_other_tables(form):
+    rng = np.random.default_rng(0)
+    X = rng.poisson(2.0, size=(16, 3)).astype(float)
+    data = pytest.importorskip("pandas").DataFrame(X) if form == "frame" else sparse.coo_matrix(X)
+    kernel = make_pipeline(mc.Linear(), SVC(kernel="precomputed"))
+    assert "Most typical" in mc.report(data, np.tile([0, 1], 8), kernel, folds=2).html
+
+
 class TestErrors:
     def test_labels_of_another_length(self):
         with pytest.raises(ValueError, match=r"\(24,\)"):
@@ -171,6 +188,48 @@ class TestErrors:
         with pytest.raises(ValueError, match="two classes"):
             mc.report(X, np.repeat("a", len(y)), PIPELINE)
 
+    @pytest.mark.parametrize(
+        ("given", "match"),
+        [
+            ({"folds": 1}, "2 or more; got 1"),
+            ({"folds": 2.5}, "whole number.*got 2.5"),
+            ({"folds": None}, "whole number.*got None"),
+            ({"random_state": None}, "same folds; got None"),
+            ({"random_state": -1}, "from 0.*got -1"),
+            ({"models": {}}, "models is empty"),
+            ({"models": mc.Spectrum(2)}, "Spectrum.*cannot predict.*make_pipeline"),
+            ({"models": SVC}, "the class SVC"),
+            ({"models": {"majority class": PIPELINE}}, "'majority class'.*Rename"),
+            ({"groups": [1, 2]}, r"one group per sample, shape \(24,\)"),
+            ({"groups": [None] * 24}, "group of sample 0 is missing"),
+            ({"groups": np.repeat([0, 1], 12)}, "2 different groups.*need 4"),
+            ({"ids": 5}, "list of names.*got 5"),
+            ({"ids": "a" * 24}, "list of names"),
+            ({"path": "missing/folder/report.html"}, "does not exist. Create it"),
+            ({"path": "."}, "must name a file"),
+        ],
+    )
+    def test_options(self, given, match):
+        X, y = strings()
+        with pytest.raises((ValueError, TypeError, OSError), match=match):
+            mc.report(X, y, **{"models": PIPELINE, "folds": 3} | given)
+
+    @pytest.mark.parametrize(
+        ("y", "match"),
+        [
+            ([None, *"ab" * 11, "a"], "sample 0 is missing.*Leave"),
+            ([*"ab" * 11, "a", float("nan")], "sample 23 is missing"),
+            ([1, "a"] * 12, "one type; got int and str"),
+            (np.ones(24), "All targets are 1"),
+            ([*"ab" * 11, "c", "c"], "'c' has 2 members.*leave the class out"),
+            ([*"ab" * 10, *"cccc"], "'c' has 4 members.*folds=4"),
+            (np.arange(24), "1 member,.*pass floats"),
+        ],
+    )
+    def test_labels(self, y, match):
+        with pytest.raises(ValueError, match=match):
+            mc.report(strings()[0], y, PIPELINE, folds=2)
+
     def test_more_folds_than_members(self):
         X, y = strings(8)
         with pytest.raises(ValueError, match="folds"):
@@ -194,6 +253,14 @@ class TestDetails:
             np.testing.assert_allclose(found.margins[test], np.where(y[test] == model.classes_[1], 1, -1) * decision)
         assert found.gram.shape == (len(y), len(y))
         np.testing.assert_allclose(found.probabilities.sum(axis=1), 1)
+
+    def test_pairs_of_classes_become_decisions_for_classes(self):
+        X, y = strings()[0], np.tile([0, 1, 2, 3], 6)
+        one, other = (
+            make_pipeline(mc.Spectrum(2), SVC(kernel="precomputed", decision_function_shape=shape)).fit(X, y)
+            for shape in ("ovo", "ovr")
+        )
+        np.testing.assert_allclose(_decision(one, X), _decision(other, X), rtol=1e-12)
 
     def test_margins_of_many_classes(self):
         decisions = np.array([[3.0, 1.0, 0.0], [0.0, 2.0, 5.0]])

@@ -210,6 +210,17 @@ def test_pipelines_that_cannot_be_explained(pipeline, error, sentence):
         mc.explain(pipeline, NEW)
 
 
+def test_the_other_class_of_two_and_samples_that_do_not_exist():
+    pipeline = make_pipeline(mc.Spectrum(2), machine()).fit(["ACGT", "AGGA", "TTTT", "TTAT"], [1, 1, 0, 0])
+    found = mc.explain(pipeline, ["AGGT"], output=1)
+    with pytest.raises(ValueError, match=r"got 0\..*opposite sign"):
+        mc.explain(pipeline, ["AGGT"], output=0)
+    with pytest.raises(ValueError, match="one output, 1; got 0"):
+        found.top(3, output=0)
+    with pytest.raises(IndexError, match="1 samples has no sample 4"):
+        found[4]
+
+
 def test_kernels_and_options_that_cannot():
     product = make_pipeline(mc.Spectrum(1) * mc.Spectrum(2), machine()).fit(STRINGS, LABELS)
     with pytest.raises(TypeError, match=r"Product is not a sum over positions.*method='marginal'"):

@@ -1,5 +1,7 @@
 """Pictures of explanations: tracks, logos, heat maps, alignments, and what is refused."""
 
+from dataclasses import replace
+
 import matplotlib
 import numpy as np
 import pytest
@@ -68,6 +70,10 @@ class TestTrack:
             assert [t.get_text() for t in plot.track(contributions, regions={"box": (1, 3)}).texts] == ["box"]
         with pytest.raises(ValueError, match=r"'box'.*0 to 3; got \(2, 5\)"):
             plot.track([1.0, 2.0, 3.0], regions={"box": (2, 5)})
+        with pytest.raises(ValueError, match="two whole numbers; got 'b'"):
+            plot.track([1.0, 2.0, 3.0], regions={"box": "b"})
+        with pytest.raises(TypeError, match=r"must be a dict.*got \[\(1, 2\)\]"):
+            plot.track([1.0, 2.0, 3.0], regions=[(1, 2)])
 
     def test_channels_are_summed(self):
         values, names = np.arange(10.0).reshape(5, 2) - 4, [tuple("01234")]
@@ -80,6 +86,8 @@ class TestTrack:
         assert plot.heatmap(series).images[0].get_array().shape == (2, 5)
         with pytest.raises(ValueError, match=r"series. Use mc\.plot\.heatmap"):
             plot.logo(series)
+        with pytest.raises(ValueError, match=r"columns. Use mc\.plot\.track"):
+            plot.logo(replace(series, kind="columns"))
 
     @pytest.mark.parametrize(
         ("arguments", "match"),

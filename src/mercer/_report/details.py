@@ -11,6 +11,7 @@ from sklearn.decomposition import KernelPCA
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import Pipeline
 from sklearn.utils import _safe_indexing
+from sklearn.utils.multiclass import _ovr_decision_function
 from threadpoolctl import threadpool_limits
 
 from mercer._array import Floats
@@ -184,7 +185,11 @@ def _values(result: Result) -> dict[str, Any]:
 def _decision(model: Any, X: Any) -> Floats:
     """Return the decisions of a classifier; of those that have none, the logarithms of their probabilities."""
     if hasattr(model, "decision_function"):
-        return np.asarray(model.decision_function(X), dtype=float)
+        D = np.asarray(model.decision_function(X), dtype=float)
+        machine = model[-1] if isinstance(model, Pipeline) else model
+        if D.ndim == 2 and getattr(machine, "decision_function_shape", None) == "ovo":
+            return np.asarray(_ovr_decision_function(D < 0, -D, len(model.classes_)))  # as SVC does for "ovr"
+        return D
     P = np.log(np.maximum(model.predict_proba(X), 1e-12))
     return P[:, 1] - P[:, 0] if P.shape[1] == 2 else P
 
@@ -201,6 +206,7 @@ def _margins(decisions: Floats, y: Any) -> Floats:
 def _fitted(task: Task, pipeline: Any) -> tuple[Any, Kernel | None, Floats | None]:
     """Return the pipeline fitted to all samples, its kernel, and the Gram matrix."""
     model = clone(pipeline).fit(task.X, task.y)
+    model = getattr(model, "best_estimator_", model)  # a search that was passed as it is
     if not isinstance(model, Pipeline):
         return model, None, None
     for i, (_, step) in enumerate(model.steps):

@@ -21,7 +21,7 @@ def draw(X: Any, i: int, shares: Floats | None = None) -> str:
 
     Parameters
     ----------
-    X : Sequences, sparse matrix, array or list
+    X : Sequences, sparse matrix, array, DataFrame or list
         The samples.
     i : int
         Number of the sample.
@@ -33,7 +33,7 @@ def draw(X: Any, i: int, shares: Floats | None = None) -> str:
         return _string(X[i], shares) if X.is_symbols else _series(np.asarray(X[i]), X.channels, shares)
     if sparse.issparse(X):
         return _words(X, i)
-    one = X[i]
+    one = X.iloc[i] if hasattr(X, "iloc") else X[i]
     if isinstance(one, str):
         return _string(one, shares)
     values = np.asarray(one)

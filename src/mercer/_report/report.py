@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import html
+import os
 import platform
 from dataclasses import dataclass
 from importlib.metadata import version
@@ -14,13 +15,14 @@ from scipy import sparse
 from sklearn.preprocessing import StandardScaler
 
 from mercer._comparison.contenders import ContenderFactory
-from mercer._comparison.evaluation import INNER_FOLDS, Contender, Task, evaluate_fold, too_few
+from mercer._comparison.evaluation import INNER_FOLDS, Contender, Task, evaluate_fold
 from mercer._comparison.recipes import contenders
 from mercer._comparison.results import Result
 from mercer._comparison.summary import Summary
-from mercer._files import check_path
+from mercer._files import check_path, check_target
 from mercer._parallel import progress_bar
 from mercer._report import sections
+from mercer._report.checks import answers_of, check_answers, check_folds, check_names, groups_of
 from mercer._report.details import details_of
 from mercer._report.drawing import text
 from mercer._report.page import page
@@ -65,7 +67,7 @@ class Report:
         path : str or path
             Where to write it; the name should end in ``.html``.
         """
-        check_path(path)
+        _check_path(path)
         Path(path).write_text(self.html, encoding="utf-8")
 
     def __repr__(self) -> str:
@@ -142,6 +144,8 @@ def report(
     >>> [row["method"] for row in found.rows]
     ['majority class', 'linear, frequencies', 'Spectrum(2)']
     """
+    if path is not None:
+        _check_path(path)
     task = _task(X, y, models, groups, ids, folds, random_state)
     rounds = [(contender, fold) for contender in task.contenders for fold in range(folds)]
     done: dict[str, list[Any]] = {contender.name: [] for contender in task.contenders}
@@ -153,6 +157,12 @@ def report(
     if path is not None:
         found.save(path)
     return found
+
+
+def _check_path(path: Any) -> None:
+    """Raise if the page cannot be written there."""
+    check_path(path)
+    check_target(Path(path), os.fspath(path))
 
 
 def render(summary: Summary, title: str, command: str) -> str:
@@ -232,42 +242,29 @@ def _hovered(task: Task, predicted: Any, name: str, i: int) -> str:
 
 def _task(X: Any, y: Any, models: Any, groups: Any, ids: Any, folds: int, seed: int) -> Task:
     """Return the data with the contenders."""
-    y = np.asarray(y)
+    check_folds(folds, seed)
     if not (sparse.issparse(inside(X)) or isinstance(inside(X), Sequences) or models is not None):
         X = Sequences(X)
+    elif isinstance(X, str) or not hasattr(X, "__len__"):
+        raise TypeError(f"X must be a list, an array or Sequences; got {type(X).__name__}.")
+    elif sparse.issparse(X):
+        X = X.tocsr()  # other formats have no rows to choose
     n = X.shape[0] if hasattr(X, "shape") else len(X)
-    if y.shape != (n,):
-        raise ValueError(f"y must have one label or target per sample, shape ({n},); got shape {y.shape}.")
+    y = answers_of(y, n)
     if n > LARGEST:
         raise ValueError(f"A report is on at most {LARGEST} samples; got {n}. Pass a random subset.")
-    _check_answers(y, folds)
+    check_answers(y, folds)
+    groups = groups_of(groups, n, folds)
     factory = ContenderFactory(y.dtype.kind == "f", X is not inside(X))
     made = _baselines(X, factory, seed) + _own(models) if models is not None else contenders(X, factory, seed)
+    check_names([contender.name for contender in made])
     names = getattr(inside(X), "ids", None) if ids is None else ids
+    if isinstance(names, str) or not (names is None or hasattr(names, "__iter__")):
+        raise TypeError(f"ids must be a list of names, one per sample; got {names!r}.")
     names = tuple(str(name) for name in names) if names is not None else ()
     if names and len(names) != n:
         raise ValueError(f"ids must have one name per sample, {n}; got {len(names)}.")
     return Task(f"{n} samples", X, y, made, groups, ids=names)
-
-
-def _check_answers(y: Any, folds: int) -> None:
-    """Raise if the labels or targets cannot be compared in folds."""
-    if y.dtype.kind == "f":
-        if not np.isfinite(y).all():
-            i = int(np.argmin(np.isfinite(y)))
-            raise ValueError(f"Targets must be finite; got {y[i]} for sample {i}. Leave the sample out.")
-        if len(y) < 2 * folds:
-            raise ValueError(f"{len(y)} samples are too few for {folds} folds; decrease folds.")
-        return
-    classes, counts = np.unique(y, return_counts=True)
-    if len(classes) < 2:
-        raise ValueError(f"At least two classes are required; got only {str(classes[0])!r}.")
-    i = int(np.argmin(counts))
-    if too_few(int(counts[i]), folds):
-        raise ValueError(
-            f"Class {str(classes[i])!r} has {counts[i]} members, too few for {folds} outer and {INNER_FOLDS} inner "
-            "folds; decrease folds, or leave the class out."
-        )
 
 
 def _own(models: Any) -> list[Contender]:
@@ -275,11 +272,19 @@ def _own(models: Any) -> list[Contender]:
     if not isinstance(models, dict):
         given = list(models) if isinstance(models, (list, tuple)) else [models]
         models = {f"model {i + 1}" if len(given) > 1 else "model": model for i, model in enumerate(given)}
+    if not models:
+        raise ValueError("models is empty. Pass pipelines, or None to try the kernels that suit the data.")
     made = []
     for name, model in models.items():
-        if not hasattr(model, "fit"):
-            raise TypeError(f"models must be estimators; got {type(model).__name__} for {name!r}. Pass pipelines.")
-        if hasattr(model, "param_grid") and hasattr(model, "estimator"):
+        if isinstance(model, type) or not hasattr(model, "fit"):
+            got = f"the class {model.__name__}" if isinstance(model, type) else type(model).__name__
+            raise TypeError(f"models must be estimators; got {got} for {name!r}. Pass pipelines.")
+        if not hasattr(model, "predict"):
+            raise TypeError(
+                f"{type(model).__name__} for {name!r} cannot predict. Pass a pipeline, such as "
+                "make_pipeline(kernel, SVC(kernel='precomputed'))."
+            )
+        if isinstance(getattr(model, "param_grid", None), dict) and hasattr(model, "estimator"):
             made.append(Contender(str(name), model.estimator, dict(model.param_grid)))
         else:
             made.append(Contender(str(name), model))

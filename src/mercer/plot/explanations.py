@@ -112,7 +112,10 @@ def logo(found: Any, sequences: Any = None, ax: Any = None, *, output: Any = Non
         shown = _read(found, sequences, output)
         words: list[Any] = list(shown.names or [])
         if shown.names is None:
-            raise ValueError("A logo is drawn of symbols; this is an explanation of series. Use mc.plot.heatmap.")
+            other = "heatmap" if found.kind == "series" else "track"
+            raise ValueError(
+                f"A logo is drawn of symbols; this is an explanation of {found.kind}. Use mc.plot.{other}."
+            )
     else:
         shown = _read(found, None, output)
         if sequences is None:
@@ -338,8 +341,13 @@ def _image(ax: Any, values: Floats, label: str) -> None:
 
 def _mark(ax: Any, regions: Any, length: int, shaded: bool) -> None:
     """Mark ranges of positions, by a shade or, on an image, by lines; write their names above them."""
-    for name, (first, end) in dict(regions or {}).items():
-        if not 0 <= first < end <= length:
+    if not (regions is None or isinstance(regions, dict)):
+        raise TypeError(f"regions must be a dict, such as {{'box': (3, 8)}}; got {regions!r}.")
+    for name, region in (regions or {}).items():
+        if np.shape(region) != (2,) or not all(is_whole(edge, 0) for edge in region):
+            raise ValueError(f"Region {name!r} must be (first, end), two whole numbers; got {region!r}.")
+        first, end = region
+        if not first < end <= length:
             raise ValueError(f"Region {name!r} must be a range within 0 to {length}; got {(first, end)!r}.")
         if shaded:
             ax.axvspan(first - 0.5, end - 0.5, color="0.5", alpha=0.18, linewidth=0, zorder=0)

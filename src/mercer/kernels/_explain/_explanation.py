@@ -112,7 +112,13 @@ class Explanation:
 
     def __getitem__(self, key: Any) -> Explanation:
         """Return the explanation of some samples: an index, a slice, or an array of indices."""
-        index = np.atleast_1d(np.arange(len(self))[key])
+        try:
+            index = np.atleast_1d(np.arange(len(self))[key])
+        except IndexError:
+            raise IndexError(
+                f"An explanation of {len(self)} samples has no sample {key!r}. Use whole numbers from 0 to "
+                f"{len(self) - 1}, a slice, or an array of them."
+            ) from None
         near = None if self.near_zero is None else self.near_zero[index]
         return replace(
             self,
@@ -225,6 +231,11 @@ def output_index(output: Any, outputs: tuple[str, ...], classes: Any) -> int:
         return labels.index(output)
     if str(output) in outputs:
         return outputs.index(str(output))
+    if len(outputs) == 1 and classes is not None and output in np.asarray(classes).tolist():
+        raise ValueError(
+            f"A classifier with two classes has one output, {outputs[0]}; got {output!r}. Contributions to "
+            f"{outputs[0]} with the opposite sign speak for {output!r}."
+        )
     if not labels and is_whole(output, 0) and int(output) < len(outputs):
         return int(output)
     raise ValueError(f"output must be one of {', '.join(outputs)}; got {output!r}.")

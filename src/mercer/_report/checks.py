@@ -1,0 +1,107 @@
+"""Checks of the input of a report, before anything is computed."""
+
+from __future__ import annotations
+
+import numbers
+from typing import Any
+
+import numpy as np
+
+from mercer._checks import is_whole
+from mercer._comparison.evaluation import INNER_FOLDS, too_few
+
+
+def answers_of(y: Any, n: int) -> Any:
+    """Return labels or targets as an array of shape (n,); raise if one is missing or they are of several types."""
+    if isinstance(y, list | tuple) and any(isinstance(value, str) for value in y):
+        y = np.array(y, dtype=object)  # NumPy would write NaN as the string "nan"
+    y = np.asarray(y)
+    if y.shape != (n,):
+        raise ValueError(f"y must have one label or target per sample, shape ({n},); got shape {y.shape}.")
+    if y.dtype.kind != "O":
+        return y
+    for i, value in enumerate(y):
+        if _is_missing(value):
+            raise ValueError(f"The label of sample {i} is missing ({value!r}). Leave the sample out.")
+    if all(isinstance(value, numbers.Real) for value in y):
+        return np.array(y.tolist())
+    kinds = sorted({type(value).__name__ for value in y})
+    if len(kinds) > 1:
+        raise ValueError(f"Labels must be of one type; got {' and '.join(kinds)}. Convert them to strings.")
+    return y
+
+
+def _is_missing(value: Any) -> bool:
+    return value is None or type(value).__name__ in ("NAType", "NaTType") or (value != value) is True
+
+
+def check_answers(y: Any, folds: int) -> None:
+    """Raise if the labels or targets cannot be compared in folds."""
+    if y.dtype.kind == "f":
+        _check_targets(y, folds)
+        return
+    classes, counts = np.unique(y, return_counts=True)
+    if len(classes) < 2:
+        only = f"got only {str(classes[0])!r}" if len(classes) else "got no samples"
+        raise ValueError(f"At least two classes are required; {only}.")
+    i = int(np.argmin(counts))
+    members = int(counts[i])
+    if too_few(members, folds):
+        # With more folds, more members are left for the inner folds.
+        fitting = [number for number in range(2, members + 1) if not too_few(members, number)]
+        nearest = min(fitting, key=lambda number: abs(number - folds), default=None)
+        cure = "leave the class out" if nearest is None else f"use folds={nearest}, or leave the class out"
+        if y.dtype.kind in "iu":
+            cure += "; if y are numbers to predict, pass floats"
+        raise ValueError(
+            f"Class {str(classes[i])!r} has {members} member{'s' * (members != 1)}, too few for {folds} outer and "
+            f"{INNER_FOLDS} inner folds; {cure}."
+        )
+
+
+def _check_targets(y: Any, folds: int) -> None:
+    if not np.isfinite(y).all():
+        i = int(np.argmin(np.isfinite(y)))
+        raise ValueError(f"Targets must be finite; got {y[i]} for sample {i}. Leave the sample out.")
+    if len(y) < 2 * folds:
+        raise ValueError(f"{len(y)} samples are too few for {folds} folds; decrease folds, or add samples.")
+    if np.ptp(y) == 0:
+        raise ValueError(f"All targets are {y[0]:g}; there is nothing to predict. Check y.")
+
+
+def check_folds(folds: Any, seed: Any) -> None:
+    """Raise unless folds can be made, and made again: every method must be tested on the same ones."""
+    if not is_whole(folds, 2):
+        raise ValueError(f"folds must be a whole number, 2 or more; got {folds!r}.")
+    if not (is_whole(seed, 0) and seed < 2**32):
+        raise ValueError(
+            f"random_state must be a whole number from 0 to 2**32 - 1, so that all methods are tested on the same "
+            f"folds; got {seed!r}."
+        )
+
+
+def groups_of(groups: Any, n: int, folds: int) -> Any:
+    """Return groups as an array of shape (n,), or None; raise if they are too few for the folds."""
+    if groups is None:
+        return None
+    groups = np.asarray(groups)
+    if groups.shape != (n,):
+        raise ValueError(f"groups must have one group per sample, shape ({n},); got shape {groups.shape}.")
+    for i, value in enumerate(groups):
+        if _is_missing(value) or (groups.dtype.kind == "f" and np.isnan(value)):
+            raise ValueError(f"The group of sample {i} is missing ({value}). Give it a group of its own.")
+    number = len(set(groups.tolist()))
+    needed = max(folds, INNER_FOLDS + 1)
+    if number < needed:
+        raise ValueError(
+            f"groups has {number} different group{'s' * (number != 1)}, and {folds} outer and {INNER_FOLDS} inner "
+            f"folds need {needed}. " + ("Decrease folds." if number > INNER_FOLDS else "Use smaller groups.")
+        )
+    return groups if groups.dtype.kind != "O" else np.unique([str(value) for value in groups], return_inverse=True)[1]
+
+
+def check_names(names: list[str]) -> None:
+    """Raise if two methods have one name: their results would be mixed."""
+    for name in names:
+        if names.count(name) > 1:
+            raise ValueError(f"Two methods are called {name!r}, and one may be a baseline. Rename the model.")
