@@ -292,6 +292,8 @@ class TestFiles:
         (tmp_path / "z.hmm").write_text((tmp_path / "x.hmm").read_text() + (tmp_path / "y.hmm").read_text())
         with pytest.raises(ValueError, match="two alphabets, DNA and amino"):
             mc.read_hmmer(tmp_path / "z.hmm")
+        with pytest.raises(ValueError, match=r"several lines of text. Pass io.StringIO"):
+            mc.read_hmmer((tmp_path / "x.hmm").read_text())
         with pytest.raises(ValueError, match="at least one profile; got none"):
             mc.write_hmmer(mixed[:0], tmp_path / "x.hmm")
         with pytest.raises(FileNotFoundError, match="nowhere does not exist"):

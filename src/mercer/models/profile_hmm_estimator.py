@@ -179,7 +179,7 @@ class ProfileHMM(Estimator):
 
         Parameters
         ----------
-        X : list of strings, or Sequences as `read_alignment` returns them
+        X : list of strings, or Sequences such as ``read_alignment(path).X``
             Aligned sequences of equal length; ``-`` and ``.`` are gaps.
         y : None
             Not used.
