@@ -228,7 +228,7 @@ class ProfileHMM(Estimator):
         target = self.bits
         if isinstance(target, str):
             kinds = {Alphabet.of(name): bits for name, bits in TARGET_BITS.items()}
-            target = kinds.get(self._plain(), 0.59)
+            target = kinds.get(self._plain(), TARGET_BITS["protein"])
         return effective_number(counts, prior, background, float(target), float(n))
 
     def fit_each(self, X: Any, context: Context | None = None) -> NoReturn:
