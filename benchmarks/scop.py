@@ -229,11 +229,13 @@ def main(arguments: list[str] | None = None) -> dict[str, np.ndarray]:
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
     parser.add_argument("--plot", type=Path, help="draw the families into this file")
     given = parser.parse_args(arguments)
+    wanted = [part.lower() for part in given.methods] or [""]
+    methods = {name: parts for name, parts in METHODS.items() if any(part in name.lower() for part in wanted)}
+    if not methods:
+        parser.error(f"no method has {' or '.join(given.methods)} in its name; the methods are {', '.join(METHODS)}")
     given.cache.mkdir(parents=True, exist_ok=True)
     scop = fetch_scop()
     tasks = list(development(scop) if given.development else families(scop))
-    wanted = [part.lower() for part in given.methods] or [""]
-    methods = {name: parts for name, parts in METHODS.items() if any(part in name.lower() for part in wanted)}
     names = dict.fromkeys(name for parts in methods.values() for name in parts)
     kernels = {name: PARTS[name][1](stored(PARTS[name][0], scop.data, given.cache)) for name in names}
     found = evaluate(tasks, kernels, methods, given.jobs).swapaxes(0, 1)

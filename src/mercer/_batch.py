@@ -21,6 +21,10 @@ from mercer._device import checked, moved
 _registry: dict[str, type[Batch]] = {}
 
 
+class _NotAnArray(TypeError, ValueError):
+    """A batch where an array is needed. GridSearchCV takes a ValueError for "keep it as an object"."""
+
+
 class Batch:
     """A batch of distributions: arrays that share their leading axes, the batch shape.
 
@@ -277,7 +281,7 @@ class Batch:
         return self._portable and arrays and all(getattr(self, name)._movable() for name in self._parts)
 
     def __array__(self, *args: Any, **kwargs: Any) -> NoReturn:
-        raise TypeError(
+        raise _NotAnArray(
             f"{type(self).__name__} is a batch of distributions, not an array. Turn it into a Gram matrix with a "
             "kernel first, as in make_pipeline(kernel, SVC(kernel='precomputed'))."
         )

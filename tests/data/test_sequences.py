@@ -392,7 +392,7 @@ BAD = [
     ),
     ([[0.5], np.array([1j])], {}, TypeError, "has dtype complex128; pass strings, integers or real numbers"),
     ([["a"], np.array([["a"]])], {}, TypeError, "is a 2-D array of dtype <U1; pass a 1-D array of symbols"),
-    ([["a"], Sequences(["a"])], {}, TypeError, "is a Sequences, not a single sequence; pass strings or arrays"),
+    ([["a"], Sequences(["a"])], {}, TypeError, "is a Sequences, not a single sequence; .*mc.read_fasta"),
     ([["a"], np.array([b"\xff"])], {}, ValueError, "has a byte that is not ASCII"),
     ([["a"], {"a": 1}], {}, TypeError, "is {'a': 1}, .*; pass strings or arrays"),
     ([[0.5], np.ma.array([1.0], mask=[True])], {}, TypeError, "is a masked array; fill it first"),

@@ -225,3 +225,11 @@ def test_bad_input():
         mc.LogOdds(mc.RBF())(X)
     with pytest.raises(NotFittedError, match="was fitted with chance"):
         mc.LogOdds(mc.Marginalization(PAIRS)).fit(["ab", "ba"]).set_params(chance="model").transform(["ab"])
+
+
+def test_rounding_errors_are_not_normalized():
+    x = ["MKTAYIAKQ"] * 3
+    for n in (1, 2, 3):  # their log odds are zero, up to the rounding errors of `Spectrum`
+        with pytest.raises(ValueError, match=r"sequence 0 has zero norm.*on_zero='zero'"):
+            mc.LogOdds(mc.Spectrum(2)).fit(x[:n])(x[:n])
+    assert mc.LogOdds(mc.Spectrum(2), on_zero="zero").fit(x)(x).tolist() == [[0.0] * 3] * 3

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from sklearn.model_selection import StratifiedKFold, cross_val_score
+from sklearn.model_selection import GridSearchCV, StratifiedKFold, cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.svm import SVC
 
@@ -239,3 +239,11 @@ def test_globins(real_folder):
     score = cross_val_score(make_pipeline(mc.Fisher(p), SVC(kernel="precomputed", C=10)), X, y, cv=folds).mean()
     alone = cross_val_score(SVC(C=10), p.log_odds(X).T, y, cv=folds).mean()
     assert score > 0.95 > alone
+
+
+def test_a_search_over_profiles():
+    X, y = ["ACGT", "ACGGT", "TTTT", "TTATT", "ACGTT", "TTTA"], [0, 0, 1, 1, 0, 1]
+    profile = mc.ProfileHMM("dna").fit(["ACG-T", "ACGGT", "AC--T"]).model_
+    both = [profile, profile.configure(mode="glocal")]
+    search = GridSearchCV(make_pipeline(mc.Fisher(profile), SVC(kernel="precomputed")), {"fisher__model": both}, cv=2)
+    assert search.fit(X, y).best_params_["fisher__model"] in both

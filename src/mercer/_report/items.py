@@ -49,7 +49,7 @@ def _string(symbols: Any, shares: Floats | None) -> str:
     if shares is None or not np.any(shares):
         body = text(apart.join(shown))
     else:
-        levels = _levels(np.asarray(shares, dtype=float).reshape(len(shares), -1).sum(axis=1))
+        levels = _levels(shares)
         body = apart.join(
             f'<span class="{"p" if level > 0 else "n"}{abs(level)}">{text(symbol)}</span>' if level else text(symbol)
             for symbol, level in zip(shown, levels, strict=False)
@@ -59,8 +59,9 @@ def _string(symbols: Any, shares: Floats | None) -> str:
 
 
 def _levels(shares: Floats) -> Floats:
-    """Return shares in seven levels, -3 to 3, relative to the largest."""
-    return np.rint(3 * shares / (np.abs(shares).max() or 1.0)).astype(int)
+    """Return the shares of positions, ``(T,)`` or ``(T, d)``, in seven levels, -3 to 3, relative to the largest."""
+    steps = np.asarray(shares, dtype=float).reshape(len(shares), -1).sum(axis=1)
+    return np.rint(3 * steps / (np.abs(steps).max() or 1.0)).astype(int)
 
 
 def _series(values: Floats, channels: Any, shares: Floats | None) -> str:
@@ -72,7 +73,7 @@ def _series(values: Floats, channels: Any, shares: Floats | None) -> str:
     x = width * kept / max(T - 1, 1)
     parts = []
     if shares is not None and np.any(shares):
-        levels = _levels(np.asarray(shares, dtype=float).reshape(len(shares), -1).sum(axis=1))
+        levels = _levels(shares)
         step = width / T
         parts = [
             f'<rect class="{"p" if level > 0 else "n"}{abs(level)}" x="{t * step:.1f}" y="0" width="{step + 0.2:.1f}" '

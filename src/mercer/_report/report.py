@@ -198,7 +198,8 @@ def render(summary: Summary, title: str, command: str) -> str:
     for i, (name, task) in enumerate(summary.tasks.items()):
         heading = f'<h2 id="task-{i}">{text(name)}</h2>' if several else ""
         body.append(heading + _on_task(summary, name, task, f"samples-{i}", hover))
-    body.append(_again(summary, command))
+    if command:
+        body.append(sections.section("Command", f"<pre>{html.escape(command)}</pre>"))
     versions = ", ".join(f"{name} {version(name)}" for name in ("numpy", "scipy", "scikit-learn", "numba"))
     provenance = (
         f"mercer {__version__}, Python {platform.python_version()}, {versions}, {platform.platform(terse=True)}",
@@ -227,7 +228,7 @@ def _on_task(summary: Summary, name: str, task: Task, key: str, hover: dict[str,
     shares = shares_of(task, found, list(dict.fromkeys(drawn)))
     parts += [
         f"<h2>A closer look at {text(shown.contender.name)}</h2><p>With the parameters that were chosen most often"
-        f"{f' ({text(chosen)})' if (chosen := summary_of(rows, shown)) else ''}. Predictions are those of "
+        f"{f' ({text(chosen)})' if (chosen := _often_chosen(rows, shown)) else ''}. Predictions are those of "
         "cross-validation.</p>",
         sections.gram(task, found, key),
         sections.outcomes(task, found, key),
@@ -239,7 +240,7 @@ def _on_task(summary: Summary, name: str, task: Task, key: str, hover: dict[str,
     return "".join(parts)
 
 
-def summary_of(rows: list[dict[str, Any]], result: Result) -> str:
+def _often_chosen(rows: list[dict[str, Any]], result: Result) -> str:
     """Return the parameters that were chosen most often for a result."""
     return next(str(row["chosen"]) for row in rows if row["method"] == result.contender.name)
 
@@ -249,13 +250,6 @@ def _hovered(task: Task, predicted: Any, name: str, i: int) -> str:
     if task.is_regression:
         return f"{name}: {truth:.4g}, predicted {predicted:.4g}"
     return f"{name}: {truth}" + ("" if truth == predicted else f", predicted {predicted}")
-
-
-def _again(summary: Summary, command: str) -> str:
-    """Return how to get the same numbers again."""
-    if not command:
-        return ""
-    return sections.section("Command", f"<pre>{html.escape(command)}</pre>")
 
 
 def _task(X: Any, y: Any, models: Any, groups: Any, ids: Any, folds: int, seed: int) -> Task:

@@ -142,9 +142,9 @@ def levels_of(y: Any) -> Any:
 
 def curves(found: Details, measure: str) -> str:
     """Return the error of cross-validation over the regularization and the main parameter."""
-    parts = []
-    for curve in found.curves:
-        parts.append(section(f"Error over {curve.name}", _curve(curve, measure), about=_about_curve(curve)))
+    parts = [
+        section(f"Error over {curve.name}", _curve(curve, measure), about=_about_curve(curve)) for curve in found.curves
+    ]
     return f'<div class="pair">{"".join(parts)}</div>' if parts else ""
 
 

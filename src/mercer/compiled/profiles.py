@@ -66,7 +66,7 @@ def _log_share(x: float, y: float, z: float, factor: float) -> float:  # pragma:
 
 @compiled
 def _float_scaled(row: Floats, ends: Floats, watch: bool) -> tuple[int, bool]:  # pragma: no cover - compiled
-    """Scale a row and the numbers beside it; return the exponent, and whether small numbers may be lost."""
+    """Scale a row and its ``ends``; return the exponent, and whether small numbers may be lost."""
     top, low = 0.0, np.inf
     for x in ends:
         top = max(top, x)

@@ -185,6 +185,8 @@ def read_item(item: Any) -> tuple[Kind, NDArray[Any] | str] | Problem:
             a = item if isinstance(item, np.ndarray) else to_numpy(item)
         except TypeError:
             text = f"is a {type(item).__name__}, not a single sequence; pass strings or arrays."
+            if hasattr(item, "offsets"):  # the X of (X, y)
+                text += " Of what a reader returns, pass the sequences, as in mc.read_fasta(path).X."
             return Problem(TypeError, text)
         except ValueError:
             return Problem(ValueError, "has points of different dimensions; pass a (T, d) array.")

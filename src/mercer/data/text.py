@@ -122,6 +122,8 @@ class Text:
 def read_bytes(source: Source, what: str) -> tuple[str, bytes]:
     """Read a path or an open file, plain or gzipped; return its name and content. The first bytes tell which it is."""
     if isinstance(source, str | os.PathLike):
+        if "\n" in str(source):
+            raise ValueError("path must be the name of a file; got several lines of text. Pass io.StringIO(text).")
         if not os.fspath(source) or not Path(source).exists():
             raise FileNotFoundError(f"The file {os.fspath(source)!r} does not exist.")
         if Path(source).is_dir():

@@ -197,7 +197,10 @@ class LogOdds(TrainedWrapper):
 
     def _self(self, a: Any) -> Array:
         logs = self._floored(self._logs(self._inner._evaluation.diagonal(a.operand.parts[0])))
-        return logs - 2 * a.numbers + self.shift_
+        values, xp = logs - 2 * a.numbers + self.shift_, namespace(logs)
+        # The log odds of an object that has nothing but the mean are rounding errors, which would be normalized to 1.
+        size = xp.abs(logs) + 2 * xp.abs(a.numbers) + self.shift_ + float(self._inner.domain != "log")
+        return xp.where(xp.abs(values) > 16 * xp.finfo(values.dtype).eps * size, values, xp.zeros_like(values))
 
     def _gram(self, left: Side, right: Side | None, *, log: bool = False) -> Array:
         # Uses the memo of the wrapped kernel: what `fit` has computed, and a search over chances and shifts.

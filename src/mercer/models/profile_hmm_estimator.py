@@ -179,7 +179,7 @@ class ProfileHMM(Estimator):
 
         Parameters
         ----------
-        X : list of strings, or Sequences as `read_alignment` returns them
+        X : list of strings, or Sequences such as ``read_alignment(path).X``
             Aligned sequences of equal length; ``-`` and ``.`` are gaps.
         y : None
             Not used.
@@ -228,7 +228,7 @@ class ProfileHMM(Estimator):
         target = self.bits
         if isinstance(target, str):
             kinds = {Alphabet.of(name): bits for name, bits in TARGET_BITS.items()}
-            target = kinds.get(self._plain(), 0.59)
+            target = kinds.get(self._plain(), TARGET_BITS["protein"])
         return effective_number(counts, prior, background, float(target), float(n))
 
     def fit_each(self, X: Any, context: Context | None = None) -> NoReturn:

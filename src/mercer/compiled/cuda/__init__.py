@@ -21,7 +21,12 @@ def usable(*arrays: Any) -> bool:
         return False
     if any(str(x.dtype) != "torch.float64" for x in arrays) or len({x.device for x in arrays}) != 1:
         return False
-    return (arrays[0].is_cuda or interpreted()) and has_triton()
+    return takes(arrays[0].device)
+
+
+def takes(place: Any) -> bool:
+    """Whether fused programs run on a torch device."""
+    return (place.type == "cuda" or interpreted()) and has_triton()
 
 
 def interpreted() -> bool:

@@ -50,18 +50,21 @@ def _of_term(term: Term, X: Any) -> tuple[Shares, Any]:
         found = through(term.steps, X, found) if term.steps else found
         first = _series(inside(unwrapped(X)), view)
         return found, first
-    leaves = _leaves_of(term.kernel)
-    if leaves is not None:
-        return found, _Columns(view, leaves, "leaves")
-    return found, _Columns(view, column_names(term, view))
+    return found, columns_of(term, view)
 
 
-class _Columns(NamedTuple):
+class Columns(NamedTuple):
     """Rows of a matrix, whose columns are the positions, the names of the columns, and what they are."""
 
     rows: Any
     names: tuple[str, ...]
     kind: str = "columns"
+
+
+def columns_of(term: Term, rows: Any) -> Columns:
+    """Return rows with the names of their columns: leaves of the tree of the kernel, words, or plain columns."""
+    leaves = _leaves_of(term.kernel)
+    return Columns(rows, _column_names(term, rows)) if leaves is None else Columns(rows, leaves, "leaves")
 
 
 def _leaves_of(kernel: Any) -> tuple[str, ...] | None:
@@ -77,7 +80,7 @@ def _series(X: Any, view: Sequences) -> Sequences:
     return X if isinstance(X, Sequences) else view if view.alphabet is not None else Sequences(X)
 
 
-def column_names(term: Term, rows: Any) -> tuple[str, ...]:
+def _column_names(term: Term, rows: Any) -> tuple[str, ...]:
     """Return the names of the columns of the input of a kernel: words, or what the last transformer says."""
     width = rows.n_columns if isinstance(rows, CSRRows) else int(np.shape(rows)[1])
     names: Any = getattr(term.kernel, "feature_names_in_", None)
@@ -102,9 +105,8 @@ def explanation(decision: Decision, X: Any, positions: Any, shares: Shares) -> E
     several = not decision.single
     kind, names, channels = described(positions)
     values, offsets = shares.values, shares.offsets
-    if kind in ("columns", "leaves") and not isinstance(
-        positions.rows, CSRRows
-    ):  # the channels of a row are its positions
+    if isinstance(positions, Columns) and not isinstance(positions.rows, CSRRows):
+        # The channels of a row are its positions.
         found = [row if several else row[:, 0] for row in values]
     else:
         flat = values if channels is not None else values[:, 0, :]
@@ -140,11 +142,11 @@ def described(positions: Any) -> tuple[str, list[tuple[str, ...]], tuple[str, ..
     if isinstance(positions, Sequences):
         channels = positions.channels or tuple(f"x{i}" for i in range(positions.dimension or 1))
         return "series", [tuple(map(str, range(n))) for n in positions.lengths.tolist()], channels
-    rows, named, *kind = positions
+    rows, named, kind = positions
     if isinstance(rows, CSRRows):
         places = [rows.indices[a:b].tolist() for a, b in pairwise(rows.indptr.tolist())]
-        return "columns", [tuple(named[j] for j in row) for row in places], None
-    return kind[0] if kind else "columns", [named] * n_objects(rows), None
+        return kind, [tuple(named[j] for j in row) for row in places], None
+    return kind, [named] * n_objects(rows), None
 
 
 def _symbols(word: Any) -> tuple[str, ...]:

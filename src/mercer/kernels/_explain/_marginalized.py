@@ -33,7 +33,7 @@ from mercer.data.wrapped import inside, is_wrapped
 from mercer.families import CountVector, Multinomial
 from mercer.families.estimator import FamilyEstimator
 from mercer.kernels._data import unwrapped
-from mercer.kernels._explain._additive import column_names, described, sample_names
+from mercer.kernels._explain._additive import columns_of, described, sample_names
 from mercer.kernels._explain._decision import Decision, Term
 from mercer.kernels._explain._explanation import Explanation
 from mercer.kernels._explain._missing import changes
@@ -80,7 +80,9 @@ def marginalized(decision: Decision, X: Any, *, window: int = 1) -> Explanation:
             f"{refusal} Use a kernel whose model sums over missing values, such as mc.HMM or mc.AffinePairHMM, or a "
             "kernel with additive features, such as mc.Spectrum or mc.Fisher."
         ) from refusal
-    kind, names, channels = _described(decision.terms[0], positions)
+    # Columns of the input, which transformers may still change.
+    term = decision.terms[0]._replace(steps=())
+    kind, names, channels = described(positions if isinstance(positions, Sequences) else columns_of(term, positions))
     single = decision.single
     return Explanation(
         [c[..., 0] if single else c for c in found], values[:, 0] if single else values,
@@ -116,16 +118,6 @@ def _positions(term: Term, X: Any) -> Any:
             "the estimator as the model of the kernel."
         )
     return found
-
-
-def _described(term: Term, positions: Any) -> tuple[str, list[tuple[str, ...]], tuple[str, ...] | None]:
-    """Return what positions are, their names in every sample, and the names of channels."""
-    if isinstance(positions, Sequences):
-        return described(positions)
-    leaves = [getattr(getattr(kernel, "model_", None), "leaves", None) for kernel in _leaves(term.kernel)]
-    if leaves[0] is not None:
-        return "leaves", [tuple(map(str, leaves[0]))] * len(positions), None
-    return described((positions, column_names(term._replace(steps=()), positions)))
 
 
 def _is_matrix(data: Any) -> bool:

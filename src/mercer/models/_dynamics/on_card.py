@@ -26,7 +26,7 @@ _logger = logging.getLogger("mercer")
 def on_card(systems: SystemOperand, place: Any) -> Any:
     """Return systems on a card; the same systems, with a reason in the log, if its program does not take them."""
     n, d = systems.systems.size
-    if not cuda.has_triton() or not (place.type == "cuda" or cuda.interpreted()):
+    if not cuda.takes(place):
         reason = "Triton 3.2 or newer is not installed"
     elif n > MOST_STATES or d > MOST_OBSERVED:
         reason = f"states of {n} and observations of {d} coordinates are larger than {MOST_STATES} and {MOST_OBSERVED}"

@@ -38,7 +38,7 @@ def sequence_scores(chains: Any, X: Sequences, parametrization: str, as_sparse: 
         counts = plain
         if uncertain.any():
             counts = plain + _expected(chains, i, X, np.flatnonzero(uncertain), n_parameters)
-        found.append(_centred(chains, i, counts, parametrization, X))
+        found.append(_centered(chains, i, counts, parametrization, X))
     if as_sparse:
         return sparse.vstack(found, format="csr")
     return np.stack([scores.toarray() for scores in found]) if found else np.empty((0, len(X), n_parameters))
@@ -51,7 +51,7 @@ def chain_step_scores(chains: Any, X: Sequences, parametrization: str) -> Any:
     _, window, position = transitions_of(X.values, X.offsets, k, chains.order, chains.end)
     shape = (len(X.values), chains.n_contexts * width)
     counts = sparse.csr_array((np.ones(len(window)), (position, window)), shape=shape)
-    found = [_centred(chains, i, counts.copy(), parametrization, X) for i in range(len(chains))]
+    found = [_centered(chains, i, counts.copy(), parametrization, X) for i in range(len(chains))]
     rows = sparse.hstack(found, format="csr")
     return rows if rows.shape[0] * rows.shape[1] > DENSE_STEPS else rows.toarray()
 
@@ -82,7 +82,7 @@ def _no_score(X: Sequences, i: int) -> ValueError:
     )
 
 
-def _centred(chains: Any, i: int, counts: Any, parametrization: str, X: Sequences) -> Any:
+def _centered(chains: Any, i: int, counts: Any, parametrization: str, X: Sequences) -> Any:
     """Subtract the expected counts of windows from the observed ones, context by context."""
     width = len(chains.alphabet) + chains.end
     counts.sum_duplicates()  # sorts the entries by row and column

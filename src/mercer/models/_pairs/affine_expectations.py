@@ -111,9 +111,8 @@ def scores(model: Any, X: Sequences, parametrization: str = "logit") -> Floats:
     """Fisher scores of every sequence under every model, ``(N, M, P)`` (FK-7).
 
     Columns: continuation, open, extend, of local alignments also open and extend of flanks, then the letters of matches
-    (k) and of insertions (k). With n the expected count of
-    an outcome of probability p, and m that of all outcomes of its kind: ``"logit"`` is n - p m, ``"weight"`` is
-    n / p - m, computed without the division.
+    (k) and of insertions (k). With n the expected count of an outcome of probability p, and m that of all outcomes of
+    its kind: ``"logit"`` is n - p m, ``"weight"`` is n / p - m, computed without the division.
     """
     check_parametrization(parametrization)
     out = np.empty((len(model), len(X), len(score_names(model))))
@@ -141,9 +140,8 @@ def _scores_of_one(affine: AffineParameters, X: Sequences, parametrization: str)
         chances = np.concatenate([matches + 1, matches - 1 + unmatched, inserted, 2 - unmatched, flanked], axis=1)
         inserted = inserted + flanked
     else:
-        chances = np.concatenate(
-            [matches + 1, matches + 1, inserted], axis=1
-        )  # a run may begin at the start and after every match
+        # A run may begin at the start and after every match.
+        chances = np.concatenate([matches + 1, matches + 1, inserted], axis=1)
     blocks = [
         (events, parameters, chances),
         (matched @ affine.membership, affine.match, matches),

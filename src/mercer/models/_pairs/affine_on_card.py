@@ -24,7 +24,7 @@ _logger = logging.getLogger("mercer")
 def on_card(strings: AffineOperand, place: Any) -> Any:
     """Return strings on a card; the same strings, with a reason in the log, if its program does not take them."""
     fast, scaling = strings.recursion.fast, None
-    if not cuda.has_triton() or not (place.type == "cuda" or cuda.interpreted()):
+    if not cuda.takes(place):
         reason = "Triton 3.2 or newer is not installed"
     elif fast is not None and fast.flanks is not None:
         reason = "alignments are local"

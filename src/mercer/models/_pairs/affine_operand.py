@@ -201,7 +201,6 @@ class AffineOperand(OneAxis):
 
 def letter_sums(logs: Floats, values: Any, offsets: Any) -> Floats:
     """Sum the logarithms of the letters of each string, independently of other strings."""
-    sums = np.add.reduceat(np.append(logs[values], 0.0), offsets)[
-        :-1
-    ]  # values beyond the last offset belong to no string
+    # The last sum is of values beyond the last offset, which belong to no string.
+    sums = np.add.reduceat(np.append(logs[values], 0.0), offsets)[:-1]
     return np.where(np.diff(offsets) > 0, sums, 0.0)

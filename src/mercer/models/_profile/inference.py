@@ -63,7 +63,7 @@ def _own_lengths(models: Any, X: Sequences) -> Floats:
 def _each(X: Sequences, n_nodes: int, work: Callable[[int], None], label: str) -> None:
     """Call ``work`` for every sequence; the first in this thread, so that loops are compiled once.
 
-    A thread takes several short sequences at a time, so that handing them out costs nothing beside them.
+    A thread takes several short sequences at a time, so that handing them out takes little of its time.
     """
     if not len(X):
         return
