@@ -46,6 +46,20 @@ def test_positions_are_printed_and_written(model, tmp_path):
     assert len(samples[0]["top"]) == 2
 
 
+def test_the_predicted_class_is_explained(tmp_path):
+    rng = np.random.default_rng(1)  # the largest sum of decisions is not the class with most votes for some of these
+    strings = mc.Sequences(["".join(rng.choice(list("ACGT"), size=12)) for _ in range(60)], alphabet="dna")
+    pipeline = make_pipeline(mc.Spectrum(2), SVC(kernel="precomputed", C=10)).fit(strings[:20], list("abcd") * 5)
+    predicted = pipeline.predict(strings[20:]).tolist()
+    assert predicted != ["abcd"[k] for k in mc.explain(pipeline, strings[20:]).decision.argmax(axis=1)]
+    known = {"reader": "fasta", "alphabet": strings.alphabet.to_header()}
+    mc.save(pipeline, tmp_path / "m.mercer", metadata={"reading": {}, "known": known})
+    lines = [f">s{i}\n{''.join(strings[i])}\n" for i in range(20, 60)]
+    (tmp_path / "new.fa").write_text("".join(lines))
+    result = run("explain", str(tmp_path / "m.mercer"), str(tmp_path / "new.fa"), "--json", "-")
+    assert [sample["output"] for sample in json.loads(result.stdout)["samples"]] == predicted
+
+
 def test_pictures(model, tmp_path):
     pytest.importorskip("matplotlib")
     for lines in (">one\nACGTA\n", ">one\nACGTA\n>two\nTTTTA\n"):

@@ -25,7 +25,7 @@ from mercer.cli._terminal import (
 
 Top = Annotated[int, typer.Option(min=1, help="Number of positions that are printed for each sample.")]
 Output = Annotated[
-    str | None, typer.Option("--class", help="The class or target to explain; by default the most probable class.")
+    str | None, typer.Option("--class", help="The class or target to explain; by default the predicted class.")
 ]
 Method = Annotated[
     str, typer.Option(help="additive: exact shares; marginal: change if a position is not observed; auto chooses.")
@@ -69,7 +69,8 @@ def explain(
         pipeline, records = _fitting.opened(model, source, skip_bad=skip_bad, label_table=label_table)
         found = mc.explain(pipeline, records.data, method=method, window=window, output=one)
         ids = [str(name) for name in records.ids]
-        rows = [_row(found, i, name, top) for i, name in enumerate(ids)]
+        shown = _shown(found, pipeline, records.data)
+        rows = [_row(found, i, name, top, at) for i, (name, at) in enumerate(zip(ids, shown, strict=True))]
         if plot is not None:
             _draw(found, ids, rows, plot)
     say(f"{source}: {records.about_new}", quiet=quiet, to_stderr=True)
@@ -83,10 +84,21 @@ def explain(
         say(_sentence(row, found.kind))
 
 
-def _row(found: Any, i: int, name: str, top: int) -> dict[str, Any]:
-    """Return the decision of one sample, and its largest contributions to the most probable output."""
+def _shown(found: Any, pipeline: Any, X: Any) -> list[int]:
+    """Return the output to show for each sample: that of the predicted class, or else the largest one.
+
+    With several classes, SVC counts votes: the class with the largest decision need not be the predicted one.
+    """
+    decisions = found.decision.reshape(len(found), -1)
+    classes = [] if found.classes is None else list(map(str, found.classes))
+    if found.n_outputs > 1 and list(found.outputs) == classes:
+        return [classes.index(str(label)) for label in pipeline.predict(X)]
+    return [int(at) for at in decisions.argmax(axis=1)]
+
+
+def _row(found: Any, i: int, name: str, top: int, at: int) -> dict[str, Any]:
+    """Return the decision of one sample, and its largest contributions to output number ``at``."""
     decisions = found.decision[i].reshape(-1)
-    at = int(decisions.argmax())
     own = found if found.decision.ndim == 1 else found.of_output(found.outputs[at])
     places: list[dict[str, Any]] = []
     for c in own[i].top(top)[0]:
