@@ -17,7 +17,7 @@ from sklearn.base import clone
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import GridSearchCV, RandomizedSearchCV
 from sklearn.pipeline import make_pipeline
-from sklearn.svm import SVC
+from sklearn.svm import SVC, SVR
 
 import mercer as mc
 from mercer._comparison.evaluation import splits
@@ -203,6 +203,8 @@ class TestErrors:
             ({"groups": [1, 2]}, r"one group per sample, shape \(24,\)"),
             ({"groups": [None] * 24}, "group of sample 0 is missing"),
             ({"groups": np.repeat([0, 1], 12)}, "2 different groups.*need 4"),
+            ({"groups": np.arange(24) // 6 + np.repeat([0, 4], 12), "folds": 2}, "only the class|for training"),
+            ({"models": make_pipeline(mc.Spectrum(2), SVR(kernel="precomputed"))}, "is a regressor.*SVC"),
             ({"ids": 5}, "list of names.*got 5"),
             ({"ids": "a" * 24}, "list of names"),
             ({"path": "missing/folder/report.html"}, "does not exist. Create it"),
@@ -220,6 +222,7 @@ class TestErrors:
             ([None, *"ab" * 11, "a"], "sample 0 is missing.*Leave"),
             ([*"ab" * 11, "a", float("nan")], "sample 23 is missing"),
             ([1, "a"] * 12, "one type; got int and str"),
+            (np.linspace(0, 1, 24), "is a classifier.*KernelRidge"),
             (np.ones(24), "All targets are 1"),
             ([*"ab" * 11, "c", "c"], "'c' has 2 members.*leave the class out"),
             ([*"ab" * 10, *"cccc"], "'c' has 4 members.*folds=4"),
@@ -227,8 +230,14 @@ class TestErrors:
         ],
     )
     def test_labels(self, y, match):
-        with pytest.raises(ValueError, match=match):
+        with pytest.raises((ValueError, TypeError), match=match):
             mc.report(strings()[0], y, PIPELINE, folds=2)
+
+    def test_a_model_that_fails_is_named(self):
+        X, y = strings()
+        with pytest.raises(ValueError, match="no window") as caught:
+            mc.report(X, y, {"long words": make_pipeline(mc.Spectrum(30), SVC(kernel="precomputed"))}, folds=2)
+        assert "'long words' on fold 0" in caught.value.__notes__[0]
 
     def test_more_folds_than_members(self):
         X, y = strings(8)

@@ -327,6 +327,7 @@ class TestAlignments:
             ("# STOCKHOLM 1.0\na MK\n", "line 3: the line '//' is missing"),
             ("# STOCKHOLM 1.0\na MK\n//\n# STOCKHOLM 1.0\n", "line 4: a second alignment"),
             ("# STOCKHOLM 1.0\na M K\n//\n", "line 2: a row must be a name and letters; got 3 words"),
+            ("# STOCKHOLM 1.0\na MK\na MR\n//\n", "line 3: a second row has the name 'a'"),
             ("# STOCKHOLM 1.0\n//\n", "has no rows"),
             (">a\nMK\n>b\nM\n", "sequence 'b' has 1 columns, but sequence 'a' has 2"),
             ("CLUSTAL\n", "must begin with"),

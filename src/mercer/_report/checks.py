@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import numbers
+import warnings
 from typing import Any
 
 import numpy as np
+from sklearn.base import is_classifier, is_regressor
 
 from mercer._checks import is_whole
-from mercer._comparison.evaluation import INNER_FOLDS, too_few
+from mercer._comparison.evaluation import INNER_FOLDS, Task, splits, too_few
 
 
 def answers_of(y: Any, n: int) -> Any:
@@ -98,6 +100,42 @@ def groups_of(groups: Any, n: int, folds: int) -> Any:
             f"folds need {needed}. " + ("Decrease folds." if number > INNER_FOLDS else "Use smaller groups.")
         )
     return groups if groups.dtype.kind != "O" else np.unique([str(value) for value in groups], return_inverse=True)[1]
+
+
+def check_splits(task: Task, folds: int, seed: int) -> None:
+    """Raise if groups leave a training part with too few groups for the inner folds, or with one class."""
+    if task.groups is None:
+        return
+    y, groups = np.asarray(task.y), np.asarray(task.groups)
+    cure = "Use smaller groups, or more folds."
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)  # scikit-learn's, on classes with few members
+        for train, _ in splits(task, np.arange(len(y)), folds, seed):
+            number = len(np.unique(groups[train]))
+            if number < INNER_FOLDS:
+                raise ValueError(
+                    f"groups leave {number} groups for training in one of {folds} folds, and the inner folds need "
+                    f"{INNER_FOLDS}. {cure}"
+                )
+            parts = [train, *(train[some] for some, _ in splits(task, train, INNER_FOLDS, seed))]
+            for part in parts:
+                if not task.is_regression and len(np.unique(y[part])) < 2:
+                    raise ValueError(
+                        f"groups leave only the class {str(y[part[0]])!r} for training in one fold. {cure}"
+                    )
+
+
+def check_machine(name: Any, model: Any, is_regression: bool) -> None:
+    """Raise if a classifier is to predict targets, or a regressor labels."""
+    if is_regression and is_classifier(model):
+        raise TypeError(
+            f"{name!r} is a classifier, and y has targets (floats). Use a regressor such as mc.KernelRidge, or pass "
+            "labels (integers or strings)."
+        )
+    if not is_regression and is_regressor(model):
+        raise TypeError(
+            f"{name!r} is a regressor, and y has labels. Use a classifier such as SVC, or pass targets (floats)."
+        )
 
 
 def check_names(names: list[str]) -> None:

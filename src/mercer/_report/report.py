@@ -22,7 +22,15 @@ from mercer._comparison.summary import Summary
 from mercer._files import check_path, check_target
 from mercer._parallel import progress_bar
 from mercer._report import sections
-from mercer._report.checks import answers_of, check_answers, check_folds, check_names, groups_of
+from mercer._report.checks import (
+    answers_of,
+    check_answers,
+    check_folds,
+    check_machine,
+    check_names,
+    check_splits,
+    groups_of,
+)
 from mercer._report.details import details_of
 from mercer._report.drawing import text
 from mercer._report.page import page
@@ -150,7 +158,11 @@ def report(
     rounds = [(contender, fold) for contender in task.contenders for fold in range(folds)]
     done: dict[str, list[Any]] = {contender.name: [] for contender in task.contenders}
     for contender, fold in progress_bar(rounds, "Comparison"):
-        done[contender.name].append(evaluate_fold(task, contender, fold, folds, random_state))
+        try:
+            done[contender.name].append(evaluate_fold(task, contender, fold, folds, random_state))
+        except Exception as error:
+            error.add_note(f"This was {contender.name!r} on fold {fold}; samples are counted within the fold.")
+            raise
     results = [Result("data", contender, done[contender.name]) for contender in task.contenders]
     summary = Summary({"data": task}, results, folds, random_state)
     found = Report(render(summary, title, ""), summary.verdicts["data"][0], summary.rows)
@@ -256,7 +268,11 @@ def _task(X: Any, y: Any, models: Any, groups: Any, ids: Any, folds: int, seed: 
     check_answers(y, folds)
     groups = groups_of(groups, n, folds)
     factory = ContenderFactory(y.dtype.kind == "f", X is not inside(X))
-    made = _baselines(X, factory, seed) + _own(models) if models is not None else contenders(X, factory, seed)
+    made = (
+        _baselines(X, factory, seed) + _own(models, y.dtype.kind == "f")
+        if models is not None
+        else contenders(X, factory, seed)
+    )
     check_names([contender.name for contender in made])
     names = getattr(inside(X), "ids", None) if ids is None else ids
     if isinstance(names, str) or not (names is None or hasattr(names, "__iter__")):
@@ -264,10 +280,12 @@ def _task(X: Any, y: Any, models: Any, groups: Any, ids: Any, folds: int, seed: 
     names = tuple(str(name) for name in names) if names is not None else ()
     if names and len(names) != n:
         raise ValueError(f"ids must have one name per sample, {n}; got {len(names)}.")
-    return Task(f"{n} samples", X, y, made, groups, ids=names)
+    task = Task(f"{n} samples", X, y, made, groups, ids=names)
+    check_splits(task, folds, seed)
+    return task
 
 
-def _own(models: Any) -> list[Contender]:
+def _own(models: Any, is_regression: bool) -> list[Contender]:
     """Return the user's estimators as contenders; a search gives its grid."""
     if not isinstance(models, dict):
         given = list(models) if isinstance(models, (list, tuple)) else [models]
@@ -284,6 +302,7 @@ def _own(models: Any) -> list[Contender]:
                 f"{type(model).__name__} for {name!r} cannot predict. Pass a pipeline, such as "
                 "make_pipeline(kernel, SVC(kernel='precomputed'))."
             )
+        check_machine(name, model, is_regression)
         if isinstance(getattr(model, "param_grid", None), dict) and hasattr(model, "estimator"):
             made.append(Contender(str(name), model.estimator, dict(model.param_grid)))
         else:

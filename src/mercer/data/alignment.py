@@ -119,10 +119,12 @@ def _guess(file: io.BytesIO) -> Alphabet:
 def _stockholm(text: Text) -> dict[str, str]:
     """Return the rows of a Stockholm file, whose blocks are joined."""
     rows: dict[str, str] = {}
+    block: set[str] = set()
     ended = 0
     for number, line in enumerate(decoded(text.raw).split("\n"), start=1):
         words = line.split()
         if not words:
+            block = set()
             continue
         if ended:
             raise text.error(
@@ -133,6 +135,9 @@ def _stockholm(text: Text) -> dict[str, str]:
         elif not words[0].startswith("#"):
             if len(words) != 2:
                 raise text.error(number, f"a row must be a name and letters; got {len(words)} words.")
+            if words[0] in block:
+                raise text.error(number, f"a second row has the name {words[0]!r}; rows need different names.")
+            block.add(words[0])
             rows[words[0]] = rows.get(words[0], "") + words[1]
     if not ended:
         raise text.error(len(text.raw.split(b"\n")), "the line '//' is missing; the file is cut short. Copy it again.")
