@@ -9,6 +9,7 @@ import numpy as np
 
 from mercer.data.alphabet import Alphabet
 from mercer.data.fasta import read_fasta
+from mercer.data.ragged import offsets_of
 from mercer.data.sequences import Sequences
 from mercer.data.text import Records, Source, Text, decoded, read_text
 
@@ -55,7 +56,7 @@ def without_gaps(X: Any, alphabet: Alphabet, unknown: str = "raise") -> Sequence
     values = ungapped_codes(alphabet)[X.values]
     kept = values >= 0
     lengths = np.bincount(np.repeat(np.arange(len(X)), X.lengths)[kept], minlength=len(X))
-    return Sequences._make(values[kept], np.append(0, np.cumsum(lengths)), alphabet, X.ids)
+    return Sequences._make(values[kept], offsets_of(lengths), alphabet, X.ids)
 
 
 def read_alignment(path: Source, *, alphabet: Any = None) -> Records:

@@ -93,7 +93,7 @@ class _Appending(_Transformer):
     """Start of the names of new channels."""
 
     def _check_parameters(self) -> None:
-        _numbers_from_one(self._numbers, getattr(self, self._numbers))
+        numbers_from_one(self._numbers, getattr(self, self._numbers))
 
     def _blocks(self, X: Sequences, numbers: tuple[int, ...]) -> list[NDArray[Any]]:
         """Return the appended blocks, each of the shape of the values."""
@@ -107,13 +107,13 @@ class _Appending(_Transformer):
         X : Sequences, array-like or Confounded
             Sequences; confounds are kept.
         """
-        chosen, vectors = _numbers_from_one(self._numbers, getattr(self, self._numbers)), self._vectors(X)
+        chosen, vectors = numbers_from_one(self._numbers, getattr(self, self._numbers)), self._vectors(X)
         blocks = self._blocks(vectors, chosen)
         out = vectors.mapped(lambda values: np.concatenate([values, *blocks], axis=1))
         return wrapped_like(X, self._named(vectors, out))
 
     def _names_out(self, channels: tuple[str, ...]) -> list[str]:
-        chosen = _numbers_from_one(self._numbers, getattr(self, self._numbers))
+        chosen = numbers_from_one(self._numbers, getattr(self, self._numbers))
         return [*channels, *(f"{self._prefix}{k}({name})" for k in chosen for name in channels)]
 
 
@@ -329,7 +329,7 @@ _MOST = 10_000
 """The largest delay: each of them makes a copy of the data."""
 
 
-def _numbers_from_one(name: str, value: Any) -> tuple[int, ...]:
+def numbers_from_one(name: str, value: Any) -> tuple[int, ...]:
     """Convert an int k to (1, ..., k); check a tuple of integers."""
     several = isinstance(value, tuple | list | range)
     chosen = list(value) if several else [value]

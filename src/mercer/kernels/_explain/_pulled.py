@@ -16,7 +16,7 @@ from mercer.data.resample import Resample
 from mercer.data.segments import segment_sum
 from mercer.data.sequences import Sequences
 from mercer.data.standardize import Clock, Standardize
-from mercer.data.transformers import Delays, Derivatives, PerStep
+from mercer.data.transformers import Delays, Derivatives, PerStep, numbers_from_one
 from mercer.data.wrapped import inside
 from mercer.kernels._copies import sklearn_name
 from mercer.kernels._data import unwrapped
@@ -79,7 +79,7 @@ def _clock(step: Any, X: Sequences, shares: Shares) -> Shares:
 
 def _derivatives(step: Any, X: Sequences, shares: Shares) -> Shares:
     """Give half of the share of a difference to each of the two values."""
-    orders = _numbers(step.orders)
+    orders = numbers_from_one("orders", step.orders)
     own, *blocks = np.split(shares.values, len(orders) + 1, axis=1)
     steps = np.arange(len(own))
     before = np.maximum(steps - 1, np.repeat(X.offsets[:-1], X.lengths))
@@ -93,7 +93,7 @@ def _derivatives(step: Any, X: Sequences, shares: Shares) -> Shares:
 
 
 def _delays(step: Any, X: Sequences, shares: Shares) -> Shares:
-    lags = _numbers(step.lags)
+    lags = numbers_from_one("lags", step.lags)
     own, *blocks = np.split(shares.values, len(lags) + 1, axis=1)
     first, steps = np.repeat(X.offsets[:-1], X.lengths), np.arange(len(own))
     values = own.copy()
@@ -150,11 +150,6 @@ def _added(*parts: tuple[Indices, Floats]) -> Floats:
     for where, values in parts:
         np.add.at(found, where, values)
     return found
-
-
-def _numbers(value: Any) -> list[int]:
-    """Return orders or lags: an int k means 1 to k."""
-    return list(value) if isinstance(value, tuple | list | range) else list(range(1, int(value) + 1))
 
 
 BACK = {

@@ -9,6 +9,7 @@ import numpy as np
 from mercer._array import Floats
 from mercer._random import random_generator, whole_size
 from mercer.data import Sequences
+from mercer.data.ragged import offsets_of
 from mercer.models._pairs.affine_expectations import AffineParameters
 
 MOST_LETTERS = 2e8
@@ -48,7 +49,7 @@ def _of_one(
 def _joined(parts: list[tuple[Floats, Floats]], alphabet: Any) -> Sequences:
     codes = np.concatenate([np.empty(0, dtype=np.int32), *(codes for codes, _ in parts)])
     lengths = np.concatenate([np.empty(0, dtype=np.int64), *(lengths for _, lengths in parts)])
-    return Sequences._make(codes, np.concatenate([[0], np.cumsum(lengths)]), alphabet, None)
+    return Sequences._make(codes, offsets_of(lengths), alphabet, None)
 
 
 def _with_runs(

@@ -20,6 +20,7 @@ import numpy as np
 from mercer._array import Floats, Indices
 from mercer._coupling import OneAxis
 from mercer._rescue import rescued
+from mercer.data.ragged import offsets_of
 
 SMALLEST = 2.0**-60
 """Smallest positive transition of a profile that is computed in floats."""
@@ -46,7 +47,7 @@ class Nodes(NamedTuple):
     def of(cls, match: Floats, insert: Floats, transitions: Floats, sizes: Any) -> Self:
         """Arrange the arrays of HMMER: see `ProfileOperand.of`."""
         sizes = np.asarray(sizes, dtype=np.int64)
-        offsets = np.concatenate([[0], np.cumsum(sizes + 2)])
+        offsets = offsets_of(sizes + 2)
         first, last = offsets[:-1], offsets[1:] - 1
         inner, begins = np.ones(offsets[-1], dtype=bool), np.ones(offsets[-1], dtype=bool)
         inner[first] = inner[last] = begins[last] = False
@@ -84,7 +85,7 @@ class Nodes(NamedTuple):
     def taken(self, members: Indices) -> Self:
         """Return some of the profiles."""
         sizes = np.diff(self.offsets)[members]
-        offsets = np.concatenate([[0], np.cumsum(sizes)])
+        offsets = offsets_of(sizes)
         places = np.repeat(self.offsets[members] - offsets[:-1], sizes) + np.arange(offsets[-1])
         return type(self)(self.emission[places], self.transition[places], offsets)
 
