@@ -10,7 +10,7 @@ from sklearn.preprocessing import MaxAbsScaler, StandardScaler
 
 from mercer._comparison.contenders import ContenderFactory
 from mercer._comparison.evaluation import Contender
-from mercer.data.baseline_features import Flat, Frequencies, Summary
+from mercer.data.baseline_features import Flat, Frequencies, Positions, Summary
 from mercer.data.resample import Resample
 from mercer.data.sequences import Sequences
 from mercer.data.standardize import Clock, Standardize
@@ -66,10 +66,13 @@ def _on_symbols(X: Sequences, factory: ContenderFactory, seed: int) -> list[Cont
     assert X.alphabet is not None
     hmm, with_kernel = _hmm(seed), factory.with_kernel
     alignments = [factory.aligned(X.alphabet)] if can_be_aligned(X) else []
+    aligned = []
     if len(set(X.lengths)) == 1:
+        aligned.append(factory.linear("linear, positions", Positions()))
         alignments.append(factory.same_path(hmm))
     return [
         factory.linear("linear, frequencies", Frequencies(), StandardScaler()),
+        *aligned,
         with_kernel("Spectrum", Spectrum(3, on_zero="zero"), k=(2, 3, 4, 5)),
         with_kernel("Fisher, Markov chain", Fisher(MarkovChain(2), on_zero="zero"), model__order=(1, 2)),
         with_kernel("Fisher, HMM", Fisher(hmm)),

@@ -150,7 +150,7 @@ def report(
     >>> kernel = make_pipeline(mc.Spectrum(2), SVC(kernel="precomputed"))
     >>> found = mc.report(mc.Sequences(X), y, {"Spectrum(2)": kernel}, folds=3)
     >>> [row["method"] for row in found.rows]
-    ['majority class', 'linear, frequencies', 'Spectrum(2)']
+    ['majority class', 'linear, frequencies', 'linear, positions', 'Spectrum(2)']
     """
     if path is not None:
         _check_path(path)

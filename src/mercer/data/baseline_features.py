@@ -67,6 +67,24 @@ class Frequencies(_Features):
         return counts / np.maximum(X.lengths, 1)[:, None]
 
 
+class Positions(_Features):
+    """The symbol at every position, one column for each; positions beyond the longest training string are left out."""
+
+    def fit(self, X: Any, y: Any = None) -> Self:
+        """Learn the number of positions."""
+        self.length_ = int(max(Sequences(inside(X)).lengths, default=0))
+        return self
+
+    def _features(self, X: Any) -> Floats:
+        X = Sequences(X)
+        codes = X.alphabet.n_codes
+        at = np.arange(len(X.values)) - np.repeat(X.offsets[:-1], X.lengths)
+        owner, kept = np.repeat(np.arange(len(X)), X.lengths), at < self.length_
+        features = np.zeros((len(X), self.length_, codes))
+        features[owner[kept], at[kept], X.values[kept]] = 1.0
+        return features.reshape(len(X), -1)
+
+
 class Flat(_Features):
     """All values of a series, after interpolation to the same number of steps.
 
