@@ -25,9 +25,9 @@ CALL = re.compile(r"\bmc\.[A-Za-z_.]+\([^()]*(?:\([^()]*\)[^()]*)*\)")
 ROOMS = (mc.gram, mc.gram.psd, mc.datasets, mc.plot, mc.models, mc.kernels, mc.families, mc.stats)
 ELSEWHERE = {
     # Parameters of other libraries, environment variables, class attributes, and entries of data.
-    "C", "MERCER_DATA", "NUMBA_CPU_NAME", "NUMBA_DISABLE_JIT", "by_length", "class", "cough", "domain",
+    "C", "MERCER_DATA", "NUMBA_CPU_NAME", "NUMBA_DISABLE_JIT", "by_length", "class", "cough", "covtype", "domain",
     "extend_gap_score", "family", "implementation", "model_beta",
-    "normalize_y", "open_gap_score", "rhos", "scoring", "startprob_prior", "transmat_prior", "xp", "_smooth",
+    "normalize_y", "open_gap_score", "rhos", "scoring", "startprob_prior", "transmat_prior", "type", "viterbi", "xp", "_smooth",
 }  # fmt: skip
 
 MISTAKES = {"mc.HMM(n_components=3)"}

@@ -50,6 +50,7 @@ ON_STRINGS = {
     mc.TargetAligned: lambda: mc.TargetAligned([WRAPPED, mc.Spectrum(2)]),
     mc.Tempered: lambda: mc.Tempered(WRAPPED, 0.5),
     mc.LikelihoodRatio: lambda: mc.LikelihoodRatio(chain()),
+    mc.LogOdds: lambda: mc.LogOdds(WRAPPED),
     mc.Landmarks: lambda: mc.Landmarks(WRAPPED, n_components=2, random_state=0),
 }
 ON_SERIES = {

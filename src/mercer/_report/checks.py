@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import numbers
-import warnings
 from typing import Any
 
 import numpy as np
@@ -108,21 +107,17 @@ def check_splits(task: Task, folds: int, seed: int) -> None:
         return
     y, groups = np.asarray(task.y), np.asarray(task.groups)
     cure = "Use smaller groups, or more folds."
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", UserWarning)  # scikit-learn's, on classes with few members
-        for train, _ in splits(task, np.arange(len(y)), folds, seed):
-            number = len(np.unique(groups[train]))
-            if number < INNER_FOLDS:
-                raise ValueError(
-                    f"groups leave {number} groups for training in one of {folds} folds, and the inner folds need "
-                    f"{INNER_FOLDS}. {cure}"
-                )
-            parts = [train, *(train[some] for some, _ in splits(task, train, INNER_FOLDS, seed))]
-            for part in parts:
-                if not task.is_regression and len(np.unique(y[part])) < 2:
-                    raise ValueError(
-                        f"groups leave only the class {str(y[part[0]])!r} for training in one fold. {cure}"
-                    )
+    for train, _ in splits(task, np.arange(len(y)), folds, seed):
+        number = len(np.unique(groups[train]))
+        if number < INNER_FOLDS:
+            raise ValueError(
+                f"groups leave {number} groups for training in one of {folds} folds, and the inner folds need "
+                f"{INNER_FOLDS}. {cure}"
+            )
+        parts = [train, *(train[some] for some, _ in splits(task, train, INNER_FOLDS, seed))]
+        for part in parts:
+            if not task.is_regression and len(np.unique(y[part])) < 2:
+                raise ValueError(f"groups leave only the class {str(y[part[0]])!r} for training in one fold. {cure}")
 
 
 def check_machine(name: Any, model: Any, is_regression: bool) -> None:
