@@ -27,7 +27,8 @@ ELSEWHERE = {
     # Parameters of other libraries, environment variables, class attributes, and entries of data.
     "C", "MERCER_DATA", "NUMBA_CPU_NAME", "NUMBA_DISABLE_JIT", "by_length", "class", "cough", "covtype", "domain",
     "extend_gap_score", "family", "implementation", "model_beta",
-    "normalize_y", "open_gap_score", "rhos", "scoring", "startprob_prior", "transmat_prior", "type", "viterbi", "xp", "_smooth",
+    "normalize_y", "open_gap_score", "rhos", "scoring", "startprob_prior", "transmat_prior", "type", "viterbi",
+    "xp", "_smooth",
 }  # fmt: skip
 
 MISTAKES = {"mc.HMM(n_components=3)"}
