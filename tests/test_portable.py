@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -26,10 +27,7 @@ def unguarded(source: str) -> list[str]:
     tree = ast.parse(source)
     found = []
     for scope in [tree, *(node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef))]:
-        inner = {
-            id(n) for f in ast.walk(scope) if isinstance(f, ast.FunctionDef) and f is not scope for n in ast.walk(f)
-        }
-        nodes = [node for node in ast.walk(scope) if id(node) not in inner]
+        nodes = list(_own(scope))
         asked = any(isinstance(n, ast.Call) and isinstance(n.func, ast.Name) and n.func.id == "hasattr" for n in nodes)
         expected = any(isinstance(n, ast.Name) and n.id == "AttributeError" for n in nodes)
         for node in nodes:
@@ -42,6 +40,14 @@ def unguarded(source: str) -> list[str]:
                 elif (node.value.id, node.attr) == ("os", "replace"):
                     found += [] if _is_shared(scope) else [f"line {node.lineno}: os.replace; use put_in_place"]
     return found
+
+
+def _own(scope: ast.AST) -> Iterator[ast.AST]:
+    """Yield the nodes of a file or function, without those of the functions in it."""
+    for node in ast.iter_child_nodes(scope):
+        if not isinstance(node, ast.FunctionDef):
+            yield node
+            yield from _own(node)
 
 
 def _is_shared(scope: ast.AST) -> bool:
