@@ -166,7 +166,9 @@ def exact(p: Profile, q: Profile) -> float:
         for x in (p, q):
             start, step, emission, stop = (np.vectorize(mp.mpf)(y) for y in states(x, 1.0))
             n = 2 * len(x.match) + 1
-            runs = np.array((mp.eye(len(step) - n) - mp.matrix(step[n:, n:].tolist())) ** -1).reshape(len(step) - n, -1)
+            runs = np.array(list((mp.eye(len(step) - n) - mp.matrix(step[n:, n:].tolist())) ** -1)).reshape(
+                len(step) - n, -1
+            )
             after = [y + z @ runs @ w for y, z, w in (
                 (start[:n], start[n:], step[n:, :n]), (step[:n, :n], step[:n, n:], step[n:, :n]),
                 (stop[:n], step[:n, n:], stop[n:]),
@@ -175,7 +177,7 @@ def exact(p: Profile, q: Profile) -> float:
         (first, step, last, emits, none), (other, more, end, letters, nothing) = chains
         psi = (emits @ letters.T).ravel()
         joint = mp.eye(len(psi)) - mp.matrix((np.kron(step, more) * psi).T.tolist())
-        visits = np.array(mp.lu_solve(joint, mp.matrix((np.kron(first, other) * psi).tolist())))
+        visits = np.array(list(mp.lu_solve(joint, mp.matrix((np.kron(first, other) * psi).tolist()))))
         return float(mp.log(visits @ np.kron(last, end) + none * nothing))
 
 
