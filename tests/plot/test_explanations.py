@@ -182,3 +182,9 @@ class TestAlignments:
 def test_given_axes(draw):
     _, ax = plt.subplots()
     assert draw(np.ones((3, 2)) if draw is plot.heatmap else np.ones(3), ax=ax) is ax
+
+
+@pytest.mark.parametrize("plot", ["track", "heatmap", "logo", "alignments"])
+def test_something_else_is_named(plot):
+    with pytest.raises((TypeError, ValueError), match=r"must be"):
+        getattr(mc.plot, plot)("x" if plot in ("track", "heatmap") else 3)

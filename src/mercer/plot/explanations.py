@@ -185,7 +185,7 @@ def heatmap(found: Any, sample: Any = 0, ax: Any = None, *, output: Any = None, 
         shown = _read(found, sample, output)
         values, known = shown.values[0], found.channels
     else:
-        values, known = np.asarray(found, dtype=float), None
+        values, known = _numbers(found), None
         shown = _Shown([values], None, [], "contribution", "time step")
     if values.ndim != 2:
         raise ValueError(f"A heat map needs a value per time step and channel; got shape {values.shape}. Use track.")
@@ -225,7 +225,7 @@ def alignments(found: Any, ax: Any = None, *, names: Any = None) -> Any:
     >>> [text.get_text() for text in ax.get_yticklabels()]
     ['', 'a', 'b']
     """
-    matches = [getattr(item, "matches", item) for item in found]
+    matches = [getattr(item, "matches", item) for item in found] if hasattr(found, "__iter__") else []
     if not matches or not all(hasattr(item, "pairs") for item in matches):
         raise TypeError("found must be the result of mc.aligned, or a list of model.matches(first, second).")
     first = list(matches[0].first)
@@ -275,14 +275,25 @@ class _Shown(NamedTuple):
     unit: str
 
 
+def _numbers(values: Any) -> Floats:
+    """Return contributions as an array."""
+    try:
+        return np.asarray(values, dtype=float)
+    except (TypeError, ValueError):
+        raise TypeError(
+            f"Contributions must be numbers, or an Explanation of mc.explain; got {values!r:.60}."
+        ) from None
+
+
 def _read(found: Any, samples: Any, output: Any) -> _Shown:
     """Return the contributions of some samples to one output."""
     if not hasattr(found, "contributions"):
         listed = isinstance(found, list | tuple) and len(found) > 0 and np.ndim(found[0]) > 0
-        values = [np.asarray(row, dtype=float) for row in (found if listed else [found])]
+        values = [_numbers(row) for row in (found if listed else [found])]
         if any(row.ndim != 1 or not len(row) for row in values):
             raise ValueError(
-                "found must be an Explanation, or the contributions of one sample, shape (T,), or a list of these."
+                "found must be an Explanation, or the contributions of one sample, shape (T,), or a list of these; got "
+                f"{found!r:.60}."
             )
         return _Shown(values, None, [str(i) for i in range(len(values))], "contribution", "position")
     if output is None and found.n_outputs > 1:
