@@ -148,22 +148,10 @@ def _retreat(kind: Kind) -> Any:
     return retreat
 
 
-def _add_shares(kind: Kind) -> Any:
-    share = kind.share
-
-    @compiled
-    def add(out: Floats, x: Floats, y: Floats, z: Floats, factor: float) -> None:  # pragma: no cover - compiled
-        """Add the products x y z: few arrays per loop, so that it becomes one over vectors."""
-        for k in range(out.shape[0]):
-            out[k] += share(x[k], y[k], z[k], factor)
-
-    return add
-
-
 def _expected(kind: Kind, begin: Any, onward: Any) -> Any:
     times, scaled, logarithm, factor_of = kind.times, kind.scaled, kind.logarithm, kind.factor
     zero, one = kind.zero, kind.one
-    retreat, add = _retreat(kind), _add_shares(kind)
+    retreat, share = _retreat(kind), kind.share
 
     @compiled
     def expected(
@@ -199,7 +187,6 @@ def _expected(kind: Kind, begin: Any, onward: Any) -> Any:
         row_exponents = np.zeros(size + 1, np.int64)
         row, back = np.full((3, width), zero), np.full(5, zero)
         reached, staying = np.full(width, zero), np.full(width, zero)
-        ones, starts = np.full(width - 2, one), np.empty(width - 2)
         back_exponent = 0
         for block in range(blocks - 1, -1, -1):
             first = block * size
@@ -217,21 +204,23 @@ def _expected(kind: Kind, begin: Any, onward: Any) -> Any:
                 lost = lost or small
                 code, forth = codes[t - 1], rows[j]
                 factor = factor_of(row_exponents[j] + back_exponent, total, total_exponent)
-                add(matched[code, 1:-1], forth[0, 1:-1], row[0, 1:-1], ones, factor)
-                add(inserted[code, 1:-1], forth[1, 1:-1], row[1, 1:-1], ones, factor)
-                add(stepped[2, 1:-1], forth[0, 1:-1], steps[2, 1:-1], row[2, 2:], factor)
-                add(stepped[6, 1:-1], forth[2, 1:-1], steps[6, 1:-1], row[2, 2:], factor)
+                for k in range(1, width - 1):
+                    matched[code, k] += share(forth[0, k], row[0, k], one, factor)
+                    inserted[code, k] += share(forth[1, k], row[1, k], one, factor)
+                    stepped[2, k] += share(forth[0, k], steps[2, k], row[2, k + 1], factor)
+                    stepped[6, k] += share(forth[2, k], steps[6, k], row[2, k + 1], factor)
                 for k in range(1, width - 1):
                     reached[k] = times(row[0, k], odds[code, k])
                     staying[k] = times(row[1, k], insert_odds[code, k])
-                forth, starts[:] = rows[j - 1], row_ends[j - 1, 1]
+                forth, start = rows[j - 1], row_ends[j - 1, 1]
                 factor = factor_of(row_exponents[j - 1] + back_exponent, total, total_exponent)
-                add(entered[1:-1], starts, entry[1:-1], reached[1:-1], factor)
-                add(stepped[0, 1:-1], forth[0, 1:-1], steps[0, 1:-1], reached[2:], factor)
-                add(stepped[3, 1:-1], forth[1, 1:-1], steps[3, 1:-1], reached[2:], factor)
-                add(stepped[5, 1:-1], forth[2, 1:-1], steps[5, 1:-1], reached[2:], factor)
-                add(stepped[1, 1:-1], forth[0, 1:-1], steps[1, 1:-1], staying[1:-1], factor)
-                add(stepped[4, 1:-1], forth[1, 1:-1], steps[4, 1:-1], staying[1:-1], factor)
+                for k in range(1, width - 1):
+                    entered[k] += share(start, entry[k], reached[k], factor)
+                    stepped[0, k] += share(forth[0, k], steps[0, k], reached[k + 1], factor)
+                    stepped[3, k] += share(forth[1, k], steps[3, k], reached[k + 1], factor)
+                    stepped[5, k] += share(forth[2, k], steps[5, k], reached[k + 1], factor)
+                    stepped[1, k] += share(forth[0, k], steps[1, k], staying[k], factor)
+                    stepped[4, k] += share(forth[1, k], steps[4, k], staying[k], factor)
         return logarithm(total, total_exponent), lost
 
     return expected
