@@ -91,6 +91,10 @@ def _chains(
     row_a = group.to(tl.int64) * TA + p
     weight_a = tl.load(weights_a + row_a)
     step_a = tl.load(steps_a + row_a[None, :] * TA + p[:, None])  # transposed
+    if not SYMBOLS:
+        member_a, state_a = group * GA + p // NA, p % NA
+        row = tl.load(rows + member_a, mask=member_a < count_a, other=0)
+        there_a = (member_a < count_a) & (state_a < states_a)
     i = group * GA + tl.arange(0, GA)
     row_i = tl.load(rows + i, mask=i < count_a, other=0)
     for other in range(first, last):
@@ -112,11 +116,8 @@ def _chains(
                 feature_b = tl.load(features_b + row_b[None, :] * symbols + symbol[:, None])
                 psi += tl.dot(feature_a, feature_b, out_dtype=tl.float64)
         else:
-            member_a, state_a = group * GA + p // NA, p % NA
             member_b, state_b = other * GB + q // NB, q % NB
-            row = tl.load(rows + member_a, mask=member_a < count_a, other=0)
             column = tl.load(columns + member_b, mask=member_b < count_b, other=0)
-            there_a = (member_a < count_a) & (state_a < states_a)
             there_b = (member_b < count_b) & (state_b < states_b)
             both = there_a[:, None] & there_b[None, :]
             at_psi = (row * states_a + state_a)[:, None] * (columns_total * states_b)
