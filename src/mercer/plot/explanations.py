@@ -177,7 +177,9 @@ def heatmap(found: Any, sample: Any = 0, ax: Any = None, *, output: Any = None, 
     Examples
     --------
     >>> import numpy as np, mercer as mc
-    >>> ax = mc.plot.heatmap(np.outer(np.sin(np.arange(20)), [1.0, -0.5]), channels=["x", "y"])
+    >>> ax = mc.plot.heatmap(
+    ...     np.outer(np.sin(np.arange(20)), [1.0, -0.5]), channels=["x", "y"]
+    ... )
     >>> [text.get_text() for text in ax.get_yticklabels()]
     ['x', 'y']
     """
@@ -221,7 +223,10 @@ def alignments(found: Any, ax: Any = None, *, names: Any = None) -> Any:
     --------
     >>> import mercer as mc
     >>> model = mc.AffinePairHMM((2, -3), alphabet="dna").fit(["ACGTACGT"]).model_
-    >>> ax = mc.plot.alignments([model.matches("ACGTT", "ACGT"), model.matches("ACGTT", "AGTT")], names=["a", "b"])
+    >>> ax = mc.plot.alignments(
+    ...     [model.matches("ACGTT", "ACGT"), model.matches("ACGTT", "AGTT")],
+    ...     names=["a", "b"],
+    ... )
     >>> [text.get_text() for text in ax.get_yticklabels()]
     ['', 'a', 'b']
     """

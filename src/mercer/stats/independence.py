@@ -124,7 +124,8 @@ def independence_test(
     Examples
     --------
     >>> import mercer as mc
-    >>> words, labels = ["aab", "aaab", "aba", "baa"] * 4 + ["bba", "bbab", "bab", "abb"] * 4, [0] * 16 + [1] * 16
+    >>> words = ["aab", "aaab", "aba", "baa"] * 4 + ["bba", "bbab", "bab", "abb"] * 4
+    >>> labels = [0] * 16 + [1] * 16
     >>> print(mc.stats.independence_test(words, labels, mc.Spectrum(1)))
     X and Z depend on each other (p = 0.001; 999 permutations of objects). Kernel correlation 0.975; n = 32.
     """
