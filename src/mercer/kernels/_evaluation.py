@@ -275,7 +275,7 @@ class Evaluation:
         if a.norm is None or b.norm is None:
             return values
         if self.log_domain:
-            values = values - (a.norm[..., :, None] + b.norm[..., None, :]) / 2
+            values = values - (a.norm[..., :, None] / 2 + b.norm[..., None, :] / 2)
         else:
             xp = namespace(values)
             values = values / xp.sqrt(a.norm[..., :, None]) / xp.sqrt(b.norm[..., None, :])
