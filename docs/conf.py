@@ -27,6 +27,7 @@ extensions = [
     "formula_links",
     "offline",
 ]
+default_role = "py:obj"  # single backticks link to the API
 source_suffix = {".md": "markdown", ".rst": "restructuredtext"}
 exclude_patterns = ["_build", "_ext", "_templates"]
 templates_path = ["_templates"]

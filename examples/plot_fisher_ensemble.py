@@ -2,9 +2,10 @@
 Time series without tuning
 ==========================
 
-:class:`~mercer.FisherEnsemble` takes series of different lengths, with gaps, as they are. It is the mean of kernels
-that look at the levels of the series, at their shapes, and at values of the same time. Here the first two classes
-differ in the direction of time, the first and the last in the level.
+:class:`~mercer.FisherEnsemble` takes series of different lengths, with gaps, as they
+are. It is the mean of kernels that look at the levels of the series, at their shapes,
+and at values of the same time. Here the first two classes differ in the direction of
+time, the first and the last in the level.
 """
 
 import matplotlib.pyplot as plt
@@ -15,8 +16,8 @@ from sklearn.svm import SVC
 import mercer as mc
 
 # %%
-# Chirps of 40 to 80 steps that start slowly, the same ones backward, and the first ones on a higher level. One value in
-# ten is missing.
+# Chirps of 40 to 80 steps that start slowly, the same ones backward, and the first ones
+# on a higher level. One value in ten is missing.
 
 rng = np.random.default_rng(0)
 names = ["slow to fast", "fast to slow", "higher"]
@@ -26,7 +27,12 @@ def chirp(label):
     """Draw one series."""
     n = rng.integers(40, 80)
     wave = np.sin(np.linspace(0, rng.uniform(3.5, 4.5), n) ** 2)
-    x = wave[:: -1 if label == 1 else 1] + 0.4 * rng.normal(size=n) + rng.normal(scale=0.3) + (label == 2)
+    x = (
+        wave[:: -1 if label == 1 else 1]
+        + 0.4 * rng.normal(size=n)
+        + rng.normal(scale=0.3)
+        + (label == 2)
+    )
     x[rng.random(n) < 0.1] = np.nan
     return x
 
@@ -48,15 +54,19 @@ ensembles = {
     "all": mc.FisherEnsemble(),
     "levels": mc.FisherEnsemble(scales=("channel",), clock=None),
     "shapes": mc.FisherEnsemble(scales=("series",), clock=None),
-    "ergodic shapes": mc.FisherEnsemble(scales=("series",), topologies=("ergodic",), clock=None),
+    "ergodic shapes": mc.FisherEnsemble(
+        scales=("series",), topologies=("ergodic",), clock=None
+    ),
 }
 for name, kernel in ensembles.items():
-    classifier = make_pipeline(kernel, SVC(kernel="precomputed", C=10)).fit(X[train], y[train])
+    classifier = make_pipeline(kernel, SVC(kernel="precomputed", C=10))
+    classifier.fit(X[train], y[train])
     print(f"{name:16} {classifier.score(X[test], y[test]):.2f}")
 
 # %%
-# Shapes alone cannot tell two series that differ in their level; without left-right models and a clock, they hardly
-# tell the direction of time. The Gram matrix shows all three classes.
+# Shapes alone cannot tell two series that differ in their level; without left-right
+# models and a clock, they hardly tell the direction of time. The Gram matrix shows all
+# three classes.
 
 mc.plot.gram(ensembles["all"].fit_transform(X), y)
 plt.show()

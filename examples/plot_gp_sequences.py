@@ -2,8 +2,9 @@
 A Gaussian process on strings
 =============================
 
-At what temperature does a strand of DNA melt? How active is a promoter, how fast is a gait? A Gaussian process predicts
-a number from a sequence, with an error bar. It chooses the kernel's parameters by the evidence, without a grid search.
+At what temperature does a strand of DNA melt? How active is a promoter, how fast is a
+gait? A Gaussian process predicts a number from a sequence, with an error bar. It
+chooses the kernel's parameters by the evidence, without a grid search.
 """
 
 import matplotlib.pyplot as plt
@@ -14,8 +15,9 @@ from sklearn.gaussian_process.kernels import WhiteKernel
 import mercer as mc
 
 # %%
-# Strings of 40 to 160 letters. Each string has its own probability s of repeating the previous letter. The target is a
-# sine of s plus noise. The letter frequencies do not depend on s: only pairs of letters are informative.
+# Strings of 40 to 160 letters. Each string has its own probability s of repeating the
+# previous letter. The target is a sine of s plus noise. The letter frequencies do not
+# depend on s: only pairs of letters are informative.
 
 rng = np.random.default_rng(0)
 habit = rng.uniform(0.1, 0.9, size=120)
@@ -36,33 +38,48 @@ X = mc.objects(strings)  # accepted by scikit-learn's input checks
 train, test = np.arange(80), np.arange(80, 120)
 
 # %%
-# Use one Markov chain per string, a kernel between the chains, and a weight: ``1.0 * kernel`` sets the variance of the
-# function. The chains share a prior that is learned from the training strings, so fit the kernel first. ``as_gp``
-# converts it for the process, which optimizes weight, rho and noise.
+# Use one Markov chain per string, a kernel between the chains, and a weight: ``1.0 *
+# kernel`` sets the variance of the function. The chains share a prior that is learned
+# from the training strings, so fit the kernel first. ``as_gp`` converts it for the
+# process, which optimizes weight, rho and noise.
 
 product = mc.ProbabilityProduct(mc.MarkovChain(prior="pooled"), rho=0.5, length=10)
 kernel = (1.0 * product).fit(strings[train])
-process = GaussianProcessRegressor(kernel.as_gp() + WhiteKernel(0.1), normalize_y=True).fit(X[train], y[train])
+process = GaussianProcessRegressor(
+    kernel.as_gp() + WhiteKernel(0.1), normalize_y=True
+).fit(X[train], y[train])
 print(process.kernel_)
 
 # %%
-# Predictions for the test strings, with two standard deviations. About 95 % of the measurements should be inside.
+# Predictions for the test strings, with two standard deviations. About 95 % of the
+# measurements should be inside.
 
 mean, std = process.predict(X[test], return_std=True)
 inside = np.mean(np.abs(mean - y[test]) < 2 * std)
 error = np.sqrt(np.mean((mean - y[test]) ** 2))
-print(f"error {error:.2f} (standard deviation of y: {y.std():.2f}), {inside:.0%} inside two standard deviations")
+print(
+    f"error {error:.2f} (standard deviation of y: {y.std():.2f}), "
+    f"{inside:.0%} inside two standard deviations"
+)
 
 figure, axis = plt.subplots(figsize=(7, 3.8), layout="constrained")
-axis.errorbar(habit[test], mean, yerr=2 * std, fmt="o", markersize=4, linewidth=1, label="predicted")
+axis.errorbar(
+    habit[test],
+    mean,
+    yerr=2 * std,
+    fmt="o",
+    markersize=4,
+    linewidth=1,
+    label="predicted",
+)
 axis.plot(habit[test], y[test], "kx", markersize=5, label="measured")
 axis.set(xlabel="probability that a letter is repeated (hidden)", ylabel="y")
 axis.legend()
 plt.show()
 
 # %%
-# The evidence as a function of rho, with all other parameters at their optimum. The optimizer uses its derivative; the
-# marker shows where it ended.
+# The evidence as a function of rho, with all other parameters at their optimum. The
+# optimizer uses its derivative; the marker shows where it ended.
 
 found = process.kernel_.theta
 names = [h.name for h in process.kernel_.hyperparameters]

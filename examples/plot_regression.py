@@ -2,7 +2,8 @@
 Regression on sequences
 =======================
 
-Predict a number from a sequence: a kernel, ``mc.KernelRidge``, and baselines that it has to beat.
+Predict a number from a sequence: a kernel, ``mc.KernelRidge``, and baselines that it
+has to beat.
 """
 
 import matplotlib.pyplot as plt
@@ -16,8 +17,9 @@ from sklearn.preprocessing import StandardScaler
 import mercer as mc
 
 # %%
-# 150 strings of DNA of 40 to 120 letters. Each has its own habit of repeating the previous letter, and the target
-# depends on it: a melting point above 60 degrees. The lengths do not matter, and letter frequencies little.
+# 150 strings of DNA of 40 to 120 letters. Each has its own habit of repeating the
+# previous letter, and the target depends on it: a melting point above 60 degrees. The
+# lengths do not matter, and letter frequencies little.
 
 rng = np.random.default_rng(0)
 habit = rng.uniform(0.1, 0.9, size=150)
@@ -36,8 +38,9 @@ X = [string_of(s) for s in habit]
 y = 60 + 10 * habit**2 + rng.normal(scale=0.5, size=len(X))
 
 # %%
-# The regression has an intercept and chooses its regularization by leave-one-out, so nothing has to be centered or
-# searched. The baselines see only the mean, only the lengths, or only the letter frequencies.
+# The regression has an intercept and chooses its regularization by leave-one-out, so
+# nothing has to be centered or searched. The baselines see only the mean, only the
+# lengths, or only the letter frequencies.
 
 letters = mc.Features(mc.Spectrum(1))
 models = {
@@ -49,14 +52,17 @@ models = {
 }
 folds = KFold(5, shuffle=True, random_state=0)
 for name, model in models.items():
-    scores = cross_val_score(model, np.zeros((len(X), 1)) if name == "mean" else X, y, cv=folds)
+    scores = cross_val_score(
+        model, np.zeros((len(X), 1)) if name == "mean" else X, y, cv=folds
+    )
     print(f"{name:20s} R2 {scores.mean():6.2f} +- {scores.std():.2f}")
 
 # %%
 # Predictions of the test folds, and what they are made of: the features have names.
 
 predicted = cross_val_predict(models["Spectrum(2)"], X, y, cv=folds)
-words = make_pipeline(mc.Features(mc.Spectrum(2)), RidgeCV(np.logspace(-4, 2, 13))).fit(X, y)
+words = make_pipeline(mc.Features(mc.Spectrum(2)), RidgeCV(np.logspace(-4, 2, 13)))
+words.fit(X, y)
 names, weights = words[0].get_feature_names_out(), words[-1].coef_
 order = np.argsort(weights)
 

@@ -2,9 +2,10 @@
 Comparing hospitals by the networks of their patients
 =====================================================
 
-Each of 40 hospitals has a table of 150 patients, in which a quarter of the cells is missing. One Bayesian network per
-hospital, with a hidden severity, is learned by EM. A kernel between the networks shows that there are two kinds of
-hospitals, and the tables show where they differ: in half of them, the test is done on the mild cases, too.
+Each of 40 hospitals has a table of 150 patients, in which a quarter of the cells is
+missing. One Bayesian network per hospital, with a hidden severity, is learned by EM. A
+kernel between the networks shows that there are two kinds of hospitals, and the tables
+show where they differ: in half of them, the test is done on the mild cases, too.
 """
 
 import matplotlib.pyplot as plt
@@ -14,7 +15,9 @@ from sklearn.decomposition import KernelPCA
 import mercer as mc
 
 states = ["no", "yes"]
-nodes = {"severity": ["A", "B"]} | dict.fromkeys(("smoker", "fever", "cough", "tested", "positive"), states)
+nodes = {"severity": ["A", "B"]} | dict.fromkeys(
+    ("smoker", "fever", "cough", "tested", "positive"), states
+)
 parents = {
     "severity": ["smoker"],
     "fever": ["severity"],
@@ -50,10 +53,12 @@ screening = np.arange(40) % 2 == 1
 tables = [hospital(yes, rng) for yes in screening]
 
 # %%
-# With ``prior="pooled"``, the network of each hospital starts from that of all patients and is shrunk to it, so that
-# the hidden states A and B mean the same in all networks.
+# With ``prior="pooled"``, the network of each hospital starts from that of all patients
+# and is shrunk to it, so that the hidden states A and B mean the same in all networks.
 
-model = mc.BayesNet(nodes, parents, hidden=["severity"], prior="pooled", prior_strength=5.0)
+model = mc.BayesNet(
+    nodes, parents, hidden=["severity"], prior="pooled", prior_strength=5.0
+)
 networks = model.fit_each(tables)
 kernel = mc.ProbabilityProduct(rho=0.5)
 K = kernel(networks)
@@ -67,13 +72,16 @@ axis.legend()
 plt.show()
 
 # %%
-# Which entries of the tables go along with the first component? The correlation of each probability with it tells.
-# The names of hidden states are arbitrary: the fever tells which of them are the mild cases.
+# Which entries of the tables go along with the first component? The correlation of each
+# probability with it tells. The names of hidden states are arbitrary: the fever tells
+# which of them are the mild cases.
 
 names, entries = networks.score_names(), networks.probability
 spread = entries.std(axis=0) > 0
 along = np.zeros(len(names))
-along[spread] = [np.corrcoef(entries[:, k], z[:, 0])[0, 1] for k in np.flatnonzero(spread)]
+along[spread] = [
+    np.corrcoef(entries[:, k], z[:, 0])[0, 1] for k in np.flatnonzero(spread)
+]
 for k in np.argsort(-np.abs(along))[:6]:
     print(f"{names[k]:35} correlation {along[k]:+.2f}")
 

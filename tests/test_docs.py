@@ -75,6 +75,16 @@ def test_code_is_no_wider_than_its_box(path: Path):
     assert not wide, "\n".join(wide)
 
 
+def test_examples_of_docstrings_are_no_wider_than_their_box():
+    wide = [
+        f"{name(path)}:{number} has {len(line.strip())} columns; break it at {COLUMNS}"
+        for path in sorted((ROOT / "src").rglob("*.py"))
+        for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), start=1)
+        if line.lstrip().startswith((">>> ", "... ")) and len(line.strip()) > COLUMNS
+    ]
+    assert not wide, "\n".join(wide)
+
+
 def saved(text: str) -> list[str]:
     code = re.findall(r"^(?<!-->\n)```python\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
     return re.findall(r"savefig\(\"([\w.]+)\"", "\n".join(code))

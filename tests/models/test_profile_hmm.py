@@ -144,7 +144,7 @@ class TestLogProb:
         from mercer.models._profile.search import search_profile
 
         codes = p.alphabet.encode(x)
-        careful, _ = recursions(True).forward(codes, *_arguments(search_profile(p, 0), len(x), True), False)
+        careful, _ = recursions(True).forward(codes, _arguments(search_profile(p, 0), len(x), True), False)
         found = p.log_prob([x])[0, 0] - np.log(p.background[0])[codes].sum()
         np.testing.assert_allclose(found, careful, rtol=1e-12)
         assert careful > 1500 if mode == "unilocal" else np.isfinite(careful)

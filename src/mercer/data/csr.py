@@ -312,7 +312,10 @@ def shared_entropy(A: CSRRows | Prepared, B: CSRRows | Prepared) -> Vector:
     --------
     >>> P = CSRRows.of(np.asarray([[0.5, 0.5, 0.0], [0.0, 0.5, 0.5]]))
     >>> divergence = np.log(2) - shared_entropy(P, P) / 2
-    >>> bool(np.isclose(divergence[0, 1], np.log(2) / 2)), bool(abs(divergence[0, 0]) < 1e-15)
+    >>> (
+    ...     bool(np.isclose(divergence[0, 1], np.log(2) / 2)),
+    ...     bool(abs(divergence[0, 0]) < 1e-15),
+    ... )
     (True, True)
     """
     from mercer.compiled import csr as _csr_loops

@@ -47,7 +47,10 @@ class Standardize(_Transformer):
     --------
     >>> import mercer as mc
     >>> series = [[1.0, 2.0, 3.0], [10.0, 20.0]]
-    >>> [x.ravel().round(2).tolist() for x in mc.Standardize(per="series").fit_transform(series)]
+    >>> [
+    ...     x.ravel().round(2).tolist()
+    ...     for x in mc.Standardize(per="series").fit_transform(series)
+    ... ]
     [[-1.22, 0.0, 1.22], [-1.0, 1.0]]
     >>> [x.ravel().round(2).tolist() for x in mc.Standardize().fit_transform(series)]
     [[-0.87, -0.73, -0.59], [0.39, 1.79]]

@@ -144,7 +144,10 @@ def read_table(
     --------
     >>> import io
     >>> import mercer as mc
-    >>> text = "subject,time,x,y,label\na,0,1.5,0,up\na,1,1.7,0,up\na,3,1.9,1,up\nb,0,0.2,1,down\nb,1,0.1,1,down\n"
+    >>> text = (
+    ...     "subject,time,x,y,label\na,0,1.5,0,up\na,1,1.7,0,up\na,3,1.9,1,up\n"
+    ...     "b,0,0.2,1,down\nb,1,0.1,1,down\n"
+    ... )
     >>> read = mc.read_table(io.StringIO(text))
     >>> read.X, read.y.tolist(), read.ids, read.channels
     (Sequences(2 sequences of 2-dimensional vectors (float64), lengths 2 to 4), ['up', 'down'], ('a', 'b'), ('x', 'y'))

@@ -63,7 +63,12 @@ def read_ts(path: Source, *, invalid: str = "raise") -> Records:
     --------
     >>> import io
     >>> import mercer as mc
-    >>> lines = ["@problemName toy", "@univariate false", "@classLabel true up down", "@data"]
+    >>> lines = [
+    ...     "@problemName toy",
+    ...     "@univariate false",
+    ...     "@classLabel true up down",
+    ...     "@data",
+    ... ]
     >>> lines += ["1,2,3:0,0,0:up", "3,?:1,1:down"]
     >>> X, y = mc.read_ts(io.StringIO("\n".join(lines)))
     >>> X[1], y.tolist()

@@ -58,7 +58,9 @@ def make_families(
     Examples
     --------
     >>> from mercer.datasets import make_families
-    >>> X, y = make_families(4, length=12, n_classes=2, mutation=0.2, alphabet="dna", random_state=1)
+    >>> X, y = make_families(
+    ...     4, length=12, n_classes=2, mutation=0.2, alphabet="dna", random_state=1
+    ... )
     >>> X
     ['CGTCCTTTTATAACTC', 'CTCCAGAATTTG', 'CGTCATTTACTCTATT', 'CTCCGAACGTAATTTG']
     """

@@ -66,7 +66,13 @@ def make_profiles(
     Examples
     --------
     >>> from mercer.datasets import make_profiles
-    >>> profiles = make_profiles(4, tree="((human:1,chimp:1):1,mouse:2);", n_classes=2, missing=0.0, random_state=0)
+    >>> profiles = make_profiles(
+    ...     4,
+    ...     tree="((human:1,chimp:1):1,mouse:2);",
+    ...     n_classes=2,
+    ...     missing=0.0,
+    ...     random_state=0,
+    ... )
     >>> profiles.data.shape, profiles.leaves, profiles.target.tolist()
     ((4, 3), ['human', 'chimp', 'mouse'], [0, 1, 0, 1])
     """

@@ -108,11 +108,12 @@ class EmbeddedHMM(CheckedParameters, Prediction, TransformerMixin, BaseEstimator
     >>> import numpy as np, mercer as mc
     >>> rng = np.random.default_rng(0)
     >>> angle = np.cumsum(0.3 + 0.02 * rng.normal(size=400))
-    >>> x = np.stack([np.cos(angle), np.sin(angle)], axis=1) + 0.05 * rng.normal(size=(400, 2))
+    >>> x = np.stack([np.cos(angle), np.sin(angle)], axis=1)
+    >>> x += 0.05 * rng.normal(size=(400, 2))
     >>> model = mc.EmbeddedHMM(n_components=5).fit([x[:300]])
     >>> model.filter([x[300:]]).values.shape
     (100, 5)
-    >>> model.score([x[300:]]) > 0.9                       # the explained fraction of the variance, one step ahead
+    >>> model.score([x[300:]]) > 0.9  # explained fraction of the variance, one step ahead
     True
     >>> model.forecast([x[300:390]], steps=10).shape
     (1, 10, 2)

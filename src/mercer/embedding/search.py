@@ -86,8 +86,11 @@ class EmbeddedHMMCV(CheckedParameters, TransformerMixin, BaseEstimator):
     >>> import numpy as np, mercer as mc
     >>> rng = np.random.default_rng(0)
     >>> angle = np.cumsum(0.3 + 0.05 * rng.normal(size=600))
-    >>> x = np.stack([np.cos(angle), np.sin(angle)], axis=1) + 0.1 * rng.normal(size=(600, 2))
-    >>> search = mc.EmbeddedHMMCV(mc.EmbeddedHMM(landmarks=50), n_components=[1, 5], alpha=[1e-4, 1e-2], cv=3)
+    >>> x = np.stack([np.cos(angle), np.sin(angle)], axis=1)
+    >>> x += 0.1 * rng.normal(size=(600, 2))
+    >>> search = mc.EmbeddedHMMCV(
+    ...     mc.EmbeddedHMM(landmarks=50), n_components=[1, 5], alpha=[1e-4, 1e-2], cv=3
+    ... )
     >>> search.fit([x]).best_params_["n_components"]
     5
     >>> search.predict([x[:50]])[0].shape

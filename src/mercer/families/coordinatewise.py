@@ -272,7 +272,10 @@ class CoordinatewiseEstimator(FamilyEstimator):
     --------
     >>> import mercer as mc
     >>> estimator = mc.Exponential()
-    >>> isinstance(estimator, mc.families.CoordinatewiseEstimator), estimator.family.__name__
+    >>> (
+    ...     isinstance(estimator, mc.families.CoordinatewiseEstimator),
+    ...     estimator.family.__name__,
+    ... )
     (True, 'Exponentials')
     """
 

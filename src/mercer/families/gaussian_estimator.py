@@ -60,7 +60,9 @@ class Gaussian(Predictive, FamilyEstimator):
     >>> sets = [np.random.default_rng(i).normal(i, 1.0, size=(20 + i, 2)) for i in range(3)]
     >>> mc.Gaussian(prior="pooled").fit_each(sets)
     Gaussians(shape=(3,), structure='full')
-    >>> predictive = mc.Gaussian("isotropic", floor=0.0, prior="pooled", estimate="predictive")
+    >>> predictive = mc.Gaussian(
+    ...     "isotropic", floor=0.0, prior="pooled", estimate="predictive"
+    ... )
     >>> predictive.fit_each([[[0.0], [2.0]], [[5.0], [7.0]]]).mean.round(3)
     array([[1.833],
            [5.167]])

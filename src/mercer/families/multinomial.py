@@ -231,7 +231,9 @@ class Multinomial(Predictive, DocumentEstimator):
     >>> mc.Multinomial().fit_each([[2, 2, 0], [0, 1, 3]]).probability
     array([[0.5 , 0.5 , 0.  ],
            [0.  , 0.25, 0.75]])
-    >>> predictive = mc.Multinomial(trials=5, prior="pooled", prior_strength=4.0, estimate="predictive")
+    >>> predictive = mc.Multinomial(
+    ...     trials=5, prior="pooled", prior_strength=4.0, estimate="predictive"
+    ... )
     >>> predictive.fit_each([[2, 2, 0], [0, 1, 3]]).concentration
     array([[3. , 3.5, 1.5],
            [1. , 2.5, 4.5]])

@@ -82,13 +82,15 @@ def compact(pipeline: Any) -> Compacted:
     >>> from sklearn.pipeline import make_pipeline
     >>> from sklearn.svm import SVC
     >>> X = np.random.default_rng(0).normal(size=(200, 2))
-    >>> pipeline = make_pipeline(mc.Centered(mc.RBF(gamma=0.5)), SVC(kernel="precomputed")).fit(X, X[:, 0] > 0)
+    >>> pipeline = make_pipeline(mc.Centered(mc.RBF(gamma=0.5)), SVC(kernel="precomputed"))
+    >>> pipeline = pipeline.fit(X, X[:, 0] > 0)
     >>> small = mc.compact(pipeline)
     >>> small
     Compacted(Pipeline)
       centered: 52 of 200 training objects (support objects of SVC)
     >>> new = [[0.3, 0.1], [-1.0, 2.0]]
-    >>> small.predict(new), bool(np.allclose(small.decision_function(new), pipeline.decision_function(new), rtol=1e-12))
+    >>> before, after = pipeline.decision_function(new), small.decision_function(new)
+    >>> small.predict(new), bool(np.allclose(after, before, rtol=1e-12))
     (array([ True, False]), True)
     """
     if isinstance(pipeline, Compacted):
@@ -182,7 +184,8 @@ class Compacted(BaseEstimator):
     >>> from sklearn.pipeline import make_pipeline
     >>> from sklearn.svm import OneClassSVM
     >>> X = np.random.default_rng(0).normal(size=(100, 2))
-    >>> small = mc.compact(make_pipeline(mc.RBF(), OneClassSVM(kernel="precomputed", nu=0.1)).fit(X))
+    >>> pipeline = make_pipeline(mc.RBF(), OneClassSVM(kernel="precomputed", nu=0.1))
+    >>> small = mc.compact(pipeline.fit(X))
     >>> small.kept_[0].kept, small.kept_[0].of
     (18, 100)
     """

@@ -164,7 +164,11 @@ class Fisher(InnerProducts, SharedModelKernel):
         Examples
         --------
         >>> import numpy as np, mercer as mc
-        >>> model = mc.HMMs([[0.5, 0.5]], [[[0.5, 0.5]] * 2], mc.Categoricals([[[0.9, 0.1], [0.1, 0.9]]], "ab"))
+        >>> model = mc.HMMs(
+        ...     [[0.5, 0.5]],
+        ...     [[[0.5, 0.5]] * 2],
+        ...     mc.Categoricals([[[0.9, 0.1], [0.1, 0.9]]], "ab"),
+        ... )
         >>> states = np.array([[0.9, 0.1], [0.1, 0.9], [0.9, 0.1]])
         >>> mc.Fisher.from_posteriors(model, ["ab", "a"], states).features(["b"]).shape
         (1, 10)

@@ -95,9 +95,12 @@ class FisherEnsemble(Compound):
     >>> from sklearn.svm import SVC
     >>> rng = np.random.default_rng(0)
     >>> y = np.arange(40) % 2
-    >>> X = [np.sin(np.linspace(0, 3 + c, rng.integers(30, 60)) ** 2) for c in y]  # chirps of different lengths
+    >>> # chirps of different lengths
+    >>> X = [np.sin(np.linspace(0, 3 + c, rng.integers(30, 60)) ** 2) for c in y]
     >>> X = [x + 0.2 * rng.normal(size=len(x)) for x in X]
-    >>> classifier = make_pipeline(mc.FisherEnsemble(n_states=(3, 6)), SVC(kernel="precomputed", C=10))
+    >>> classifier = make_pipeline(
+    ...     mc.FisherEnsemble(n_states=(3, 6)), SVC(kernel="precomputed", C=10)
+    ... )
     >>> bool(classifier.fit(X[:20], y[:20]).score(X[20:], y[20:]) >= 0.85)
     True
     """

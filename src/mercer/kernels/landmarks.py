@@ -159,7 +159,10 @@ class Landmarks(CheckedParameters, ClassNamePrefixFeaturesOutMixin, TransformerM
     >>> features = landmarks.fit_transform(X)
     >>> features.shape, landmarks.error_ < 0.05
     ((300, 30), True)
-    >>> round(float(features[0] @ features[1]), 2), round(float(mc.RBF(gamma=0.5)(X[:2])[0, 1]), 2)
+    >>> (
+    ...     round(float(features[0] @ features[1]), 2),
+    ...     round(float(mc.RBF(gamma=0.5)(X[:2])[0, 1]), 2),
+    ... )
     (0.85, 0.85)
     """
 

@@ -70,14 +70,17 @@ class Marginalization(LogPairs, SharedModelKernel):
 
     Strings of different lengths, with insertions and deletions:
 
-    >>> kernel = mc.Marginalization(mc.AffinePairHMM(substitution=(2, -3), gap_open=5, gap_extend=2, alphabet="dna"))
+    >>> kernel = mc.Marginalization(
+    ...     mc.AffinePairHMM(substitution=(2, -3), gap_open=5, gap_extend=2, alphabet="dna")
+    ... )
     >>> kernel.fit_transform(["ACGTAC", "ACGAC", "TTTT"]).shape
     (3, 3)
 
     Several given models, one of which generates each sample:
 
     >>> coins = mc.Categoricals([[0.5, 0.5], [0.9, 0.1]], alphabet="HT")
-    >>> mc.Marginalization(coins, weights=[0.5, 0.5], normalize=False).features(["HT", "HHH"]).shape
+    >>> kernel = mc.Marginalization(coins, weights=[0.5, 0.5], normalize=False)
+    >>> kernel.features(["HT", "HHH"]).shape
     (2, 2)
     """
 

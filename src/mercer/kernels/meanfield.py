@@ -98,7 +98,11 @@ class MeanField(ModelKernel):
         Examples
         --------
         >>> import mercer as mc
-        >>> nets = mc.BayesNets({"a": [[0.2, 0.8]], "b": [[[0.9, 0.1], [0.2, 0.8]]]}, {"a": 2, "b": 2}, {"b": ["a"]})
+        >>> nets = mc.BayesNets(
+        ...     {"a": [[0.2, 0.8]], "b": [[[0.9, 0.1], [0.2, 0.8]]]},
+        ...     {"a": 2, "b": 2},
+        ...     {"b": ["a"]},
+        ... )
         >>> mc.MeanField(rho=1.0).gap(nets).round(3)
         array([[0.071]])
         """

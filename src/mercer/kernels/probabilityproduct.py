@@ -72,13 +72,16 @@ class ProbabilityProduct(SwitchingKernel):
     >>> mc.ProbabilityProduct(rho=0.5)(p).round(4)
     array([[1.    , 0.6065],
            [0.6065, 1.    ]])
-    >>> mc.ProbabilityProduct(mc.Categorical(alphabet="dna"), rho=1.0)(["ACGT", "AACC"]).round(3)
+    >>> kernel = mc.ProbabilityProduct(mc.Categorical(alphabet="dna"), rho=1.0)
+    >>> kernel(["ACGT", "AACC"]).round(3)
     array([[1.   , 0.707],
            [0.707, 1.   ]])
 
     Splitting a component in two does not change the density; only the joint power differs:
 
-    >>> bumps = mc.Gaussians(mean=[[[0.0], [3.0], [3.0]]] * 2, covariance=[[1.0, 1.0, 1.0]] * 2)
+    >>> bumps = mc.Gaussians(
+    ...     mean=[[[0.0], [3.0], [3.0]]] * 2, covariance=[[1.0, 1.0, 1.0]] * 2
+    ... )
     >>> p = mc.Mixtures([[0.5, 0.5, 0.0], [0.5, 0.25, 0.25]], bumps)
     >>> mc.ProbabilityProduct(rho=2.0)(p).round(3)
     array([[1.  , 0.95],

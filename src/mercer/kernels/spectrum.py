@@ -15,6 +15,7 @@ from mercer.data import Alphabet, Sequences
 from mercer.data.alphabet import ALPHABET
 from mercer.data.csr import CSRRows
 from mercer.data.windows import Windows, windows_of
+from mercer.kernels._evaluation import ZeroNorm
 from mercer.kernels._mismatches import GappedRows, gapped_columns, neighbors
 from mercer.kernels._names import words
 from mercer.kernels._operands import CHEAP_COLUMNS, InnerProducts, Rows
@@ -221,7 +222,7 @@ class Spectrum(InnerProducts, Kernel):
         without = np.flatnonzero(np.bincount(owner, minlength=len(X)) == 0)
         if len(without):
             i = int(without[0])
-            raise ValueError(
+            raise ZeroNorm(
                 f"{X.name(i)} of length {X.lengths[i]} has no window of {self.k} plain symbols, so it has zero norm "
                 "and cannot be normalized. Leave it out, lower k, or set on_zero='zero'."
             )

@@ -78,7 +78,9 @@ class StreamedFeatures:
     >>> import numpy as np, mercer as mc
     >>> words = mc.Features(mc.Spectrum(2, alphabet="dna")).fit(["ACGT"])
     >>> with TemporaryDirectory() as folder:
-    ...     found = words.stream(["ACG", "AXA", "TTT"], Path(folder, "words.npy"), invalid="mask")
+    ...     found = words.stream(
+    ...         ["ACG", "AXA", "TTT"], Path(folder, "words.npy"), invalid="mask"
+    ...     )
     ...     found.shape, np.load(found.path).shape, found.kept.tolist()
     ((2, 16), (2, 16), [True, False, True])
     >>> found.problems[1][:44]
@@ -144,10 +146,13 @@ class Streaming:
         >>> from mercer.datasets import make_dna
         >>> strings, y = make_dna(200, random_state=0)
         >>> blocks = ((strings[i : i + 50], y[i : i + 50]) for i in range(0, 200, 50))
-        >>> words, model = mc.Features(mc.Spectrum(2, alphabet="dna")).fit(strings[:50]), SGDClassifier(random_state=0)
+        >>> words = mc.Features(mc.Spectrum(2, alphabet="dna")).fit(strings[:50])
+        >>> model = SGDClassifier(random_state=0)
         >>> for X, labels in blocks:
         ...     for block in words.stream(X):
-        ...         model = model.partial_fit(block.features, labels[block.kept], classes=[0, 1])
+        ...         model = model.partial_fit(
+        ...             block.features, labels[block.kept], classes=[0, 1]
+        ...         )
         >>> model.score(words.transform(strings), y) > 0.7
         True
         """

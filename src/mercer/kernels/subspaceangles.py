@@ -43,8 +43,12 @@ class SubspaceAngles(ModelKernel):
     --------
     >>> import numpy as np, mercer as mc
     >>> def spiral(angle):
-    ...     turn = 0.9 * np.array([[np.cos(angle), -np.sin(angle)], [np.sin(angle), np.cos(angle)]])
-    ...     return mc.LDSs([turn], [[[1.0, 0.0]]], [np.eye(2)], [[[1.0]]], [[0.0, 0.0]], [np.eye(2)])
+    ...     turn = 0.9 * np.array(
+    ...         [[np.cos(angle), -np.sin(angle)], [np.sin(angle), np.cos(angle)]]
+    ...     )
+    ...     return mc.LDSs(
+    ...         [turn], [[[1.0, 0.0]]], [np.eye(2)], [[[1.0]]], [[0.0, 0.0]], [np.eye(2)]
+    ...     )
     >>> models = mc.LDSs.concat([spiral(0.3), spiral(0.35), spiral(1.0)])
     >>> mc.SubspaceAngles()(models).round(3)
     array([[1.   , 0.888, 0.004],

@@ -63,7 +63,7 @@ class TargetAligned(Several):
     --------
     >>> import numpy as np, mercer as mc
     >>> X = np.random.default_rng(0).normal(size=(60, 2))
-    >>> y = X[:, 0] ** 2 + X[:, 1] ** 2 > 1                                     # a ring, not linearly separable
+    >>> y = X[:, 0] ** 2 + X[:, 1] ** 2 > 1  # a ring, not linearly separable
     >>> kernel = mc.TargetAligned([mc.RBF(gamma=1.0), mc.Linear(normalize=False)]).fit(X, y)
     >>> kernel.weights_.round(2), kernel.alignments_.round(2)
     (array([1., 0.]), array([0.36, 0.01]))
@@ -112,7 +112,8 @@ class TargetAligned(Several):
         --------
         >>> import mercer as mc
         >>> X, y = [[0.0], [1.0], [4.0], [5.0]], [0, 0, 1, 1]
-        >>> total = mc.TargetAligned([mc.Linear(normalize=False), mc.RBF(gamma=9.0)]).fit(X, y).as_sum()
+        >>> kernel = mc.TargetAligned([mc.Linear(normalize=False), mc.RBF(gamma=9.0)])
+        >>> total = kernel.fit(X, y).as_sum()
         >>> total.k0.kernel, round(total.k0.weight, 3)
         (Linear(normalize=False), 0.646)
         """

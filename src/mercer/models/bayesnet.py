@@ -196,7 +196,8 @@ class BayesNets(Family):
         >>> import mercer as mc
         >>> emission = mc.Categoricals([[[0.5, 0.5], [0.9, 0.1]]], alphabet="HT")
         >>> hmms = mc.HMMs([[0.5, 0.5]], [[[0.8, 0.2], [0.2, 0.8]]], emission)
-        >>> mc.BayesNets.from_hmm(hmms, 3).log_prob([list("HHT")]).round(6) == hmms.log_prob(["HHT"]).round(6)
+        >>> nets = mc.BayesNets.from_hmm(hmms, 3)
+        >>> nets.log_prob([list("HHT")]).round(6) == hmms.log_prob(["HHT"]).round(6)
         array([[ True]])
         """
         return cls(**hmm_parts(hmms, length, names)._asdict())
@@ -224,7 +225,11 @@ class BayesNets(Family):
         --------
         >>> import mercer as mc
         >>> apart = mc.BayesNets({"a": [[0.5, 0.5]], "b": [[0.5, 0.5]]}, {"a": 2, "b": 2})
-        >>> linked = mc.BayesNets({"a": [[0.5, 0.5]], "b": [[[0.9, 0.1], [0.1, 0.9]]]}, {"a": 2, "b": 2}, {"b": ["a"]})
+        >>> linked = mc.BayesNets(
+        ...     {"a": [[0.5, 0.5]], "b": [[[0.9, 0.1], [0.1, 0.9]]]},
+        ...     {"a": 2, "b": 2},
+        ...     {"b": ["a"]},
+        ... )
         >>> mc.ProbabilityProduct(rho=0.5)(mc.BayesNets.together([apart, linked])).round(4)
         array([[1.    , 0.8944],
                [0.8944, 1.    ]])

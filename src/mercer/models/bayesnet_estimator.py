@@ -75,7 +75,9 @@ class BayesNet(IterativeEstimator):
     --------
     >>> import numpy as np, mercer as mc
     >>> site = [[0, 0], [0, 0], [1, 1], [0, np.nan]]
-    >>> net = mc.BayesNet({"smoke": ["no", "yes"], "cough": ["no", "yes"]}, {"cough": ["smoke"]})
+    >>> net = mc.BayesNet(
+    ...     {"smoke": ["no", "yes"], "cough": ["no", "yes"]}, {"cough": ["smoke"]}
+    ... )
     >>> net.fit_each([site, site[:2]]).table("cough")[:, 0].round(2)
     array([[0.83, 0.17],
            [0.83, 0.17]])

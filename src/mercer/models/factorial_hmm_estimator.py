@@ -106,7 +106,8 @@ class FactorialHMM(IterativeEstimator):
     --------
     >>> import numpy as np, mercer as mc
     >>> rng = np.random.default_rng(0)
-    >>> slow, fast = np.repeat(rng.integers(2, size=20), 10), np.repeat(rng.integers(2, size=50), 4)
+    >>> slow = np.repeat(rng.integers(2, size=20), 10)
+    >>> fast = np.repeat(rng.integers(2, size=50), 4)
     >>> series = 4.0 * slow + 1.0 * fast + 0.2 * rng.normal(size=200)
     >>> model = mc.FactorialHMM(n_chains=2, n_states=2).fit([series[:, None]]).model_
     >>> effects = model.mean[0, :, :, 0]

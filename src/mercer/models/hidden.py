@@ -43,8 +43,10 @@ def hidden_chain(model: Any, kernel: str) -> HiddenChain:
     --------
     >>> import mercer as mc
     >>> from mercer.models.hidden import hidden_chain
-    >>> model = mc.Mixtures([[0.5, 0.5]], mc.Categoricals([[[0.9, 0.1], [0.2, 0.8]]], alphabet="ab"))
-    >>> counts, _ = hidden_chain(model, "PosteriorCounts").symbol_counts(mc.Sequences(["ab"], alphabet="ab"))
+    >>> letters = mc.Categoricals([[[0.9, 0.1], [0.2, 0.8]]], alphabet="ab")
+    >>> model = mc.Mixtures([[0.5, 0.5]], letters)
+    >>> chain = hidden_chain(model, "PosteriorCounts")
+    >>> counts, _ = chain.symbol_counts(mc.Sequences(["ab"], alphabet="ab"))
     >>> counts.round(2)
     array([[[0.82, 0.11],
             [0.18, 0.89]]])

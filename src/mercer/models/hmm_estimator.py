@@ -156,13 +156,16 @@ class HMM(Decoder, IterativeEstimator):
 
     One model of all sequences, and the most probable states of each sequence:
 
-    >>> paths, log_prob = mc.HMM(n_states=2, alphabet="dna").fit(strings).model_.viterbi(strings)
+    >>> model = mc.HMM(n_states=2, alphabet="dna").fit(strings).model_
+    >>> paths, log_prob = model.viterbi(strings)
     >>> len(paths), paths[0].shape, log_prob.shape
     (3, (10,), (3,))
 
     Convergence of the fit of each model:
 
-    >>> models, info = mc.HMM(n_states=2, alphabet="dna").fit_each(strings, return_info=True)
+    >>> models, info = mc.HMM(n_states=2, alphabet="dna").fit_each(
+    ...     strings, return_info=True
+    ... )
     >>> bool(info.converged.all()), info.n_iter.shape
     (True, (3,))
     """

@@ -58,7 +58,9 @@ class KDEs(Batch):
     Examples
     --------
     >>> import numpy as np, mercer as mc
-    >>> p = mc.KDEs([np.array([[0.0], [1.0]]), np.array([[0.5], [2.0], [2.5]])], bandwidth=0.25)
+    >>> p = mc.KDEs(
+    ...     [np.array([[0.0], [1.0]]), np.array([[0.5], [2.0], [2.5]])], bandwidth=0.25
+    ... )
     >>> p
     KDEs(shape=(2,), 2 to 3 points of 1 coordinate)
     >>> p.log_prob(np.array([[0.0], [2.0]])).round(4)

@@ -224,10 +224,13 @@ class LDSs(Batch):
         --------
         >>> from types import SimpleNamespace
         >>> import mercer as mc
-        >>> walk = SimpleNamespace(  # such as pykalman.KalmanFilter(transition_covariance=[[0.1]])
-        ...     transition_matrices=None, observation_matrices=None, transition_covariance=[[0.1]],
-        ...     observation_covariance=None, transition_offsets=None, observation_offsets=None,
-        ...     initial_state_mean=None, initial_state_covariance=None, n_dim_state=1, n_dim_obs=1,
+        >>> # such as pykalman.KalmanFilter(transition_covariance=[[0.1]])
+        >>> walk = SimpleNamespace(
+        ...     transition_matrices=None, transition_covariance=[[0.1]],
+        ...     observation_matrices=None, observation_covariance=None,
+        ...     transition_offsets=None, observation_offsets=None,
+        ...     initial_state_mean=None, initial_state_covariance=None,
+        ...     n_dim_state=1, n_dim_obs=1,
         ... )
         >>> mc.LDSs.from_pykalman([walk, walk]).process_covariance.ravel().tolist()
         [0.1, 0.1]
@@ -248,11 +251,13 @@ class LDSs(Batch):
         >>> import numpy as np, mercer as mc
         >>> one = np.ones((1, 1, 1))  # the last axis is time
         >>> found = SimpleNamespace(  # such as UnobservedComponents(x, "local level").fit()
-        ...     design=one, obs_cov=one, obs_intercept=0 * one[0], transition=one, selection=one, state_cov=0.1 * one,
+        ...     design=one, obs_cov=one, obs_intercept=0 * one[0],
+        ...     transition=one, selection=one, state_cov=0.1 * one,
         ...     state_intercept=0 * one[0], initial_state=[0.0], initial_state_cov=[[1e6]],
         ...     initial_diffuse_state_cov=None,
         ... )
-        >>> mc.LDSs.from_statsmodels(SimpleNamespace(filter_results=found)).process_covariance.tolist()
+        >>> models = mc.LDSs.from_statsmodels(SimpleNamespace(filter_results=found))
+        >>> models.process_covariance.tolist()
         [[[0.1]]]
         """
         return joined(models, lambda model: cls(**from_statsmodels(model)), cls.concat)

@@ -68,7 +68,9 @@ class MarkovChains(Batch):
     --------
     >>> import numpy as np, mercer as mc
     >>> sticky, restless = [[0.9, 0.1], [0.1, 0.9]], [[0.1, 0.9], [0.9, 0.1]]
-    >>> p = mc.MarkovChains(initial=[[0.5, 0.5]] * 2, transition=[sticky, restless], alphabet="ab")
+    >>> p = mc.MarkovChains(
+    ...     initial=[[0.5, 0.5]] * 2, transition=[sticky, restless], alphabet="ab"
+    ... )
     >>> np.exp(p.log_prob(["aab", "aba"])).round(3)
     array([[0.045, 0.005],
            [0.045, 0.405]])

@@ -43,7 +43,9 @@ class Mixtures(Batch):
     Examples
     --------
     >>> import numpy as np, mercer as mc
-    >>> p = mc.Mixtures([[0.5, 0.5]], mc.Gaussians(mean=[[[0.0], [4.0]]], covariance=[[1.0, 1.0]]))
+    >>> p = mc.Mixtures(
+    ...     [[0.5, 0.5]], mc.Gaussians(mean=[[[0.0], [4.0]]], covariance=[[1.0, 1.0]])
+    ... )
     >>> p.log_prob(np.array([[0.0]])).round(4)
     array([[-1.6118]])
     """
@@ -100,7 +102,9 @@ class Mixtures(Batch):
         >>> import numpy as np, mercer as mc
         >>> from sklearn.mixture import GaussianMixture
         >>> x = np.random.default_rng(0).normal(size=(50, 2))
-        >>> mc.Mixtures.from_sklearn(GaussianMixture(2, covariance_type="tied", random_state=0).fit(x))
+        >>> mc.Mixtures.from_sklearn(
+        ...     GaussianMixture(2, covariance_type="tied", random_state=0).fit(x)
+        ... )
         Mixtures(shape=(1,), components=Gaussians)
         """
         from mercer.models._interop import gaussian_mixture, joined
@@ -231,8 +235,11 @@ class Mixtures(Batch):
         Examples
         --------
         >>> import numpy as np, mercer as mc
-        >>> coins = mc.Mixtures([[0.5, 0.5]], mc.Categoricals([[[0.9, 0.1], [0.1, 0.9]]], alphabet="HT"))
-        >>> operand = coins.shared_history(["HHT", "HTT"])  # .41 for two equal letters, .09 for two different ones
+        >>> coins = mc.Mixtures(
+        ...     [[0.5, 0.5]], mc.Categoricals([[[0.9, 0.1], [0.1, 0.9]]], alphabet="HT")
+        ... )
+        >>> # .41 for two equal letters, .09 for two different ones
+        >>> operand = coins.shared_history(["HHT", "HTT"])
         >>> np.exp(operand.pair(operand)).round(4)
         array([[0.0689, 0.0151],
                [0.0151, 0.0689]])

@@ -78,7 +78,9 @@ class Mixture(IterativeEstimator):
     --------
     >>> import numpy as np, mercer as mc
     >>> rng = np.random.default_rng(0)
-    >>> sets = [rng.normal(rng.choice([-3, 3], (50, 1)), 1.0, size=(50, 1)) for _ in range(4)]
+    >>> sets = [
+    ...     rng.normal(rng.choice([-3, 3], (50, 1)), 1.0, size=(50, 1)) for _ in range(4)
+    ... ]
     >>> mc.Mixture(n_components=2).fit_each(sets)
     Mixtures(shape=(4,), components=Gaussians)
     """

@@ -72,7 +72,8 @@ class PairHMMs(Batch):
     ... )
     >>> np.exp(model.log_prob(["ab", ""])).round(4)
     array([[0.0416, 0.0228]])
-    >>> np.exp(model.shared_history(mc.Sequences(["ab", "b"], alphabet="ab")).alone()).round(4)
+    >>> history = model.shared_history(mc.Sequences(["ab", "b"], alphabet="ab"))
+    >>> np.exp(history.alone()).round(4)
     array([0.0111, 0.002 ])
     """
 
@@ -210,7 +211,9 @@ class PairHMMs(Batch):
         --------
         >>> import mercer as mc
         >>> emission = mc.Categoricals([[[0.98, 0.02], [0.02, 0.98]]], alphabet="ab")
-        >>> model = mc.PairHMMs([[1.0, 0.0]], [[[0.5, 0.4], [0.4, 0.5]]], [[0.1, 0.1]], emission, [[0.1, 0.1]])
+        >>> model = mc.PairHMMs(
+        ...     [[1.0, 0.0]], [[[0.5, 0.4], [0.4, 0.5]]], [[0.1, 0.1]], emission, [[0.1, 0.1]]
+        ... )
         >>> model.matches("abb", "ab").probability.round(2)
         array([[0.97, 0.  ],
                [0.02, 0.48],
@@ -238,7 +241,8 @@ class PairHMMs(Batch):
         --------
         >>> import numpy as np, mercer as mc
         >>> fair = mc.Categoricals([[[0.5, 0.5]]], alphabet="ab")
-        >>> np.exp(mc.PairHMMs([[1.0]], [[[0.5]]], [[0.5]], fair, silent=[[0.0]]).log_prob(["", "a", "ab"]))
+        >>> model = mc.PairHMMs([[1.0]], [[[0.5]]], [[0.5]], fair, silent=[[0.0]])
+        >>> np.exp(model.log_prob(["", "a", "ab"]))
         array([[0.    , 0.25  , 0.0625]])
         """
         self._require_axis()
@@ -293,7 +297,8 @@ class PairHMMs(Batch):
         --------
         >>> import mercer as mc
         >>> fair = mc.Categoricals([[[0.5, 0.5]]], alphabet="ab")
-        >>> mc.PairHMMs([[1.0]], [[[0.8]]], [[0.2]], fair, silent=[[0.1]]).sample(3, random_state=1)
+        >>> model = mc.PairHMMs([[1.0]], [[[0.8]]], [[0.2]], fair, silent=[[0.1]])
+        >>> model.sample(3, random_state=1)
         [Sequences(3 sequences of symbols from ab, lengths 3 to 8)]
         """
         return [strings for (strings,) in self._drawn(size, random_state, 1)]

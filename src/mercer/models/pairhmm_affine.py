@@ -52,7 +52,8 @@ class AffinePairHMMs(Batch):
     --------
     >>> import numpy as np, mercer as mc
     >>> p = mc.AffinePairHMMs(
-    ...     joint=[[[0.4, 0.1], [0.1, 0.4]]], insertion=[[0.5, 0.5]], open=[0.1], extend=[0.4], continuation=[0.8],
+    ...     joint=[[[0.4, 0.1], [0.1, 0.4]]], insertion=[[0.5, 0.5]],
+    ...     open=[0.1], extend=[0.4], continuation=[0.8],
     ...     alphabet="ab",
     ... )
     >>> p

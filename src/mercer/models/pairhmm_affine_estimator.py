@@ -121,8 +121,14 @@ class AffinePairHMM(PairEstimator):
     Examples
     --------
     >>> import mercer as mc
-    >>> pairs = mc.AffinePairHMM((2, -3), alphabet="dna", gap_open=5, gap_extend=2).fit(["ACGTAC", "ACGAC", "TTGT"])
-    >>> round(pairs.matrix_scale_, 4), pairs.model_.open.round(4), pairs.model_.extend.round(4)
+    >>> pairs = mc.AffinePairHMM((2, -3), alphabet="dna", gap_open=5, gap_extend=2).fit(
+    ...     ["ACGTAC", "ACGAC", "TTGT"]
+    ... )
+    >>> (
+    ...     round(pairs.matrix_scale_, 4),
+    ...     pairs.model_.open.round(4),
+    ...     pairs.model_.extend.round(4),
+    ... )
     (0.6337, array([0.0421]), array([0.2815]))
     >>> pairs.score_samples(["ACG", ""]).round(2)
     array([-6.46, -1.65])

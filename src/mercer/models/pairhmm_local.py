@@ -42,12 +42,14 @@ class LocalPairHMMs(AffinePairHMMs):
     --------
     >>> import mercer as mc
     >>> p = mc.LocalPairHMMs(
-    ...     joint=[[[0.4, 0.1], [0.1, 0.4]]], insertion=[[0.5, 0.5]], open=[0.1], extend=[0.4], continuation=[0.8],
+    ...     joint=[[[0.4, 0.1], [0.1, 0.4]]], insertion=[[0.5, 0.5]],
+    ...     open=[0.1], extend=[0.4], continuation=[0.8],
     ...     flank_open=[0.9], flank_extend=[0.9], alphabet="ab",
     ... )
     >>> p
     LocalPairHMMs(shape=(1,), alphabet=Alphabet('ab'))
-    >>> p.shared_history(["abba", "bbbbabbabbbb", "baab"]).pair(p.shared_history(["abba"])).round(2)
+    >>> history = p.shared_history(["abba", "bbbbabbabbbb", "baab"])
+    >>> history.pair(p.shared_history(["abba"])).round(2)
     array([[-12.31],
            [-18.24],
            [-12.38]])

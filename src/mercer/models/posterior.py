@@ -53,7 +53,9 @@ class Posterior(Immutable):
     Examples
     --------
     >>> import numpy as np, mercer as mc
-    >>> p = mc.models.Posterior([[0.0, 1.0], [2.0]], np.array([[1.0, 0.0], [0.5, 0.5], [0.0, 1.0]]))
+    >>> p = mc.models.Posterior(
+    ...     [[0.0, 1.0], [2.0]], np.array([[1.0, 0.0], [0.5, 0.5], [0.0, 1.0]])
+    ... )
     >>> p
     Posterior(2 sequences, 2 states)
     >>> p[0]

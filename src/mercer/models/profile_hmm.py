@@ -318,7 +318,8 @@ class ProfileHMMs(Batch):
         Examples
         --------
         >>> import mercer as mc
-        >>> profile = mc.ProfileHMM(alphabet="dna", mode="glocal").fit(["ACGTACGT", "ACGAACGT"]).model_
+        >>> estimator = mc.ProfileHMM(alphabet="dna", mode="glocal")
+        >>> profile = estimator.fit(["ACGTACGT", "ACGAACGT"]).model_
         >>> profile.align(["GGACGTACGTCC", "ACGTCGT"])
         ['ACGTACGT', 'ACGT-CGT']
         """

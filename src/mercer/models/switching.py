@@ -180,10 +180,16 @@ class SwitchingLDSs(DecodedRegimes, Batch):
         Examples
         --------
         >>> import mercer as mc
-        >>> walk = mc.LDSs([[[1.0]], [[1.0]]], [[[1.0]], [[1.0]]], [[[0.1]], [[9.0]]], [[[0.1]], [[0.1]]],
-        ...                [[0.0], [0.0]], [[[1.0]], [[1.0]]])
-        >>> model = mc.SwitchingLDSs([[0.5, 0.5]], [[[0.9, 0.1], [0.1, 0.9]]], walk.reshape(1, 2))
-        >>> series, regimes = model.sample(length=8, size=2, random_state=0, return_regimes=True)
+        >>> walk = mc.LDSs(
+        ...     [[[1.0]], [[1.0]]], [[[1.0]], [[1.0]]], [[[0.1]], [[9.0]]],
+        ...     [[[0.1]], [[0.1]]], [[0.0], [0.0]], [[[1.0]], [[1.0]]],
+        ... )
+        >>> model = mc.SwitchingLDSs(
+        ...     [[0.5, 0.5]], [[[0.9, 0.1], [0.1, 0.9]]], walk.reshape(1, 2)
+        ... )
+        >>> series, regimes = model.sample(
+        ...     length=8, size=2, random_state=0, return_regimes=True
+        ... )
         >>> series.shape, regimes.shape
         ((1, 2, 8, 1), (1, 2, 8))
         """

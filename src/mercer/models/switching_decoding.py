@@ -29,7 +29,8 @@ class LogProbEstimate(NamedTuple):
     --------
     >>> import mercer as mc
     >>> walk = mc.LDSs([[[1.0]]], [[[1.0]]], [[[0.1]]], [[[1.0]]], [[0.0]], [[[1.0]]])
-    >>> found = mc.SwitchingLDSs([[1.0]], [[[1.0]]], walk.reshape(1, 1)).log_prob_estimate([[0.0, 3.0]])
+    >>> model = mc.SwitchingLDSs([[1.0]], [[[1.0]]], walk.reshape(1, 1))
+    >>> found = model.log_prob_estimate([[0.0, 3.0]])
     >>> found.log_prob.round(2), found.standard_error
     (array([[-5.23]]), array([[0.]]))
     """
@@ -80,9 +81,13 @@ class DecodedRegimes:
         Examples
         --------
         >>> import numpy as np, mercer as mc
-        >>> walk = mc.LDSs([[[1.0]], [[1.0]]], [[[1.0]], [[1.0]]], [[[0.1]], [[2.0]]], [[[0.1]], [[0.1]]],
-        ...                [[0.0], [0.0]], [[[1.0]], [[1.0]]])
-        >>> model = mc.SwitchingLDSs([[0.5, 0.5]], [[[0.9, 0.1], [0.1, 0.9]]], walk.reshape(1, 2))
+        >>> walk = mc.LDSs(
+        ...     [[[1.0]], [[1.0]]], [[[1.0]], [[1.0]]], [[[0.1]], [[2.0]]],
+        ...     [[[0.1]], [[0.1]]], [[0.0], [0.0]], [[[1.0]], [[1.0]]],
+        ... )
+        >>> model = mc.SwitchingLDSs(
+        ...     [[0.5, 0.5]], [[[0.9, 0.1], [0.1, 0.9]]], walk.reshape(1, 2)
+        ... )
         >>> series = np.cumsum(np.random.default_rng(0).normal(size=(1, 10)), axis=1)
         >>> exact = model.log_prob(series, method="exact")
         >>> found = model.log_prob_estimate(series, method="particles", n_particles=16)

@@ -105,9 +105,10 @@ class SwitchingLDS(LDS):
     --------
     >>> import numpy as np, mercer as mc
     >>> rng = np.random.default_rng(0)
-    >>> speed = np.repeat([0.2, 1.2, 0.2], 40)               # a slow oscillation, a fast one, a slow one
+    >>> speed = np.repeat([0.2, 1.2, 0.2], 40)  # a slow oscillation, a fast one, a slow one
     >>> angle = np.cumsum(speed)
-    >>> series = np.stack([np.cos(angle), np.sin(angle)], axis=1) + 0.05 * rng.normal(size=(120, 2))
+    >>> series = np.stack([np.cos(angle), np.sin(angle)], axis=1)
+    >>> series += 0.05 * rng.normal(size=(120, 2))
     >>> model = mc.SwitchingLDS(n_regimes=2, state_dim=2).fit([series]).model_
     >>> fast = model.regime_probabilities([series])[0].argmax(axis=1)
     >>> bool((fast[5:38] != fast[45:78]).all() and (fast[5:38] == fast[85:118]).all())

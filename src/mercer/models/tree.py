@@ -74,7 +74,8 @@ class HiddenTrees(Family):
     ...     leaf=[[flip, flip, flip]],
     ...     leaves=["human", "chimp", "mouse"],
     ... )
-    >>> np.exp(trees.log_prob([[1, 1, 1], [1, 1, 0], [1, 0, 1], [1, np.nan, np.nan]])).round(4)
+    >>> leaves = [[1, 1, 1], [1, 1, 0], [1, 0, 1], [1, np.nan, np.nan]]
+    >>> np.exp(trees.log_prob(leaves)).round(4)
     array([[0.333, 0.077, 0.045, 0.5  ]])
     """
 
@@ -254,7 +255,11 @@ class HiddenTrees(Family):
         Examples
         --------
         >>> import numpy as np, mercer as mc
-        >>> tree = mc.HiddenTree("((human:1,chimp:1)apes:1,mouse:2)root;", rate=[[-0.1, 0.1], [0.2, -0.2]], n_iter=0)
+        >>> tree = mc.HiddenTree(
+        ...     "((human:1,chimp:1)apes:1,mouse:2)root;",
+        ...     rate=[[-0.1, 0.1], [0.2, -0.2]],
+        ...     n_iter=0,
+        ... )
         >>> tree.fit([[1, 1, 0]]).nodes_
         ('root', 'apes')
         >>> tree.model_.posterior([[1, 1, 0]])[0].round(2)

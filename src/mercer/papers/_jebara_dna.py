@@ -97,7 +97,8 @@ def equal_lengths(lengths: Labels, labels: Labels, generator: np.random.Generato
     Examples
     --------
     >>> import numpy as np
-    >>> lengths, labels = np.array([40, 50, 50, 40, 90]), np.array(["a", "a", "b", "b", "b"])
+    >>> lengths = np.array([40, 50, 50, 40, 90])
+    >>> labels = np.array(["a", "a", "b", "b", "b"])
     >>> equal_lengths(lengths, labels, np.random.default_rng(0)).tolist()
     [[0, 3], [1, 2]]
     """

@@ -177,7 +177,9 @@ def heatmap(found: Any, sample: Any = 0, ax: Any = None, *, output: Any = None, 
     Examples
     --------
     >>> import numpy as np, mercer as mc
-    >>> ax = mc.plot.heatmap(np.outer(np.sin(np.arange(20)), [1.0, -0.5]), channels=["x", "y"])
+    >>> ax = mc.plot.heatmap(
+    ...     np.outer(np.sin(np.arange(20)), [1.0, -0.5]), channels=["x", "y"]
+    ... )
     >>> [text.get_text() for text in ax.get_yticklabels()]
     ['x', 'y']
     """
@@ -221,7 +223,10 @@ def alignments(found: Any, ax: Any = None, *, names: Any = None) -> Any:
     --------
     >>> import mercer as mc
     >>> model = mc.AffinePairHMM((2, -3), alphabet="dna").fit(["ACGTACGT"]).model_
-    >>> ax = mc.plot.alignments([model.matches("ACGTT", "ACGT"), model.matches("ACGTT", "AGTT")], names=["a", "b"])
+    >>> ax = mc.plot.alignments(
+    ...     [model.matches("ACGTT", "ACGT"), model.matches("ACGTT", "AGTT")],
+    ...     names=["a", "b"],
+    ... )
     >>> [text.get_text() for text in ax.get_yticklabels()]
     ['', 'a', 'b']
     """
@@ -296,9 +301,7 @@ def _read(found: Any, samples: Any, output: Any) -> _Shown:
                 f"{found!r:.60}."
             )
         return _Shown(values, None, [str(i) for i in range(len(values))], "contribution", "position")
-    if output is None and found.n_outputs > 1:
-        raise ValueError(f"There are {found.n_outputs} outputs: {', '.join(found.outputs)}. Pass output=.")
-    one = found if found.n_outputs == 1 else found.of_output(output)
+    one = found.of_output(output)
     chosen = _chosen(found, samples)
     named = found.kind == "symbols"
     unit = {"symbols": "position", "series": "time step"}.get(found.kind, "column")

@@ -29,7 +29,9 @@ def null_distribution(found: Any, ax: Any = None) -> Any:
     Examples
     --------
     >>> import mercer as mc
-    >>> ax = mc.plot.null_distribution(mc.stats.two_sample_test(["aab"] * 6, ["bba"] * 6, mc.Spectrum(2)))
+    >>> ax = mc.plot.null_distribution(
+    ...     mc.stats.two_sample_test(["aab"] * 6, ["bba"] * 6, mc.Spectrum(2))
+    ... )
     >>> ax.get_legend().get_texts()[0].get_text()
     'data, p = 0.0022'
     """

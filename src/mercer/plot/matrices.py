@@ -169,7 +169,9 @@ def error_over_length(
     Examples
     --------
     >>> import mercer as mc
-    >>> ax = mc.plot.error_over_length([1, 10, 100], [[0.4, 0.5], [0.1, 0.2], [0.3, 0.3]], baselines={"chance": 0.5})
+    >>> ax = mc.plot.error_over_length(
+    ...     [1, 10, 100], [[0.4, 0.5], [0.1, 0.2], [0.3, 0.3]], baselines={"chance": 0.5}
+    ... )
     >>> ax.get_xscale(), ax.lines[0].get_ydata().round(2).tolist()
     ('log', [0.45, 0.15, 0.3])
     """
@@ -311,7 +313,9 @@ def diagnosis(K: Any, y: Any = None, ax: Any = None) -> Any:
     Examples
     --------
     >>> import numpy as np, mercer as mc
-    >>> ax = mc.plot.diagnosis(mc.RBF(gamma=0.1)(np.arange(6.0)[:, None]), [0, 0, 0, 1, 1, 1])
+    >>> ax = mc.plot.diagnosis(
+    ...     mc.RBF(gamma=0.1)(np.arange(6.0)[:, None]), [0, 0, 0, 1, 1, 1]
+    ... )
     >>> [text.get_text() for text in ax.get_legend().get_texts()][:2]
     ['same class', 'other class']
     """

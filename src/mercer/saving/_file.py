@@ -180,7 +180,8 @@ def file_info(path: str | os.PathLike[str]) -> FileInfo:
     --------
     >>> import mercer as mc, tempfile, pathlib
     >>> path = pathlib.Path(tempfile.mkdtemp()) / "model.mercer"
-    >>> mc.save(mc.Spectrum(2).fit(["ACGT", "GGTA"]), path, metadata={"reader": {"format": "fasta"}})
+    >>> kernel = mc.Spectrum(2).fit(["ACGT", "GGTA"])
+    >>> mc.save(kernel, path, metadata={"reader": {"format": "fasta"}})
     >>> mc.file_info(path).metadata
     {'reader': {'format': 'fasta'}}
     """

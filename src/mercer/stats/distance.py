@@ -44,7 +44,9 @@ def process_distance(p: Any, q: Any = None, *, discount: float = 0.9, rho: float
     Examples
     --------
     >>> import mercer as mc
-    >>> coins = mc.MarkovChains([[0.5, 0.5]] * 2, [[[q, 1 - q], [1 - q, q]] for q in (0.5, 0.9)], alphabet="ab")
+    >>> coins = mc.MarkovChains(
+    ...     [[0.5, 0.5]] * 2, [[[q, 1 - q], [1 - q, q]] for q in (0.5, 0.9)], alphabet="ab"
+    ... )
     >>> mc.stats.process_distance(coins).round(4)
     array([[0.    , 0.7872],
            [0.7872, 0.    ]])

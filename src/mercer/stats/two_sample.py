@@ -112,7 +112,9 @@ class TwoSample:
         Examples
         --------
         >>> import mercer as mc
-        >>> found = mc.stats.two_sample_test(["aa", "ab", "ab"], ["ab", "ab", "bb"], mc.Spectrum(1))
+        >>> found = mc.stats.two_sample_test(
+        ...     ["aa", "ab", "ab"], ["ab", "ab", "bb"], mc.Spectrum(1)
+        ... )
         >>> found.most_different(1)
         (array([0]), array([2]))
         """

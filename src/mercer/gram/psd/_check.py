@@ -65,7 +65,10 @@ def check(K: Any, tolerance: float = 1e-10) -> Check:
     Examples
     --------
     >>> import numpy as np, mercer as mc
-    >>> bool(mc.gram.psd.check(np.eye(3))), bool(mc.gram.psd.check([[1.0, 2.0], [2.0, 1.0]]))
+    >>> (
+    ...     bool(mc.gram.psd.check(np.eye(3))),
+    ...     bool(mc.gram.psd.check([[1.0, 2.0], [2.0, 1.0]])),
+    ... )
     (True, False)
     """
     K = square(K)

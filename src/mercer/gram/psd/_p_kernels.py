@@ -158,7 +158,9 @@ def p_mixture(kernels: Sequence[Any], weights: Any) -> Floats:
     Examples
     --------
     >>> import mercer as mc
-    >>> mc.gram.psd.p_mixture([[[0.5, 0.0], [0.0, 0.5]], [[0.25, 0.25], [0.25, 0.25]]], weights=[0.6, 0.4])
+    >>> mc.gram.psd.p_mixture(
+    ...     [[[0.5, 0.0], [0.0, 0.5]], [[0.25, 0.25], [0.25, 0.25]]], weights=[0.6, 0.4]
+    ... )
     array([[0.4, 0.1],
            [0.1, 0.4]])
     """

@@ -65,8 +65,11 @@ class Alignments:
     >>> from sklearn.pipeline import make_pipeline
     >>> from sklearn.svm import SVC
     >>> X, y = ["ACGTACGT", "ACGTTCGT", "TTTTCCCC", "TTTCCCCC"], [1, 1, 0, 0]
-    >>> pair = mc.AffinePairHMM((2, -3), alphabet="dna", open_probability=0.05, extend_probability=0.5)
-    >>> pipeline = make_pipeline(mc.Marginalization(pair), SVC(kernel="precomputed")).fit(X, y)
+    >>> pair = mc.AffinePairHMM(
+    ...     (2, -3), alphabet="dna", open_probability=0.05, extend_probability=0.5
+    ... )
+    >>> pipeline = make_pipeline(mc.Marginalization(pair), SVC(kernel="precomputed"))
+    >>> pipeline = pipeline.fit(X, y)
     >>> print(mc.aligned(pipeline, "ACGACGT", n=1))
     0: adds 0.016 to the decision for 1
     ACG-ACGT
@@ -127,8 +130,11 @@ def aligned(pipeline: Any, x: Any, n: int = 3, *, output: Any = None) -> Alignme
     >>> from sklearn.pipeline import make_pipeline
     >>> from sklearn.svm import SVC
     >>> X, y = ["ACGTACGT", "ACGTTCGT", "TTTTCCCC", "TTTCCCCC"], [1, 1, 0, 0]
-    >>> pair = mc.AffinePairHMM((2, -3), alphabet="dna", open_probability=0.05, extend_probability=0.5)
-    >>> pipeline = make_pipeline(mc.Marginalization(pair), SVC(kernel="precomputed")).fit(X, y)
+    >>> pair = mc.AffinePairHMM(
+    ...     (2, -3), alphabet="dna", open_probability=0.05, extend_probability=0.5
+    ... )
+    >>> pipeline = make_pipeline(mc.Marginalization(pair), SVC(kernel="precomputed"))
+    >>> pipeline = pipeline.fit(X, y)
     >>> found = mc.aligned(pipeline, "ACGACGT", n=2)
     >>> [each.index for each in found], found[0].share > 0
     ([0, 1], True)
@@ -136,10 +142,7 @@ def aligned(pipeline: Any, x: Any, n: int = 3, *, output: Any = None) -> Alignme
     if not is_whole(n, 1):
         raise ValueError(f"n must be a whole number, 1 or more; got {n!r}.")
     decision = decision_of(pipeline)
-    if output is not None:
-        decision = decision.taken(output_index(output, decision.outputs, decision.classes))
-    if not decision.single:
-        raise ValueError(f"There are {len(decision.outputs)} outputs: {', '.join(decision.outputs)}. Pass output=.")
+    decision = decision.taken(output_index(output, decision.outputs, decision.classes))
     (term, *others) = decision.terms
     if others or term.over == "features" or term.steps:
         raise TypeError("mc.aligned needs a pipeline that begins with its only kernel, before a machine.")

@@ -46,7 +46,8 @@ class GaussianProcess:
         Examples
         --------
         >>> import mercer as mc
-        >>> (1.0 * mc.RBF(gamma=0.5) + mc.Linear()).as_gp({"k0__weight": "fixed"}).theta.round(3)
+        >>> kernel = 1.0 * mc.RBF(gamma=0.5) + mc.Linear()
+        >>> kernel.as_gp({"k0__weight": "fixed"}).theta.round(3)
         array([-0.693])
         """
         from mercer.kernels.gp import gp_kernel  # not at import time: few programs need it

@@ -61,7 +61,8 @@ def history_operand(
     --------
     >>> import numpy as np
     >>> from mercer.models._history.operand import history_operand
-    >>> evidence = np.log([[[0.9, 0.2], [0.9, 0.2]], [[0.1, 0.8], [0.9, 0.2]]])  # 2 samples, 2 nodes, 2 states
+    >>> # 2 samples, 2 nodes, 2 states
+    >>> evidence = np.log([[[0.9, 0.2], [0.9, 0.2]], [[0.1, 0.8], [0.9, 0.2]]])
     >>> data = history_operand([-1, 0], [[0.7, 0.3], [0.3, 0.7]], [0.5, 0.5], evidence)
     >>> np.exp(data.pair(data)).round(4)
     array([[0.2399, 0.0477],

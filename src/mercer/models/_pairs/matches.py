@@ -35,7 +35,9 @@ class Matches:
     Examples
     --------
     >>> import mercer as mc
-    >>> model = mc.AffinePairHMM((2, -3), alphabet="dna", open_probability=0.05, extend_probability=0.5)
+    >>> model = mc.AffinePairHMM(
+    ...     (2, -3), alphabet="dna", open_probability=0.05, extend_probability=0.5
+    ... )
     >>> matches = model.fit(["ACGTACGT", "ACGACGT"]).model_.matches("ACGTTACGT", "ACGACGT")
     >>> print(matches)
     ACGTTACGT

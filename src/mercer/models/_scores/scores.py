@@ -242,7 +242,8 @@ def mixture_scores(mixtures: Any, x: Any, parametrization: str = "logit") -> Arr
     --------
     >>> import numpy as np, mercer as mc
     >>> from mercer.models._scores.scores import mixture_scores
-    >>> p = mc.Mixtures([[0.5, 0.5]], mc.Gaussians(mean=[[[-1.0], [1.0]]], covariance=[[1.0, 1.0]]))
+    >>> components = mc.Gaussians(mean=[[[-1.0], [1.0]]], covariance=[[1.0, 1.0]])
+    >>> p = mc.Mixtures([[0.5, 0.5]], components)
     >>> mixture_scores(p, np.array([[0.0]])).round(2) + 0.0
     array([[[ 0. ,  0. ,  0.5,  0. , -0.5,  0. ]]])
     """

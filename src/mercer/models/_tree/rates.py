@@ -104,7 +104,8 @@ def exponentials(matrices: Floats) -> Floats:
 
     Examples
     --------
-    >>> exponentials(np.array([[[-1.0, 1.0], [0.0, 0.0]], [[-50.0, 50.0], [0.0, 0.0]]]))[:, 0].round(4)
+    >>> rates = np.array([[[-1.0, 1.0], [0.0, 0.0]], [[-50.0, 50.0], [0.0, 0.0]]])
+    >>> exponentials(rates)[:, 0].round(4)
     array([[0.3679, 0.6321],
            [0.    , 1.    ]])
     """
@@ -134,7 +135,8 @@ def jumps_and_times(rate: Floats, lengths: Floats, matrices: Floats, counts: Flo
 
     Examples
     --------
-    >>> rate = np.array([[-1.0, 1.0], [0.0, 0.0]])  # a branch of length 2 from 0 to 0: no jump, all time in 0
+    >>> # a branch of length 2 from 0 to 0: no jump, all time in 0
+    >>> rate = np.array([[-1.0, 1.0], [0.0, 0.0]])
     >>> lengths, counts = np.array([2.0]), np.array([[[1.0, 0.0], [0.0, 0.0]]])
     >>> jumps, times = jumps_and_times(rate, lengths, changes(rate, lengths), counts)
     >>> jumps.round(6) + 0.0, times.round(6)
