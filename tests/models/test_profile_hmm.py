@@ -108,6 +108,13 @@ class TestLogProb:
         silent = t[0, 2] * t[1, 6] if mode == "uniglocal" else 0.0  # the path of delete states only
         assert 1 - silent - 0.03 < total <= 1 - silent + 1e-12
 
+    def test_the_cure_of_an_unknown_symbol_is_read_before(self):
+        p = random_profiles((4,))
+        cure = mc.Sequences(["abx"], alphabet=p.alphabet, unknown="missing")
+        assert np.isfinite(p.log_prob(cure)).all()
+        with pytest.raises(ValueError, match=r"'x' at position 2.*mc\.Sequences\(X.*unknown='missing'\)"):
+            p.log_prob(["abx"])
+
     def test_ambiguity_codes_and_missing_symbols_are_summed_over(self):
         p = random_profiles((3,), "ACGT", length=3)
         p = mc.ProfileHMMs(*p.nodes(0), alphabet="dna", background=p.background[0], length=3).reshape(1)
