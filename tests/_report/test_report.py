@@ -9,6 +9,7 @@ import re
 import shutil
 import subprocess
 from html.parser import HTMLParser
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -22,8 +23,10 @@ from sklearn.svm import SVC, SVR
 import mercer as mc
 from mercer._comparison.evaluation import splits
 from mercer._report.details import Details, _decision, _margins, class_order
-from mercer._report.drawing import Axes, _ticks, heat_map, text
+from mercer._report.drawing import Axes, _ticks, heat_map, marker, text
+from mercer._report.outcomes import _confusion
 from mercer._report.report import _task
+from mercer._report.shares import shares_of
 
 EVIL = '<script>document.title="owned"</script>&"\'\x00'
 
@@ -291,6 +294,14 @@ class TestShares:
         made = mc.report(X, y, make_pipeline(kernel, SVC(kernel="precomputed")), folds=2)
         assert "Colored positions" not in made.html
 
+    def test_other_errors_are_not_hidden(self, monkeypatch):
+        def fails(*args, **kwargs):
+            raise ValueError("a defect")
+
+        monkeypatch.setattr("mercer._report.shares.explain", fails)
+        with pytest.raises(ValueError, match="a defect"):
+            shares_of(SimpleNamespace(X=["ab"]), SimpleNamespace(model=None), [0])
+
 
 class TestDrawing:
     @pytest.mark.parametrize(("low", "high"), [(0, 1), (-3.2, 1e5), (1e-9, 2e-9), (5, 5.0001)])
@@ -327,6 +338,22 @@ def test_a_report_on_the_largest_data_is_small():
     ids = [f"a sample with a rather long name, number {i}" for i in range(2000)]
     found = mc.report(X + y[:, None], y, make_pipeline(mc.RBF(0.1), SVC(kernel="precomputed")), folds=2, ids=ids)
     assert len(found.html) < 2e6
+
+
+class TestClasses:
+    def test_twenty_look_different(self):
+        assert len({marker(i) for i in range(20)}) == 20
+
+    def test_many_are_drawn_and_the_most_frequent_confusions_listed(self):
+        y = np.arange(13)
+        page = _confusion(SimpleNamespace(y=y), SimpleNamespace(predicted=np.where(y == 3, 5, y)))
+        assert 'alt="confusion matrix of 13 classes' in page
+        assert Page(page).said.endswith("samples351")
+
+    def test_long_labels_are_cut_in_the_confusion_matrix(self):
+        y = np.array(["short", "x" * 100])
+        page = _confusion(SimpleNamespace(y=y), SimpleNamespace(predicted=y))
+        assert f'<span title="{"x" * 100}">{"x" * 23}…</span>' in page
 
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")

@@ -5,10 +5,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from mercer.compiled import small_entries as entries
 from mercer.compiled import small_matrices as small
 from mercer.compiled.lanes import aligned
+from mercer.compiled.small_layout import LANES, ZERO
 
-LANES = small.LANES
 SIZES = st.integers(1, 7)
 
 
@@ -38,7 +39,7 @@ def test_product(rows, inner, columns, left_transposed, right_transposed, sign, 
     buffer = Buffer()
     left = buffer.put(1, a.swapaxes(1, 2) if left_transposed else a)
     right = buffer.put(50, b.swapaxes(1, 2) if right_transposed else b)
-    begin = small.ZERO if from_zero else buffer.put(100, start)
+    begin = ZERO if from_zero else buffer.put(100, start)
     ai, ak = (1, rows) if left_transposed else (inner, 1)
     bk, bj = (1, inner) if right_transposed else (columns, 1)
     small.product(buffer.w, 150 * LANES, begin, left, ai, ak, right, bk, bj, rows, inner, columns, sign)
@@ -91,7 +92,7 @@ def test_determinants_do_not_leave_the_range(size):
     buffer = Buffer()
     buffer.put(1, np.ones((LANES, 1, 1)))
     buffer.put(2, np.zeros((LANES, 1, 1)))
-    small.multiply_determinant(buffer.w, LANES, 2 * LANES, buffer.put(3, factors), 1, small.ZERO, 40)
+    entries.multiply_determinant(buffer.w, LANES, 2 * LANES, buffer.put(3, factors), 1, ZERO, 40)
     found = np.log(buffer.get(1, 1, 1)) + buffer.get(2, 1, 1) * np.log(2)
     np.testing.assert_allclose(found[:, 0, 0], np.log(factors).sum(axis=(1, 2)), rtol=1e-12)
 
@@ -102,14 +103,14 @@ def test_entry_by_entry():
     mark = mark[:, :1, :1]
     buffer = Buffer()
     at, other, by = buffer.put(1, a), buffer.put(20, b), buffer.put(40, mark)
-    small.add(buffer.w, 60 * LANES, at, other, by, 12)
+    entries.add(buffer.w, 60 * LANES, at, other, by, 12)
     np.testing.assert_allclose(buffer.get(60, 4, 3), a + mark * b)
-    small.choose(buffer.w, 60 * LANES, at, other, by, 12)
+    entries.choose(buffer.w, 60 * LANES, at, other, by, 12)
     np.testing.assert_array_equal(buffer.get(60, 4, 3), np.where(mark > 0, a, b))
     rows = buffer.put(80, a[:, :, :1])
-    small.scale_rows(buffer.w, 60 * LANES, other, rows, 4, 3)
+    entries.scale_rows(buffer.w, 60 * LANES, other, rows, 4, 3)
     np.testing.assert_allclose(buffer.get(60, 4, 3), a[:, :, :1] * b)
     square = buffer.put(100, rng.normal(size=(LANES, 3, 3)))
     lower = np.tril(buffer.get(100, 3, 3))
-    small.symmetrize(buffer.w, square, 3)
+    entries.symmetrize(buffer.w, square, 3)
     np.testing.assert_array_equal(buffer.get(100, 3, 3), lower + np.tril(lower, -1).swapaxes(1, 2))

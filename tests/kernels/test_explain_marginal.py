@@ -232,6 +232,15 @@ class TestMessages:
         with pytest.raises(TypeError, match=r"EmpiricalMeanMap does not accept.*mc\.HMM"):
             explained(pipeline, [NEW])
 
+    @pytest.mark.parametrize("kernel", [mc.Fisher(CHAIN), mc.Spectrum(1)])
+    def test_nothing_may_be_left_of_a_short_sample(self, kernel):
+        """The kernel accepts missing values: its zero norm is what is refused."""
+        pipeline = fitted(kernel)
+        with pytest.raises(ValueError, match=r"zero norm under .* if 1 of its positions is missing.*on_zero='zero'"):
+            explained(pipeline, ["a"])
+        kept = explained(fitted(kernel.set_params(on_zero="zero")), ["a"])
+        np.testing.assert_allclose(kept.contributions[0][0], kept.decision[0] - kept.bias[0])
+
     def test_models_have_no_positions(self):
         models = mc.Categorical(prior="pooled").fit_each(TRAIN)
         pipeline = make_pipeline(mc.ProbabilityProduct(), SVC(kernel="precomputed")).fit(models, CLASSES)

@@ -139,6 +139,25 @@ class TestEmpiricalMapCenteredRows(TestEmpiricalMap):
         np.testing.assert_allclose(found, (test - center) / scale, rtol=1e-9)
 
 
+@pytest.mark.parametrize("center_rows", [False, True])
+@pytest.mark.parametrize("n", [2, 3, 7])
+@pytest.mark.parametrize("normalize", [False, True])
+def test_an_empirical_map_of_identical_objects_is_zero(center_rows, n, normalize):
+    """Rounding errors of log k = 0 are not features: standardized and normalized they would be any unit vectors."""
+    words, inner = ["ACGTAC"] * n, mc.Spectrum(2, normalize=normalize)
+    kernel = mc.EmpiricalKernelMap(inner, center_rows=center_rows, on_zero="zero").fit(words)
+    assert not kernel.transform(words).any()
+    assert not kernel.features(words).any()
+    with pytest.raises(ValueError, match=r"sequence 0 has zero norm .*mean of those of the training objects"):
+        mc.EmpiricalKernelMap(inner, center_rows=center_rows).fit_transform(words)
+
+
+def test_an_empirical_map_of_a_wide_kernel_keeps_its_digits():
+    X = np.random.default_rng(0).normal(size=(6, 2))
+    wide, usual = (mc.EmpiricalKernelMap(mc.RBF(gamma=gamma)).fit_transform(X) for gamma in (1e-30, 0.5))
+    np.testing.assert_allclose(wide, usual, atol=1e-12)
+
+
 class TestTempered(Matrices):
     def kernel(self):
         return mc.Tempered(3.0 * mc.RBF(gamma=2.0), exponent=0.25)

@@ -108,6 +108,13 @@ class TestLogProb:
         silent = t[0, 2] * t[1, 6] if mode == "uniglocal" else 0.0  # the path of delete states only
         assert 1 - silent - 0.03 < total <= 1 - silent + 1e-12
 
+    def test_the_cure_of_an_unknown_symbol_is_read_before(self):
+        p = random_profiles((4,))
+        cure = mc.Sequences(["abx"], alphabet=p.alphabet, unknown="missing")
+        assert np.isfinite(p.log_prob(cure)).all()
+        with pytest.raises(ValueError, match=r"'x' at position 2.*mc\.Sequences\(X.*unknown='missing'\)"):
+            p.log_prob(["abx"])
+
     def test_ambiguity_codes_and_missing_symbols_are_summed_over(self):
         p = random_profiles((3,), "ACGT", length=3)
         p = mc.ProfileHMMs(*p.nodes(0), alphabet="dna", background=p.background[0], length=3).reshape(1)
@@ -144,7 +151,7 @@ class TestLogProb:
         from mercer.models._profile.search import search_profile
 
         codes = p.alphabet.encode(x)
-        careful, _ = recursions(True).forward(codes, *_arguments(search_profile(p, 0), len(x), True), False)
+        careful, _ = recursions(True).forward(codes, _arguments(search_profile(p, 0), len(x), True), False)
         found = p.log_prob([x])[0, 0] - np.log(p.background[0])[codes].sum()
         np.testing.assert_allclose(found, careful, rtol=1e-12)
         assert careful > 1500 if mode == "unilocal" else np.isfinite(careful)

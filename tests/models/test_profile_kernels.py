@@ -114,8 +114,8 @@ class TestCounts:
         p = random_profiles((4,), mode=mode)
         x = p.read(["abbabbbaabab" * 5])
         fast = expected(p, 0, x)
-        outs = [np.zeros((3, 6)), np.zeros((3, 6)), np.zeros((7, 6)), np.zeros(6)]
-        value, _ = recursions(True).expected(x.values, *_arguments(search_profile(p, 0), 60, True), False, *outs)
+        outs = (np.zeros((3, 6)), np.zeros((3, 6)), np.zeros((7, 6)), np.zeros(6))
+        value, _ = recursions(True).expected(x.values, _arguments(search_profile(p, 0), 60, True), False, outs)
         np.testing.assert_allclose(fast.log_odds[0], value, rtol=1e-12)
         np.testing.assert_allclose(fast.match[0], outs[0].T[1:5], atol=1e-12)
         np.testing.assert_allclose(fast.insert[0], outs[1].T[1:5], atol=1e-12)

@@ -99,6 +99,13 @@ class TestTrack:
         with pytest.raises(ValueError, match="an Explanation, or the contributions"):
             plot.track(np.zeros((2, 2)))
 
+    def test_an_output_that_was_not_explained_is_not_drawn(self, found):
+        one = found.of_output(1)
+        plot.track(one, output=1)
+        assert one.of_output() is one
+        with pytest.raises(ValueError, match="got 5"):
+            plot.track(one, output=5)
+
 
 class TestLogo:
     def test_letters_are_as_tall_as_their_contributions(self):

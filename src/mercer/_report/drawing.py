@@ -13,7 +13,7 @@ import numpy as np
 from mercer._array import Floats
 
 N_COLORS = 8
-"""Number of colors and markers of classes; later classes start again."""
+"""Number of colors, and of markers, of classes; later classes pair them differently."""
 
 _MARKERS = (
     '<circle r="4"/>',
@@ -40,10 +40,15 @@ def markers() -> str:
     return f'<svg width="0" height="0" aria-hidden="true" class="markers"><defs>{symbols}</defs></svg>'
 
 
+def color(i: int) -> int:
+    """Return the color of class ``i``: another one each time that the markers start again."""
+    return (i + i // N_COLORS) % N_COLORS
+
+
 def marker(i: int) -> str:
     """Return the marker of class ``i``, for a legend."""
-    k = i % N_COLORS
-    return f'<svg class="key" viewBox="-6 -6 12 12" aria-hidden="true"><use href="#m{k}" class="c{k}"/></svg>'
+    drawn = f'<use href="#m{i % N_COLORS}" class="c{color(i)}"/>'
+    return f'<svg class="key" viewBox="-6 -6 12 12" aria-hidden="true">{drawn}</svg>'
 
 
 class Axes:
@@ -114,10 +119,10 @@ class Axes:
             Colors and markers of classes, or shades of levels.
         """
         for i, (a, b, c) in enumerate(zip(x, y, classes, strict=True)):
-            k = int(c) % N_COLORS
-            shape = k if kind == "c" else 0
+            k = int(c)
+            shape, shade = (k % N_COLORS, color(k)) if kind == "c" else (0, k)
             at = f'x="{self.px(a)}" y="{self.py(b)}"'
-            self.parts.append(f'<use href="#m{shape}" class="{kind}{k}" {at} data-i="{i}"/>')
+            self.parts.append(f'<use href="#m{shape}" class="{kind}{shade}" {at} data-i="{i}"/>')
 
     def line(self, x: Iterable[float], y: Iterable[float], kind: str = "line", dots: bool = False) -> None:
         """Add a line through points."""

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import html
 import os
-import platform
 from dataclasses import dataclass
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -15,13 +13,12 @@ from scipy import sparse
 from sklearn.preprocessing import StandardScaler
 
 from mercer._comparison.contenders import ContenderFactory
-from mercer._comparison.evaluation import INNER_FOLDS, Contender, Task, evaluate_fold
+from mercer._comparison.evaluation import Contender, Task, evaluate_fold
 from mercer._comparison.recipes import contenders
 from mercer._comparison.results import Result
 from mercer._comparison.summary import Summary
 from mercer._files import check_path, check_target
 from mercer._parallel import progress_bar
-from mercer._report import sections
 from mercer._report.checks import (
     answers_of,
     check_answers,
@@ -31,11 +28,7 @@ from mercer._report.checks import (
     check_splits,
     groups_of,
 )
-from mercer._report.details import details_of
-from mercer._report.drawing import text
-from mercer._report.page import page
-from mercer._report.shares import shares_of
-from mercer._version import __version__
+from mercer._report.render import render
 from mercer.data.sequences import Sequences
 from mercer.data.wrapped import inside
 
@@ -177,81 +170,6 @@ def _check_path(path: Any) -> None:
     check_target(Path(path), os.fspath(path))
 
 
-def render(summary: Summary, title: str, command: str) -> str:
-    """Return the page on a comparison.
-
-    Parameters
-    ----------
-    summary : Summary
-        Results on one or more tasks.
-    title : str
-        The title.
-    command : str
-        The command that made them; empty if they come from Python.
-    """
-    several = len(summary.tasks) > 1
-    hover: dict[str, list[str]] = {}
-    body, lead = [], []
-    if several:
-        links = "".join(f'<li><a href="#task-{i}">{text(name)}</a></li>' for i, name in enumerate(summary.tasks))
-        lead.append(f'<nav aria-label="Tasks"><ul>{links}</ul></nav>')
-    for i, (name, task) in enumerate(summary.tasks.items()):
-        heading = f'<h2 id="task-{i}">{text(name)}</h2>' if several else ""
-        body.append(heading + _on_task(summary, name, task, f"samples-{i}", hover))
-    if command:
-        body.append(sections.section("Command", f"<pre>{html.escape(command)}</pre>"))
-    versions = ", ".join(f"{name} {version(name)}" for name in ("numpy", "scipy", "scikit-learn", "numba"))
-    provenance = (
-        f"mercer {__version__}, Python {platform.python_version()}, {versions}, {platform.platform(terse=True)}",
-        f"{summary.folds} outer and {INNER_FOLDS} inner folds, seed {summary.seed}",
-    )
-    return page(title, "".join(lead), "".join(body), hover, provenance)
-
-
-def _on_task(summary: Summary, name: str, task: Task, key: str, hover: dict[str, list[str]]) -> str:
-    parts = [f'<p class="answer">{text(summary.verdicts[name][0])}</p>', f"<p>{text(task.about)}</p>"]
-    rows = [row for row in summary.rows if row["task"] == name]
-    parts += [
-        f'<p class="warning">{text(f"{result.contender.name} {result.failure}")}</p>'
-        for result in summary.unfinished
-        if result.task == name
-    ]
-    if not rows:
-        return "".join(parts)
-    parts.append(sections.section("Scores", sections.scores(rows)))
-    shown = summary.best(name, kernels=True) or summary.best(name)
-    assert shown is not None
-    found = details_of(task, shown, summary.folds, summary.seed)
-    ids = list(task.ids) or [str(i) for i in range(len(task.y))]
-    hover[key] = [_hovered(task, found.predicted[i], ids[i], i) for i in range(len(task.y))]
-    drawn = [i for _, _, numbers in sections.chosen_items(task, found) for i in numbers]
-    shares = shares_of(task, found, list(dict.fromkeys(drawn)))
-    parts += [
-        f"<h2>A closer look at {text(shown.contender.name)}</h2><p>With the parameters that were chosen most often"
-        f"{f' ({text(chosen)})' if (chosen := _often_chosen(rows, shown)) else ''}. Predictions are those of "
-        "cross-validation.</p>",
-        sections.gram(task, found, key),
-        sections.outcomes(task, found, key),
-        sections.curves(found, task.measure),
-        sections.items(task, found, ids, shares),
-        sections.spectrum(found),
-        sections.section("Code", f"<pre>{html.escape(summary.code(shown))}</pre>"),
-    ]
-    return "".join(parts)
-
-
-def _often_chosen(rows: list[dict[str, Any]], result: Result) -> str:
-    """Return the parameters that were chosen most often for a result."""
-    return next(str(row["chosen"]) for row in rows if row["method"] == result.contender.name)
-
-
-def _hovered(task: Task, predicted: Any, name: str, i: int) -> str:
-    truth = np.asarray(task.y)[i]
-    if task.is_regression:
-        return f"{name}: {truth:.4g}, predicted {predicted:.4g}"
-    return f"{name}: {truth}" + ("" if truth == predicted else f", predicted {predicted}")
-
-
 def _task(X: Any, y: Any, models: Any, groups: Any, ids: Any, folds: int, seed: int) -> Task:
     """Return the data with the contenders."""
     check_folds(folds, seed)
@@ -280,7 +198,8 @@ def _task(X: Any, y: Any, models: Any, groups: Any, ids: Any, folds: int, seed: 
     names = tuple(str(name) for name in names) if names is not None else ()
     if names and len(names) != n:
         raise ValueError(f"ids must have one name per sample, {n}; got {len(names)}.")
-    task = Task(f"{n} samples", X, y, made, groups, ids=names)
+    kind = f"targets {y.min():.4g} to {y.max():.4g}" if y.dtype.kind == "f" else f"{len(np.unique(y))} classes"
+    task = Task(f"{n:,} samples, {kind}", X, y, made, groups, ids=names)
     check_splits(task, folds, seed)
     return task
 

@@ -5,16 +5,17 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from scipy.stats import beta
 
 from mercer._comparison.evaluation import Task
 from mercer._comparison.results import LEVEL
 from mercer._report.details import Curve, Details, class_order
-from mercer._report.drawing import N_COLORS, Axes, heat_map, marker, text
+from mercer._report.drawing import Axes, color, heat_map, marker, text
 from mercer._report.items import draw
 
 SHOWN_CLASSES = 12
 """Classes that a legend or a confusion matrix shows at most."""
+NEGLIGIBLE = 1e-12
+"""Eigenvalues that are smaller than this fraction of the largest one are rounding errors."""
 SHOWN_ITEMS = 3
 """Typical samples of each class, ambiguous samples and errors."""
 
@@ -33,9 +34,9 @@ def scores(rows: list[dict[str, Any]]) -> str:
     best = max(row["score"] for row in rows)
     lines = []
     for row in sorted(rows, key=lambda row: -row["score"]):
-        at = [100 * (max(row[key], low) - low) / span for key in ("score_low", "score", "score_high")]
+        at = [160 * (max(row[key], low) - low) / span for key in ("score_low", "score", "score_high")]
         drawn = (
-            f'<svg class="interval" viewBox="-2 0 104 12" aria-hidden="true"><line x1="{at[0]:.1f}" x2="{at[2]:.1f}" '
+            f'<svg class="interval" viewBox="-4 0 168 12" aria-hidden="true"><line x1="{at[0]:.1f}" x2="{at[2]:.1f}" '
             f'y1="6" y2="6"/><circle cx="{at[1]:.1f}" cy="6" r="3.5"/></svg>'
         )
         against = ""
@@ -58,13 +59,13 @@ def scores(rows: list[dict[str, Any]]) -> str:
     headings = ("method", rows[0]["measure"], f"{100 * LEVEL:.0f} % interval", "", "against the baseline")
     head = "".join(f'<th scope="col">{text(heading)}</th>' for heading in headings)
     head += '<th scope="col" class="time">fit</th><th scope="col" class="time">predict one</th>'
-    caption = (
+    about = (
         "Mean over the test folds. Parameters were chosen within the training folds; those that were chosen most often "
         "are shown. Against the baseline: difference from the baseline that was chosen within the training folds."
     )
     return (
-        f'<div class="wide"><table class="scores"><caption>{caption}</caption><thead><tr>{head}</tr></thead>'
-        f"<tbody>{''.join(lines)}</tbody></table></div>"
+        f'<div class="wide" tabindex="0"><table class="scores"><thead><tr>{head}</tr></thead>'
+        f"<tbody>{''.join(lines)}</tbody></table></div><p>{about}</p>"
     )
 
 
@@ -112,7 +113,7 @@ def _strip(task: Task, order: Any) -> str:
     _, counts = np.unique(y, return_counts=True)
     starts = np.concatenate([[0], np.cumsum(counts)[:-1]])
     parts = [
-        f'<rect class="c{i % N_COLORS}" x="{start}" y="0" width="{count}" height="1"/>'
+        f'<rect class="c{color(i)}" x="{start}" y="0" width="{count}" height="1"/>'
         for i, (start, count) in enumerate(zip(starts, counts, strict=True))
     ]
     return (
@@ -152,7 +153,7 @@ def _curve(curve: Curve, measure: str) -> str:
     values = np.asarray(curve.values)
     logarithmic = bool(values.min() > 0 and values.max() / values.min() > 20)
     x = np.log10(values) if logarithmic else values
-    low, high = curve.means - curve.deviations, curve.means + curve.deviations
+    low, high = np.maximum(curve.means - curve.deviations, 0), curve.means + curve.deviations
     ticks = [(float(at), f"{value:g}") for at, value in zip(x, values, strict=True)]
     drawn = Axes(
         (x.min(), x.max()), (low.min(), high.max()), curve.name, f"1 - {measure}", f"error over {curve.name}",
@@ -192,7 +193,7 @@ def items(task: Task, found: Details, ids: list[str], shares: dict[int, Any]) ->
             else "<p>Colored positions speak <span class='p3'>for</span> or <span class='n3'>against</span> the class "
             "that the model, fitted to all samples, predicts.</p>"
         )
-    return section("Samples to look at", *body, note)
+    return section("Samples to look at", note, *body)
 
 
 def chosen_items(task: Task, found: Details) -> list[tuple[str, str, list[int]]]:
@@ -226,97 +227,11 @@ def _card(task: Task, found: Details, ids: list[str], i: int, shares: Any) -> st
     return f"<figure><figcaption><b>{text(ids[i])}</b> {text(shown)}</figcaption>{draw(task.X, i, shares)}</figure>"
 
 
-def outcomes(task: Task, found: Details, hover: str) -> str:
-    """Return the confusion matrix and the calibration of labels; the residuals and the coverage for targets."""
-    if task.is_regression:
-        parts = _residuals(task, found, hover), _coverage(task, found)
-    else:
-        parts = _confusion(task, found), _calibration(task, found)
-    return f'<div class="pair">{"".join(parts)}</div>'
-
-
-def _confusion(task: Task, found: Details) -> str:
-    classes, codes = np.unique(task.y, return_inverse=True)
-    guessed = np.searchsorted(classes, found.predicted)
-    counts = np.zeros((len(classes), len(classes)), dtype=int)
-    np.add.at(counts, (codes, guessed), 1)
-    if len(classes) > SHOWN_CLASSES:
-        pairs = [(counts[i, j], i, j) for i in range(len(classes)) for j in range(len(classes)) if i != j]
-        lines = "".join(
-            f"<tr><th scope='row'>{text(classes[i])}</th><td>{text(classes[j])}</td><td>{count}</td></tr>"
-            for count, i, j in sorted(pairs, reverse=True)[:SHOWN_CLASSES]
-            if count
-        )
-        head = "<tr><th scope='col'>class</th><th scope='col'>recognized as</th><th scope='col'>samples</th></tr>"
-        body = f'<table class="scores"><thead>{head}</thead><tbody>{lines}</tbody></table>'
-        return section("Most frequent confusions", body)
-    head = "".join(f'<th scope="col">{text(label)}</th>' for label in classes)
-    totals = counts.sum(axis=1, keepdims=True)
-    lines = ""
-    for label, row, levels in zip(classes, counts, np.rint(4 * counts / totals).astype(int), strict=True):
-        cells = "".join(f'<td class="h{level}">{count}</td>' for count, level in zip(row, levels, strict=True))
-        lines += f'<tr><th scope="row">{text(label)}</th>{cells}</tr>'
-    table = f'<table class="confusion"><thead><tr><td></td>{head}</tr></thead><tbody>{lines}</tbody></table>'
-    about = "Rows are the true classes, columns the predictions."
-    return section("Confusion matrix", f'<div class="wide">{table}</div>', about=about)
-
-
-def _calibration(task: Task, found: Details) -> str:
-    assert found.probabilities is not None
-    confidence = found.probabilities.max(axis=1)
-    right = np.unique(task.y)[found.probabilities.argmax(axis=1)] == task.y
-    bins = np.array_split(np.argsort(confidence, kind="stable"), max(1, min(8, len(confidence) // 15)))
-    low = float(confidence.min())
-    drawn = Axes((min(low, 0.5), 1.0), (0.0, 1.0), "stated probability", "share that is right", "calibration")
-    drawn.line([low, 1.0], [low, 1.0], kind="mark")
-    for some in bins:
-        k, n, at = int(right[some].sum()), len(some), float(confidence[some].mean())
-        lower, upper = beta.ppf((0.025, 0.975), k + 0.5, n - k + 0.5)  # Jeffreys' interval
-        drawn.bar(at, float(lower), float(upper))
-    drawn.line(
-        [float(confidence[some].mean()) for some in bins], [float(right[some].mean()) for some in bins], dots=True
-    )
-    about = (
-        "Probabilities from the decisions, fitted on the other folds. On the diagonal, samples that are called 80 % "
-        "sure are right in 80 % of the cases. Bars are 95 % intervals."
-    )
-    return section("Calibration", drawn.svg(), about=about)
-
-
-def _residuals(task: Task, found: Details, hover: str) -> str:
-    y, predicted = np.asarray(task.y), found.predicted
-    low, high = float(min(y.min(), predicted.min())), float(max(y.max(), predicted.max()))
-    drawn = Axes((low, high), (low, high), "prediction", "target", "targets over predictions")
-    drawn.line([low, high], [low, high], kind="mark")
-    drawn.points(predicted, y, np.zeros(len(y)))
-    residual = y - predicted
-    about = (
-        f"Root mean squared error {np.sqrt(np.mean(residual**2)):.4g}, median absolute error "
-        f"{np.median(np.abs(residual)):.4g}. On the line, the prediction is exact."
-    )
-    return section("Targets and predictions", drawn.svg(hover=hover), about=about)
-
-
-def _coverage(task: Task, found: Details) -> str:
-    errors = np.abs(np.asarray(task.y) - found.predicted)
-    levels = np.linspace(0.1, 0.9, 9)
-    half = np.arange(len(errors)) % 2 == 0
-    inside = [float((errors[~half] <= np.quantile(errors[half], level)).mean()) for level in levels]
-    drawn = Axes((0.0, 1.0), (0.0, 1.0), "stated coverage", "share inside", "coverage of intervals")
-    drawn.line([0, 1], [0, 1], kind="mark")
-    drawn.line(levels, inside, dots=True)
-    about = (
-        "Intervals of one width around the predictions, taken from the errors of every second sample and checked on "
-        "the others. On the diagonal, the stated coverage holds."
-    )
-    return section("Coverage of intervals", drawn.svg(), about=about)
-
-
 def spectrum(found: Details) -> str:
     """Return the eigenvalues of the Gram matrix, its diagnosis, and whether the kernel is positive semi-definite."""
     if found.eigenvalues is None or found.diagnosis is None:
         return ""
-    values = np.maximum(found.eigenvalues, found.eigenvalues[0] * 1e-16)
+    values = np.maximum(found.eigenvalues, found.eigenvalues[0] * NEGLIGIBLE)
     kept = np.unique(np.geomspace(1, len(values), min(len(values), 120)).astype(int)) - 1
     logs = np.log10(values[kept])
     drawn = Axes((1, len(values)), (logs.min(), logs.max()), "number", "log10 of the eigenvalue", "eigenvalues")
@@ -325,4 +240,5 @@ def spectrum(found: Details) -> str:
     if found.kernel is not None:
         psd = found.kernel.psd
         verdict = f"<p>Positive semi-definite: <b>{text(psd)}</b>, {text(psd.reason)}.</p>"
-    return section("Spectrum and diagnosis", drawn.svg(), f"<p>{text(found.diagnosis)}</p>", verdict)
+    about = f"Eigenvalues of the Gram matrix, largest first; those below {NEGLIGIBLE:g} of the largest are drawn there."
+    return section("Spectrum and diagnosis", drawn.svg(), f"<p>{text(found.diagnosis)}</p>", verdict, about=about)

@@ -10,6 +10,8 @@ from mercer._comparison.evaluation import Task
 from mercer._notices import collected
 from mercer._report.details import Details
 from mercer.kernels import explain
+from mercer.kernels._explain._decision import NotRead
+from mercer.kernels._explain._shares import NotAdditive
 
 
 def shares_of(task: Task, found: Details, numbers: list[int]) -> dict[int, Floats]:
@@ -24,7 +26,7 @@ def shares_of(task: Task, found: Details, numbers: list[int]) -> dict[int, Float
         with collected():
             explained = explain(found.model, X, method="additive")
             predicted = found.model.predict(X)
-    except (TypeError, ValueError):  # the kernel has no exact shares, or the pipeline is not one of ours
+    except (NotAdditive, NotRead):  # the kernel has no exact shares, or the pipeline is not one of ours
         return {}
     shares = {}
     for j, i in enumerate(numbers):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -123,9 +124,7 @@ def _place(place: dict[str, Any], kind: str) -> str:
 
 def _long(found: Any, ids: list[str]) -> list[dict[str, Any]]:
     """Return one row per contribution."""
-    columns = found.columns()
-    known = dict(zip(found.ids, ids, strict=True))
-    columns["sample"] = [known[name] for name in columns["sample"]]
+    columns = replace(found, ids=tuple(ids)).columns()
     return [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
 
 

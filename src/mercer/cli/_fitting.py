@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Callable
 from dataclasses import dataclass
 from inspect import signature
 from pathlib import Path
@@ -36,20 +37,25 @@ class Fitted:
     parameters: dict[str, Any]
 
 
-def chosen(text: str, task: Task) -> Contender:
-    """Return the recipe of this name, or a kernel that is given as code, with the machine for the task."""
+def chosen(text: str, factory: ContenderFactory, known: Callable[[], list[Contender]]) -> Contender:
+    """Return the recipe of this name among the known ones, or a kernel that is given as code, with a machine.
+
+    Parameters
+    ----------
+    text : str
+        Name of a recipe, or code.
+    factory : ContenderFactory
+        Gives a kernel its machine.
+    known : callable
+        Returns the recipes; it is not called if the text is code.
+    """
     if "(" in text:
-        return ContenderFactory(task.is_regression, task.is_confounded).with_kernel(text, kernel_of(text))
-    return _recipe(text, task.contenders)
-
-
-def _recipe(name: str, known: list[Contender]) -> Contender:
-    """Return the recipe of this name."""
-    recipes = {slug(contender.name): contender for contender in known}
-    if name not in recipes:
+        return factory.with_kernel(text, kernel_of(text))
+    recipes = {slug(contender.name): contender for contender in known()}
+    if text not in recipes:
         names = ", ".join(recipes)
-        raise ValueError(f"--kernel must be one of {names}, or code such as 'Spectrum(k=4)'; got {name!r}.")
-    return recipes[name]
+        raise ValueError(f"--kernel must be one of {names}, or code such as 'Spectrum(k=4)'; got {text!r}.")
+    return recipes[text]
 
 
 def kernel_of(text: str) -> Kernel:
@@ -154,15 +160,14 @@ def predicted(
 
 def gram_of(X: Any, kernel: str | None, seed: int) -> tuple[str, Any]:
     """Return the name of a kernel, by default the first recipe for such data, and the Gram matrix."""
-    made: Any
-    if kernel is not None and "(" in kernel:
-        made = kernel_of(kernel)
-    else:
-        known = [c for c in contenders(X, ContenderFactory(), seed) if c.is_kernel]
-        recipe = known[0] if kernel is None else _recipe(kernel, known)
-        kernel, made = slug(recipe.name), recipe.estimator[:-1]
+    factory = ContenderFactory()
+
+    def known() -> list[Contender]:
+        return [each for each in contenders(X, factory, seed) if each.is_kernel]
+
+    contender = known()[0] if kernel is None else chosen(kernel, factory, known)
     with collected():  # a diagnosis, or the test itself, tells what is wrong
-        return kernel, made.fit_transform(X)
+        return kernel or slug(contender.name), contender.estimator[:-1].fit_transform(X)
 
 
 def gram(source: Path, reading: Reading, kernel: str, output: Path, seed: int) -> list[str]:

@@ -60,10 +60,12 @@ def fit(
     check_outputs(output, inputs=(source, reading.label_table))
     seconds = parse_duration(budget)
     with one_sentence(code=UNUSABLE):
+        from mercer._comparison.contenders import ContenderFactory
         from mercer.cli import _fitting, _own_data
 
         task = _own_data.task_of(source, reading, limit=limit or sys.maxsize, folds=_fitting.FOLDS, seed=seed)
-        contenders = task.contenders if best else [_fitting.chosen(kernel or "", task)]
+        factory = ContenderFactory(task.is_regression, task.is_confounded)
+        contenders = task.contenders if best else [_fitting.chosen(kernel or "", factory, lambda: task.contenders)]
         if proba and task.is_regression:
             fail("--proba applies to classes, and the targets are numbers; omit it.")
         if proba and reading.weight:

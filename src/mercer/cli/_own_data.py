@@ -44,7 +44,11 @@ def task_of(path: Path, reading: Reading, *, limit: int, folds: int, seed: int) 
             f"Weights must not be negative nor all zero; the least one of {reading.weight!r} is {weights.min():g}."
         )
     regression = y.dtype.kind == "f"
-    (_check_targets if regression else _check_classes)(y, groups, folds, records.y)
+    if regression:
+        _check_targets(y, folds)
+    else:
+        _check_classes(y, folds, records.y)
+    _check_groups(groups, folds)
     about = [describe(X, len(records.y)), _about_answers(y, groups)]
     if isinstance(X, Sequences) and X.is_symbols and not can_be_aligned(X):
         about.append("too long for alignment kernels (decrease --limit, or use mc.AffinePairHMM in code)")
@@ -78,14 +82,13 @@ def _about_answers(y: Any, groups: Any) -> str:
     return about if groups is None else f"{about}, {len(np.unique(groups))} groups that stay in one fold"
 
 
-def _check_targets(y: Any, groups: Any, folds: int, whole: Any) -> None:
+def _check_targets(y: Any, folds: int) -> None:
     if not np.isfinite(y).all():
         raise ValueError(f"The target of sample {int(np.argmin(np.isfinite(y)))} is missing or infinite; remove it.")
     if len(np.unique(y)) == 1:
         raise ValueError(f"All targets are {y[0]:g}; there is nothing to predict. Check --target.")
     if len(y) < 2 * folds:
         raise ValueError(f"{len(y)} samples are too few for {folds} folds; add data, or decrease --folds.")
-    _check_groups(groups, folds)
 
 
 def _check_rest(task: Task) -> None:
@@ -98,7 +101,7 @@ def _check_rest(task: Task) -> None:
         )
 
 
-def _check_classes(y: Any, groups: Any, folds: int, whole: Any) -> None:
+def _check_classes(y: Any, folds: int, whole: Any) -> None:
     """Raise if the classes of the subset of the ``whole`` file are too few or too small for the folds."""
     if len(np.unique(whole)) == len(whole) > 2:
         raise ValueError(
@@ -117,7 +120,6 @@ def _check_classes(y: Any, groups: Any, folds: int, whole: Any) -> None:
             f"Class {str(names[i])!r} has {members}, too few for {folds} outer, {INNER_FOLDS} inner folds; "
             + ("increase --limit." if enough else "drop the class, add data, or decrease --folds.")
         )
-    _check_groups(groups, folds)
 
 
 def _check_groups(groups: Any, folds: int) -> None:

@@ -68,21 +68,16 @@ from mercer.compiled.kalman_step import (
     update_covariance,
 )  # fmt: skip
 from mercer.compiled.lanes import Emitter, Value, vector_function
+from mercer.compiled.small_entries import add, add_squares, copy, keep_converged, scale_rows
+from mercer.compiled.small_layout import LANES, ZERO
 from mercer.compiled.small_matrices import (
-    LANES,
-    ZERO,
-    add,
-    add_squares,
     block_product,
     chain,
-    copy,
-    keep_converged,
     product,
-    scale_rows,
     solve,
     solve_upper,
     symmetric_product,
-)  # fmt: skip
+)
 
 __all__ = ["places", "run_filter"]
 

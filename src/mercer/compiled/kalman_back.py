@@ -95,20 +95,13 @@ from mercer.compiled.kalman_step import (
     add_unit,
     read_lane,
 )  # fmt: skip
+from mercer.compiled.small_entries import add, add_times, choose, copy, keep_converged, mark_canceled, scale_rows
+from mercer.compiled.small_layout import LANES, ZERO
 from mercer.compiled.small_matrices import (
-    LANES,
-    ZERO,
-    add,
-    add_times,
     block_product,
     chain,
     cholesky,
-    choose,
-    copy,
-    keep_converged,
-    mark_canceled,
     product,
-    scale_rows,
     solve,
     solve_lower,
     solve_upper,

@@ -34,7 +34,8 @@ from mercer.compiled.kalman_step import (
     update_covariance,
     update_mean,
 )  # fmt: skip
-from mercer.compiled.small_matrices import LANES, ZERO, product, symmetric_product
+from mercer.compiled.small_layout import LANES, ZERO
+from mercer.compiled.small_matrices import product, symmetric_product
 
 __all__ = ["places", "run_branches"]
 

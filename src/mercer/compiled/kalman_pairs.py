@@ -35,15 +35,9 @@ from mercer.compiled.kalman_step import (
     update_covariance,
     update_mean,
 )  # fmt: skip
-from mercer.compiled.small_matrices import (
-    LANES,
-    ZERO,
-    block_product,
-    copy,
-    keep_converged,
-    product,
-    symmetrize,
-)
+from mercer.compiled.small_entries import copy, keep_converged, symmetrize
+from mercer.compiled.small_layout import LANES, ZERO
+from mercer.compiled.small_matrices import block_product, product
 
 __all__ = ["load_start", "load_step", "move_covariance", "move_mean", "pair_places", "run_pairs", "write_densities"]
 

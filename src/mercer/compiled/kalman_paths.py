@@ -21,7 +21,8 @@ from mercer.compiled.kalman_step import (
     update_covariance,
     update_mean,
 )  # fmt: skip
-from mercer.compiled.small_matrices import LANES, copy
+from mercer.compiled.small_entries import copy
+from mercer.compiled.small_layout import LANES
 
 __all__ = ["run_path_pairs"]
 

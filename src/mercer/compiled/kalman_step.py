@@ -15,20 +15,9 @@ import numpy as np
 
 from mercer._array import Floats, Indices
 from mercer.compiled.code import compiled
-from mercer.compiled.small_matrices import (
-    LANES,
-    ZERO,
-    add,
-    cholesky,
-    choose,
-    copy,
-    mark_canceled,
-    multiply_determinant,
-    product,
-    solve_lower,
-    solve_upper,
-    symmetric_product,
-)
+from mercer.compiled.small_entries import add, choose, copy, mark_canceled, multiply_determinant
+from mercer.compiled.small_layout import LANES, ZERO
+from mercer.compiled.small_matrices import cholesky, product, solve_lower, solve_upper, symmetric_product
 
 LOG_2PI = math.log(2 * math.pi)
 LOG_2 = math.log(2.0)

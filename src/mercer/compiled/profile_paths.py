@@ -2,29 +2,24 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
-from mercer._array import Floats, Indices
+from mercer._array import Indices
 from mercer.compiled.code import compiled
 
 _FROM_MATCH, _FROM_INSERT, _FROM_DELETE, _FROM_BEGIN = 0, 1, 2, 3
 
 
 @compiled
-def best_path(
-    codes: Indices,
-    odds: Floats,
-    insert_odds: Floats,
-    steps: Floats,
-    entry: Floats,
-    leave: Floats,
-    flanks: Floats,
-    path: Indices,
-) -> float:  # pragma: no cover - compiled
-    """Write the states of the best path; return its log odds against background symbols. All numbers are logarithms.
+def best_path(codes: Indices, model: Any, path: Indices) -> float:  # pragma: no cover - compiled
+    """Write the states of the best path; return its log odds against background symbols.
 
-    ``path (L,)`` is k for the match state of node k, -k for its insert state, and 0 for a flank.
+    The ``model`` is that of `mercer.compiled.profiles`, in logarithms. ``path (L,)`` is k for the match state of node
+    k, -k for its insert state, and 0 for a flank.
     """
+    odds, insert_odds, steps, entry, leave, flanks = model
     length, m = codes.shape[0], entry.shape[0] - 2
     # Two bits for where a match comes from, one each for an insert (from insert) and a delete state (from delete).
     came = np.zeros((length + 1, m + 2), np.uint8)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from typing import Any, Self
 
 import numpy as np
@@ -14,7 +15,7 @@ from mercer.data.sequences import Sequences
 from mercer.data.wrapped import inside, wrapped_like
 
 
-class _Features(TransformerMixin, BaseEstimator):
+class _Features(TransformerMixin, BaseEstimator, ABC):
     """A transformer that learns nothing."""
 
     def fit(self, X: Any, y: Any = None) -> Self:
@@ -25,8 +26,9 @@ class _Features(TransformerMixin, BaseEstimator):
         """Return the features, ``(N, D)``."""
         return wrapped_like(X, self._features(inside(X)))
 
+    @abstractmethod
     def _features(self, X: Any) -> Floats:
-        raise NotImplementedError
+        """Return the features of data without confounds, ``(N, D)``."""
 
     def __sklearn_is_fitted__(self) -> bool:
         return True

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numbers
+from abc import ABC, abstractmethod
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -84,7 +85,7 @@ class _Transformer(CheckedParameters, TransformerMixin, BaseEstimator):
         return tags
 
 
-class _Appending(_Transformer):
+class _Appending(_Transformer, ABC):
     """Base class of transformers that append one block of coordinates per order or lag."""
 
     _numbers: ClassVar[str]
@@ -95,9 +96,9 @@ class _Appending(_Transformer):
     def _check_parameters(self) -> None:
         numbers_from_one(self._numbers, getattr(self, self._numbers))
 
+    @abstractmethod
     def _blocks(self, X: Sequences, numbers: tuple[int, ...]) -> list[NDArray[Any]]:
         """Return the appended blocks, each of the shape of the values."""
-        raise NotImplementedError
 
     def transform(self, X: Any) -> Any:
         """Return the sequences with the new coordinates appended to every time step.

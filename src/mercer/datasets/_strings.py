@@ -65,7 +65,7 @@ def fetch_hs3d() -> Bunch:
 
 
 def fetch_promoters() -> Bunch:
-    """Load UCI's E. coli promoters: 53 promoters and 53 other DNA strings of 57 letters.
+    """Load the promoters of Escherichia coli from UCI: 53 promoters and 53 other DNA strings of 57 letters.
 
     Returns
     -------

@@ -3,41 +3,34 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
-from array_api_compat import is_numpy_array
 
 from mercer._array import Array, Floats, as_float, beside, frozen, identity, namespace, safe_log, to_numpy
 from mercer._checks import check_gamma, check_rho
 from mercer._random import random_generator, whole_size
 from mercer._verdict import Verdict
-from mercer.compiled import cuda
 from mercer.families._covariance import (
-    Structure,
     block_diagonal,
     check_covariances,
     covariance_information,
     flat,
-    smallest_eigenvalue,
     structure_of,
     upper,
 )
 from mercer.families._gaps import determinant_gap, log_mean_gap
+from mercer.families._gaussian_pairs import GaussianPairs
 from mercer.families._laplace import log_laplace
-from mercer.families._planes import log_det_and_quadratic
-from mercer.families.base import ExponentialFamily, observed_scores
+from mercer.families.base import observed_scores
 
 if TYPE_CHECKING:
     from mercer.families.gaussian_estimator import Gaussian
 
 _LOG_2PI = float(np.log(2 * np.pi))
-MOST_ON_CARD = 12  # coordinates of full covariances whose factors fit into the registers of a thread
-_LANE_WORK = 1e5  # coordinates of pairs below which loading compiled code costs more than it saves
 
 
-class Gaussians(ExponentialFamily):
+class Gaussians(GaussianPairs):
     r"""A batch of Gaussian distributions.
 
     Parameters
@@ -70,10 +63,6 @@ class Gaussians(ExponentialFamily):
     _arrays: ClassVar[dict[str, int]] = {"mean": 1, "covariance": 2}
     _shared: ClassVar[tuple[str, ...]] = ("structure",)
 
-    mean: Array
-    covariance: Array
-    structure: Structure
-
     def __init__(self, mean: Any, covariance: Any) -> None:
         mean, covariance = as_float(mean, "mean"), as_float(covariance, "covariance")
         if len(mean.shape) == 0 or mean.shape[-1] == 0:
@@ -86,11 +75,6 @@ class Gaussians(ExponentialFamily):
         if name == "mean":
             return 1
         return {"full": 2, "diagonal": 1, "isotropic": 0}[self.structure]
-
-    @property
-    def dimension(self) -> int:
-        """Number of coordinates."""
-        return int(self.mean.shape[-1])
 
     @property
     def n_parameters(self) -> int:
@@ -465,12 +449,6 @@ class Gaussians(ExponentialFamily):
 
     # -- helpers ----------------------------------------------------------------------------------------
 
-    @property
-    def _variances(self) -> Array:
-        if self.structure == "isotropic":
-            return self.covariance[..., None] * namespace(self.mean).ones_like(self.mean)
-        return self.covariance
-
     def _as_full(self) -> Gaussians:
         if self.structure == "full":
             return self
@@ -484,142 +462,3 @@ class Gaussians(ExponentialFamily):
         if self.structure == "diagonal":
             return xp.sum(xp.log(self.covariance), axis=-1)
         return self.dimension * xp.log(self.covariance)
-
-    def _require_regular(self, what: str) -> None:
-        if self._on_card() and self._surely_regular():
-            return
-        bad = np.argwhere(smallest_eigenvalue(to_numpy(self.covariance), self.structure) <= 0)
-        if len(bad):
-            where = tuple(int(i) for i in bad[0])
-            raise ValueError(
-                f"The Gaussian at index {where} has a singular covariance, for which {what} does not exist. Add a "
-                "floor to its covariance."
-            )
-
-    def _surely_regular(self) -> bool:
-        """Whether pivots on the card are well above rounding; else NumPy decides, as for other arrays."""
-        xp = namespace(self.mean)
-        if self.structure != "full":
-            return bool(xp.min(self.covariance) > 0)
-        import torch
-
-        factor, failed = torch.linalg.cholesky_ex(self.covariance)
-        pivots, variances = (x.diagonal(0, -2, -1) for x in (factor, self.covariance))
-        rounding = 45 * xp.finfo(variances.dtype).eps * self.dimension
-        return not bool(failed.any()) and bool((pivots**2 > rounding * variances).all())
-
-    def _require_regular_sums(self, other: Self) -> None:
-        """Raise if the covariances of a pair have a singular sum; one regular side is enough."""
-        if all(side._on_card() and side._surely_regular() for side in (self, other)):
-            return
-        a, b = to_numpy(self.covariance), to_numpy(other.covariance)
-        if all((smallest_eigenvalue(c, self.structure) > 0).all() for c in (a, b)):
-            return
-        axes = {"full": 2, "diagonal": 1, "isotropic": 0}[self.structure]
-        sums = np.expand_dims(a, -1 - axes) + np.expand_dims(b, -2 - axes)
-        bad = np.argwhere(smallest_eigenvalue(sums, self.structure) <= 0)
-        if len(bad):
-            raise ValueError(
-                f"The probability product at rho = 1 is infinite for the pair {tuple(map(int, bad[0]))}, whose "
-                "covariances sum to a singular matrix. Add a floor to the covariances."
-            )
-
-    def _planes(self, at: tuple[Any, ...] = (..., slice(None), None)) -> list[list[Array]]:
-        """Entries of the covariances (by structure), each ``(*B, n, 1)``, or as ``at`` indexes the batch."""
-        c, d = self.covariance, self.dimension
-        if self.structure == "isotropic":
-            return [[c[at]]]
-        if self.structure == "diagonal":
-            return [[c[(*at, i)]] for i in range(d)]
-        return [[c[(*at, i, j)] for j in range(i + 1)] for i in range(d)]
-
-    def _pair_planes(self, other: Self) -> tuple[list[list[Array]], list[Array]]:
-        """Planes of S + S' (by structure) and of m - m'."""
-        rows = zip(self._planes(), other._planes((..., None, slice(None))), strict=True)
-        planes = [[a + b for a, b in zip(own, theirs, strict=True)] for own, theirs in rows]
-        difference = [self.mean[..., :, None, i] - other.mean[..., None, :, i] for i in range(self.dimension)]
-        return planes, difference
-
-    def _log_kernels(
-        self,
-        other: Self,
-        scale: float,
-        identity: float,
-        weight: float,
-        sides: Sequence[Array] = (),
-        constant: float = 0.0,
-    ) -> Array:
-        """Return -log|M| / 2 - weight v' M^{-1} v of every pair, M as in `_pair_solve`, plus numbers of either side."""
-        if self._on_card() and other._on_card() and cuda.usable(self.mean, other.mean):
-            from mercer.compiled.cuda import gaussians as programs
-
-            zeros = [namespace(side.mean).zeros_like(side.mean[:, 0]) for side in (self, other)]
-            own, theirs = sides if sides else zeros
-            left = self.mean, self._entries
-            right = left if other is self else (other.mean, other._entries)
-            value = programs.log_kernels(left, right, scale, identity, weight, own + constant, theirs)
-            if math.isfinite(float(value.sum())):  # else a product of pivots left the range of floats
-                return value
-        if self._fused() and other._fused() and len(self) * len(other) * self.dimension >= _LANE_WORK:
-            from mercer.compiled import gaussians
-
-            own, theirs = sides if sides else (np.zeros(len(self)), np.zeros(len(other)))
-            own = own + constant
-            value = gaussians.log_kernels(self._packed(), other._packed(), scale, identity, weight, own, theirs)
-            if math.isfinite(value.sum()):  # else a product of pivots left the range of floats: planes do not form it
-                return value
-        log_det, quadratic = self._pair_solve(other, scale, identity)
-        value = constant - log_det / 2 - weight * quadratic
-        return value + (sides[0][..., :, None] + sides[1][..., None, :]) if sides else value
-
-    def _pair_solve(self, other: Self, scale: float = 1.0, identity: float = 0.0) -> tuple[Array, Array]:
-        """Return log|M| and v' M^{-1} v of every pair, for M = scale (S + S') + identity and v = m - m'."""
-        if self._in_lanes() and other._in_lanes():
-            from mercer.compiled import gaussians
-
-            log_det, quadratic = gaussians.solve(self._packed(), other._packed(), scale, identity)
-            if np.isfinite(log_det).all():  # else a product of pivots left the range of floats: planes do not form it
-                return log_det, quadratic
-        planes, difference = self._pair_planes(other)
-        if (scale, identity) != (1.0, 0.0):
-            for i, row in enumerate(planes):
-                for j, plane in enumerate(row):
-                    row[j] = scale * plane + (identity if i == j or self.structure != "full" else 0.0)
-        return self._solve_planes(planes, difference)
-
-    def _in_lanes(self) -> bool:
-        """Whether the compiled loop for full covariances takes this batch: float64 on the CPU, one batch axis."""
-        return self.structure == "full" and self._fused()
-
-    def _fused(self) -> bool:
-        """Whether the compiled loops take this batch: covariances are full or diagonal, and many in one axis."""
-        if self.structure == "isotropic" or self.ndim != 1 or len(self) == 0 or self.dimension == 1:
-            return False
-        return is_numpy_array(self.mean) and self.mean.dtype == self.covariance.dtype == np.float64
-
-    def _on_card(self) -> bool:
-        """Whether the fused program for NVIDIA cards takes this batch."""
-        few = self.structure != "full" or self.dimension <= MOST_ON_CARD
-        return few and self.ndim == 1 and len(self) > 0 and cuda.usable(self.mean, self.covariance)
-
-    @property
-    def _entries(self) -> Array:
-        """Full covariances, or variances."""
-        return self.covariance if self.structure == "full" else self._variances
-
-    def _packed(self) -> tuple[Floats, Floats]:
-        from mercer.compiled import gaussians
-
-        return gaussians.packed(self.mean, self.covariance)
-
-    def _solve_planes(self, planes: list[list[Array]], difference: list[Array]) -> tuple[Array, Array]:
-        """Return log|M| and v' M^{-1} v for planes of a matrix with this batch's structure."""
-        if self.structure == "full":
-            return log_det_and_quadratic(planes, difference)
-        xp = namespace(difference[0])
-        if self.structure == "isotropic":
-            variance = planes[0][0]
-            squared = sum(v * v for v in difference)
-            return self.dimension * xp.log(variance), squared / variance
-        log_det = sum(xp.log(row[0]) for row in planes)
-        return log_det, sum(v * v / row[0] for row, v in zip(planes, difference, strict=True))

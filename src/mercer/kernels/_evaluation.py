@@ -38,6 +38,10 @@ LOG_RANGE = 1.0
 """If log self-kernels differ by less, distances use a formula that does not cancel."""
 
 
+class ZeroNorm(ValueError):
+    """An object has zero norm, so that it cannot be normalized."""
+
+
 class Prepared:
     """An operand and the self-kernels that normalize it; the engine slices it into tiles."""
 
@@ -231,7 +235,7 @@ class Evaluation:
                 "which is not positive semi-definite and cannot be normalized. Wrap the kernel in mc.Repaired first."
             )
         if kernel.on_zero == "raise":
-            raise ValueError(
+            raise ZeroNorm(
                 f"{object_name(source, np.argwhere(zero)[0][-1])} has zero norm under {name}{kernel._why_zero}, so it "
                 "cannot be normalized. Leave it out, set on_zero='zero' to make it dissimilar to everything, or "
                 "set normalize=False."
@@ -271,7 +275,7 @@ class Evaluation:
         if a.norm is None or b.norm is None:
             return values
         if self.log_domain:
-            values = values - (a.norm[..., :, None] + b.norm[..., None, :]) / 2
+            values = values - (a.norm[..., :, None] / 2 + b.norm[..., None, :] / 2)
         else:
             xp = namespace(values)
             values = values / xp.sqrt(a.norm[..., :, None]) / xp.sqrt(b.norm[..., None, :])

@@ -15,6 +15,9 @@ from mercer.kernels._operands import Rows, finite
 from mercer.kernels._trained import FeaturedWrapper
 from mercer.kernels.base.hooks import WIDE, Bounds, NoFeatures
 
+ROUNDING = 1e-13
+"""Differences of log kernels below this fraction of their size are rounding errors."""
+
 
 class EmpiricalKernelMap(FeaturedWrapper):
     r"""Log kernels with the training data as features, a remedy for diagonal dominance.
@@ -57,6 +60,10 @@ class EmpiricalKernelMap(FeaturedWrapper):
     }
     _smooth: ClassVar[Bounds] = {"gamma": WIDE}
 
+    _noise = 0.0
+    """Size of the rounding errors of log kernels."""
+    _why_zero = " (its kernel values are the mean of those of the training objects)"
+
     psd = Verdict("always", "an inner product, or a Gaussian, of explicit features (KK-1)")
 
     def __init__(
@@ -95,10 +102,21 @@ class EmpiricalKernelMap(FeaturedWrapper):
         logs = self._description(self._inner._train_side)
         finite = logs > -np.inf
         self._floor = min(float(self.floor), float(logs.min(where=finite, initial=np.inf)))
-        logs = self._row_centered(np.where(finite, logs, self._floor))
+        logs = np.where(finite, logs, self._floor)
+        self._noise = ROUNDING * max(self._self_size(), float(np.abs(logs).max()))
+        logs = self._row_centered(logs)
         self._center = logs.mean(axis=0)
         spread = logs.std(axis=0)
-        self._scale = np.where(spread > 1e-12 * max(float(spread.max()), 1e-300), spread, 1.0)
+        self._scale = np.where(spread > max(1e-12 * float(spread.max()), self._noise), spread, 1.0)
+
+    def _self_size(self) -> float:
+        """Return the size of the numbers whose difference a log kernel of 0 is, and so that of its rounding error."""
+        inner = self._inner
+        if inner.domain == "linear":
+            return 1.0  # log k near k = 1
+        side = inner._evaluation.prepared_side(inner._train_side)
+        own = side.norm if inner.normalize else inner._evaluation.diagonal(side)
+        return 0.0 if own is None else float(np.abs(finite(to_numpy(own))).max())
 
     def _description(self, objects: Side) -> Floats:
         """Log kernels with the training objects, normalized."""
@@ -118,8 +136,9 @@ class EmpiricalKernelMap(FeaturedWrapper):
 
     def _map(self, objects: Side) -> Floats:
         logs = self._description(objects)
-        logs = self._row_centered(np.where(logs > -np.inf, logs, self._floor))
-        return (logs - self._center) / self._scale
+        rest = self._row_centered(np.where(logs > -np.inf, logs, self._floor)) - self._center
+        rest[np.abs(rest) <= self._noise] = 0.0  # or it would be normalized, if all objects are alike
+        return rest / self._scale
 
     def _row_centered(self, logs: Floats) -> Floats:
         return logs - logs.mean(axis=1, keepdims=True) if self.center_rows else logs

@@ -16,6 +16,7 @@ from mercer.models._profile.annotations import Annotations
 from mercer.models._profile.background import checked_background
 from mercer.models._profile.nodes import NodeRows, check_nodes, rows_of
 from mercer.models._profile.search import MODES
+from mercer.models.inference import read_before
 
 if TYPE_CHECKING:
     from mercer.models.hidden import Clique
@@ -216,7 +217,10 @@ class ProfileHMMs(Batch):
         """Convert ``X`` to sequences of the alphabet, without the gaps of an alignment."""
         from mercer.data.alignment import without_gaps
 
-        return without_gaps(X, self.alphabet)
+        try:
+            return without_gaps(X, self.alphabet)
+        except ValueError as error:
+            raise read_before(error) from None
 
     # -- probabilities -------------------------------------------------------------------------------------
 

@@ -301,9 +301,7 @@ def _read(found: Any, samples: Any, output: Any) -> _Shown:
                 f"{found!r:.60}."
             )
         return _Shown(values, None, [str(i) for i in range(len(values))], "contribution", "position")
-    if output is None and found.n_outputs > 1:
-        raise ValueError(f"There are {found.n_outputs} outputs: {', '.join(found.outputs)}. Pass output=.")
-    one = found if found.n_outputs == 1 else found.of_output(output)
+    one = found.of_output(output)
     chosen = _chosen(found, samples)
     named = found.kind == "symbols"
     unit = {"symbols": "position", "series": "time step"}.get(found.kind, "column")

@@ -1,12 +1,14 @@
-"""Assignments of objects to two samples that are equally probable if both have one distribution."""
+"""What is equally probable under a hypothesis: assignments of objects to two samples, and permutations of objects."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from itertools import combinations, product
-from math import comb, prod
+from itertools import combinations, permutations, product
+from math import comb, factorial, prod
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from mercer._array import Floats
 from mercer.stats._input import Indices
@@ -51,8 +53,7 @@ class Design:
         first[items] = self.first
         if not self.crossed:
             return [(np.arange(len(first)), first)]
-        inside = [np.flatnonzero(self.units == u) for u in range(self.units.max() + 1)]
-        return [(block, first[block]) for block in inside]
+        return [(block, first[block]) for block in members(self.units)]
 
     def count(self) -> int:
         """Return the number of different assignments."""
@@ -71,5 +72,47 @@ class Design:
         """Return random assignments, ``(N, size)``."""
         out = np.zeros((self._items().max() + 1, size))
         for block, first in self._blocks():
-            out[block] = rng.permuted(np.repeat(first[:, None], size, axis=1), axis=0)
+            out[block] = _shuffled(first, size, rng)
         return out[self._items()]
+
+
+@dataclass(frozen=True)
+class Orders:
+    """Permutations of objects within blocks.
+
+    Parameters
+    ----------
+    blocks : list of ndarray of int
+        The objects of every block; together all N.
+    """
+
+    blocks: list[Indices]
+
+    def count(self) -> int:
+        """Return the number of different permutations."""
+        return prod(factorial(len(block)) for block in self.blocks)
+
+    def every(self) -> Indices:
+        """Return all permutations, ``(count, N)``."""
+        out = np.empty((self.count(), sum(map(len, self.blocks))), dtype=np.int64)
+        for row, choice in enumerate(product(*(permutations(block.tolist()) for block in self.blocks))):
+            for block, order in zip(self.blocks, choice, strict=True):
+                out[row, block] = order
+        return out
+
+    def drawn(self, size: int, rng: np.random.Generator) -> Indices:
+        """Return random permutations, ``(size, N)``."""
+        out = np.empty((size, sum(map(len, self.blocks))), dtype=np.int64)
+        for block in self.blocks:
+            out[:, block] = _shuffled(block, size, rng).T
+        return out
+
+
+def members(units: Indices) -> list[Indices]:
+    """Return the objects of every group."""
+    return [np.flatnonzero(units == u) for u in range(units.max() + 1)]
+
+
+def _shuffled(values: NDArray[Any], size: int, rng: np.random.Generator) -> NDArray[Any]:
+    """Return values in random orders, one per column, ``(n, size)``."""
+    return rng.permuted(np.repeat(values[:, None], size, axis=1), axis=0)

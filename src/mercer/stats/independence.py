@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from itertools import permutations, product
-from math import factorial, prod
 from typing import Any
 
 import numpy as np
@@ -14,6 +12,7 @@ from mercer._notices import notify, warns_once
 from mercer._parallel import n_threads, thread_map
 from mercer._random import random_generator
 from mercer.kernels.base import unwrapped
+from mercer.stats._assignments import Orders, members
 from mercer.stats._input import (
     Indices,
     check_count,
@@ -145,21 +144,22 @@ def independence_test(
             K, L, permuted = _group_means(K, units), _group_means(L, units), "groups"
             blocks = [np.arange(len(K))]
         else:
-            blocks, permuted = [np.flatnonzero(units == u) for u in range(units.max() + 1)], "objects within groups"
+            blocks, permuted = members(units), "objects within groups"
     if len(K) < LEAST:
         raise ValueError(f"The test needs at least {LEAST} {permuted}; got {len(K)}.")
     scale_of_terms = float(np.abs(K).max() * np.abs(L).max())
     K, L = _centered(K), _centered(L)
     n = len(K)
     scale = n * (n - 3)
-    count = prod(factorial(len(block)) for block in blocks)
+    permutations = Orders(blocks)
+    count = permutations.count()
     exact = count <= n_permutations
     if count < 20:
         notify(
             f"There are only {count} permutations of {permuted}, so the smallest possible p-value is {1 / count:.2g}. "
             "Collect more objects, or coarser groups."
         )
-    orders = _every(blocks) if exact else _drawn(blocks, int(n_permutations), rng)
+    orders = permutations.every() if exact else permutations.drawn(int(n_permutations), rng)
     null = np.empty(len(orders))
 
     def work(b: int) -> None:
@@ -215,20 +215,3 @@ def _centered(K: Floats) -> Floats:
     K += rows.sum() / ((n - 1) * (n - 2))
     np.fill_diagonal(K, 0.0)
     return K if np.abs(K).max() > 1e-13 * size else np.zeros_like(K)  # a constant kernel leaves rounding only
-
-
-def _drawn(blocks: list[Indices], size: int, rng: np.random.Generator) -> Indices:
-    """Return random permutations of the objects within blocks, ``(size, N)``."""
-    out = np.empty((size, sum(map(len, blocks))), dtype=np.int64)
-    for block in blocks:
-        out[:, block] = rng.permuted(np.repeat(block[None], size, axis=0), axis=1)
-    return out
-
-
-def _every(blocks: list[Indices]) -> Indices:
-    """Return all permutations of the objects within blocks, ``(count, N)``."""
-    out = np.empty((prod(factorial(len(block)) for block in blocks), sum(map(len, blocks))), dtype=np.int64)
-    for row, choice in enumerate(product(*(permutations(block.tolist()) for block in blocks))):
-        for block, order in zip(blocks, choice, strict=True):
-            out[row, block] = order
-    return out

@@ -32,9 +32,12 @@ except ImportError as error:
     raise ImportError("mercer.testing requires pytest; run pip install 'mercer[testing]'.") from error
 
 # Before the batteries are imported, so that failures of their plain asserts show the values.
-pytest.register_assert_rewrite("mercer.testing.families", "mercer.testing.kernels", "mercer.testing.plain_families")
+pytest.register_assert_rewrite(
+    "mercer.testing.estimators", "mercer.testing.families", "mercer.testing.kernels", "mercer.testing.plain_families"
+)
 
-from mercer.testing.families import EstimatorContract, FamilyContract  # noqa: E402
+from mercer.testing.estimators import EstimatorContract  # noqa: E402
+from mercer.testing.families import FamilyContract  # noqa: E402
 from mercer.testing.kernels import Gradients, KernelContract, PluralContract, by_pairs  # noqa: E402
 from mercer.testing.plain_families import PlainFamilyContract  # noqa: E402
 

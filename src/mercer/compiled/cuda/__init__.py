@@ -42,3 +42,11 @@ def has_triton() -> bool:
     except ImportError:
         return False
     return tuple(int(part) for part in triton.__version__.split(".")[:2]) >= LEAST_TRITON
+
+
+def n_programs(jobs: int, programs: int, place: Any) -> int:
+    """Return the number of programs to launch: at most one per job, and ``programs`` per multiprocessor of a card."""
+    import torch
+
+    many = torch.cuda.get_device_properties(place).multi_processor_count if place.type == "cuda" else 1
+    return max(1, min(jobs, programs * many))

@@ -5,6 +5,7 @@
 A program is one warp. It holds one tile of 16 x 16 states (32 x 32 if a model has more than 16) and steps it by two
 products on tensor cores. Small models share a tile: transition matrices are blocks on the diagonal, initial weights and
 emissions are stacked, so that a tile holds the tables of g x g' pairs. Numbers of states are padded to powers of two.
+Models are packed into tiles before, so that a program loads each tile as it is.
 """
 
 from __future__ import annotations
@@ -69,8 +70,8 @@ _SIZES = ["count_a", "states_a", "count_b", "states_b", "n_lengths", "block", "r
 
 @triton.jit(do_not_specialize=_SIZES)
 def _chains(
-    initial_a, transition_a, features_a, rows, count_a, states_a,
-    initial_b, transition_b, features_b, columns, count_b, states_b,
+    weights_a, steps_a, features_a, rows, count_a, states_a,
+    weights_b, steps_b, features_b, columns, count_b, states_b,
     log_psi, symbols, lengths, n_lengths, block, discount, value, scale, lost, rows_total, columns_total,
     NA: tl.constexpr, GA: tl.constexpr, NB: tl.constexpr, GB: tl.constexpr, SYMBOLS: tl.constexpr,
     HALF: tl.constexpr, MIRROR: tl.constexpr, CHUNK: tl.constexpr, DISCOUNT: tl.constexpr,
@@ -87,24 +88,19 @@ def _chains(
         first = tl.maximum(first, group)
     p = tl.arange(0, TA)
     q = tl.arange(0, TB)
-    member_a, state_a = group * GA + p // NA, p % NA
-    there_a = (member_a < count_a) & (state_a < states_a)
-    row = tl.load(rows + member_a, mask=member_a < count_a, other=0)
-    weight_a = tl.load(initial_a + row * states_a + state_a, mask=there_a, other=0.0)
-    # Transposed, and zero between models.
-    square_a = (p[:, None] // NA == p[None, :] // NA) & there_a[:, None] & there_a[None, :]
-    at_a = row[:, None] * states_a * states_a + state_a[None, :] * states_a + state_a[:, None]
-    step_a = tl.load(transition_a + at_a, mask=square_a, other=0.0)
+    row_a = group.to(tl.int64) * TA + p
+    weight_a = tl.load(weights_a + row_a)
+    step_a = tl.load(steps_a + row_a[None, :] * TA + p[:, None])  # transposed
+    if not SYMBOLS:
+        member_a, state_a = group * GA + p // NA, p % NA
+        row = tl.load(rows + member_a, mask=member_a < count_a, other=0)
+        there_a = (member_a < count_a) & (state_a < states_a)
     i = group * GA + tl.arange(0, GA)
     row_i = tl.load(rows + i, mask=i < count_a, other=0)
     for other in range(first, last):
-        member_b, state_b = other * GB + q // NB, q % NB
-        there_b = (member_b < count_b) & (state_b < states_b)
-        column = tl.load(columns + member_b, mask=member_b < count_b, other=0)
-        weight_b = tl.load(initial_b + column * states_b + state_b, mask=there_b, other=0.0)
-        square_b = (q[:, None] // NB == q[None, :] // NB) & there_b[:, None] & there_b[None, :]
-        at_b = column[:, None] * states_b * states_b + state_b[:, None] * states_b + state_b[None, :]
-        step_b = tl.load(transition_b + at_b, mask=square_b, other=0.0)
+        row_b = tl.cast(other, tl.int64) * TB + q
+        weight_b = tl.load(weights_b + row_b)
+        step_b = tl.load(steps_b + row_b[:, None] * TB + q[None, :])
         j = other * GB + tl.arange(0, GB)
         column_j = tl.load(columns + j, mask=j < count_b, other=0)
         inside = (i < count_a)[:, None] & (j < count_b)[None, :]
@@ -116,14 +112,13 @@ def _chains(
         if SYMBOLS:
             for k in range(0, symbols, 16):
                 symbol = k + tl.arange(0, 16)
-                in_a = there_a[:, None] & (symbol < symbols)[None, :]
-                in_b = there_b[None, :] & (symbol < symbols)[:, None]
-                at_fa = (row * states_a + state_a)[:, None] * symbols + symbol[None, :]
-                at_fb = (column * states_b + state_b)[None, :] * symbols + symbol[:, None]
-                feature_a = tl.load(features_a + at_fa, mask=in_a, other=0.0)
-                feature_b = tl.load(features_b + at_fb, mask=in_b, other=0.0)
+                feature_a = tl.load(features_a + row_a[:, None] * symbols + symbol[None, :])
+                feature_b = tl.load(features_b + row_b[None, :] * symbols + symbol[:, None])
                 psi += tl.dot(feature_a, feature_b, out_dtype=tl.float64)
         else:
+            member_b, state_b = other * GB + q // NB, q % NB
+            column = tl.load(columns + member_b, mask=member_b < count_b, other=0)
+            there_b = (member_b < count_b) & (state_b < states_b)
             both = there_a[:, None] & there_b[None, :]
             at_psi = (row * states_a + state_a)[:, None] * (columns_total * states_b)
             at_psi = at_psi + (column * states_b + state_b)[None, :]
@@ -232,8 +227,6 @@ def fused_chains(
     """
     (i, n), (j, m) = left[0].shape, right[0].shape
     symmetric = right is left
-    left = tuple(x.contiguous() for x in left)
-    right = left if symmetric else tuple(x.contiguous() for x in right)
     place = left[0].device
     value = torch.empty((len(lengths), i, j), dtype=torch.float64, device=place)
     scale = lost = None
@@ -251,11 +244,12 @@ def fused_chains(
                 continue
             tile = 16 if max(na, nb) <= 16 else 32
             ga, gb = tile // na, tile // nb
+            tiles_a = _tiles(left, rows, na, ga)
+            tiles_b = tiles_a if symmetric and a == b else _tiles(right, columns, nb, gb)
             programs = triton.cdiv(len(rows), ga) * triton.cdiv(triton.cdiv(len(columns), gb), CHUNK)
             _chains[(programs,)](
-                left[0], left[1], left[2] if log_psi is None else nothing, rows, len(rows), n,
-                right[0], right[1], right[2] if log_psi is None else nothing, columns, len(columns), m,
-                nothing if log_psi is None else log_psi, 0 if log_psi is not None else left[2].shape[2], at,
+                *tiles_a, rows, len(rows), n, *tiles_b, columns, len(columns), m,
+                nothing if log_psi is None else log_psi, 0 if log_psi is not None else tiles_a[2].shape[2], at,
                 len(lengths), block, factor, value, nothing if scale is None else scale,
                 nothing if lost is None else lost, i, j, NA=na, GA=ga, NB=nb, GB=gb, SYMBOLS=log_psi is None,
                 HALF=symmetric and a == b, MIRROR=symmetric, CHUNK=CHUNK, DISCOUNT=discount is not None,
@@ -268,3 +262,25 @@ def _classes(sizes: Floats, place: Any) -> list[tuple[int, Array]]:
     """Group models by the power of two to which their number of states is padded."""
     padded = 1 << np.ceil(np.log2(np.maximum(sizes, 1))).astype(int)
     return [(int(n), torch.from_numpy(np.flatnonzero(padded == n)).to(place)) for n in np.unique(padded)]
+
+
+def _tiles(side: tuple[Array, ...], rows: Array, n: int, g: int) -> tuple[Array, Array, Array]:
+    """Pack models into tiles of ``g`` models of ``n`` states: initial weights, transitions in blocks, features."""
+    count, groups = len(rows), triton.cdiv(len(rows), g)
+    states = min(n, side[0].shape[1])
+
+    def padded(x: Array, shape: tuple[int, ...]) -> Array:
+        out = torch.zeros((groups * g, *shape), dtype=x.dtype, device=x.device)
+        out[(slice(count), *(slice(size) for size in x.shape[1:]))] = x
+        return out
+
+    weights = padded(side[0][rows, :states], (n,))
+    blocks = padded(side[1][rows, :states, :states], (n, n)).reshape(groups, g, n, n)
+    steps = torch.zeros((groups, g, n, g, n), dtype=blocks.dtype, device=blocks.device)
+    for k in range(g):
+        steps[:, k, :, k] = blocks[:, k]
+    features = weights  # the leaf kernels are given
+    if len(side) > 2:
+        symbols = 16 * triton.cdiv(side[2].shape[2], 16)  # the inner size of a product
+        features = padded(side[2][rows, :states], (n, symbols))
+    return weights, steps, features

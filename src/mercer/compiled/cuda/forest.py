@@ -13,6 +13,7 @@ import triton
 import triton.language as tl
 
 from mercer._array import Array
+from mercer.compiled.cuda import n_programs
 
 MOST_STATES = 16
 """Messages of models with more states do not fit into registers."""
@@ -179,8 +180,7 @@ def forest_sums(
     if rows is None or alone:
         rows = 1 if alone else 8 if states <= 4 else 4 if states <= 8 else 2
     tiles = (1 if alone else triton.cdiv(n, rows)) * triton.cdiv(m, COLUMNS)
-    many = torch.cuda.get_device_properties(place).multi_processor_count if place.type == "cuda" else 1
-    count = max(1, min(tiles, programs * many))
+    count = n_programs(tiles, programs, place)
     value = torch.empty((n,) if alone else (n, m), dtype=torch.float64, device=place)
     stack = torch.empty(count * max(1, depth) * states * rows * COLUMNS, dtype=torch.float64, device=place)
     numbers = torch.tensor([least, 0.0 if floor is None else floor], dtype=torch.float64, device=place)

@@ -17,6 +17,7 @@ import triton
 import triton.language as tl
 
 from mercer._array import Array, Floats
+from mercer.compiled.cuda import n_programs
 
 LANES = 32
 STRIP = 24
@@ -205,8 +206,7 @@ def affine_kernels(
     weights, numbers = (torch.from_numpy(x).to(place) for x in (ended, np.array([gap])))
     blocks = triton.cdiv(m, LANES)
     jobs = blocks if alone else n * blocks
-    many = torch.cuda.get_device_properties(place).multi_processor_count if place.type == "cuda" else 1
-    count = max(1, min(jobs, programs * many))
+    count = n_programs(jobs, programs, place)
     longest = int(left.planes.shape[0])
     value = torch.empty((n,) if alone else (n, m), dtype=torch.float64, device=place)
     edge = torch.empty(count * 2 * longest * LANES, dtype=torch.float64, device=place)

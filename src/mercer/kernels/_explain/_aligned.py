@@ -142,10 +142,7 @@ def aligned(pipeline: Any, x: Any, n: int = 3, *, output: Any = None) -> Alignme
     if not is_whole(n, 1):
         raise ValueError(f"n must be a whole number, 1 or more; got {n!r}.")
     decision = decision_of(pipeline)
-    if output is not None:
-        decision = decision.taken(output_index(output, decision.outputs, decision.classes))
-    if not decision.single:
-        raise ValueError(f"There are {len(decision.outputs)} outputs: {', '.join(decision.outputs)}. Pass output=.")
+    decision = decision.taken(output_index(output, decision.outputs, decision.classes))
     (term, *others) = decision.terms
     if others or term.over == "features" or term.steps:
         raise TypeError("mc.aligned needs a pipeline that begins with its only kernel, before a machine.")

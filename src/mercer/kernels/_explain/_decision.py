@@ -27,6 +27,14 @@ from mercer.kernels.landmarks import Landmarks
 PURPOSE = "mc.explain reads what a pipeline has learned."
 
 
+class NotRead(TypeError):
+    """A pipeline has a step that explanations cannot read."""
+
+
+class NoKernel(NotRead, ValueError):
+    """A pipeline has no kernel of mercer."""
+
+
 class Term(NamedTuple):
     """A weighted sum of the values of one kernel with reference objects, or of its explicit features.
 
@@ -303,7 +311,7 @@ def _stacked(parts: list[Decision], classes: Any) -> Decision:
 def _backward(chain: tuple[Any, ...], weights: Floats, bias: Floats) -> Iterator[Term]:
     """Yield the terms of weights of the output of a chain; constants are added to ``bias``, in place."""
     if not chain:
-        raise ValueError("This pipeline has no kernel of mercer, so there is nothing to explain. Use one as a step.")
+        raise NoKernel("This pipeline has no kernel of mercer, so there is nothing to explain. Use one as a step.")
     *rest, step = chain
     before = tuple(rest)
     check_fitted(step, PURPOSE)
@@ -363,7 +371,7 @@ def _affine(step: Any, name: str, weights: Floats) -> tuple[Floats, Floats] | No
 
 
 def _refuse(step: Any, why: str) -> NoReturn:
-    raise TypeError(
+    raise NotRead(
         f"{type(step).__name__} {why}. mc.explain reads a kernel of mercer, or mc.Features of one, before SVC, SVR, "
         "KernelRidge, a linear model or a Gaussian process."
     )

@@ -147,13 +147,13 @@ class Explanation:
         sums = [c.reshape(-1, self.n_outputs).sum(axis=0) if several else c.sum() for c in self.contributions]
         return np.array(sums, dtype=np.float64).reshape(self.decision.shape)
 
-    def of_output(self, output: Any) -> Explanation:
+    def of_output(self, output: Any = None) -> Explanation:
         """Return the explanation of one output.
 
         Parameters
         ----------
-        output : int, str or class
-            A class of the classifier, the name of an output, or its number.
+        output : int, str or class, default=None
+            A class of the classifier, the name of an output, or its number; None if there is only one.
         """
         at = output_index(output, self.outputs, self.classes)
         if self.decision.ndim == 1:
@@ -183,9 +183,7 @@ class Explanation:
         """
         if not is_whole(k, 1):
             raise ValueError(f"k must be a whole number, 1 or more; got {k!r}.")
-        if output is None and self.n_outputs > 1:
-            raise ValueError(f"There are {self.n_outputs} outputs: {', '.join(self.outputs)}. Pass output=.")
-        chosen = self if output is None else self.of_output(output)
+        chosen = self.of_output(output)
         found = []
         for values, names in zip(chosen.contributions, self.names, strict=True):
             flat = values.reshape(-1)
@@ -225,7 +223,11 @@ class Explanation:
 
 
 def output_index(output: Any, outputs: tuple[str, ...], classes: Any) -> int:
-    """Return the index of an output that is given by its class, its name or its number."""
+    """Return the index of an output that is given by its class, its name or its number; None is the only one."""
+    if output is None:
+        if len(outputs) > 1:
+            raise ValueError(f"There are {len(outputs)} outputs: {', '.join(outputs)}. Pass output=.")
+        return 0
     labels = [] if classes is None or len(classes) != len(outputs) else np.asarray(classes).tolist()
     if output in labels:
         return labels.index(output)

@@ -33,6 +33,7 @@ from mercer.data.wrapped import inside, is_wrapped
 from mercer.families import CountVector, Multinomial
 from mercer.families.estimator import FamilyEstimator
 from mercer.kernels._data import unwrapped
+from mercer.kernels._evaluation import ZeroNorm
 from mercer.kernels._explain._additive import columns_of, described, sample_names
 from mercer.kernels._explain._decision import Decision, Term
 from mercer.kernels._explain._explanation import Explanation
@@ -75,6 +76,12 @@ def marginalized(decision: Decision, X: Any, *, window: int = 1) -> Explanation:
         except REFUSALS as error:  # the data themselves are accepted: what is refused is that some are missing
             refusal = refusal or error
     else:
+        if isinstance(refusal, ZeroNorm):
+            raise ValueError(
+                f"A sample has zero norm under {_title(decision)} if {window} of its positions "
+                f"{'are' if window > 1 else 'is'} missing, so it cannot be normalized. Leave out the shortest samples, "
+                f"or fit the kernel with on_zero='zero' or normalize=False."
+            ) from refusal
         raise TypeError(
             f"Explanation by marginalization marks positions as missing, which {_title(decision)} does not accept: "
             f"{refusal} Use a kernel whose model sums over missing values, such as mc.HMM or mc.AffinePairHMM, or a "

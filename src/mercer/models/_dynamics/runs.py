@@ -144,7 +144,7 @@ def _run(systems: Systems, x: Floats, runs: Runs, loop: Callable[..., None], rec
     """
     from mercer.compiled.kalman import places
     from mercer.compiled.lanes import aligned
-    from mercer.compiled.small_matrices import LANES
+    from mercer.compiled.small_layout import LANES
 
     if not len(runs.length):
         return
@@ -191,7 +191,7 @@ def _smooth(
 ) -> tuple[Floats, Floats, Floats]:
     """Run the smoother; return log probabilities, the sums of every series, and gradients in the first state."""
     from mercer.compiled.kalman_back import run_smoother, sums_width
-    from mercer.compiled.small_matrices import LANES
+    from mercer.compiled.small_layout import LANES
 
     n, d = systems.size
     size, records = len(runs.length), max(_MOST // (2 * (n + d + 1) ** 2 * LANES), _FEWEST)

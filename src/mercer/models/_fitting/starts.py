@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from mercer._array import Floats
+from mercer._array import Floats, Indices
 from mercer._probability import normalized
 from mercer.data.segments import segment_sum
 from mercer.families.categorical import Categorical, Categoricals
@@ -41,31 +41,33 @@ def starts(emission: Any, data: Data, context: Context, mask: tuple[Floats, Floa
     mixed = leaf_of(emission) is not emission
     n, columns = len(first), int(emission.n_components) if mixed else 1
     ordered = bool(n > 1 and not np.tril(step, -1).any())  # left-right: the states are successive segments
-    rows, shares, weights, transition = [], [], [], np.empty((data.size, n, n))
     ends = data.sequence_offsets
-    for i in range(data.size):
-        offsets = data.offsets[ends[i] : ends[i + 1] + 1]
-        points = np.arange(offsets[0], offsets[-1])
-        rng = generator(data.x[points], seed, attempt)
-        where = _positions(offsets) if ordered else points
-        if len(points) > POINTS:
-            chosen = np.sort(rng.choice(len(points), POINTS, replace=False))
-            points, where = points[chosen], where[chosen]
-        share = _state_shares(data.x[points], where, n, context, rng, ordered=ordered)
-        transition[i] = _transitions(share, points, offsets, step, rng)
-        rows.append(points)
-        shares.append(share)
-        if columns > 1:
-            weights.append(_component_shares(data.x[points], share, columns, context, rng))
-    offsets = np.concatenate([[0], np.cumsum([len(points) for points in rows])])
-    x, table = data.x[np.concatenate(rows)], np.concatenate(shares)
+    models = [_Model.of(data, data.offsets[ends[i] : ends[i + 1] + 1], seed, attempt) for i in range(data.size)]
+    offsets = np.concatenate([[0], np.cumsum([len(model.points) for model in models])])
+    x = data.x[np.concatenate([model.points for model in models])]
+    if n == 1:
+        table = np.ones((len(x), 1))
+    elif ordered:
+        table = np.concatenate([_successive(model, n) for model in models])
+    elif context.alphabet is not None:
+        table = _perturbed(x, models, n, context.alphabet.n_codes)
+    else:
+        table = np.concatenate([_seeded(data.x[model.points], n, context, model.rng) for model in models])
+    shares = np.split(table, offsets[1:-1])
+    counts = np.stack([_steps(share, model) for share, model in zip(shares, models, strict=True)])
+    noise = np.stack([model.rng.gamma(4.0, 0.25, (n, n)) for model in models])  # mean 1
+    transition = normalized(np.where(step, (counts + 1.0) * noise, 0.0), 1.0 / n)
     made: Any
     if isinstance(emission, Categorical):
         made = _frequencies(x, table, offsets, context)
     elif not mixed:
         made = leaf_of(emission).fit_weighted(x, table, offsets, context)
     else:
-        wide = np.concatenate(weights) if weights else table
+        wide = table
+        if columns > 1:
+            parts = zip(shares, models, strict=True)
+            split = [_component_shares(data.x[m.points], share, columns, context, m.rng) for share, m in parts]
+            wide = np.concatenate(split)
         fitted = leaf_of(emission).fit_weighted(x, wide, offsets, context)
         mass = normalized(segment_sum(wide, offsets).reshape(data.size, n, columns), 1.0 / columns)
         made = Mixtures._make(weights=mass, components=fitted.reshape(data.size, n, columns))
@@ -77,27 +79,49 @@ def starts(emission: Any, data: Data, context: Context, mask: tuple[Floats, Floa
     )
 
 
-def _positions(offsets: Floats) -> Floats:
-    """Return the relative position of each observation in its sequence, from 0 to 1."""
-    lengths = np.diff(offsets)
-    at = np.arange(offsets[-1] - offsets[0]) - np.repeat(offsets[:-1] - offsets[0], lengths)
-    return np.asarray((at + 0.5) / np.repeat(np.maximum(lengths, 1), lengths))
+class _Model(NamedTuple):
+    """What the start of one model uses."""
+
+    offsets: Indices
+    """The sequences of the model."""
+    points: Indices
+    """Ascending indices of its observations, at most ``POINTS`` of them."""
+    rng: np.random.Generator
+
+    @classmethod
+    def of(cls, data: Data, offsets: Indices, seed: int, attempt: int) -> _Model:
+        """Return the model of some sequences of ``data``."""
+        points = np.arange(offsets[0], offsets[-1])
+        rng = generator(data.x[offsets[0] : offsets[-1]], seed, attempt)
+        if len(points) > POINTS:
+            points = points[np.sort(rng.choice(len(points), POINTS, replace=False))]
+        return cls(offsets, points, rng)
 
 
-def _state_shares(
-    x: Any, where: Floats, n: int, context: Context, rng: np.random.Generator, *, ordered: bool
-) -> Floats:
-    """Assign observations to states, softly: ``(T, n)``."""
-    if len(where) == 0 or n == 1:
-        return np.ones((len(where), n))
-    if ordered:
-        cuts = np.sort((np.arange(1, n) + 0.5 * (rng.random(n - 1) - 0.5)) / n)
-        return np.asarray(0.9 * np.eye(n)[np.searchsorted(cuts, where)] + 0.1 / n)
-    if context.alphabet is not None:
-        # Random factors per state and symbol perturb the frequencies of the symbols.
-        factors = np.exp(rng.normal(0.0, 0.5, (context.alphabet.n_codes, n)))
-        return normalized(factors[np.asarray(x)], 1.0 / n)
-    return seed_shares(numbers(x, context), np.ones(len(where)), n, rng)
+def _successive(model: _Model, n: int) -> Floats:
+    """Assign each observation to a state by its place in its sequence, softly: ``(T, n)``."""
+    if len(model.points) == 0:
+        return np.ones((0, n))
+    sequence = np.searchsorted(model.offsets, model.points, side="right") - 1
+    begin, end = model.offsets[sequence], model.offsets[sequence + 1]
+    place = (model.points - begin + 0.5) / (end - begin)
+    cuts = np.sort((np.arange(1, n) + 0.5 * (model.rng.random(n - 1) - 0.5)) / n)
+    return np.asarray(0.9 * np.eye(n)[np.searchsorted(cuts, place)] + 0.1 / n)
+
+
+def _perturbed(x: Any, models: list[_Model], n: int, n_codes: int) -> Floats:
+    """Assign symbols to states by random factors per model, state and symbol: ``(T, n)``."""
+    counts = [len(model.points) for model in models]
+    factors = np.ones((len(models), n_codes, n))
+    for i, model in enumerate(models):
+        if counts[i]:
+            factors[i] = np.exp(model.rng.normal(0.0, 0.5, (n_codes, n)))
+    return normalized(factors, 1.0 / n)[np.repeat(np.arange(len(models)), counts), np.asarray(x)]
+
+
+def _seeded(x: Any, n: int, context: Context, rng: np.random.Generator) -> Floats:
+    """Assign vectors to the states of k-means++ seeds, softly: ``(T, n)``."""
+    return seed_shares(numbers(x, context), np.ones(len(x)), n, rng) if len(x) else np.ones((0, n))
 
 
 def _component_shares(x: Any, share: Floats, m: int, context: Context, rng: np.random.Generator) -> Floats:
@@ -109,17 +133,14 @@ def _component_shares(x: Any, share: Floats, m: int, context: Context, rng: np.r
     return np.concatenate(parts, axis=1)
 
 
-def _transitions(share: Floats, points: Floats, offsets: Floats, step: Floats, rng: np.random.Generator) -> Floats:
-    """Estimate transition probabilities from the assignment, with a pseudo-count of 1 for each allowed transition."""
-    n = len(step)
+def _steps(share: Floats, model: _Model) -> Floats:
+    """Count the transitions of one model between the states of successive observations, ``(n, n)``."""
     before, after = share[:-1], share[1:]
+    offsets, points = model.offsets, model.points
     if len(offsets) > 2 or len(points) < offsets[-1] - offsets[0]:
         inside = (np.diff(points) == 1) & ~np.isin(points[1:], offsets)
         before, after = before[inside], after[inside]
-    counts = before.T @ after if n > 1 else np.zeros((1, 1))
-    noise = rng.gamma(4.0, 0.25, (n, n))  # mean 1
-    counts = np.where(step, (counts + 1.0) * noise, 0.0)
-    return np.asarray(counts / counts.sum(axis=1, keepdims=True))
+    return np.asarray(before.T @ after)
 
 
 def _frequencies(x: Floats, table: Floats, offsets: Floats, context: Context) -> Categoricals:

@@ -91,9 +91,9 @@ def log_odds(models: Any, X: Sequences) -> Floats:
         def work(j: int, i: int = i, profile: SearchProfile = profile, fast: bool = fast, watch: bool = watch) -> None:
             codes, lost = X.values[X.offsets[j] : X.offsets[j + 1]], True
             if fast:
-                out[i, j], lost = recursions(False).forward(codes, *_arguments(profile, lengths[j], False), watch)
+                out[i, j], lost = recursions(False).forward(codes, _arguments(profile, lengths[j], False), watch)
             if lost:
-                out[i, j], _ = recursions(True).forward(codes, *_arguments(profile, lengths[j], True), False)
+                out[i, j], _ = recursions(True).forward(codes, _arguments(profile, lengths[j], True), False)
 
         _each(X, profile.n_nodes, work, "profiles")
     return out
@@ -128,11 +128,11 @@ def expected(models: Any, i: int, X: Sequences) -> Expected:
     def work(j: int) -> None:
         some, out, lost = X.values[X.offsets[j] : X.offsets[j + 1]], (match[j], insert[j], steps[j], entry[j]), True
         if fast:
-            odds[j], lost = recursions(False).expected(some, *_arguments(profile, lengths[j], False), watch, *out)
+            odds[j], lost = recursions(False).expected(some, _arguments(profile, lengths[j], False), watch, out)
         if lost:
             for counts in out:
                 counts[:] = 0.0
-            odds[j], _ = recursions(True).expected(some, *_arguments(profile, lengths[j], True), False, *out)
+            odds[j], _ = recursions(True).expected(some, _arguments(profile, lengths[j], True), False, out)
 
     _each(X, m, work, "profiles")
     inner = slice(1, m + 1)
@@ -155,7 +155,7 @@ def best_paths(models: Any, i: int, X: Sequences) -> tuple[list[Indices], Floats
 
     def work(j: int) -> None:
         codes = X.values[X.offsets[j] : X.offsets[j + 1]]
-        values[j] = best_path(codes, *_arguments(profile, lengths[j], True), paths[j])
+        values[j] = best_path(codes, _arguments(profile, lengths[j], True), paths[j])
 
     _each(X, profile.n_nodes, work, "paths")
     return paths, values
