@@ -13,6 +13,7 @@ from dataclasses import dataclass, fields, replace
 from typing import Any, ClassVar, Protocol, Self
 
 import numpy as np
+from array_api_compat import is_numpy_array
 
 from mercer._array import Array, beside, logsumexp, namespace, safe_log, to_numpy
 from mercer._batch import take_rows
@@ -410,9 +411,12 @@ def smoothed_features(p: Array, gamma: float) -> Array:
 
 def power(x: Array, rho: float) -> Array:
     """Compute x^rho for x >= 0, with shortcuts for rho = 1 and rho = 1/2."""
-    xp = namespace(x)
     if rho == 1:
         return x
     positive = x > 0
+    if is_numpy_array(x) and rho > 0:
+        plain = np.where(positive, x, np.zeros_like(x))
+        return np.sqrt(plain) if rho == 0.5 else plain**rho
+    xp = namespace(x)
     safe = xp.where(positive, x, xp.ones_like(x))  # keeps the gradient at 0 finite
     return xp.where(positive, xp.sqrt(safe) if rho == 0.5 else safe**rho, xp.zeros_like(x))

@@ -139,6 +139,8 @@ def _encode(flat: Flat, alphabet: Alphabet, unknown: str, names: tuple[str, ...]
     name = naming(names, first) if len(flat.offsets) > 1 else "X"
     codes = alphabet._lookup(flat.kind, flat.values, name)
     bad = np.flatnonzero(codes < 0)
+    if not len(bad):
+        return codes
     if unknown == "missing":
         codes[bad] = alphabet.missing
         return codes

@@ -42,6 +42,11 @@ def windows_of(values: Floats, offsets: Floats, n_symbols: int, width: int) -> W
         code *= n_symbols
         code += part
         good &= part < n_symbols
-    owner = np.repeat(np.arange(len(offsets) - 1), np.diff(offsets))[:count]
-    good &= np.arange(width, width + count) <= offsets[1:][owner]
+    if len(offsets) == 2:  # one sequence, as in a prediction
+        owner = np.zeros(count, dtype=np.int64)
+    else:
+        owner = np.repeat(np.arange(len(offsets) - 1), np.diff(offsets))[:count]
+        good &= np.arange(width, width + count) <= offsets[1:][owner]
+    if good.all():
+        return Windows(code, owner, np.arange(count))
     return Windows(code[good], owner[good], np.flatnonzero(good))

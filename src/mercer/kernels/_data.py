@@ -59,7 +59,7 @@ def unwrapped(X: Any) -> Any:
 
 def check_libraries(source: Any, reference: Any) -> None:
     """Raise if two sides contain arrays of different libraries, which cannot be combined."""
-    found = [" and ".join(sorted(_libraries(side))) for side in (source, reference)]
+    found = [" and ".join(sorted(libraries(side))) for side in (source, reference)]
     if found[0] != found[1]:
         raise TypeError(
             f"The two sides contain arrays of different libraries, {found[0]} and {found[1]}. Convert one of them, "
@@ -67,14 +67,15 @@ def check_libraries(source: Any, reference: Any) -> None:
         )
 
 
-def _libraries(source: Any) -> set[str]:
+def libraries(source: Any) -> set[str]:
+    """Return the names of the libraries of the arrays of a source."""
     if isinstance(source, Batch):
         parts = [getattr(source, name) for name in (*source._arrays, *source._parts)]
     elif hasattr(source, "parts"):
         parts = source.parts
     else:
         return {type(source).__module__.partition(".")[0]} if is_array_api_obj(source) else {"numpy"}
-    return set().union(*(_libraries(part) for part in parts))
+    return set().union(*(libraries(part) for part in parts))
 
 
 def concatenated(data: tuple[Any, ...]) -> Any:

@@ -11,6 +11,7 @@ from mercer._notices import notify
 from mercer.kernels._data import n_objects
 from mercer.kernels._evaluation import Side
 from mercer.kernels._operands import WithNumbers
+from mercer.kernels._sums import Sums
 from mercer.kernels._trained import TrainedWrapper
 
 
@@ -90,6 +91,13 @@ class Centered(TrainedWrapper):
             return WithNumbers(self._operand(objects), numbers)
         columns = self._values(objects)
         return WithNumbers(self._operand(objects), namespace(columns).mean(columns, axis=-1))
+
+    def _weighted_sums(self, weights: Floats) -> Sums:
+        if self._known is None or self._level is not None or self.normalize:
+            return super()._weighted_sums(weights)
+        constants = weights @ (self._mean - self._known["numbers"])
+        inner = self._inner._weighted_sums(weights)
+        return lambda source: inner(source.parts[0]) + constants
 
     def _tile(self, a: Any, b: Any) -> Array:
         if self._level is None:

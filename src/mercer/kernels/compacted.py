@@ -10,6 +10,7 @@ from sklearn.utils import get_tags
 from sklearn.utils.metaestimators import available_if
 
 from mercer._config import without_caches
+from mercer.kernels._direct import DIRECT, Direct
 from mercer.kernels._narrowing import Narrowing
 from mercer.kernels._needs import OUTPUT, Objects
 from mercer.kernels.base.kernel import Kernel
@@ -121,7 +122,8 @@ def _forwarded(name: str, what: str) -> Any:
 
     def method(self: Compacted, X: Any, *rest: Any, **params: Any) -> Any:
         with without_caches():
-            return getattr(self.estimator, name)(X, *rest, **params)
+            shortcut = None if rest or params else self._shortcut(name)
+            return getattr(self.estimator if shortcut is None else shortcut, name)(X, *rest, **params)
 
     method.__name__, method.__qualname__ = name, f"Compacted.{name}"
     method.__doc__ = f"""Return {what}.
@@ -133,7 +135,11 @@ def _forwarded(name: str, what: str) -> Any:
         *rest, **params
             Passed to the pipeline, such as ``confounds``.
         """
-    return available_if(lambda self: hasattr(self.estimator, name))(method)
+
+    def has_it(self: Compacted) -> bool:
+        return (self._direct is not None and name in self._direct.methods) or hasattr(self.estimator, name)
+
+    return available_if(has_it)(method)
 
 
 def _apart(value: Any) -> Any:
@@ -206,6 +212,22 @@ class Compacted(BaseEstimator):
     score_samples = _forwarded("score_samples", "the scores of single samples, ``(M,)``")
     transform = _forwarded("transform", "the output of the pipeline, if its last step is a transformer")
     score = _forwarded("score", "the score of the pipeline for ``X`` and ``y``: accuracy, or R2")
+
+    _direct: Direct | None = None
+    """What answers without the pipeline, made at the first call; None if there is no such way."""
+
+    def _shortcut(self, name: str) -> Direct | None:
+        """Return what answers a call of this method without the pipeline; None if there is no such way."""
+        if name not in DIRECT:
+            return None
+        if self._direct is None or not self._direct.holds():
+            self._direct = Direct.of(self.estimator)
+        return self._direct if self._direct is not None and name in self._direct.methods else None
+
+    def __getstate__(self) -> dict[str, Any]:
+        state = dict(super().__getstate__())
+        state.pop("_direct", None)  # can be made again
+        return state
 
     def __getattr__(self, name: str) -> Any:
         # Called for missing attributes only. Those of the pipeline, except for private ones.

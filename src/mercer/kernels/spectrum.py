@@ -14,11 +14,12 @@ from mercer._verdict import Verdict
 from mercer.data import Alphabet, Sequences
 from mercer.data.alphabet import ALPHABET
 from mercer.data.csr import CSRRows
-from mercer.data.windows import windows_of
+from mercer.data.windows import Windows, windows_of
 from mercer.kernels._evaluation import ZeroNorm
 from mercer.kernels._mismatches import GappedRows, gapped_columns, neighbors
 from mercer.kernels._names import words
 from mercer.kernels._operands import CHEAP_COLUMNS, InnerProducts, Rows
+from mercer.kernels._sums import Sums
 from mercer.kernels.base.kernel import Kernel
 
 DENSE_COLUMNS = 1024
@@ -144,6 +145,31 @@ class Spectrum(InnerProducts, Kernel):
             return GappedRows.of(rows, len(self.alphabet_), int(self.k), int(self.mismatches), _operand)
         return _operand(self._spread_rows(rows) if self.mismatches else rows)
 
+    def _weighted_sums(self, weights: Floats) -> Sums:
+        """Return a function of new strings that adds up one weight per window, in linear time."""
+        if self.mismatches:
+            return super()._weighted_sums(weights)
+        train = self._evaluation.prepared_side(self._train_side)
+        if train.norm is not None:
+            scale = 1 / np.sqrt(train.norm)
+            weights = weights * (scale if train.zero is None else np.where(train.zero, 0.0, scale))
+        rows = sparse.csr_array(self._features(train.operand))
+        words, place = np.unique(rows.indices, return_inverse=True)
+        counts = sparse.csr_array((rows.data, place, rows.indptr), shape=(len(train), len(words)))
+        table = np.ascontiguousarray((counts.T @ weights.T).T)
+
+        def sums(source: Sequences) -> Floats:
+            found = windows_of(source.values, source.offsets, len(self.alphabet_), int(self.k))
+            if self.normalize and self.on_zero == "raise":
+                self._check_windows(source, found.owner)
+            at = np.searchsorted(words, found.code)
+            known = np.flatnonzero(np.take(words, at, mode="clip") == found.code)
+            at, owner, n = at[known], found.owner[known], len(source)
+            values = np.stack([np.bincount(owner, weights=row[at], minlength=n) for row in table], axis=1)
+            return values / np.sqrt(_squares(found, n))[:, None] if self.normalize else values
+
+        return sums
+
     def _cheap_pairs(self, source: Sequences) -> bool:
         return not self.mismatches and len(self.alphabet_) ** int(self.k) <= CHEAP_COLUMNS
 
@@ -231,6 +257,20 @@ def _operand(rows: Any) -> Rows | FarColumns:
     if rows.nnz > DENSE_SHARE * cells and cells <= DENSE_CELLS:
         return Rows(rows.toarray())
     return Rows(CSRRows.of(rows)) if rows.shape[1] <= INDEXED_COLUMNS else FarColumns(rows)
+
+
+def _squares(found: Windows, n: int) -> Floats:
+    """Return the squared norm of the counts of every sequence; 1 if it has no window."""
+    code, owner = found.code, found.owner
+    if not len(code):
+        return np.ones(n)
+    if n > 1:  # codes within a sequence, which stay small enough
+        code = owner * len(code) + np.unique(code, return_inverse=True)[1]
+    code = np.sort(code)
+    ends = np.concatenate([np.flatnonzero(code[1:] != code[:-1]), [len(code) - 1]])  # of equal codes
+    counts = ends - np.concatenate([[-1], ends[:-1]])
+    squares = np.bincount(owner[ends], weights=counts * counts, minlength=n)
+    return np.where(squares > 0, squares, 1.0)
 
 
 class FarColumns:

@@ -24,6 +24,7 @@ from mercer.kernels._evaluation import Evaluation, Prepared, Side
 from mercer.kernels._identity import identity
 from mercer.kernels._operands import scaled_rows
 from mercer.kernels._pipeline import check_matrix, length_of, warn_of_second_kernel
+from mercer.kernels._sums import Sums, sums_of_values
 from mercer.kernels.base.hooks import Hooks
 from mercer.kernels.base.operators import Arithmetic, GaussianProcess
 
@@ -91,10 +92,14 @@ class Kernel(Hooks, Arithmetic, GaussianProcess, TransformerMixin, BaseEstimator
             self._refuse()
         self._check_parameters()  # parameters that take effect at once may have changed since ``fit``
         self._check_unchanged()
+        return self._gram(Side(self._new(X)), self._train_side)
+
+    def _new(self, X: Any) -> Any:
+        """Return the source of new data, in the format of the training data."""
         check_matrix(length_of(X), n_objects(self.train_), type(self).__name__)
         source = self._source(self._admit(unwrapped(X), reset=False))
         check_libraries(source, self.train_)
-        return self._gram(Side(self._match(source, self.train_)), self._train_side)
+        return self._match(source, self.train_)
 
     @classmethod
     @cache
@@ -224,6 +229,16 @@ class Kernel(Hooks, Arithmetic, GaussianProcess, TransformerMixin, BaseEstimator
     def _gram(self, left: Side, right: Side | None, *, log: bool = False) -> Array:
         """Return the matrix of two sides through the memo of pairs; with ``log``, in the kernel's domain."""
         return self._evaluation.remembered(left, right, log=log)
+
+    def _weighted_sums(self, weights: Floats) -> Sums:
+        """Return a function of new sources: weighted sums of their kernel values with the training objects.
+
+        Parameters
+        ----------
+        weights : array of shape (R, N)
+            Weights of the training objects.
+        """
+        return sums_of_values(self, weights)
 
     def _setting(self) -> Hashable | None:
         """Return a key of all that kernel values depend on, except the objects; None if there is no key."""

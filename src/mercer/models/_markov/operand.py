@@ -75,7 +75,7 @@ class ProductOperand(OneAxis):
     def tile_hint(self) -> int:
         """Number of rows of a tile, such that the tables of both sides fit into the cache if possible."""
         cells = self.chains.n_contexts * len(self.chains.alphabet)
-        return int(np.clip((1 << 17) // cells, 16 if cells <= 1 << 18 else LEAST_ROWS, 256))
+        return min(max((1 << 17) // cells, 16 if cells <= 1 << 18 else LEAST_ROWS), 256)
 
     @property
     def _at_once(self) -> int:
@@ -120,6 +120,11 @@ class ProductOperand(OneAxis):
             return np.ascontiguousarray(power(x, self.rho), dtype=np.float64)
 
         return Tables(raised(p.first), raised(p.step), raised(p.stop), tuple(map(raised, p.short)))
+
+    @cached_property
+    def lanes(self) -> tuple[Floats, ...]:
+        """The powers with the chains in SIMD lanes."""
+        return _in_lanes(self.powers[:3])
 
     @cached_property
     def logs(self) -> Tables:
@@ -175,7 +180,7 @@ class ProductOperand(OneAxis):
             return self._pair_in_logs(other)
         a, b = self.powers, other.powers
         wanted = self._steps
-        long = _products((a.first, a.step, a.stop), (b.first, b.step, b.stop), wanted)
+        long = _products((a.first, a.step, a.stop), other.lanes, len(other), wanted)
         lost = np.argwhere(np.isnan(long).any(axis=0))
         if len(lost):
             long[:, lost[:, 0], lost[:, 1]] = self._aligned_logs(other, lost[:, 0], lost[:, 1], wanted)
@@ -196,7 +201,7 @@ class ProductOperand(OneAxis):
         p = self.powers
         tables = (p.first, p.step, p.stop)
         nobody = tuple(np.ones_like(x[:1]) for x in tables)  # a neutral chain, which leaves products unchanged
-        long = _products(nobody, tuple(x * x for x in tables), wanted)[:, 0]
+        long = _products(nobody, _in_lanes(tuple(x * x for x in tables)), len(self), wanted)[:, 0]
         lost = np.flatnonzero(np.isnan(long).any(axis=0))
         if len(lost):
             long[:, lost] = self._aligned_logs(self, lost, lost, wanted)
@@ -235,29 +240,45 @@ class ProductOperand(OneAxis):
         return xp.concat(found, axis=-1) if found else beside(a.first, np.empty((len(wanted), 0)))
 
 
-def _products(left: tuple[Floats, ...], right: tuple[Floats, ...], wanted: Floats) -> Floats:
-    """Log kernels of every pair of powered chains (first, step, stop), ``(H, I, J)``; NaN if inaccurate."""
-    from mercer.compiled.contexts import LANES, couple_pairs
+def _products(left: tuple[Floats, ...], right: tuple[Floats, ...], size: int, wanted: Floats) -> Floats:
+    """Log kernels of every pair of powered chains, ``(H, I, J)``; NaN if inaccurate.
 
-    size = len(right[0])
-    padded = -(-size // LANES) * LANES
-    long = np.empty((len(wanted), len(left[0]), padded))
+    Parameters
+    ----------
+    left : tuple of arrays
+        The tables (first, step, stop).
+    right : tuple of arrays
+        Those of the other side `_in_lanes`.
+    size : int
+        Number of chains of the other side.
+    wanted : array of int
+        Numbers of steps.
+    """
+    from mercer.compiled.contexts import couple_pairs
+
+    long = np.empty((len(wanted), len(left[0]), right[0].shape[-1]))
     if len(wanted):
-        others = (_chains_last(x, padded) for x in (*right, _smallest(right[1])))
-        couple_pairs(*left, _smallest(left[1]), *others, wanted, long)
+        couple_pairs(*left, _smallest(left[1]), *right, wanted, long)
     return long[..., :size]
+
+
+def _in_lanes(tables: tuple[Floats, ...]) -> tuple[Floats, ...]:
+    """Move the chains to the last axis, padded by zeros: of the tables (first, step, stop), and the smallest steps."""
+    from mercer.compiled.contexts import LANES
+
+    n = len(tables[0])
+    padded = -(-n // LANES) * LANES
+    found = []
+    for x in (*tables, _smallest(tables[1])):
+        out = np.zeros((*x.shape[1:], padded))
+        out[..., :n] = x.transpose(*range(1, x.ndim), 0)
+        found.append(out)
+    return tuple(found)
 
 
 def _smallest(step: Floats) -> Floats:
     """Return the smallest positive entry of every chain."""
     return np.min(step, axis=(1, 2), where=step > 0, initial=1.0)
-
-
-def _chains_last(x: Floats, padded: int) -> Floats:
-    """Move the chains to the last axis, padded by zeros."""
-    out = np.zeros((*x.shape[1:], padded))
-    out[..., : len(x)] = np.moveaxis(x, 0, -1)
-    return out
 
 
 def _log_products(first: Array, step: Array, stop: Array, wanted: Floats) -> Array:
