@@ -54,6 +54,8 @@ sphinx_gallery_conf = {
     "abort_on_example_error": True,
     "download_all_examples": False,
     "show_memory": False,
+    "remove_config_comments": True,
+    "min_reported_time": 1e6,  # seconds: times depend on the machine of the build
     "write_computation_times": False,
 }
 
@@ -71,7 +73,7 @@ html_theme = "pydata_sphinx_theme"
 html_title = "mercer"
 html_static_path = ["_static"]
 html_css_files = ["custom.css"]
-html_js_files = ["enlarge.js"]
+html_js_files = ["enlarge.js", "code_breaks.js"]
 html_theme_options = {
     "logo": {"text": "mercer"},
     "header_links_before_dropdown": 7,

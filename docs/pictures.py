@@ -30,7 +30,7 @@ STYLE = {
     "axes.prop_cycle": cycler(color=COLORS),
     "lines.linewidth": 1.6,
 }
-BLOCK = re.compile(r"^(<!-- not run: .+ -->\n)?```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+BLOCK = re.compile(r"^(<!-- not run: [^\n]+ -->\n)?```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 
 def shown(text: str) -> list[str]:

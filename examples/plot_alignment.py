@@ -37,6 +37,7 @@ strangers = model.matches(proteins[0], proteins[1])
 print(relatives)
 
 figure, axes = plt.subplots(1, 2, figsize=(11, 5), layout="constrained")
+figure.suptitle("probability that two residues match")
 for axis, matches, title in zip(
     axes, (relatives, strangers), ("same family", "different families"), strict=True
 ):
@@ -60,7 +61,8 @@ matrices = {
         proteins
     ),
 }
-figure, axes = plt.subplots(1, 3, figsize=(12, 3.6), layout="constrained")
+figure, axes = plt.subplots(1, 3, figsize=(12, 4), layout="constrained")
+figure.suptitle("Gram matrices, sorted by family")
 for axis, (name, K) in zip(axes, matrices.items(), strict=True):
     mc.plot.gram(K, family, ax=axis)
     axis.set_title(name, fontsize=10)

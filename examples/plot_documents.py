@@ -44,6 +44,7 @@ classifiers["naive Bayes"] = MultinomialNB()
 
 sizes = (20, 40, 80, 160, 320)
 figure, axes = plt.subplots(1, 2, figsize=(9.5, 4), layout="constrained", sharey=True)
+figure.suptitle("test error over the number of training documents")
 for axis, noise in zip(axes, (0.0, 0.6), strict=True):
     counts, labels = make_documents(
         600, n_words=2000, length=20, noise=noise, random_state=0

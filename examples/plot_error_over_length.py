@@ -71,6 +71,7 @@ for label, model in {
     ax = mc.plot.error_over_length(
         lengths, errors_of(kernel), ax=ax, label=label, baselines=last
     )
+ax.set_title("test error over the length of the compared sequences")
 plt.show()
 
 # %%

@@ -8,6 +8,7 @@ and at values of the same time. Here the first two classes differ in the directi
 time, the first and the last in the level.
 """
 
+# sphinx_gallery_thumbnail_number = 2
 import matplotlib.pyplot as plt
 import numpy as np
 from sklearn.pipeline import make_pipeline
@@ -41,7 +42,8 @@ y = np.arange(90) % 3
 X = [chirp(label) for label in y]
 train, test = slice(0, 45), slice(45, 90)
 
-figure, axes = plt.subplots(1, 3, figsize=(9, 2.2), layout="constrained", sharey=True)
+figure, axes = plt.subplots(1, 3, figsize=(9, 2.6), layout="constrained", sharey=True)
+figure.suptitle("three series of each class")
 for label, axis in enumerate(axes):
     for i in np.flatnonzero(y == label)[:3]:
         axis.plot(X[i], linewidth=1)
@@ -68,5 +70,6 @@ for name, kernel in ensembles.items():
 # models and a clock, they hardly tell the direction of time. The Gram matrix shows all
 # three classes.
 
-mc.plot.gram(ensembles["all"].fit_transform(X), y)
+ax = mc.plot.gram(ensembles["all"].fit_transform(X), y)
+ax.set_title("Gram matrix of all parts")
 plt.show()

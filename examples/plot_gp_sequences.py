@@ -74,6 +74,7 @@ axis.errorbar(
 )
 axis.plot(habit[test], y[test], "kx", markersize=5, label="measured")
 axis.set(xlabel="probability that a letter is repeated (hidden)", ylabel="y")
+axis.set_title("predictions for 40 test strings, with two standard deviations")
 axis.legend()
 plt.show()
 
@@ -93,5 +94,5 @@ for rho in powers:
 figure, axis = plt.subplots(figsize=(7, 3.8), layout="constrained")
 axis.semilogx(powers, evidence)
 axis.plot(np.exp(found[place]), process.log_marginal_likelihood_value_, "o")
-axis.set(xlabel="rho", ylabel="log evidence")
+axis.set(xlabel="rho", ylabel="log evidence", title="evidence over rho")
 plt.show()

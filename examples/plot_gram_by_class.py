@@ -34,6 +34,7 @@ kernels = {
 matrices = {name: kernel.fit_transform(strings) for name, kernel in kernels.items()}
 
 figure, axes = plt.subplots(2, 2, figsize=(8.5, 7.5), layout="constrained")
+figure.suptitle("Gram matrices of three classes under four kernels")
 for axis, (name, K) in zip(axes.flat, matrices.items(), strict=True):
     mc.plot.gram(K, y, ax=axis)
     axis.set_title(name, fontsize=10)
@@ -46,6 +47,7 @@ plt.show()
 # string is similar only to itself.
 
 figure, axes = plt.subplots(2, 2, figsize=(9, 6), layout="constrained")
+figure.suptitle("kernel values of pairs, within and between classes")
 for axis, (name, K) in zip(axes.flat, matrices.items(), strict=True):
     mc.plot.diagnosis(K, y, ax=axis)
     found = mc.gram.diagnose(K, y)

@@ -8,6 +8,7 @@ If it is too long, each model is similar only to itself: the matrix is correct t
 digits and useless.
 """
 
+# sphinx_gallery_thumbnail_number = 2
 import warnings
 
 import matplotlib.pyplot as plt
@@ -55,6 +56,7 @@ for length, K in matrices.items():
     )
 
 figure, axes = plt.subplots(2, 3, figsize=(10, 6), layout="constrained")
+figure.suptitle("Gram matrices and kernel values for three lengths")
 for column, length in zip(axes.T, (3, 30, 300), strict=True):
     mc.plot.gram(matrices[length], labels, ax=column[0])
     mc.plot.diagnosis(matrices[length], labels, ax=column[1])
@@ -90,6 +92,7 @@ mc.plot.error_over_length(
     label="EmpiricalKernelMap",
     baselines={"Discounted(0.9)": free},
 )
+ax.set_title("test error over the length of the compared sequences")
 plt.show()
 
 # %%

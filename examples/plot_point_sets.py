@@ -7,6 +7,7 @@ three classes have the same mean and the same total variance; they differ in the
 direction in which the points spread. Kernel PCA shows the sets in two dimensions.
 """
 
+# sphinx_gallery_thumbnail_number = 2
 import matplotlib.pyplot as plt
 import numpy as np
 from sklearn.decomposition import KernelPCA

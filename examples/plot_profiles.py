@@ -30,6 +30,7 @@ X, y = profiles.data, profiles.target
 figure, axis = plt.subplots(figsize=(8, 3.6), layout="constrained")
 axis.imshow(X[np.argsort(y)], aspect="auto", cmap="coolwarm", interpolation="nearest")
 axis.set(xlabel="genome, in the order of the tree", ylabel="gene, sorted by class")
+axis.set_title("presence (red) and absence (blue) of genes in genomes")
 plt.show()
 
 # %%
@@ -86,6 +87,7 @@ axis.barh(
 )
 axis.axvline(1 / len(np.unique(y)), color="gray", linestyle=":")
 axis.set(xlabel="accuracy, five folds (dotted: chance)", xlim=(0, 1))
+axis.set_title("accuracy of two baselines and two kernels")
 axis.invert_yaxis()
 plt.show()
 
@@ -93,5 +95,6 @@ plt.show()
 # The kernel matrix, sorted by class, shows the six histories.
 
 K = mc.Tempered(mc.Marginalization(tree.model_), exponent=0.3)(X)
-mc.plot.gram(K, y)
+ax = mc.plot.gram(K, y)
+ax.set_title("Gram matrix of the shared histories")
 plt.show()

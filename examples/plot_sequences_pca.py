@@ -6,6 +6,7 @@ Series of different lengths have no common coordinates. A kernel provides them: 
 first two kernel principal components, similar series are close to each other.
 """
 
+# sphinx_gallery_thumbnail_number = 2
 import matplotlib.pyplot as plt
 from sklearn.preprocessing import StandardScaler
 
@@ -21,7 +22,8 @@ series, y = make_hmm_sequences(
     90, n_classes=3, n_features=2, certainty=0.7, noise=0.25, random_state=0
 )
 
-figure, axes = plt.subplots(1, 3, figsize=(9, 2.6), layout="constrained", sharey=True)
+figure, axes = plt.subplots(1, 3, figsize=(9, 3), layout="constrained", sharey=True)
+figure.suptitle("the beginning of one series of each class")
 for c, axis in enumerate(axes):
     axis.plot(series[c][:30], marker=".")
     axis.set(title=f"class {c}", xlabel="time")
@@ -39,7 +41,8 @@ kernels = {
     ),
     "Fisher: one model for all": mc.Fisher(mc.HMM(n_states=3), information="diagonal"),
 }
-figure, axes = plt.subplots(1, 3, figsize=(12, 3.6), layout="constrained")
+figure, axes = plt.subplots(1, 3, figsize=(12, 4), layout="constrained")
+figure.suptitle("kernel PCA under three kernels")
 for axis, (name, kernel) in zip(axes, kernels.items(), strict=True):
     mc.plot.kernel_pca(kernel, X, y, ax=axis)
     axis.set_title(name, fontsize=10)

@@ -60,6 +60,7 @@ for window, style in ((1, "s:"), (2, "o-")):
         label=f"windows of {window}: mean error {error:.3f}",
     )
 ax.set(xlabel="step", ylabel="probability that the next symbol is 1", ylim=(0, 1.35))
+ax.set_title("one-step predictions of two models and of the exact filter")
 ax.legend(ncols=3, loc="upper center")
 plt.show()
 
@@ -96,6 +97,7 @@ ax.loglog(
     label="slope -1/2",
 )
 ax.set(xlabel="length of the training string", ylabel="mean error of the probability")
+ax.set_title("the error decreases with the square root of the length")
 ax.set_xticks(lengths, [f"{length:,}" for length in lengths])
 ax.set_yticks([0.01, 0.02, 0.05, 0.1], ["0.01", "0.02", "0.05", "0.1"])
 ax.minorticks_off()

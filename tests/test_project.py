@@ -164,7 +164,7 @@ def pages() -> list[Path]:
 
 
 # A fenced block of Python. It runs, unless the line above it is a comment that says why not.
-BLOCK = re.compile(r"^(?P<not_run><!-- not run: .+ -->\n)?```python\n(?P<code>.*?)^```$", re.MULTILINE | re.DOTALL)
+BLOCK = re.compile(r"^(?P<not_run><!-- not run: [^\n]+ -->\n)?```python\n(?P<code>.*?)^```$", re.MULTILINE | re.DOTALL)
 
 
 def run_page(text: str, name: str) -> None:
@@ -199,9 +199,11 @@ def test_a_wrong_page_is_found():
         "```python\na = 1\n```\n\n```python\n>>> a\n1\n>>> b = 2\n```\n```python\nassert b == 2\n```\n",
         "page",
     )
-    run_page("<!-- not run: downloads -->\n```python\n1 / 0\n```\n```text\n1 / 0\n```\n", "page")
-    with pytest.raises(ZeroDivisionError):
-        run_page("```python\n1 / 0\n```\n", "page")
+    skipped = "<!-- not run: downloads -->\n```python\n1 / 0\n```\n"
+    run_page(skipped + "```text\n1 / 0\n```\n", "page")
+    for text in ("", skipped), (skipped, ""), (skipped, skipped):
+        with pytest.raises(ZeroDivisionError):
+            run_page(text[0] + "```python\n1 / 0\n```\n" + text[1], "page")
     with pytest.raises(AssertionError, match=r"Expected:\n *2"):
         run_page("```python\n>>> 1\n2\n```\n", "page")
 

@@ -273,7 +273,9 @@ def test_confounds_that_are_routed():
         pipeline = make_pipeline(mc.Residualized(rbf()), mc.KernelRidge()).fit(TABLE, NUMBER, confounds=AGE)
         small = mc.compact(pipeline)
         expected = pipeline.predict(NEW, confounds=NEW[:, 2] * 10)
-        np.testing.assert_allclose(small.predict(NEW, confounds=NEW[:, 2] * 10), expected, rtol=1e-12)
+        # One prediction is near 0 by cancellation: its error is that of the largest.
+        scale = 1e-14 * np.abs(expected).max()
+        np.testing.assert_allclose(small.predict(NEW, confounds=NEW[:, 2] * 10), expected, rtol=1e-12, atol=scale)
         score = small.score(NEW, NEW[:, 0], confounds=NEW[:, 2] * 10)
         assert score == pytest.approx(pipeline.score(NEW, NEW[:, 0], confounds=NEW[:, 2] * 10))
     assert len(small.kept_) == 1

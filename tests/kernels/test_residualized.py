@@ -261,7 +261,8 @@ def test_what_is_no_confound():
     refused(days, f"confound 0 contains the date or time '2020-01-01'{cure}")
     refused(days - days[3], f"confound 0 contains the date or time '-3 days'{cure}")
     refused(
-        np.where(np.arange(30) == 0, np.datetime64("NaT"), days), f"confound 0 contains the date or time 'NaT'{cure}"
+        np.where(np.arange(30) == 0, np.datetime64("NaT", "D"), days),
+        f"confound 0 contains the date or time 'NaT'{cure}",
     )
     refused(
         pd.DataFrame({"seen": pd.to_datetime(days)}), f"confound 'seen' contains the date or time '2020-01-01.*{cure}"

@@ -49,7 +49,7 @@ def stamps_of(column: Column) -> Stamps:
     if column.kind == "number":
         return Stamps(column.numbers, column.bad)
     n = len(column.raw)
-    moments = np.full(n, np.datetime64("NaT"), dtype="datetime64[ns]")
+    moments = np.full(n, np.datetime64("NaT", "ns"))
     bad = np.zeros(n, dtype=bool)
     if column.kind == "date":
         moments = column.raw.astype("datetime64[ns]")

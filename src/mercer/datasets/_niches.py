@@ -84,8 +84,10 @@ def fetch_disdat(region: str, *, categories: str = "drop") -> Bunch:
     --------
     >>> from mercer.datasets import fetch_disdat
     >>> species = fetch_disdat("AWT")  # doctest: +SKIP
-    >>> species.data, species.target_names  # doctest: +SKIP
-    (Sequences(40 sequences of 13-dimensional vectors (float64), lengths 9 to 265), ['bird', 'plant'])
+    >>> species.data  # doctest: +SKIP
+    Sequences(40 sequences of 13-dimensional vectors (float64), lengths 9 to 265)
+    >>> species.target_names  # doctest: +SKIP
+    ['bird', 'plant']
     """
     check(one_of(*_REGIONS), region=region)
     check(one_of("drop", "keep"), categories=categories)

@@ -347,7 +347,8 @@ def diagnosis(K: Any, y: Any = None, ax: Any = None) -> Any:
     ax.axvline(scaled(DOMINATED), color="0.2", linewidth=1, linestyle=":", label="threshold of dominance")
     ax.axvline(scaled(float(np.median(values))), color="0.2", linewidth=1, label="median")
     ax.set(xlabel="log10 of the normalized kernel" if log else "normalized kernel", ylabel="pairs")
-    ax.legend(frameon=False)
+    ax.set_ylim(0, 1.5 * ax.get_ylim()[1])  # room for the legend above the bars
+    ax.legend(frameon=False, loc="upper left")
     return ax
 
 
@@ -379,4 +380,4 @@ def _scatter(ax: Any, z: Floats, y: Floats | None) -> None:
         # Shift the markers when the colors repeat, so that color and marker identify the class.
         marker = MARKERS[(k + k // len(COLORS)) % len(MARKERS)]
         ax.scatter(*z[y == name].T, s=18, color=COLORS[k % len(COLORS)], marker=marker, linewidths=0, label=str(name))
-    ax.legend(framealpha=0.8, edgecolor="none")
+    ax.legend(framealpha=0.8, edgecolor="lightgray")
