@@ -31,11 +31,8 @@ GROUP = 8
 """Number of rows between two updates of the exponents, a multiple of `TOGETHER`."""
 
 
-@functools.cache
-def _sweep(lanes: int, strip: int, together: int, ranged: bool) -> Any:
-    """Return the compiled loop over blocks of profiles, their strips and groups of rows."""
-    pairs = min(strip, 2)
-    products, tile = emission_products(lanes, together, pairs, ranged), tile_function(lanes, strip, ranged)
+def _arranged(lanes: int, ranged: bool) -> tuple[Any, Any]:
+    """Return the compiled functions that clear an array, and arrange a block of profiles in lanes."""
     parts = 2 if ranged else 1
     width = parts * lanes
 
@@ -57,6 +54,14 @@ def _sweep(lanes: int, strip: int, together: int, ranged: bool) -> Any:
             for k in range((offsets[members[lane] + 1] - offsets[members[lane]]) * count):
                 out[k * lanes + lane] = source[begin + k]
 
+    return clear, fill
+
+
+def _emissions(lanes: int, strip: int, together: int, ranged: bool) -> tuple[Any, Any]:
+    """Return the compiled functions that compute the emission products of all columns and rows, and of a tile."""
+    pairs = min(strip, 2)
+    products = emission_products(lanes, together, pairs, ranged)
+
     @compiled
     def same_insertions(
         places: Any, psi: Floats, left: Floats, base: int, nodes: int, right: Floats, columns: int, letters: int
@@ -70,6 +75,37 @@ def _sweep(lanes: int, strip: int, together: int, ranged: bool) -> Any:
             products(psi, rows + r, 1, 0, left, 2 * (base + r), 2, right, 1, 0, letters)
         products(psi, rows + nodes + together, 0, 0, left, 2 * base + 1, 0, right, 1, 0, letters)
         places[:] = [0, at, rows, rows + nodes + together, strip, 0, 1, 0, 1, 1, 0, 0]
+
+    @compiled
+    def of_tile(
+        psi: Floats, left: Floats, first: int, rows: int, right: Floats, column: int, one: bool, letters: int
+    ) -> None:  # pragma: no cover - compiled
+        """Compute psi_MM of a tile, and the other products unless there is ``one`` distribution of insertions."""
+        for r in range(0, rows, together):
+            row = 2 * (first + r)
+            if one:
+                for c in range(0, strip, pairs):
+                    products(psi, r * strip + c, strip, 1, left, row, 2, right, column + 2 * c, 2, letters)
+                continue
+            for c in range(strip):
+                at = (r * strip + c) * PRODUCTS
+                for x in range(2):
+                    for y in range(0, 2, pairs):
+                        products(
+                            psi, at + x + 2 * y, PRODUCTS * strip, 2, left, row + x, 2, right, column + 2 * c + y, 1,
+                            letters,
+                        )  # fmt: skip
+
+    return same_insertions, of_tile
+
+
+@functools.cache
+def _sweep(lanes: int, strip: int, together: int, ranged: bool) -> Any:
+    """Return the compiled loop over blocks of profiles, their strips and groups of rows."""
+    parts = 2 if ranged else 1
+    width = parts * lanes
+    tile, (clear, fill) = tile_function(lanes, strip, ranged), _arranged(lanes, ranged)
+    same_insertions, of_tile = _emissions(lanes, strip, together, ranged)
 
     @compiled
     def sweep(
@@ -110,23 +146,9 @@ def _sweep(lanes: int, strip: int, together: int, ranged: bool) -> Any:
                         entry = 0.0
                         for r in range(rows):
                             entry = max(entry, left_transition[((base + first + r) * TRANSITIONS + ENTER) * parts])
-                        for r in range(0, rows, together):
-                            row, column = 2 * (base + first + r), 2 * k * strip
-                            if one:
-                                for c in range(0, strip, pairs):
-                                    products(
-                                        psi, r * strip + c, strip, 1, left_emission, row, 2, block_emission,
-                                        column + 2 * c, 2, letters,
-                                    )  # fmt: skip
-                                continue
-                            for c in range(strip):
-                                at = (r * strip + c) * PRODUCTS
-                                for x in range(2):
-                                    for y in range(0, 2, pairs):
-                                        products(
-                                            psi, at + x + 2 * y, PRODUCTS * strip, 2, left_emission, row + x, 2,
-                                            block_emission, column + 2 * c + y, 1, letters,
-                                        )  # fmt: skip
+                        of_tile(
+                            psi, left_emission, base + first, rows, block_emission, 2 * k * strip, one, letters
+                        )  # fmt: skip
                         if one:
                             places[1] = GROUP * strip + k * strip
                             places[2] = GROUP * strip + strips * strip + first

@@ -171,6 +171,13 @@ class ProfileHMMs(Batch):
             raise IndexError(f"i must be a profile, 0 to {len(self.match) - 1}; got {i!r}.")
         return self.match.set(i), self.insert.set(i), self.transitions.set(i)
 
+    def _inserted(self, i: int) -> Floats:
+        """Return the distributions of the inserted symbols of profile ``i``, ``(M + 1, k)``, by ``insertion``."""
+        insert = self.insert.set(i)
+        if self.insertion == "model":
+            return insert
+        return np.broadcast_to(self.background.reshape(-1, self.dimension)[i], insert.shape)
+
     def configure(self, **changed: Any) -> Self:
         """Return the same profiles with another ``mode``, ``length`` or ``insertion``.
 
@@ -361,9 +368,7 @@ class ProfileHMMs(Batch):
                 f"marginal=True is not available for profiles at rho = {coupling.rho}. Use rho=1, or marginal=False."
             )
         check_rho(coupling.rho)
-        insert = self.insert.data
-        if self.insertion == "background":
-            insert = np.repeat(self.background, self.insert.sizes, axis=0)
+        insert = np.concatenate([self._inserted(i) for i in range(len(self))]) if len(self) else self.insert.data
         self._check_finite(insert, coupling.rho)
         return ProfileOperand.of(self.match.data, insert, self.transitions.data, self.match.sizes, coupling.rho)
 

@@ -108,45 +108,11 @@ def logo(found: Any, sequences: Any = None, ax: Any = None, *, output: Any = Non
     >>> len(ax.patches)
     3
     """
-    if hasattr(found, "contributions"):
-        shown = _read(found, sequences, output)
-        words: list[Any] = list(shown.names or [])
-        if shown.names is None:
-            other = "heatmap" if found.kind == "series" else "track"
-            raise ValueError(
-                f"A logo is drawn of symbols; this is an explanation of {found.kind}. Use mc.plot.{other}."
-            )
-    else:
-        shown = _read(found, None, output)
-        if sequences is None:
-            raise ValueError(
-                "sequences must be the string, or the strings, that the contributions belong to; got None."
-            )
-        words = [sequences] if np.ndim(found[0]) == 0 else list(sequences)
-        if [len(word) for word in words] != [len(values) for values in shown.values]:
-            raise ValueError(
-                f"Each sequence must have one contribution per symbol; got {[len(word) for word in words]} symbols "
-                f"and {[len(values) for values in shown.values]} contributions."
-            )
-    lengths = {len(word) for word in words}
-    if len(lengths) > 1:
-        raise ValueError(
-            f"A logo of several sequences needs equal lengths; got {min(lengths)} to {max(lengths)}. Cut them around a "
-            "common position, or draw one, such as sequences=0."
-        )
+    words, shown = _symbols(found, sequences, output)
     ax = axes(ax)
     heights = _heights(words, [np.asarray(values) for values in shown.values])
     palette = _palette({symbol for stack in heights for symbol in stack}) if colors is None else colors
-    low = high = 0.0
-    for t, stack in enumerate(heights):
-        for sign in (1.0, -1.0):
-            at = 0.0
-            # The largest letter is farthest from the line, where it is seen first.
-            for symbol, height in sorted(stack.items(), key=lambda item: abs(item[1])):
-                if height * sign > 0:
-                    ax.add_patch(_glyph(symbol, t, at if sign > 0 else at + height, abs(height), palette))
-                    at += height
-            low, high = min(low, at), max(high, at)
+    low, high = _stacks(ax, heights, palette)
     margin = 0.05 * (high - low or 1.0)
     ax.axhline(0, color="0.35", linewidth=0.8)
     ax.set(xlim=(-0.5, len(heights) - 0.5), ylim=(low - margin, high + margin), xlabel="position", ylabel=shown.label)
@@ -311,6 +277,37 @@ def _read(found: Any, samples: Any, output: Any) -> _Shown:
     )  # fmt: skip
 
 
+def _symbols(found: Any, sequences: Any, output: Any) -> tuple[list[Any], _Shown]:
+    """Return sequences of one length, and their contributions to one output."""
+    if hasattr(found, "contributions"):
+        shown = _read(found, sequences, output)
+        words: list[Any] = list(shown.names or [])
+        if shown.names is None:
+            other = "heatmap" if found.kind == "series" else "track"
+            raise ValueError(
+                f"A logo is drawn of symbols; this is an explanation of {found.kind}. Use mc.plot.{other}."
+            )
+    else:
+        shown = _read(found, None, output)
+        if sequences is None:
+            raise ValueError(
+                "sequences must be the string, or the strings, that the contributions belong to; got None."
+            )
+        words = [sequences] if np.ndim(found[0]) == 0 else list(sequences)
+        if [len(word) for word in words] != [len(values) for values in shown.values]:
+            raise ValueError(
+                f"Each sequence must have one contribution per symbol; got {[len(word) for word in words]} symbols "
+                f"and {[len(values) for values in shown.values]} contributions."
+            )
+    lengths = {len(word) for word in words}
+    if len(lengths) > 1:
+        raise ValueError(
+            f"A logo of several sequences needs equal lengths; got {min(lengths)} to {max(lengths)}. Cut them around a "
+            "common position, or draw one, such as sequences=0."
+        )
+    return words, shown
+
+
 def _chosen(found: Any, samples: Any) -> list[int]:
     """Return the numbers of samples that are given by number or id."""
     if samples is None:
@@ -387,6 +384,21 @@ def _palette(symbols: set[str]) -> dict[str, str]:
         if symbols <= set(scheme) | unknown:
             return scheme
     return {symbol: COLORS[i % len(COLORS)] for i, symbol in enumerate(sorted(symbols))}
+
+
+def _stacks(ax: Any, heights: list[dict[str, float]], palette: Any) -> tuple[float, float]:
+    """Draw the letters of every position above and below the line; return the lowest and the highest end."""
+    low = high = 0.0
+    for t, stack in enumerate(heights):
+        for sign in (1.0, -1.0):
+            at = 0.0
+            # The largest letter is farthest from the line, where it is seen first.
+            for symbol, height in sorted(stack.items(), key=lambda item: abs(item[1])):
+                if height * sign > 0:
+                    ax.add_patch(_glyph(symbol, t, at if sign > 0 else at + height, abs(height), palette))
+                    at += height
+            low, high = min(low, at), max(high, at)
+    return low, high
 
 
 def _glyph(symbol: str, t: int, bottom: float, height: float, palette: Any) -> Any:

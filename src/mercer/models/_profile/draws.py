@@ -59,8 +59,7 @@ def _symbols(cumulated: Floats, n: int, rng: np.random.Generator) -> Indices:
 
 def _paths(models: Any, i: int, owner: Indices, segment: Indices, rng: np.random.Generator) -> list[_Letters]:
     """Draw a path through the profile for every hit."""
-    match, insert, t = models.nodes(i)
-    own = insert if models.insertion == "model" else np.broadcast_to(models.background[i], insert.shape)
+    (match, _, t), own = models.nodes(i), models._inserted(i)
     m, n, glocal = len(match), len(owner), models.mode.endswith("glocal")
     ends = np.arange(m, 0, -1)
     entry = entries(t, models.mode) * (1 if glocal else ends)  # every end is equally probable

@@ -97,8 +97,7 @@ def _steps(found: Expected, transitions: Floats, mode: str, parametrization: str
 
 def state_counts(models: Any, X: Sequences) -> Clique:
     """Return the mean number of times that every symbol is in every match and insert state, ``(N, 2 M, k)``."""
-    match, insert, _ = models.nodes(0)
-    own = insert[1:] if models.insertion == "model" else np.broadcast_to(models.background[0], match.shape)
+    match, own = models.nodes(0)[0], models._inserted(0)[1:]
     sets, m = models.alphabet.membership, len(match)
     table = np.empty((len(X), 2 * m, models.dimension))
     for rows, found in _blocks(models, 0, X):
