@@ -13,7 +13,9 @@ from mercer._report.drawing import Axes, color, heat_map, marker, text
 from mercer._report.items import draw
 
 SHOWN_CLASSES = 12
-"""Classes that a legend or a confusion matrix shows at most."""
+"""Classes that a confusion matrix, or the typical samples, show at most."""
+NAMED_CLASSES = 24
+"""Classes that a legend shows at most."""
 NEGLIGIBLE = 1e-12
 """Eigenvalues that are smaller than this fraction of the largest one are rounding errors."""
 SHOWN_ITEMS = 3
@@ -74,9 +76,9 @@ def legend(y: Any) -> str:
     classes, counts = np.unique(y, return_counts=True)
     shown = [
         f"<li>{marker(i)} {text(label)} <small>({count})</small></li>"
-        for i, (label, count) in enumerate(zip(classes[:SHOWN_CLASSES], counts, strict=False))
+        for i, (label, count) in enumerate(zip(classes[:NAMED_CLASSES], counts, strict=False))
     ]
-    rest = len(classes) - SHOWN_CLASSES
+    rest = len(classes) - NAMED_CLASSES
     return f'<ul class="legend">{"".join(shown)}{f"<li>and {rest} more</li>" if rest > 0 else ""}</ul>'
 
 

@@ -45,8 +45,10 @@ class Gaussians(GaussianPairs):
     -----
     Probability product (PPK-3.1), with Cholesky of S + S' only:
 
-    .. math:: \log k = (1-2\rho)\tfrac d2\log 2\pi - \tfrac d2\log\rho + \tfrac{1-\rho}2(\log|S|+\log|S'|)
-              - \tfrac12\log|S+S'| - \tfrac\rho2 (m-m')^\top (S+S')^{-1}(m-m')
+    .. math::
+
+        \log k ={}& (1-2\rho)\tfrac d2\log 2\pi - \tfrac d2\log\rho + \tfrac{1-\rho}2(\log|S|+\log|S'|) \\
+        & - \tfrac12\log|S+S'| - \tfrac\rho2 (m-m')^\top (S+S')^{-1}(m-m')
 
     Examples
     --------

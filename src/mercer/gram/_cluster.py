@@ -9,7 +9,12 @@ from mercer._array import Floats
 from mercer.gram._plan import Parts, Place
 
 IN_FLIGHT = 4
-"""Parts per thread of the cluster that are computed or wait at a time."""
+"""Tasks per thread of the cluster that are computed or wait at a time."""
+MOST_PARTS = 4
+"""Parts of a task, at most. A task costs the scheduler and this process milliseconds, whatever it computes."""
+TASKS = 8
+"""Tasks per thread that the parts which are left are spread over: tasks become smaller, so that all workers end
+together."""
 ATTEMPTS = 3
 """Times that the models are sent again after all workers that held them were lost."""
 WAIT_SECONDS = 30
@@ -48,6 +53,10 @@ def _evaluated(parts: Parts, place: Place) -> tuple[Place, Floats]:
     return place, parts(place)
 
 
+def _task(parts: Parts, places: list[Place]) -> list[Floats]:
+    return [parts(place) for place in places]
+
+
 def _by_joblib(parts: Parts, places: list[Place]) -> Iterator[tuple[Place, Floats]]:
     from joblib import Parallel, delayed
 
@@ -68,15 +77,15 @@ def _by_address(address: str, parts: Parts, places: list[Place]) -> Iterator[tup
 
 
 def _by_dask(client: Any, parts: Parts, places: list[Place]) -> Iterator[tuple[Place, Floats]]:
-    """Keep the cluster busy with a few parts per thread, so that results do not pile up in its memory."""
-    waiting = list(reversed(places))
+    """Keep the cluster busy with a few tasks per thread, so that results do not pile up in its memory."""
+    waiting = places[::-1]
     for _ in range(ATTEMPTS):
         lost: list[Place] = []
-        for place, values in _attempt(client, parts, waiting):
-            if values is None:
-                lost.append(place)
+        for share, found in _attempt(client, parts, waiting):
+            if found is None:
+                lost += share
             else:
-                yield place, values
+                yield from zip(share, found, strict=True)
         if not lost:
             return
         waiting = lost
@@ -86,38 +95,39 @@ def _by_dask(client: Any, parts: Parts, places: list[Place]) -> Iterator[tuple[P
     )
 
 
-def _attempt(client: Any, parts: Parts, waiting: list[Place]) -> Iterator[tuple[Place, Floats | None]]:
-    """Yield the parts; None in place of the values where the workers with the models are gone."""
+def _attempt(client: Any, parts: Parts, waiting: list[Place]) -> Iterator[tuple[list[Place], list[Floats] | None]]:
+    """Yield the parts of every task; None in place of the values where the workers with the models are gone."""
     from concurrent.futures import CancelledError
 
     from dask.distributed import as_completed
 
     threads = _threads(client)
     models = client.scatter(parts, broadcast=True, hash=False)
-    running: dict[Any, Place] = {}
+    running: dict[Any, list[Place]] = {}
     finished = as_completed(loop=client.loop)
 
     def submit() -> None:
-        place = waiting.pop()
-        future = client.submit(_evaluated, models, place, pure=False)
-        running[future] = place
+        size = min(MOST_PARTS, -(-len(waiting) // (TASKS * threads)))
+        share = [waiting.pop() for _ in range(size)]
+        future = client.submit(_task, models, share, pure=False)
+        running[future] = share
         finished.add(future)
 
     try:
-        for _ in range(min(IN_FLIGHT * threads, len(waiting))):
+        while waiting and len(running) < IN_FLIGHT * threads:
             submit()
         for future in finished:
-            place = running.pop(future)
+            share = running.pop(future)
             try:
-                values = future.result()[1]
+                found = future.result()
             except CancelledError:
-                yield place, None
+                yield share, None
                 continue
-            yield place, values
+            yield share, found
             if waiting:
                 submit()
-        while waiting:  # all of the submitted ones were lost
-            yield waiting.pop(), None
+        if waiting:  # all of the submitted ones were lost
+            yield [waiting.pop() for _ in range(len(waiting))], None
     finally:
         if running and client.status == "running":  # an error, or nobody wants the rest
             client.cancel(list(running))

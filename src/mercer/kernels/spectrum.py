@@ -28,6 +28,8 @@ DENSE_SHARE, DENSE_CELLS = 0.05, 1 << 25
 """Rows with at least this share of nonzero entries are dense too, up to this number of entries (256 MiB)."""
 INDEXED_COLUMNS = 1 << 22
 """Up to this number of features, tables cover all of them; beyond, only those that occur in a tile."""
+WEIGHTS = 1 << 20
+"""Up to this number, a weight per feature is kept to predict new strings (8 MiB)."""
 NEIGHBORS = 1 << 24
 """Maximum number of pairs of a window and a feature within the mismatches."""
 
@@ -147,26 +149,22 @@ class Spectrum(InnerProducts, Kernel):
 
     def _weighted_sums(self, weights: Floats) -> Sums:
         """Return a function of new strings that adds up one weight per window, in linear time."""
-        if self.mismatches:
+        columns = len(self.alphabet_) ** int(self.k)
+        if self.mismatches or columns * len(weights) > WEIGHTS:
             return super()._weighted_sums(weights)
         train = self._evaluation.prepared_side(self._train_side)
         if train.norm is not None:
             scale = 1 / np.sqrt(train.norm)
             weights = weights * (scale if train.zero is None else np.where(train.zero, 0.0, scale))
-        rows = sparse.csr_array(self._features(train.operand))
-        words, place = np.unique(rows.indices, return_inverse=True)
-        counts = sparse.csr_array((rows.data, place, rows.indptr), shape=(len(train), len(words)))
-        table = np.ascontiguousarray((counts.T @ weights.T).T)
+        table = weights @ self._features(train.operand)
 
         def sums(source: Sequences) -> Floats:
             found = windows_of(source.values, source.offsets, len(self.alphabet_), int(self.k))
             if self.normalize and self.on_zero == "raise":
                 self._check_windows(source, found.owner)
-            at = np.searchsorted(words, found.code)
-            known = np.flatnonzero(np.take(words, at, mode="clip") == found.code)
-            at, owner, n = at[known], found.owner[known], len(source)
-            values = np.stack([np.bincount(owner, weights=row[at], minlength=n) for row in table], axis=1)
-            return values / np.sqrt(_squares(found, n))[:, None] if self.normalize else values
+            code, owner, n = found.code, found.owner, len(source)
+            values = np.stack([np.bincount(owner, weights=row[code], minlength=n) for row in table], axis=1)
+            return values / np.sqrt(_squares(found, n, columns))[:, None] if self.normalize else values
 
         return sums
 
@@ -259,17 +257,14 @@ def _operand(rows: Any) -> Rows | FarColumns:
     return Rows(CSRRows.of(rows)) if rows.shape[1] <= INDEXED_COLUMNS else FarColumns(rows)
 
 
-def _squares(found: Windows, n: int) -> Floats:
+def _squares(found: Windows, n: int, columns: int) -> Floats:
     """Return the squared norm of the counts of every sequence; 1 if it has no window."""
-    code, owner = found.code, found.owner
-    if not len(code):
+    if not len(found.code):
         return np.ones(n)
-    if n > 1:  # codes within a sequence, which stay small enough
-        code = owner * len(code) + np.unique(code, return_inverse=True)[1]
-    code = np.sort(code)
-    ends = np.concatenate([np.flatnonzero(code[1:] != code[:-1]), [len(code) - 1]])  # of equal codes
+    cells = np.sort(found.code if n == 1 else found.owner * columns + found.code)
+    ends = np.concatenate([np.flatnonzero(cells[1:] != cells[:-1]), [len(cells) - 1]])  # of equal windows
     counts = ends - np.concatenate([[-1], ends[:-1]])
-    squares = np.bincount(owner[ends], weights=counts * counts, minlength=n)
+    squares = np.bincount(found.owner[ends], weights=counts * counts, minlength=n)
     return np.where(squares > 0, squares, 1.0)
 
 
