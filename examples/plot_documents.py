@@ -85,4 +85,4 @@ plt.show()
 
 for name, kernel in kernels.items():
     verdict = kernel.fit(counts).psd
-    print(f"{name:32} {verdict}: {verdict.reason}")
+    print(f"{name}: {verdict}\n    {verdict.reason}")

@@ -304,7 +304,7 @@ def lane_kernels(
         z = value 2^exponent. Infinite or NaN where the numbers left the floating-point range.
     """
     real, lanes = np.dtype(precision), lanes_of(precision)
-    of = prepared(table, left, right, real, lanes, rows)
+    of = prepared(table, left, right, real, lanes, STRIP, rows)
     state = aligned(((2 * STRIP + 2) * lanes,), real)
     _sweep(lanes, STRIP)(
         of.table, *of.left, *of.right, of.order, real.type(gap), real.type(2.0**start), start, rows, of.profile, state,
@@ -330,7 +330,7 @@ class Prepared(NamedTuple):
 
 
 def prepared(
-    table: Floats, left: tuple[Any, Any], right: tuple[Any, Any], real: Any, lanes: int, rows: int
+    table: Floats, left: tuple[Any, Any], right: tuple[Any, Any], real: Any, lanes: int, strip: int, rows: int
 ) -> Prepared:
     """Arrange strings for the lanes and allocate their memory; arguments are those of `lane_kernels`."""
     (left_codes, left_offsets), (right_codes, right_offsets) = left, right
@@ -340,7 +340,7 @@ def prepared(
     compact = np.cumsum(used, dtype=np.int32) - np.int32(1)
     ended = np.zeros((int(used.sum()), table.shape[1] + 1), real)
     ended[:, :-1] = table[used]
-    strips = -(-int(others.max(initial=0)) // STRIP)
+    strips = -(-int(others.max(initial=0)) // strip)
     longest = int(sizes.max(initial=0))
     value = np.ones((len(sizes), len(others)), real)
     return Prepared(
@@ -348,7 +348,7 @@ def prepared(
         (compact[left_codes], _plain(left_offsets)),
         (np.array(right_codes, np.int32), _plain(right_offsets)),
         np.argsort(others, kind="stable"),
-        aligned((strips * STRIP * lanes * len(ended),), real),
+        aligned((strips * strip * lanes * len(ended),), real),
         aligned((2 * longest * lanes,), real),
         aligned((-(-longest // rows) * lanes,), real),
         value,

@@ -31,6 +31,8 @@ from mercer.compiled.lanes import Value, aligned, vector_function
 from mercer.compiled.machine import MACHINE
 from mercer.compiled.pairs_affine import Ends, Rows, Strip, emit_rows, filler, prepared
 
+STRIP = pairs_affine.STRIP if MACHINE.registers >= 32 else 3
+"""Number of columns of a strip: flanks take registers, too, and numbers that do not fit would go through memory."""
 HALVES = 0.5 ** np.arange(1075.0)
 """Powers of one half; all others are zero."""
 
@@ -59,6 +61,7 @@ class _Local(Ends):
         super().begin(e, of, now)
         b = e.builder
         self.now, self.less = now, e.filled(self.decay)
+        self.opened = b.fmul(self.less, self.weight)
         exponent = b.sub(e.whole_number(self.entry), now)
         most = e.integers(e.bias + 1)  # infinity
         scale = e.power(b.select(b.icmp_signed(">", exponent, most), most, exponent))
@@ -77,10 +80,12 @@ class _Local(Ends):
         self.here = value if c == 0 else add(self.here, value)
 
     def next_run(self, y: Value, closed: Value, c: int) -> Value:
-        e = self.e
-        # Copies of a constant in memory, one per column, because there are not enough registers for all constants.
-        less = self.less if MACHINE.registers >= 32 else e.row(self.total, e.constant(2 + c))
-        return e.add(e.multiply(less, super().next_run(y, closed, c)), self.entered)
+        e, less, opened = self.e, self.less, self.opened
+        if MACHINE.registers < 32:
+            # Copies of constants in memory, one per column, because there are not enough registers for all of them.
+            less, opened = (e.row(self.total, e.constant(2 + 2 * c + k)) for k in range(2))
+        # What enters does not wait for y: one fused multiply-add per column is in sequence.
+        return e.add(e.multiply(less, y), e.add(e.multiply(opened, closed), self.entered))
 
     def row_done(self, i: Value) -> None:
         e, b = self.e, self.e.builder
@@ -237,10 +242,10 @@ def local_kernels(
     value, exponent : ndarray of shape (I, J)
         The sum is value 2^exponent. Infinite or NaN where the numbers left the floating-point range.
     """
-    real, lanes, strip = np.dtype(precision), pairs_affine.lanes_of(precision), pairs_affine.STRIP
+    real, lanes, strip = np.dtype(precision), pairs_affine.lanes_of(precision), STRIP
     none, first, growth = flanks
     decay = real.type(1 / growth)
-    of = prepared(table * decay, left, right, real, lanes, rows)
+    of = prepared(table * decay, left, right, real, lanes, strip, rows)
     whole = of.exponent.dtype
     n, m = (int(np.diff(side[1]).max(initial=0)) for side in (left, right))
     groups = -(-n // rows)
@@ -250,8 +255,8 @@ def local_kernels(
     some, some_power = math.frexp(first / growth)
     even = abs(none - first / growth) <= 4 * np.finfo(float).eps * none
     none = math.ldexp(none, -some_power)
-    state, total = aligned(((2 * strip + 2) * lanes,), real), aligned(((2 + strip) * lanes,), real)
-    total[2 * lanes :] = decay
+    state, total = aligned(((2 * strip + 2) * lanes,), real), aligned(((2 + 2 * strip) * lanes,), real)
+    total[2 * lanes :].reshape(strip, 2, lanes)[:] = np.array([decay, decay * real.type(gap)])[:, None]
     # Weights of flanks of t are constant up to the rounding of decay.
     strips = -(-m // strip)
     heads = (growth * float(decay)) ** (strip * np.arange(strips))

@@ -149,8 +149,10 @@ def read_table(
     ...     "b,0,0.2,1,down\nb,1,0.1,1,down\n"
     ... )
     >>> read = mc.read_table(io.StringIO(text))
-    >>> read.X, read.y.tolist(), read.ids, read.channels
-    (Sequences(2 sequences of 2-dimensional vectors (float64), lengths 2 to 4), ['up', 'down'], ('a', 'b'), ('x', 'y'))
+    >>> read.X
+    Sequences(2 sequences of 2-dimensional vectors (float64), lengths 2 to 4)
+    >>> read.y.tolist(), read.ids, read.channels
+    (['up', 'down'], ('a', 'b'), ('x', 'y'))
     >>> read.X[0][:, 0]
     array([1.5, 1.7, nan, 1.9])
     >>> wide = "id,t0,t1,t2,label\na,1,2,3,up\nb,3,2,,down\n"

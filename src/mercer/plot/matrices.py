@@ -348,7 +348,7 @@ def diagnosis(K: Any, y: Any = None, ax: Any = None) -> Any:
     ax.axvline(scaled(float(np.median(values))), color="0.2", linewidth=1, label="median")
     ax.set(xlabel="log10 of the normalized kernel" if log else "normalized kernel", ylabel="pairs")
     ax.set_ylim(0, 1.5 * ax.get_ylim()[1])  # room for the legend above the bars
-    ax.legend(frameon=False, loc="upper left")
+    ax.legend(framealpha=0.9, edgecolor="none", loc="upper left")
     return ax
 
 
