@@ -163,6 +163,8 @@ def check_path(path: Any) -> None:
     """Raise unless ``path`` can name a file."""
     if not isinstance(path, str | os.PathLike):
         raise TypeError(f"path must be a string or a path; got {path!r}.")
+    if "\0" in str(path):
+        raise ValueError(f"path must not contain a null character; got {str(path)!r}.")
 
 
 def _existing(path: str | os.PathLike[str]) -> Path:

@@ -121,9 +121,12 @@ class TestNoCluster:
         with pytest.raises(ConnectionError, match="does not answer"):
             mc.gram.compute(mc.RBF(gamma=0.5), points(9), client=client)
 
-    def test_not_a_client(self):
-        with pytest.raises(TypeError, match="client must be"):
-            mc.gram.compute(mc.RBF(gamma=0.5), points(9), client=3)
+    @pytest.mark.parametrize("client", [3, "", dict])
+    def test_not_a_client(self, client, tmp_path):
+        for store in (None, tmp_path / "gram.zarr"):
+            with pytest.raises(TypeError, match="client must be"):
+                mc.gram.compute(mc.RBF(gamma=0.5), points(9), client=client, store=store)
+        assert not any(tmp_path.iterdir())
 
 
 def test_a_killed_worker_costs_its_tiles_only(distributed, tmp_path):

@@ -205,7 +205,20 @@ class TestEstimate:
         monkeypatch.setattr(_compute, "_ENOUGH_SECONDS", 0.0)
         sets = [np.random.default_rng(i).normal(size=(40, 2)) for i in range(30)]
         assert mc.gram.estimate(Counting(), sets).seconds > 0
-        assert sum(asked) == 1 + 1 + 2 + 4  # one to warm up, then two, and their self-kernels
+        assert sum(asked) == 1 + 1 + 2 * (2 + 4)  # one to warm up, then two, and their self-kernels, twice
+
+    def test_a_moment_without_the_core_is_not_extrapolated(self, monkeypatch):
+        from mercer.gram import _compute
+
+        # after the warm-up, the first sample takes 0.1 + 0.1 s, and all others 2e-6 s
+        clock = iter([0.0, 0.0, 0.0, 0.0, 0.1, 0.2, *(1.0 + 1e-6 * np.arange(60))])
+        monkeypatch.setattr(_compute.time, "perf_counter", lambda: next(clock))
+        assert mc.gram.estimate(mc.RBF(gamma=0.1), np.zeros((1024, 2))).seconds < 0.01
+
+    def test_a_class_is_not_a_kernel(self):
+        for call in (mc.gram.estimate, mc.gram.compute):
+            with pytest.raises(TypeError, match=r"such as mc\.RBF\(\)"):
+                call(mc.RBF, np.zeros((3, 2)))
 
     def test_both_sides_are_read_with_one_alphabet(self):
         kernel = mc.ProbabilityProduct(mc.Categorical())

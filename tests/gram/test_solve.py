@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import warnings
+
 import numpy as np
 import pytest
 from scipy.sparse.linalg import aslinearoperator
@@ -86,9 +88,29 @@ def test_too_few_iterations_are_told():
         ({"max_iter": 0}, "max_iter must be"),
         ({"rank": -1}, "rank must be"),
         ({"K": -np.eye(150)}, "not positive definite"),
+        ({"K": np.full((150, 150), np.nan)}, "not finite"),
+        ({"K": np.full((150, 150), np.inf), "rank": 0}, "not finite"),
+        ({"K": 1j * K}, "real numbers"),
+        ({"K": K.astype(object)}, "real numbers"),
+        ({"K": K[:0, :0], "y": y[:0]}, "0 objects"),
+        ({"y": 1j * y}, "real numbers"),
+        ({"y": ["a"] * 150}, "real numbers"),
     ],
 )
 def test_bad_calls(change, match):
     asked = {"K": K, "y": y, "alpha": 0.1, **change}
     with pytest.raises(ValueError, match=match):
         mc.gram.solve(**asked)
+
+
+def test_any_scale_of_the_targets_and_of_the_matrix():
+    small, z = K[:30, :30], y[:30]
+    expected = mc.gram.solve(small, z, alpha=0.25)
+    for exponent in (-1000, 1000):
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            assert (mc.gram.solve(small, np.ldexp(z, exponent), alpha=0.25) == np.ldexp(expected, exponent)).all()
+            scaled = mc.gram.solve(np.ldexp(small, exponent), np.ldexp(z, exponent), alpha=np.ldexp(0.25, exponent))
+        assert np.allclose(scaled, expected, rtol=1e-9)
+    with pytest.raises(OverflowError, match="Rescale y"):
+        mc.gram.solve(small, np.full(30, 1e308), alpha=1e-9)

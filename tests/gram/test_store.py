@@ -339,6 +339,8 @@ class TestRefused:
             mc.gram.open(tmp_path / "no")
         with pytest.raises(TypeError, match="path"):
             mc.gram.compute(kernel(), points(3), store=3)
+        with pytest.raises(ValueError, match="null character"):
+            mc.gram.compute(kernel(), points(3), store="a\0b")
 
 
 class TestOrders:
@@ -424,6 +426,7 @@ class TestFailures:
         monkeypatch.setattr(mc.HMM, "fit_each", None)
         with pytest.raises(OSError, match=r"needs 88.5 KiB on disk, and 1000 bytes are free"):
             mc.gram.compute(kernel(), self.X, store=path)
+        assert not path.exists()
 
     def test_a_read_only_folder(self, path, monkeypatch):
         def refused(*_, **__):

@@ -123,6 +123,11 @@ def test_the_error_by_its_formula():
     np.testing.assert_allclose(found.error_spread_, bootstrap, rtol=0.1)
 
 
+def test_the_spread_does_not_overflow():
+    found = Landmarks(mc.Linear(normalize=False), 1, explicit=False).fit(1e100 * points())
+    assert 0 < found.error_spread_ < found.error_
+
+
 def test_errors_by_their_formulas():
     X = points()
     found = Landmarks(mc.RBF(gamma=0.3), 10).fit(X)
@@ -510,6 +515,8 @@ def test_more_messages():
         Landmarks(mc.RBF()).fit(points()[:0])
     with pytest.raises(ValueError, match=r"the 3 landmarks has no positive eigenvalue .* Normalize the kernel"):
         Landmarks(0.0 * mc.RBF(), 3).fit(points())
+    with pytest.raises(ValueError, match=r"landmarks has no positive eigenvalue .* Normalize the kernel"):
+        Landmarks(mc.Linear(normalize=False), 3, "greedy", explicit=False).fit(np.zeros((5, 2)))
 
 
 @parametrize_with_checks(

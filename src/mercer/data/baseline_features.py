@@ -122,7 +122,11 @@ class ConfoundsOnly(_Features):
 
     def transform(self, X: Any) -> Any:
         """Return the confounds, ``(N, c)``."""
-        return X.confounds
+        return self._features(X)
+
+    def _features(self, X: Any) -> Floats:
+        confounds: Floats = X.confounds
+        return confounds
 
 
 class _Channels:

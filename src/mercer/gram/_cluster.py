@@ -37,11 +37,16 @@ def on_cluster(client: Any, parts: Parts, places: list[Place]) -> Iterator[tuple
         return _by_joblib(parts, places)
     if isinstance(client, str):
         return _by_address(client, parts, places)
-    if not all(hasattr(client, name) for name in ("submit", "scatter")):
+    return _by_dask(client, parts, places)
+
+
+def check_client(client: Any) -> None:
+    """Raise, before anything is fitted, unless ``client`` is one that `on_cluster` takes."""
+    like = isinstance(client, str) or all(hasattr(client, name) for name in ("submit", "scatter"))
+    if isinstance(client, type) or not like or client == "":
         raise TypeError(
             f"client must be a dask.distributed.Client, the address of a Dask scheduler, or 'joblib'; got {client!r}."
         )
-    return _by_dask(client, parts, places)
 
 
 def _evaluated(parts: Parts, place: Place) -> tuple[Place, Floats]:

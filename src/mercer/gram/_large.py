@@ -14,7 +14,7 @@ from mercer._memory import check_room, human
 from mercer._notices import notify, warns_once
 from mercer._parallel import n_threads, progress_bar, thread_map
 from mercer._version import __version__
-from mercer.gram._cluster import on_cluster
+from mercer.gram._cluster import check_client, on_cluster
 from mercer.gram._plan import Place, Sorted, whole_matrix
 from mercer.gram._store import Store, WriteBehind
 from mercer.gram._stored import StoredGram
@@ -24,6 +24,7 @@ from mercer.gram.engine import Run, record
 @warns_once
 def to_memory(kernel: Any, X: Any, Y: Any, client: Any) -> Array:
     """Compute a matrix on a cluster."""
+    check_client(client)
     n, m = _count(X), _count(X if Y is None else Y)
     check_room(8 * n * m, f"The matrix of {type(kernel).__name__}", "Write it to disk, with store='gram.zarr'.")
     sides = Sorted.of(*kernel.operands(X, Y))
@@ -38,6 +39,8 @@ def to_memory(kernel: Any, X: Any, Y: Any, client: Any) -> Array:
 @warns_once
 def to_disk(kernel: Any, X: Any, Y: Any, path: Any, client: Any) -> StoredGram:
     """Compute a matrix into a folder, or what is missing of it."""
+    if client is not None:
+        check_client(client)
     store = Store.find(path)
     identity = kernel._identity(X, Y)
     if store is None:
@@ -84,6 +87,7 @@ def _fill(store: Store, missing: list[Place], sides: Sorted, client: Any, label:
 
 def _check_disk(folder: Path, kernel: Any, X: Any, Y: Any) -> None:
     """Raise if the folder cannot be written or is too small, before models are fitted."""
+    made = not folder.exists()
     try:
         folder.mkdir(exist_ok=True)
         free = shutil.disk_usage(folder).free
@@ -93,6 +97,8 @@ def _check_disk(folder: Path, kernel: Any, X: Any, Y: Any) -> None:
     n, m = _count(X), _count(X if Y is None else Y)
     needed = 8 * (n * (n + 1) // 2 if Y is None else n * m)
     if needed > free:
+        if made:
+            folder.rmdir()
         raise OSError(
             f"The matrix of {type(kernel).__name__} needs {human(needed)} on disk, and {human(free)} are free at "
             f"{folder}. Choose another disk, or use mc.Features(kernel) or mc.Landmarks(kernel, 500)."

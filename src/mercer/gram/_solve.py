@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -80,16 +81,27 @@ def solve(
     if rank is not None and not is_whole(rank, 0):
         raise ValueError(f"rank must be a whole number, 0 or more, or None; got {rank!r}.")
     wanted = min(200, n // 4) if rank is None else min(int(rank), n)
+    # Powers of two: alpha and the columns are brought near 1, so that no square leaves the floating-point range.
+    unit = math.frexp(alpha)[1]
     columns = Y.reshape(n, -1)
-    precondition = _nystrom(K, n, wanted, float(alpha), random_state)
-    return _conjugate_gradients(K, columns, float(alpha), precondition, tol, max_iter).reshape(Y.shape)
+    sizes = np.frexp(np.abs(columns).max(axis=0))[1]
+    product, ridge = _Product(K, unit), math.ldexp(alpha, -unit)
+    precondition = _nystrom(product, n, wanted, ridge, random_state)
+    found = _conjugate_gradients(product, np.ldexp(columns, -sizes), ridge, precondition, tol, max_iter)
+    with np.errstate(over="ignore"):
+        found = np.ldexp(found, sizes - unit)
+    if not np.isfinite(found).all():
+        raise OverflowError("The solution overflows float64. Rescale y, or raise alpha.")
+    return found.reshape(Y.shape)
 
 
 def _checked(K: Any, y: Any, alpha: Any, tol: Any, max_iter: Any) -> Floats:
     shape = getattr(K, "shape", None)
     if shape is None or len(shape) != 2 or shape[0] != shape[1]:
         raise ValueError(f"K must be a square matrix; got {type(K).__name__} of shape {shape}.")
-    Y = np.asarray(y, dtype=float)
+    if shape[0] == 0:
+        raise ValueError("K is empty (0 objects). Pass the matrix of at least one.")
+    Y = _numbers(y)
     if Y.ndim not in (1, 2) or len(Y) != shape[0]:
         raise ValueError(f"y must have one value or row for each of the {shape[0]} objects; got shape {Y.shape}.")
     if not np.isfinite(Y).all():
@@ -101,6 +113,36 @@ def _checked(K: Any, y: Any, alpha: Any, tol: Any, max_iter: Any) -> Floats:
     if not is_whole(max_iter, 1):
         raise ValueError(f"max_iter must be a whole number, 1 or more; got {max_iter!r}.")
     return Y
+
+
+def _numbers(y: Any) -> Floats:
+    try:
+        found = np.asarray(y)
+        if found.dtype.kind != "c":
+            return found.astype(float)
+    except (TypeError, ValueError):
+        pass
+    raise ValueError("y must be real numbers. Encode labels first, as -1 and 1, for example.")
+
+
+@dataclass(frozen=True)
+class _Product:
+    """Products with K / 2**unit."""
+
+    K: Any
+    unit: int
+
+    def __call__(self, V: Floats) -> Floats:
+        with np.errstate(over="ignore", invalid="ignore"):
+            found = np.asarray(self.K @ V)
+            if found.dtype.kind not in "fiu":
+                raise ValueError(f"K must have real numbers; its products have the type {found.dtype}.")
+            found = np.ldexp(found.astype(float, copy=False), -self.unit)
+        if not np.isfinite(found).all():
+            raise ValueError(
+                "K has entries that are not finite, or too large beside alpha. Check the data, or rescale K."
+            )
+        return found
 
 
 @dataclass(frozen=True)
@@ -115,12 +157,12 @@ class _Nystrom:
         return R - self.vectors @ (self.shrinkage[:, None] * coordinates)
 
 
-def _nystrom(K: Any, n: int, rank: int, alpha: float, random_state: Any) -> _Nystrom:
+def _nystrom(product: _Product, n: int, rank: int, alpha: float, random_state: Any) -> _Nystrom:
     """Approximate the leading eigenvectors from one product with random vectors (Frangella et al., Algorithm 2.1)."""
     if rank == 0:
         return _Nystrom(np.zeros((n, 0)), np.zeros(0))
     test = np.linalg.qr(random_generator(random_state).standard_normal((n, rank)))[0]
-    image = np.asarray(K @ test)
+    image = product(test)
     shift = np.finfo(float).eps * np.linalg.norm(image)  # keeps the small matrix positive definite
     image = image + shift * test
     inner = test.T @ image
@@ -135,7 +177,9 @@ def _nystrom(K: Any, n: int, rank: int, alpha: float, random_state: Any) -> _Nys
     return _Nystrom(U, 1 - least / (spectrum + alpha))
 
 
-def _conjugate_gradients(K: Any, Y: Floats, alpha: float, precondition: _Nystrom, tol: float, max_iter: int) -> Floats:
+def _conjugate_gradients(
+    product: _Product, Y: Floats, alpha: float, precondition: _Nystrom, tol: float, max_iter: int
+) -> Floats:
     """Solve for all columns at once; a column that has converged does not move."""
     X, R = np.zeros_like(Y), Y.copy()
     goal = tol * np.linalg.norm(Y, axis=0)
@@ -145,12 +189,12 @@ def _conjugate_gradients(K: Any, Y: Floats, alpha: float, precondition: _Nystrom
         active = np.linalg.norm(R, axis=0) > goal
         if not active.any():
             return X
-        Q = np.asarray(K @ P[:, active]) + alpha * P[:, active]
+        Q = product(P[:, active]) + alpha * P[:, active]
         curvature = (P[:, active] * Q).sum(axis=0)
         if not (curvature > 0).all():
             raise ValueError(
-                f"K + {alpha:.4g} I is not positive definite, as a kernel matrix must be. Wrap the kernel in "
-                "mc.Repaired, or raise alpha."
+                f"K + {math.ldexp(alpha, product.unit):.4g} I is not positive definite, as a kernel matrix must be. "
+                "Wrap the kernel in mc.Repaired, or raise alpha."
             )
         step = rho[active] / curvature
         X[:, active] += step * P[:, active]

@@ -146,7 +146,7 @@ def by_residual(kernel: Any, source: Any, among: Floats, m: int, draw: Draw) -> 
         residual[kinds == kinds[at]] = 0.0
         indices.append(int(among[at]))
         traces.append(float(residual.sum()))
-    return np.array(indices), np.array(traces)
+    return np.array(indices, dtype=int), np.array(traces)
 
 
 def by_leverage(kernel: Any, source: Any, among: Floats, m: int, draw: Draw) -> Floats:

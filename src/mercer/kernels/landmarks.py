@@ -289,6 +289,8 @@ class Landmarks(CheckedParameters, ClassNamePrefixFeaturesOutMixin, TransformerM
         key = None if setting is None else ("landmarks", self.method, setting, joblib.hash(digests), m, seed, len(held))
         known = None if key is None else _choices.get(key)
         self.indices_ = METHODS[self.method](self.kernel_, source, rest, m, draw) if known is None else known
+        if not len(self.indices_):  # all objects have zero norm, which the landmarks' matrix tells
+            self.indices_ = rest[:1]
         if key is not None and known is None:
             _choices.put(key, self.indices_, size=self.indices_.nbytes + 256, budget=settings().cache_bytes)
         return np.sort(held)
@@ -335,8 +337,8 @@ class Landmarks(CheckedParameters, ClassNamePrefixFeaturesOutMixin, TransformerM
         total = float(own.sum())
         self.error_ = float(missing.sum()) / total if total > 0 else 0.0  # objects of zero norm have no error
         if len(own) > 1 and total > 0:
-            left = missing - self.error_ * own
-            self.error_spread_ = float(np.std(left, ddof=1) / np.sqrt(len(own)) / own.mean())
+            left = (missing - self.error_ * own) / own.mean()  # near 1, so that squares do not overflow
+            self.error_spread_ = float(np.std(left, ddof=1) / np.sqrt(len(own)))
 
     # -- features ------------------------------------------------------------------------------------------
 
