@@ -7,7 +7,7 @@ Every call gets a new string, so that nothing about it is cached. The median is 
 the first one, which prepares the training strings.
 
 ``--compact`` compares pipelines of a kernel and an SVC with their compact forms, ``mc.compact(pipeline)``: the latency
-of one prediction, the throughput of many, and the size of the pickled pipeline.
+of one prediction (the median of calls in a row), the throughput of many, and the size of the pickled pipeline.
 """
 
 from __future__ import annotations
@@ -82,11 +82,12 @@ def compare(size: int, length: int, calls: int, many: int) -> None:
     for name, (kernel, part) in pipelines(train).items():
         whole = make_pipeline(kernel, SVC(kernel="precomputed", C=10)).fit(train, y)
         small = mc.compact(whole)
-        new = two_classes(2 * calls + 2, length, 1)[0]
-        one = np.array(
-            [[seconds(whole, new[i : i + 1]), seconds(small, new[i + 1 : i + 2])] for i in range(0, 2 * calls + 2, 2)]
-        )
-        latency = 1e3 * np.median(one[1:], axis=0)  # the first call prepares the training strings
+        new = two_classes(max(calls, 49) + 1, length, 1)[0]
+        # In a row, as a server answers; the first call prepares the training strings.
+        latency = [
+            1e3 * statistics.median([seconds(pipeline, [string]) for string in new[: calls + 1]][1:])
+            for pipeline in (whole, small)
+        ]
         blocks = [two_classes(many // part, length, seed)[0] for seed in (2, 3, 4)]  # new, so that no pair is known
         rate = [many // part / min(seconds(pipeline, block) for block in blocks) for pipeline in (whole, small)]
         kib = [len(pickle.dumps(pipeline)) / 1024 for pipeline in (whole, small)]

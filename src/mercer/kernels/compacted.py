@@ -70,6 +70,12 @@ def compact(pipeline: Any) -> Compacted:
     A centered kernel that is normalized after centering, `EmpiricalKernelMap` and `Repaired` need all training objects
     for a new one; `Landmarks` its landmarks. `Normalized`, `Tempered`, `Sum` and `Product` need only the columns.
 
+    **Latency.** If the last two steps are a kernel and a support vector machine, ``predict`` and the decision function
+    of two classes do not go through scikit-learn's pipeline, whose checks of every step take longer than most kernels
+    of one sample: the kernel checks the input as ever, and its values are summed here. `Spectrum` without mismatches
+    adds up one weight per window, :math:`w = \sum_i a_i \phi(z_i) / |\phi(z_i)|`, if there are at most a million of
+    them, so that a prediction takes time in proportion to the length of the string.
+
     Kernel values are computed by the same code as before, in matrices of another shape: predictions are equal up to
     rounding, about 1e-15 of :math:`\sum_i |a_i k(x, z_i)|` (1e-7 if the data are float32). A compact pipeline neither
     reads nor fills the caches of the process, and can be used from many threads. It cannot be fitted again. Kernel
@@ -137,7 +143,8 @@ def _forwarded(name: str, what: str) -> Any:
         """
 
     def has_it(self: Compacted) -> bool:
-        return (self._direct is not None and name in self._direct.methods) or hasattr(self.estimator, name)
+        direct = self._direct
+        return (direct is not None and name in direct.methods) or hasattr(self.estimator, name)
 
     return available_if(has_it)(method)
 
@@ -213,6 +220,18 @@ class Compacted(BaseEstimator):
     transform = _forwarded("transform", "the output of the pipeline, if its last step is a transformer")
     score = _forwarded("score", "the score of the pipeline for ``X`` and ``y``: accuracy, or R2")
 
+    @available_if(lambda self: hasattr(self.estimator, "set_output"))
+    def set_output(self, *, transform: Any = None) -> Compacted:
+        """Choose the container of what the transformers return.
+
+        Parameters
+        ----------
+        transform : {"default", "pandas", "polars"} or None, default=None
+            As for any transformer of scikit-learn.
+        """
+        self.estimator.set_output(transform=transform)
+        return self
+
     _direct: Direct | None = None
     """What answers without the pipeline, made at the first call; None if there is no such way."""
 
@@ -220,9 +239,10 @@ class Compacted(BaseEstimator):
         """Return what answers a call of this method without the pipeline; None if there is no such way."""
         if name not in DIRECT:
             return None
-        if self._direct is None or not self._direct.holds():
-            self._direct = Direct.of(self.estimator)
-        return self._direct if self._direct is not None and name in self._direct.methods else None
+        direct = self._direct  # another thread may set it
+        if direct is None or not direct.holds():
+            direct = self._direct = Direct.of(self.estimator)
+        return direct if direct is not None and name in direct.methods else None
 
     def __getstate__(self) -> dict[str, Any]:
         state = dict(super().__getstate__())
