@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shlex
 import sys
+from collections.abc import Iterable
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -94,7 +97,15 @@ def compare(
             from mercer._report.report import Report
 
             title = f"mercer compare: {source.name}" if source is not None else "mercer compare"
-            made = render(report.summary, title, command())
+            known = [path for path in (source, reading.label_table, report_path, json_path, csv_path) if path]
+            shared = {
+                name: replace(
+                    task, about=without_folders(task.about, known), reading=without_folders(task.reading, known)
+                )
+                for name, task in tasks.items()
+            }
+            summary = Summary(shared, ended.results, folds, seed)
+            made = render(summary, title, without_folders(command(), known))
             Report(made, "", report.rows).save(report_path)
         say(f"Report: {report_path}", quiet=quiet, to_stderr=STDOUT in (json_path, csv_path))
     if ended.interrupted:
@@ -277,6 +288,14 @@ class _Report:
 def command() -> str:
     """Return the command line as it was typed."""
     return "mercer " + " ".join(shlex.quote(argument) for argument in sys.argv[1:])
+
+
+def without_folders(text: str, paths: Iterable[str | Path]) -> str:
+    """Return text without the folders of absolute paths, which are the user's and not for those who get a report."""
+    for path in map(Path, paths):
+        if path.is_absolute() and path.parent != path.parent.parent:
+            text = text.replace(f"{path.parent}{os.sep}", "")
+    return text
 
 
 def page_of(kernel: Any) -> str:
