@@ -660,3 +660,12 @@ def test_a_step_that_is_changed_takes_effect():
     with pytest.raises(ValueError, match="gamma"):
         small.decision_function(NEW)
     assert "_direct" not in small.__getstate__()
+
+
+def test_the_choice_of_a_container_returns_the_compact_pipeline():
+    X = np.random.default_rng(0).normal(size=(12, 2))
+    pipeline = make_pipeline(StandardScaler(), mc.RBF(), SVC(kernel="precomputed")).fit(X, X[:, 0] > 0)
+    small = mc.compact(pipeline)
+    assert small.set_output(transform="pandas") is small
+    assert isinstance(small[0].transform(X), pd.DataFrame)
+    assert isinstance(pipeline[0].transform(X), np.ndarray)

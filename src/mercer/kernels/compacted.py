@@ -220,6 +220,18 @@ class Compacted(BaseEstimator):
     transform = _forwarded("transform", "the output of the pipeline, if its last step is a transformer")
     score = _forwarded("score", "the score of the pipeline for ``X`` and ``y``: accuracy, or R2")
 
+    @available_if(lambda self: hasattr(self.estimator, "set_output"))
+    def set_output(self, *, transform: Any = None) -> Compacted:
+        """Choose the container of what the transformers return.
+
+        Parameters
+        ----------
+        transform : {"default", "pandas", "polars"} or None, default=None
+            As for any transformer of scikit-learn.
+        """
+        self.estimator.set_output(transform=transform)
+        return self
+
     _direct: Direct | None = None
     """What answers without the pipeline, made at the first call; None if there is no such way."""
 
