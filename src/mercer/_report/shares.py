@@ -8,10 +8,9 @@ from sklearn.utils import _safe_indexing
 from mercer._array import Floats
 from mercer._comparison.evaluation import Task
 from mercer._notices import collected
+from mercer._refusals import NotAdditive, NotRead
 from mercer._report.details import Details
 from mercer.kernels import explain
-from mercer.kernels._explain._decision import NotRead
-from mercer.kernels._explain._shares import NotAdditive
 
 
 def shares_of(task: Task, found: Details, numbers: list[int]) -> dict[int, Floats]:

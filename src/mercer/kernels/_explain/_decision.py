@@ -11,6 +11,7 @@ from scipy import sparse
 
 from mercer._array import Floats, to_numpy
 from mercer._config import without_caches
+from mercer._refusals import NoKernel, NotRead
 from mercer.data.wrapped import inside, is_wrapped
 from mercer.kernels import _machines as machines
 from mercer.kernels._copies import sklearn_name
@@ -25,14 +26,6 @@ from mercer.kernels.kernelridge import KernelRidge
 from mercer.kernels.landmarks import Landmarks
 
 PURPOSE = "mc.explain reads what a pipeline has learned."
-
-
-class NotRead(TypeError):
-    """A pipeline has a step that explanations cannot read."""
-
-
-class NoKernel(NotRead, ValueError):
-    """A pipeline has no kernel of mercer."""
 
 
 class Term(NamedTuple):

@@ -6,11 +6,11 @@ from typing import Any
 
 from mercer._checks import is_whole
 from mercer._config import without_caches
+from mercer._refusals import NotAdditive
 from mercer.kernels._explain._additive import additive
 from mercer.kernels._explain._decision import decision_of
 from mercer.kernels._explain._explanation import Explanation, output_index
 from mercer.kernels._explain._marginalized import marginalized
-from mercer.kernels._explain._shares import NotAdditive
 
 METHODS = ("auto", "additive", "marginal")
 

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from mercer._array import Floats, Indices
+from mercer._refusals import NotAdditive
 from mercer.data.resample import Resample
 from mercer.data.segments import segment_sum
 from mercer.data.sequences import Sequences
@@ -20,7 +21,7 @@ from mercer.data.transformers import Delays, Derivatives, PerStep, numbers_from_
 from mercer.data.wrapped import inside
 from mercer.kernels._copies import sklearn_name
 from mercer.kernels._data import unwrapped
-from mercer.kernels._explain._shares import NotAdditive, Shares, observed
+from mercer.kernels._explain._shares import Shares, observed
 from mercer.kernels._narrowing import is_word
 
 LINEAR = 1e-9

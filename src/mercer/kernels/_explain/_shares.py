@@ -10,14 +10,11 @@ import numpy as np
 from scipy import sparse
 
 from mercer._array import Floats, to_numpy
+from mercer._refusals import NotAdditive
 from mercer.data.csr import CSRRows
 from mercer.data.segments import segment_sum
 from mercer.data.sequences import Sequences
 from mercer.kernels._data import n_objects
-
-
-class NotAdditive(TypeError):
-    """A kernel is not a sum over positions."""
 
 
 @dataclass
