@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import html
 import json
+import os
 import re
 import shutil
 import subprocess
@@ -25,6 +26,7 @@ from mercer._comparison.evaluation import splits
 from mercer._report.details import Details, _decision, _margins, class_order
 from mercer._report.drawing import Axes, _ticks, heat_map, marker, text
 from mercer._report.outcomes import _confusion
+from mercer._report.render import _hovered
 from mercer._report.report import _task
 from mercer._report.shares import shares_of
 
@@ -212,6 +214,9 @@ class TestErrors:
             ({"ids": "a" * 24}, "list of names"),
             ({"path": "missing/folder/report.html"}, "does not exist. Create it"),
             ({"path": "."}, "must name a file"),
+            ({"ids": []}, "one name per sample, 24; got 0"),
+            ({"models": SVC(kernel="precomputed")}, "takes a Gram matrix.*make_pipeline"),
+            ({"models": GridSearchCV(SVC(kernel="precomputed"), {"C": [1.0]})}, "takes a Gram matrix"),
         ],
     )
     def test_options(self, given, match):
@@ -230,6 +235,13 @@ class TestErrors:
             ([*"ab" * 11, "c", "c"], "'c' has 2 members.*leave the class out"),
             ([*"ab" * 10, *"cccc"], "'c' has 4 members.*folds=4"),
             (np.arange(24), "1 member,.*pass floats"),
+            (None, "got NoneType"),
+            ("a" * 24, "got str"),
+            ([[1], [2, 3]] * 12, "lists of different lengths"),
+            ([b"a", b"b"] * 12, r"got bytes. Pass y.astype\(str\)"),
+            (np.arange(24) * 1j, "complex numbers"),
+            (np.arange(24) * 1e300, "too large.*Divide"),
+            (np.arange(24) * 1e-300, "too little.*Multiply"),
         ],
     )
     def test_labels(self, y, match):
@@ -338,6 +350,22 @@ def test_a_report_on_the_largest_data_is_small():
     ids = [f"a sample with a rather long name, number {i}" for i in range(2000)]
     found = mc.report(X + y[:, None], y, make_pipeline(mc.RBF(0.1), SVC(kernel="precomputed")), folds=2, ids=ids)
     assert len(found.html) < 2e6
+
+
+def test_long_names_make_no_large_page():
+    task = SimpleNamespace(y=np.array(["x" * 9000]), is_regression=False)
+    assert len(_hovered(task, "y" * 9000, "z" * 9000, 0)) < 300
+
+
+def test_a_path_that_is_read_only_is_refused_before_the_work(monkeypatch, tmp_path):
+    typer = pytest.importorskip("typer", reason="needs the command line")
+    from mercer.cli._terminal import check_outputs
+
+    monkeypatch.setattr(os, "access", lambda path, mode: False)
+    with pytest.raises(PermissionError, match="read-only"):
+        mc.report(*strings(), PIPELINE, path=tmp_path / "report.html")
+    with pytest.raises(typer.Exit):
+        check_outputs(tmp_path / "report.html")
 
 
 class TestClasses:

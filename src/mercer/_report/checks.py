@@ -7,18 +7,30 @@ from typing import Any
 
 import numpy as np
 from sklearn.base import is_classifier, is_regressor
+from sklearn.utils import get_tags
 
 from mercer._checks import is_whole
 from mercer._comparison.evaluation import INNER_FOLDS, Task, splits, too_few
+
+LARGEST_TARGET = 1e100
+"""Sums of squares of larger targets, and of the inverse of larger differences, may leave the range of floats."""
 
 
 def answers_of(y: Any, n: int) -> Any:
     """Return labels or targets as an array of shape (n,); raise if one is missing or they are of several types."""
     if isinstance(y, list | tuple) and any(isinstance(value, str) for value in y):
         y = np.array(y, dtype=object)  # NumPy would write NaN as the string "nan"
-    y = np.asarray(y)
+    if y is None or isinstance(y, str | dict | set):
+        raise TypeError(f"y must be a list or an array, one label or target per sample; got {type(y).__name__}.")
+    try:
+        y = np.asarray(y)
+    except ValueError:  # lists of several lengths
+        raise ValueError("y must have one label or target per sample; got lists of different lengths.") from None
     if y.shape != (n,):
         raise ValueError(f"y must have one label or target per sample, shape ({n},); got shape {y.shape}.")
+    if y.dtype.kind in "Sc":
+        kind, cure = ("bytes", "y.astype(str)") if y.dtype.kind == "S" else ("complex numbers", "y.real")
+        raise TypeError(f"y must be labels (integers or strings) or targets (floats); got {kind}. Pass {cure}.")
     if y.dtype.kind != "O":
         return y
     for i, value in enumerate(y):
@@ -66,8 +78,12 @@ def _check_targets(y: Any, folds: int) -> None:
         raise ValueError(f"Targets must be finite; got {y[i]} for sample {i}. Leave the sample out.")
     if len(y) < 2 * folds:
         raise ValueError(f"{len(y)} samples are too few for {folds} folds; decrease folds, or add samples.")
+    if np.abs(y).max() > LARGEST_TARGET:
+        raise ValueError(f"Targets of {np.abs(y).max():.3g} are too large for squared errors. Divide them.")
     if np.ptp(y) == 0:
         raise ValueError(f"All targets are {y[0]:g}; there is nothing to predict. Check y.")
+    if np.ptp(y) < 1 / LARGEST_TARGET:
+        raise ValueError(f"Targets differ by {np.ptp(y):.3g}, too little for squared errors. Multiply them.")
 
 
 def check_folds(folds: Any, seed: Any) -> None:
@@ -121,7 +137,12 @@ def check_splits(task: Task, folds: int, seed: int) -> None:
 
 
 def check_machine(name: Any, model: Any, is_regression: bool) -> None:
-    """Raise if a classifier is to predict targets, or a regressor labels."""
+    """Raise if a classifier is to predict targets, a regressor labels, or a model takes a Gram matrix for X."""
+    if get_tags(model).input_tags.pairwise:
+        raise TypeError(
+            f"{name!r} takes a Gram matrix, and a report is on samples. Pass the samples as X, and a kernel in the "
+            "pipeline, such as make_pipeline(kernel, SVC(kernel='precomputed'))."
+        )
     if is_regression and is_classifier(model):
         raise TypeError(
             f"{name!r} is a classifier, and y has targets (floats). Use a regressor such as mc.KernelRidge, or pass "

@@ -20,6 +20,9 @@ from mercer._report.page import page
 from mercer._report.shares import shares_of
 from mercer._version import __version__
 
+LONGEST_TIP = 80
+"""Characters of an id or a label that a tip shows at most."""
+
 
 def render(summary: Summary, title: str, command: str) -> str:
     """Return the page on a comparison.
@@ -90,7 +93,13 @@ def _often_chosen(rows: list[dict[str, Any]], result: Result) -> str:
 
 
 def _hovered(task: Task, predicted: Any, name: str, i: int) -> str:
-    truth = np.asarray(task.y)[i]
+    truth, name = np.asarray(task.y)[i], _cut(name)
     if task.is_regression:
         return f"{name}: {truth:.4g}, predicted {predicted:.4g}"
-    return f"{name}: {truth}" + ("" if truth == predicted else f", predicted {predicted}")
+    return f"{name}: {_cut(truth)}" + ("" if truth == predicted else f", predicted {_cut(predicted)}")
+
+
+def _cut(value: object) -> str:
+    """Return text that is not longer than a tip; 2,000 long names would make a large page."""
+    whole = str(value)
+    return whole if len(whole) <= LONGEST_TIP else f"{whole[: LONGEST_TIP - 1]}…"

@@ -167,7 +167,10 @@ def report(
 def _check_path(path: Any) -> None:
     """Raise if the page cannot be written there."""
     check_path(path)
-    check_target(Path(path), os.fspath(path))
+    target = Path(path)
+    check_target(target, os.fspath(path))
+    if not os.access(target if target.exists() else target.parent, os.W_OK):
+        raise PermissionError(f"{path} cannot be written: it is read-only. Choose another name or folder.")
 
 
 def _task(X: Any, y: Any, models: Any, groups: Any, ids: Any, folds: int, seed: int) -> Task:
@@ -196,7 +199,7 @@ def _task(X: Any, y: Any, models: Any, groups: Any, ids: Any, folds: int, seed: 
     if isinstance(names, str) or not (names is None or hasattr(names, "__iter__")):
         raise TypeError(f"ids must be a list of names, one per sample; got {names!r}.")
     names = tuple(str(name) for name in names) if names is not None else ()
-    if names and len(names) != n:
+    if (names or ids is not None) and len(names) != n:
         raise ValueError(f"ids must have one name per sample, {n}; got {len(names)}.")
     kind = f"targets {y.min():.4g} to {y.max():.4g}" if y.dtype.kind == "f" else f"{len(np.unique(y))} classes"
     task = Task(f"{n:,} samples, {kind}", X, y, made, groups, ids=names)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import csv
 import itertools
 import json
+import os
 import sys
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
@@ -69,6 +70,8 @@ def check_outputs(*paths: Path | None, inputs: Iterable[str | Path | None] = ())
             fail(f"{path} is a folder; pass the name of a file to write.")
         if not path.absolute().parent.is_dir():
             fail(f"{path} cannot be written because its folder does not exist; create the folder first.")
+        if not os.access(path if path.exists() else path.absolute().parent, os.W_OK):
+            fail(f"{path} cannot be written because it is read-only; choose another name or folder.")
         if path.resolve() in written:
             fail(f"{path} is the name of two outputs; choose another name for one of them.")
         written.append(path.resolve())
