@@ -14,7 +14,7 @@ from mercer._comparison import contenders, recipes
 from mercer._comparison.evaluation import evaluate_fold
 from mercer._comparison.snippet import snippet
 from mercer.cli import _own_data
-from mercer.cli._compare_command import page_of
+from mercer.cli._compare_command import page_of, without_folders
 from mercer.cli._data_options import Reading, with_option_names
 from mercer.datasets import make_dna, make_hmm_sequences, make_traits
 
@@ -373,3 +373,9 @@ class TestBadData:
         path = tmp_path / "x.fa.gz"
         path.write_bytes(gzip.compress(FASTA.encode()))
         assert len(task(path, label="1").y) == 12
+
+
+def test_a_report_has_no_folders_of_the_machine(tmp_path):
+    data, page = tmp_path / "walks.csv", tmp_path / "report.html"
+    shown = without_folders(f"mercer compare {data} --report {page} --json r.json", [data, page, "r.json"])
+    assert shown == "mercer compare walks.csv --report report.html --json r.json"
