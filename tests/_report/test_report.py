@@ -23,7 +23,7 @@ from sklearn.svm import SVC, SVR
 
 import mercer as mc
 from mercer._comparison.evaluation import splits
-from mercer._report.details import Details, _decision, _margins, class_order
+from mercer._report.details import Details, _decision, _fitted, _margins, class_order
 from mercer._report.drawing import Axes, _ticks, heat_map, marker, text
 from mercer._report.outcomes import _confusion
 from mercer._report.render import _hovered
@@ -131,6 +131,13 @@ def test_targets_have_residuals_and_coverage():
     for heading in ("Targets and predictions", "Coverage of intervals", "Predicted worst", "Error over alpha"):
         assert heading in found.html
     assert found.rows[-1]["measure"] == "R2"
+
+
+def test_targets_with_confounds_have_a_gram_matrix():
+    X = mc.Confounded(strings()[0], np.arange(24.0))
+    task = SimpleNamespace(X=X, y=np.sin(np.arange(24.0)))
+    _, _, K = _fitted(task, make_pipeline(mc.KernelRidge(kernel=mc.Spectrum(2))))
+    np.testing.assert_allclose(K, mc.Spectrum(2)(strings()[0]), rtol=1e-12)
 
 
 @pytest.mark.parametrize("data", ["counts", "matrix", "objects"])

@@ -20,6 +20,7 @@ from mercer._comparison.results import Result
 from mercer._config import config
 from mercer._notices import collected
 from mercer._parallel import progress_bar
+from mercer.data.wrapped import inside
 from mercer.gram import Diagnosis, diagnose
 from mercer.kernels import Kernel
 
@@ -213,6 +214,8 @@ def _fitted(task: Task, pipeline: Any) -> tuple[Any, Kernel | None, Floats | Non
         kernel = step if isinstance(step, Kernel) else getattr(step, "kernel_", None)
         if isinstance(kernel, Kernel):
             before = model[:i].transform(task.X) if i else task.X
+            if kernel is not step:  # a regression takes the confounds out of the data itself
+                before = inside(before)
             return model, kernel, np.asarray(clone(kernel).fit_transform(before, task.y), dtype=float)
     return model, None, None
 
