@@ -156,8 +156,8 @@ class HMM(Decoder, IterativeEstimator):
 
     One model of all sequences, and the most probable states of each sequence:
 
-    >>> model = mc.HMM(n_states=2, alphabet="dna").fit(strings).model_
-    >>> paths, log_prob = model.viterbi(strings)
+    >>> hmm = mc.HMM(n_states=2, alphabet="dna").fit(strings)
+    >>> paths, log_prob = hmm.model_.viterbi(strings)
     >>> len(paths), paths[0].shape, log_prob.shape
     (3, (10,), (3,))
 
