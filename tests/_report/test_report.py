@@ -9,6 +9,7 @@ import os
 import re
 import shutil
 import subprocess
+from dataclasses import replace
 from html.parser import HTMLParser
 from types import SimpleNamespace
 
@@ -268,18 +269,20 @@ class TestErrors:
 
 
 class TestDetails:
-    def test_decisions_are_those_of_pipelines_fitted_to_the_other_folds(self):
+    @pytest.mark.parametrize("weighted", [False, True])
+    def test_decisions_are_those_of_pipelines_fitted_to_the_other_folds(self, weighted):
         from mercer._comparison.evaluation import evaluate_fold
         from mercer._comparison.results import Result
         from mercer._report.details import details_of
 
         X, y = strings()
-        task = _task(X, y, PIPELINE, None, None, 3, 0)
+        weights = np.where(np.arange(len(y)) % 3 == 0, 5.0, 0.2) if weighted else np.ones(len(y))
+        task = replace(_task(X, y, PIPELINE, None, None, 3, 0), weights=weights if weighted else None)
         contender = task.contenders[-1]
         result = Result("data", contender, [evaluate_fold(task, contender, i, 3, 0) for i in range(3)])
         found: Details = details_of(task, result, 3, 0)
         for train, test in splits(task, np.arange(len(y)), 3, 0):
-            model = clone(PIPELINE).fit(X[train], y[train])
+            model = clone(PIPELINE).fit(X[train], y[train], svc__sample_weight=weights[train])
             decision = model.decision_function(X[test])
             np.testing.assert_allclose(found.margins[test], np.where(y[test] == model.classes_[1], 1, -1) * decision)
         assert found.gram.shape == (len(y), len(y))

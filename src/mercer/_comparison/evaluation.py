@@ -224,23 +224,25 @@ def searched(task: Task, contender: Contender, train: Any, seed: int) -> Search:
     for chosen in ParameterGrid(contender.grid):
         scores = []
         for some, rest in inner:
-            model = _fitted(contender, chosen, _safe_indexing(X, some), y[some], weights[some])
+            model = fit_weighted(
+                clone(contender.estimator).set_params(**chosen), _safe_indexing(X, some), y[some], weights[some]
+            )
             part = _safe_indexing(X, rest)
             scores.append(scoring.of(part, y[rest], model.predict(part), weights[rest]))
         tried.append((float(np.mean(scores)), chosen))
     score, chosen = max(tried, key=lambda one: one[0])
     start = time.perf_counter()
-    model = _fitted(contender, chosen, X, y, weights)
+    model = fit_weighted(clone(contender.estimator).set_params(**chosen), X, y, weights)
     return Search(model, score, chosen, time.perf_counter() - start)
 
 
-def _fitted(contender: Contender, parameters: dict[str, Any], X: Any, y: Any, weights: Any) -> Any:
-    """Fit a clone with weights; nearest neighbors take none."""
-    model = clone(contender.estimator).set_params(**parameters)
+def fit_weighted(model: Any, X: Any, y: Any, weights: Any = None) -> Any:
+    """Fit a model with weights, if there are any; nearest neighbors take none."""
     last, prefix = model, ""
     if isinstance(model, Pipeline):
         prefix, last = f"{model.steps[-1][0]}__", model.steps[-1][1]
-    given = {f"{prefix}sample_weight": weights} if has_fit_parameter(last, "sample_weight") else {}
+    takes = weights is not None and has_fit_parameter(last, "sample_weight")
+    given = {f"{prefix}sample_weight": weights} if takes else {}
     return model.fit(X, y, **given)
 
 

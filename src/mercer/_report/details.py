@@ -15,7 +15,7 @@ from sklearn.utils.multiclass import _ovr_decision_function
 from threadpoolctl import threadpool_limits
 
 from mercer._array import Floats
-from mercer._comparison.evaluation import Contender, Score, Task, splits
+from mercer._comparison.evaluation import Contender, Score, Task, fit_weighted, splits
 from mercer._comparison.results import Result
 from mercer._config import config
 from mercer._notices import collected
@@ -129,6 +129,7 @@ class _Folds:
 
     def __init__(self, task: Task, folds: int, seed: int) -> None:
         self.task, self.y = task, np.asarray(task.y)
+        self.weights = None if task.weights is None else np.asarray(task.weights, dtype=float)
         self.splits = splits(task, np.arange(len(self.y)), folds, seed)
 
     def decisions(self, pipeline: Any) -> tuple[Floats, Any]:
@@ -136,7 +137,8 @@ class _Folds:
         decisions: Any = None
         predicted = np.empty(len(self.y), dtype=self.y.dtype)
         for train, test in self.splits:
-            model = clone(pipeline).fit(_safe_indexing(self.task.X, train), self.y[train])
+            weights = None if self.weights is None else self.weights[train]
+            model = fit_weighted(clone(pipeline), _safe_indexing(self.task.X, train), self.y[train], weights)
             X = _safe_indexing(self.task.X, test)
             predicted[test] = model.predict(X)
             if self.task.is_regression:
@@ -206,7 +208,7 @@ def _margins(decisions: Floats, y: Any) -> Floats:
 
 def _fitted(task: Task, pipeline: Any) -> tuple[Any, Kernel | None, Floats | None]:
     """Return the pipeline fitted to all samples, its kernel, and the Gram matrix."""
-    model = clone(pipeline).fit(task.X, task.y)
+    model = fit_weighted(clone(pipeline), task.X, task.y, task.weights)
     model = getattr(model, "best_estimator_", model)  # a search that was passed as it is
     if not isinstance(model, Pipeline):
         return model, None, None
