@@ -90,6 +90,18 @@ class TestReading:
         exec(snippet(kernel, None, found.reading), space)
         assert space["model"].predict(space["X"]).shape == (12,)
 
+    def test_the_code_has_the_weights(self, tmp_path):
+        path = tmp_path / "people.csv"
+        rng = np.random.default_rng(0)
+        rows = [f"p{i},{t},{rng.normal():.3f},{1 + i},{'ab'[i % 2]}" for i in range(12) for t in range(5)]
+        path.write_text("\n".join(["id,time,v,w,label", *rows]))
+        found = task(path, weight="w")
+        (kernel,) = (c for c in found.contenders if c.name == "EmpiricalMeanMap")
+        code, space = snippet(kernel, None, found.reading, weighted=True), {}
+        assert code.endswith("model.fit(X, y, svc__sample_weight=weights)")
+        exec(code, space)
+        np.testing.assert_array_equal(space["weights"], found.weights)
+
     def test_ts(self, tmp_path):
         found = task(write_ts(tmp_path / "toy.ts"))
         assert found.about == (

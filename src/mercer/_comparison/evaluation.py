@@ -238,12 +238,16 @@ def searched(task: Task, contender: Contender, train: Any, seed: int) -> Search:
 
 def fit_weighted(model: Any, X: Any, y: Any, weights: Any = None) -> Any:
     """Fit a model with weights, if there are any; nearest neighbors take none."""
+    name = None if weights is None else weight_parameter(model)
+    return model.fit(X, y, **({} if name is None else {name: weights}))
+
+
+def weight_parameter(model: Any) -> str | None:
+    """Return the parameter of ``fit`` that takes weights, if any: that of the last step of a pipeline."""
     last, prefix = model, ""
     if isinstance(model, Pipeline):
         prefix, last = f"{model.steps[-1][0]}__", model.steps[-1][1]
-    takes = weights is not None and has_fit_parameter(last, "sample_weight")
-    given = {f"{prefix}sample_weight": weights} if takes else {}
-    return model.fit(X, y, **given)
+    return f"{prefix}sample_weight" if has_fit_parameter(last, "sample_weight") else None
 
 
 def splits(task: Task, index: Any, folds: int, seed: int) -> list[tuple[Any, Any]]:

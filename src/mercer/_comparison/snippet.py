@@ -7,13 +7,15 @@ import re
 from collections.abc import Mapping
 
 from sklearn.base import BaseEstimator, clone
-from sklearn.pipeline import Pipeline
+from sklearn.pipeline import Pipeline, make_pipeline
 
 import mercer as mc
-from mercer._comparison.evaluation import Contender
+from mercer._comparison.evaluation import Contender, weight_parameter
 
 
-def snippet(contender: Contender, parameters: Mapping[str, str] | None = None, reading: str = "") -> str:
+def snippet(
+    contender: Contender, parameters: Mapping[str, str] | None = None, reading: str = "", *, weighted: bool = False
+) -> str:
     """Return code that fits a contender to the user's data.
 
     Parameters
@@ -24,6 +26,8 @@ def snippet(contender: Contender, parameters: Mapping[str, str] | None = None, r
         Parameters that were chosen, as text; others keep their values.
     reading : str
         Line of code that reads X and y.
+    weighted : bool
+        Whether it also reads weights, with which models are fitted that take them.
     """
     pipeline = clone(contender.estimator)
     chosen = {}
@@ -36,7 +40,10 @@ def snippet(contender: Contender, parameters: Mapping[str, str] | None = None, r
     parts = [step for _, step in pipeline.steps if step != "passthrough"] if is_pipeline else [pipeline]
     steps = ", ".join(_code(part, imports) for part in parts)
     lines = ["import mercer as mc", *imports, *([reading.rstrip()] if reading else [])]
-    return "\n".join([*lines, f"model = {f'make_pipeline({steps})' if is_pipeline else steps}", "model.fit(X, y)"])
+    made = make_pipeline(*parts) if is_pipeline else pipeline
+    weight = weight_parameter(made) if weighted else None
+    fit = "model.fit(X, y)" if weight is None else f"model.fit(X, y, {weight}=weights)"
+    return "\n".join([*lines, f"model = {f'make_pipeline({steps})' if is_pipeline else steps}", fit])
 
 
 def _code(estimator: BaseEstimator, imports: list[str]) -> str:

@@ -64,4 +64,5 @@ class Summary:
 
     def code(self, result: found.Result) -> str:
         """Return code that fits the contender."""
-        return snippet(result.contender, result.often_chosen, self.tasks[result.task].reading)
+        task = self.tasks[result.task]
+        return snippet(result.contender, result.often_chosen, task.reading, weighted=task.weights is not None)

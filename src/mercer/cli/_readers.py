@@ -207,7 +207,9 @@ def _read_table(path: Path, reading: Reading, with_answers: bool, known: Known |
         source = [source]  # one recording
     records = read_table(source, **options)
     code = f"read = mc.read_table({str(path)!r}{_shown(options)})"
-    return records, _unpacked(code, records, "read.y", _columns(reading.confounds or ""))
+    unpacked = _unpacked(code, records, "read.y", _columns(reading.confounds or ""))
+    weights = f"\nweights = read.covariates[{reading.weight!r}]" if reading.weight else ""
+    return records, unpacked + weights
 
 
 def _columns_given(reading: Reading) -> dict[str, Any]:
