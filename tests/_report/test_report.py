@@ -136,7 +136,7 @@ def test_targets_have_residuals_and_coverage():
 
 def test_targets_with_confounds_have_a_gram_matrix():
     X = mc.Confounded(strings()[0], np.arange(24.0))
-    task = SimpleNamespace(X=X, y=np.sin(np.arange(24.0)))
+    task = SimpleNamespace(X=X, y=np.sin(np.arange(24.0)), weights=None)
     _, _, K = _fitted(task, make_pipeline(mc.KernelRidge(kernel=mc.Spectrum(2))))
     np.testing.assert_allclose(K, mc.Spectrum(2)(strings()[0]), rtol=1e-12)
 
