@@ -23,6 +23,15 @@ def task(path, folds=2, limit=300, seed=0, **reading):
     return _own_data.task_of(path, Reading(**reading), limit=limit, folds=folds, seed=seed)
 
 
+def people(folder, column):
+    """Write twelve series of one value, with a further column of numbers from 1 and two classes."""
+    rng = np.random.default_rng(0)
+    rows = [f"p{i},{t},{rng.normal():.3f},{1 + i},{'ab'[i % 2]}" for i in range(12) for t in range(5)]
+    path = folder / "people.csv"
+    path.write_text("\n".join([f"id,time,v,{column},label", *rows]))
+    return path
+
+
 def write_ts(path, n=24):
     X, y = make_hmm_sequences(n, length=(10, 20), n_features=2, random_state=0)
     series = (":".join(",".join(map(str, channel)) for channel in x.T) for x in X)
@@ -80,22 +89,14 @@ class TestReading:
         assert task(tmp_path / "*" / "*.csv").about.startswith("12 series of dimension 1, length 6; 2 classes")
 
     def test_the_code_has_the_confounds(self, tmp_path):
-        path = tmp_path / "people.csv"
-        rng = np.random.default_rng(0)
-        rows = [f"p{i},{t},{rng.normal():.3f},{20 + i},{'ab'[i % 2]}" for i in range(12) for t in range(5)]
-        path.write_text("\n".join(["id,time,v,age,label", *rows]))
-        found = task(path, confounds="age")
+        found = task(people(tmp_path, "age"), confounds="age")
         (kernel,) = (c for c in found.contenders if c.name == "EmpiricalMeanMap")
         space: dict[str, object] = {}
         exec(snippet(kernel, None, found.reading), space)
         assert space["model"].predict(space["X"]).shape == (12,)
 
     def test_the_code_has_the_weights(self, tmp_path):
-        path = tmp_path / "people.csv"
-        rng = np.random.default_rng(0)
-        rows = [f"p{i},{t},{rng.normal():.3f},{1 + i},{'ab'[i % 2]}" for i in range(12) for t in range(5)]
-        path.write_text("\n".join(["id,time,v,w,label", *rows]))
-        found = task(path, weight="w")
+        found = task(people(tmp_path, "w"), weight="w")
         (kernel,) = (c for c in found.contenders if c.name == "EmpiricalMeanMap")
         code, space = snippet(kernel, None, found.reading, weighted=True), {}
         assert code.endswith("model.fit(X, y, svc__sample_weight=weights)")
