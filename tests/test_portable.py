@@ -29,9 +29,10 @@ def unguarded(source: str) -> list[str]:
     for scope in [tree, *(node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef))]:
         nodes = list(_own(scope))
         asked = any(isinstance(n, ast.Call) and isinstance(n.func, ast.Name) and n.func.id == "hasattr" for n in nodes)
-        expected = any(isinstance(n, ast.Name) and n.id == "AttributeError" for n in nodes)
+        handled = {n.id for n in nodes if isinstance(n, ast.Name)}
+        expected = "AttributeError" in handled
         for node in nodes:
-            if isinstance(node, ast.Import | ast.ImportFrom):
+            if isinstance(node, ast.Import | ast.ImportFrom) and "ImportError" not in handled:
                 names = {alias.name for alias in node.names} | {getattr(node, "module", None)}
                 found += [f"line {node.lineno}: {name}" for name in names & MODULES]
             elif isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and not (asked or expected):

@@ -9,13 +9,13 @@ from __future__ import annotations
 import json
 import math
 import os
-import time
 import zipfile
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from mercer._atomic import replacing
 from mercer._config import settings
 
 FORMAT = 1
@@ -38,32 +38,8 @@ def write(path: str | os.PathLike[str], header: dict[str, Any], arrays: dict[str
     for name, array in arrays.items():
         if np.asarray(array).dtype.hasobject:  # NumPy would pickle it
             raise ValueError(f"{name} contains Python objects; only arrays of numbers and strings can be saved.")
-    partial = target.with_name(f"{target.name}.{os.getpid()}.partial")
-    try:
-        with open(partial, "wb") as file:
-            np.savez_compressed(file, header=encoded, **arrays)
-        put_in_place(partial, target)
-    finally:
-        partial.unlink(missing_ok=True)
-
-
-def put_in_place(partial: Path, target: Path) -> None:
-    """Rename a finished file to its name, which replaces an older one at once.
-
-    Windows refuses while another program, such as a virus scanner, has the older one open.
-    """
-    for pause in (0.05, 0.2, 1.0, None):
-        try:
-            os.replace(partial, target)
-            return
-        except PermissionError:
-            if os.name != "nt":
-                raise
-            if pause is None:
-                raise PermissionError(
-                    f"{target} is open in another program; close it, or choose another name."
-                ) from None
-            time.sleep(pause)
+    with replacing(target) as file:
+        np.savez_compressed(file, header=encoded, **arrays)
 
 
 def read(path: str | os.PathLike[str], *kinds: str) -> tuple[dict[str, Any], dict[str, np.ndarray[Any, Any]]]:

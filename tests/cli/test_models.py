@@ -17,6 +17,7 @@ from tests.cli.test_own_data import write_long
 
 import mercer as mc
 from mercer.cli import _fitting, _own_data
+from mercer.cli._terminal import write_table
 from mercer.datasets import make_dna
 
 
@@ -249,6 +250,37 @@ class TestFitAndPredict:
         assert "The best of 4 recipes is linear, frequencies: accuracy 1.000." in result.stdout
         assert mc.file_info(path).metadata["reading"] == {"label": "1"}
         assert len(json.loads(run("predict", str(path), str(genes), "--json", "-").stdout)) == 24
+
+
+FORMULAS = ("=cmd|' /C calc'!A0", "+SUM(A1)", "-2+3", "@x", "\tx", "\rx")
+
+
+class TestSpreadsheets:
+    """No cell of a CSV file is run as a formula."""
+
+    @pytest.mark.parametrize("text", FORMULAS)
+    def test_text_that_looks_like_a_formula(self, tmp_path, text):
+        write_table(tmp_path / "x.csv", ["id", text], [[text, -1.5], ["-1.5", "+2e3"], ["a=b", "'q"], ["", None]])
+        with open(tmp_path / "x.csv", newline="") as file:
+            assert list(csv.reader(file)) == [
+                ["id", f"'{text}"], [f"'{text}", "-1.5"], ["-1.5", "+2e3"], ["a=b", "'q"], ["", ""],
+            ]  # fmt: skip
+
+    def test_predict(self, tmp_path, model):
+        new = tmp_path / "new.fa"
+        new.write_text(">=1+2\nACGTACGTAC\n>-b\nACGGACGTAC\n>-7\nACGGACGTAC\n")
+        for arguments in ((), ("-o", str(tmp_path / "x.csv"))):
+            result = run("predict", str(model), str(new), *arguments)
+            content = (tmp_path / "x.csv").read_text() if arguments else result.stdout
+            assert [line.split(",")[0] for line in content.splitlines()] == ["id", "'=1+2", "'-b", "-7"]
+        exact = json.loads(run("predict", str(model), str(new), "--json", "-").stdout)
+        assert [row["id"] for row in exact] == ["=1+2", "-b", "-7"]
+
+    @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="needs /dev/full")
+    def test_full_disk(self, genes, model):
+        result = run("predict", str(model), str(genes), "--quiet", "-o", "/dev/full")
+        assert result.exit_code == 1
+        assert "/dev/full was not written because the disk is full" in said(result)
 
 
 class TestGram:

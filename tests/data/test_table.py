@@ -140,6 +140,14 @@ class TestSources:
 
 
 class TestRoles:
+    def test_blanks_around_ids_are_ignored(self):
+        found = read("id,time,x", "a,0,1", " a,1,2", "b ,0,3", "b ,1,5")
+        assert found.ids == ("a", "b")
+        assert "the ids 'a' and ' a' are one: blanks around them are ignored" in found.description
+        assert "are one" not in read("id,time,x", "a,0,1", "a,1,2", "b ,0,3", "b ,1,5").description
+        with pytest.raises(ValueError, match="the id 'a' occurs also in line 2"):
+            read("id,x0,x1", "a,0,1", " a,1,2", form="wide")
+
     def test_synonyms(self):
         found = read("Subject,Trial ID,Timestamp,acc x,Class", "s,1,0,5,u", "s,1,1,6,u", "t,2,0,7,v", "t,2,1,8,v")
         assert found.ids == ("1", "2")
@@ -291,6 +299,21 @@ class TestRoles:
 
 
 class TestTime:
+    @pytest.mark.filterwarnings("error")
+    @pytest.mark.parametrize("step", [1, 7, 1000])
+    def test_nanoseconds_since_1970_keep_all_digits(self, step):
+        stamps = [1_700_000_000_123_456_789 + step * i for i in range(6)]
+        ids, x = list("aaabbb"), list(range(6))
+        tables = [
+            {"id": ids, "time": np.array(stamps), "x": x},
+            {"id": ids, "time": stamps, "x": x},
+            text("id,time,x", *(f"{i},{t},{v}" for i, t, v in zip(ids, stamps, x, strict=True))),
+        ]
+        for table in tables:
+            found = mc.read_table(table)
+            assert found.step == step
+            np.testing.assert_array_equal(found.X.lengths, [3, 3])
+
     def test_dates(self):
         days = "id,date,x", "a,2024-02-28,1", "a,2024-02-29,2", "a,2024-03-02,3"
         found = read(*days)
@@ -560,6 +583,13 @@ class TestLabelsOfTheirOwn:
 
 
 class TestBadTables:
+    @pytest.mark.parametrize("column", [[1j, 2, 3], np.array([1j, 2, 3]), np.array([1j, 2, 3], np.complex64)])
+    def test_complex_numbers(self, column):
+        table = {"id": ["a", "a", "b"], "x": column}
+        for source in (table, pd.DataFrame(table)):
+            with pytest.raises(TypeError, match=r"column 'x' has complex numbers, such as .*two columns"):
+                mc.read_table(source)
+
     @pytest.mark.parametrize(
         ("lines", "sentence"),
         [

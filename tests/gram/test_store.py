@@ -22,7 +22,7 @@ from sklearn.model_selection import cross_val_score
 from sklearn.svm import SVC
 
 import mercer as mc
-from mercer import _memory
+from mercer import _atomic, _memory
 from mercer.gram import _header, _large, _plan, _store
 
 
@@ -477,10 +477,11 @@ class TestFailures:
         mc.gram.compute(kernel(), self.X, store=path)
         notes = path / "tiles.txt"
         notes.write_bytes(notes.read_bytes()[:-6] + b"\xff")
-        (path / "c" / "0" / "0.77.partial").write_text("left")
+        (path / "c" / "0" / f"0.{_atomic._machine()}-01234567.partial").write_text("left by a process that died")
         assert len(_store.Store.find(path).missing()) == 1
-        assert self.finish(path)
-        assert not list(path.rglob("*.partial"))
+        with _atomic.renamed(path / "c" / "0" / "7") as other:  # another process
+            assert self.finish(path)
+            assert [str(left) for left in path.rglob("*.partial")] == [other.name]
 
     def test_a_resumed_matrix_is_read_once(self, path, monkeypatch):
         mc.gram.compute(kernel(), self.X, store=path)

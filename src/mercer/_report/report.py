@@ -12,6 +12,7 @@ import numpy as np
 from scipy import sparse
 from sklearn.preprocessing import StandardScaler
 
+from mercer._atomic import replacing
 from mercer._comparison.contenders import ContenderFactory
 from mercer._comparison.evaluation import Contender, Task, evaluate_fold
 from mercer._comparison.recipes import contenders
@@ -69,7 +70,8 @@ class Report:
             Where to write it; the name should end in ``.html``.
         """
         _check_path(path)
-        Path(path).write_text(self.html, encoding="utf-8")
+        with replacing(path) as file:
+            file.write(self.html.encode())
 
     def __repr__(self) -> str:
         return f"Report({self.answer!r}, {len(self.rows)} methods, {len(self.html) / 1e3:.0f} kB)"

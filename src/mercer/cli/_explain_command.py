@@ -21,6 +21,7 @@ from mercer.cli._terminal import (
     say,
     warn,
     write_csv,
+    write_figure,
     write_json,
 )
 
@@ -140,4 +141,4 @@ def _draw(found: Any, ids: list[str], rows: list[dict[str, Any]], path: Path) ->
         ax = plot.logo(found, 0, output=output)
     else:
         ax = plot.track(found, output=output)
-    ax.figure.savefig(path, bbox_inches="tight", dpi=150)
+    write_figure(ax.figure, path, bbox_inches="tight")

@@ -15,6 +15,7 @@ from sklearn.calibration import CalibratedClassifierCV
 from threadpoolctl import threadpool_limits
 
 import mercer as mc
+from mercer._atomic import replacing
 from mercer._comparison.contenders import ContenderFactory
 from mercer._comparison.evaluation import Contender, Task, searched, splits
 from mercer._comparison.recipes import contenders, slug
@@ -182,7 +183,8 @@ def gram(source: Path, reading: Reading, kernel: str, output: Path, seed: int) -
     if output.suffix == ".npz":
         mc.gram.save(output, K, rows=names, kernel=kernel)
     elif output.suffix == ".npy":
-        np.save(output, K)
+        with replacing(output) as file:
+            np.save(file, K)
     else:
         write_table(output, ["id", *names], ([name, *row] for name, row in zip(names, K.tolist(), strict=True)))
     return [records.about, *records.warnings, f"{len(K)} x {len(K)} matrix written to {output}.", verdict]

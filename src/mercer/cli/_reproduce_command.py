@@ -26,6 +26,7 @@ from mercer.cli._terminal import (
     progress,
     say,
     write_csv,
+    write_figure,
     write_json,
 )
 from mercer.papers import PAPERS, load
@@ -79,8 +80,7 @@ def reproduce(
 def _draw(part: Any, results: Sequence[Any], path: Path) -> None:
     from mercer.papers import _figures  # matplotlib takes a second to import
 
-    picture = _figures.draw(part, results)
-    picture.savefig(path, dpi=150)
+    write_figure(_figures.draw(part, results), path)
 
 
 def _source(name: str) -> Any:

@@ -6,6 +6,7 @@ Exit codes: 0, done; 1, the work failed; 2, an option, a file or data that canno
 from __future__ import annotations
 
 import csv
+import io
 import itertools
 import json
 import os
@@ -13,12 +14,13 @@ import sys
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated, Any, NoReturn
+from typing import Annotated, Any, NoReturn, TextIO
 
 import typer
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
+from mercer._atomic import replacing
 from mercer.cli._data_options import with_option_names
 
 FAILED, UNUSABLE, INTERRUPTED = 1, 2, 130
@@ -97,7 +99,8 @@ def write_json(content: Any, path: Path | None) -> None:
     if path == STDOUT:
         sys.stdout.write(text)
     else:
-        path.write_text(text, encoding="utf-8")
+        with one_sentence(code=FAILED), replacing(path) as file:
+            file.write(text.encode())
 
 
 def write_csv(rows: list[dict[str, Any]], path: Path | None) -> None:
@@ -108,12 +111,38 @@ def write_csv(rows: list[dict[str, Any]], path: Path | None) -> None:
 
 
 def write_table(path: Path, header: list[str], rows: Iterable[list[Any]]) -> None:
-    """Write a header and rows to a CSV file or to the output."""
+    """Write a header and rows to a CSV file or to the output; text that a spreadsheet would run gets an apostrophe."""
+    safe = ([_not_a_formula(cell) for cell in row] for row in itertools.chain([header], rows))
     if path == STDOUT:
-        csv.writer(sys.stdout, lineterminator="\n").writerows([header, *rows])
+        _write_rows(sys.stdout, safe)
         return
-    with path.open("w", encoding="utf-8", newline="") as stream:
-        csv.writer(stream, lineterminator="\n").writerows(itertools.chain([header], rows))
+    with one_sentence(code=FAILED), replacing(path) as file:
+        stream = io.TextIOWrapper(file, encoding="utf-8", newline="", write_through=True)
+        _write_rows(stream, safe)
+        stream.detach()
+
+
+def _write_rows(stream: TextIO, rows: Iterable[list[Any]]) -> None:
+    plain, quoted = (csv.writer(stream, lineterminator="\n", quoting=q) for q in (csv.QUOTE_MINIMAL, csv.QUOTE_ALL))
+    for row in rows:  # Python 3.11 and 3.12 leave a carriage return unquoted, which ends a row
+        (quoted if any(isinstance(cell, str) and "\r" in cell for cell in row) else plain).writerow(row)
+
+
+def _not_a_formula(cell: Any) -> Any:
+    """Return a cell that no spreadsheet takes for a formula, which could start programs or send data."""
+    if not isinstance(cell, str) or not cell.startswith(("=", "+", "-", "@", "\t", "\r")):
+        return cell
+    try:
+        float(cell)
+    except ValueError:
+        return f"'{cell}"
+    return cell
+
+
+def write_figure(figure: Any, path: Path, **options: Any) -> None:
+    """Write a figure of matplotlib in the format that the suffix names."""
+    with replacing(path) as file:
+        figure.savefig(file, format=path.suffix[1:] or None, dpi=150, **options)
 
 
 def say(text: str, *, quiet: bool = False, to_stderr: bool = False) -> None:

@@ -107,7 +107,15 @@ def rows_of_ids(table: Columns, ids: tuple[str, ...], invalid: str) -> Samples:
     codes = np.array([found.setdefault(str(names[row]), len(found)) for row in kept.tolist()])
     order = np.argsort(codes, kind="stable")
     offsets = offsets_of(np.bincount(codes, minlength=len(found)))
-    return Samples(table, tuple(found), kept[order], offsets)
+    samples = Samples(table, tuple(found), kept[order], offsets)
+    spellings: dict[str, str] = {}
+    for raw in (table.columns[name].raw for name in ids if table.columns[name].raw.dtype == object):
+        for text in dict.fromkeys(x for x in raw if isinstance(x, str)):  # blanks after the commas of a file
+            other = spellings.setdefault(text.strip(), text)
+            if other != text and text.strip():
+                samples.said.append(f"the ids {other!r} and {text!r} are one: blanks around them are ignored")
+                return samples
+    return samples
 
 
 def labels_of(samples: Samples, roles: Roles) -> tuple[NDArray[Any] | None, NDArray[Any] | None, str]:

@@ -228,11 +228,22 @@ def _made(name: str, names: Iterable[Any], arrays: list[NDArray[Any]], **more: A
             raise ValueError(f"{name} has two columns {key!r}; rename one of them.")
         if columns and len(raw) != len(next(iter(columns.values())).raw):
             raise ValueError(f"The columns of {name} must have the same length; {key!r} has {len(raw)} rows.")
+        _check_real(name, key, raw)
         columns[key] = Column(key, raw)
     out = Columns(name, columns, **more)
     if not len(out):
         raise ValueError(f"{name} has no rows; pass a table with at least one.")
     return out
+
+
+def _check_real(name: str, key: str, raw: NDArray[Any]) -> None:
+    """Raise if a column has complex numbers, which would be read as text."""
+    odd = next((x for x in raw if isinstance(x, complex | np.complexfloating)), None) if raw.dtype == object else None
+    if odd is not None:
+        raise TypeError(
+            f"{name}: the column {key!r} has complex numbers, such as {odd}; pass their real and imaginary parts as "
+            "two columns."
+        )
 
 
 def _plain(data: Any) -> NDArray[Any]:

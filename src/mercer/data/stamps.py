@@ -47,7 +47,7 @@ class Stamps:
 def stamps_of(column: Column) -> Stamps:
     """Read a column as time stamps; ``bad`` marks the entries that are neither numbers nor ISO dates."""
     if column.kind == "number":
-        return Stamps(column.numbers, column.bad)
+        return Stamps(_plain(column), column.bad)
     n = len(column.raw)
     moments = np.full(n, np.datetime64("NaT", "ns"))
     bad = np.zeros(n, dtype=bool)
@@ -64,6 +64,20 @@ def stamps_of(column: Column) -> Stamps:
     if known.any():
         seconds[known] = (moments[known] - moments[known].min()).astype(np.int64) / 1e9
     return Stamps(seconds, bad, True, _months(moments[known], known))
+
+
+def _plain(column: Column) -> Floats:
+    """Return stamps that are numbers; whole ones that a float would round, such as nanoseconds, since the first one."""
+    seen = ~np.isnan(column.numbers)
+    if column.raw.dtype.kind == "f" or not (np.abs(column.numbers[seen]) >= 2.0**53).any():
+        return column.numbers
+    try:
+        whole = [int(x) for x in column.raw[seen].tolist()]
+    except (OverflowError, ValueError):  # strings with fractions
+        return column.numbers
+    out, first = np.full(len(seen), np.nan), min(whole)
+    out[seen] = [x - first for x in whole]
+    return out
 
 
 def _moment(value: Any) -> np.datetime64:

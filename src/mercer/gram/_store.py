@@ -17,11 +17,11 @@ moment: what was not noted is computed again. Nothing here depends on the packag
 
 from __future__ import annotations
 
-import errno
 import os
 import queue
 import re
 import threading
+import time
 import zlib
 from pathlib import Path
 from typing import Any
@@ -29,7 +29,8 @@ from typing import Any
 import numpy as np
 
 from mercer._array import Floats
-from mercer._files import check_path, put_in_place
+from mercer._atomic import FULL, remove_if_dead, renamed
+from mercer._files import check_path
 from mercer._memory import human
 from mercer._version import __version__
 from mercer.gram._header import FORMAT, ORDERS, checksum_of, decoded, encoded, order_bytes, read_order
@@ -39,7 +40,6 @@ WAITING = 4
 """Parts that may wait for the disk."""
 _LINE = re.compile(r"(\d+) (\d+) ([0-9a-f]{8})")
 _OURS = re.compile(r"rows\.npy|columns\.npy|.*\.partial")
-_FULL = {errno.ENOSPC, getattr(errno, "EDQUOT", errno.ENOSPC)}
 
 
 class Store:
@@ -183,9 +183,9 @@ class Store:
         return True
 
     def remove_partial(self) -> None:
-        """Remove what interrupted writes have left."""
+        """Remove what processes that were killed have left, and nothing that another one is writing."""
         for left in [*self.path.glob("*.partial"), *self.path.glob("c/*/*.partial")]:
-            left.unlink(missing_ok=True)
+            remove_if_dead(left, time.time())
 
     # -- messages ----------------------------------------------------------------------------------------
 
@@ -218,7 +218,7 @@ class Store:
         """Return the error of a write, with what is kept and what to do."""
         total, done = len(self.plan.places()), len(self.sums)
         kept = f"{done} of {total} tiles are kept"
-        if error.errno in _FULL:
+        if error.errno in FULL:
             rest = human((total - done) * self.plan.part_entries * self.dtype.itemsize)
             return OSError(f"The disk of {self.path} is full: {kept}. Free {rest} and call again to continue.")
         reason = error.strerror or type(error).__name__
@@ -277,17 +277,5 @@ def _checksum(values: Floats) -> int:
 
 def _replace(target: Path, data: Any) -> None:
     """Write a file under another name and rename it, so that it is whole or absent."""
-    partial = target.with_name(f"{target.name}.{os.getpid()}.partial")
-    try:
-        with open(partial, "wb", buffering=0) as file:
-            view = memoryview(data).cast("B")
-            while view.nbytes:
-                view = view[file.write(view) :]  # a nearly full disk takes a part
-        try:
-            put_in_place(partial, target)
-        except FileNotFoundError:
-            if not target.exists():  # another process that computes the same matrix may have tidied up
-                raise
-    except BaseException:
-        partial.unlink(missing_ok=True)
-        raise
+    with renamed(target) as file:
+        file.write(memoryview(data).cast("B"))

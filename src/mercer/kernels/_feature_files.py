@@ -6,6 +6,7 @@ import os
 import shutil
 import tempfile
 import zipfile
+from contextlib import ExitStack
 from pathlib import Path
 from typing import IO, Any
 
@@ -13,7 +14,8 @@ import numpy as np
 from scipy import sparse
 
 from mercer._array import Floats
-from mercer._files import check_path, put_in_place
+from mercer._atomic import replacing
+from mercer._files import check_path
 
 HEADER = 128
 """Bytes of the header of an npy file, which is written when the number of rows is known."""
@@ -38,24 +40,24 @@ def writer(path: Any, names: Any) -> FeatureFile:
 class FeatureFile:
     """A file that grows by blocks of rows. It gets its name when it is complete; a partial one is removed."""
 
+    file: IO[bytes]
+
     def __init__(self, path: Path, names: Any) -> None:
         self.path = path
         self.names = names
         self.shape: tuple[int, int] | None = None
         self.dtype: Any = None
-        self.partial = path.with_name(f"{path.name}.{os.getpid()}.partial")
+        self._opened = ExitStack()
 
     def __enter__(self) -> FeatureFile:
+        self.file = self._opened.enter_context(replacing(self.path))
         return self
 
-    def __exit__(self, kind: Any, *_: Any) -> None:
-        try:
-            if kind is None:
+    def __exit__(self, *error: Any) -> None:
+        with self._opened:
+            if error[0] is None:
                 self._finish()
-                put_in_place(self.partial, self.path)
-        finally:
-            self._close()
-            self.partial.unlink(missing_ok=True)
+            self._opened.pop_all().__exit__(*error)
 
     def add(self, rows: Any) -> None:
         """Append a block of rows."""
@@ -66,7 +68,7 @@ class FeatureFile:
         self.shape = (self.shape[0] + rows.shape[0], self.shape[1])
 
     def _begin(self, rows: Any) -> None:
-        """Open the file, knowing the first rows."""
+        """Start the file, knowing the first rows."""
 
     def _write(self, rows: Any) -> None:
         raise NotImplementedError
@@ -74,14 +76,9 @@ class FeatureFile:
     def _finish(self) -> None:
         """Complete the file."""
 
-    def _close(self) -> None:
-        """Release what is open."""
-
 
 class DenseFile(FeatureFile):
     """An npy file, for ``np.load(path, mmap_mode="r")``."""
-
-    file: IO[bytes] | None = None
 
     def _begin(self, rows: Any) -> None:
         if sparse.issparse(rows):
@@ -89,55 +86,42 @@ class DenseFile(FeatureFile):
                 f"These features are sparse, with {rows.shape[1]:,} columns. Use a name that ends in .npz in place of "
                 f"{self.path.name!r}."
             )
-        self.file = open(self.partial, "wb")  # noqa: SIM115 - closed at the end of the stream
         self.file.write(bytes(HEADER))
 
     def _write(self, rows: Any) -> None:
-        assert self.file is not None
         self.file.write(np.ascontiguousarray(rows, dtype=self.dtype).data)
 
     def _finish(self) -> None:
-        assert self.file is not None
-        text = repr({"descr": np.lib.format.dtype_to_descr(self.dtype), "fortran_order": False, "shape": self.shape})
         self.file.seek(0)
-        self.file.write(b"\x93NUMPY\x01\x00" + (HEADER - 10).to_bytes(2, "little"))
-        self.file.write(text.encode().ljust(HEADER - 11) + b"\n")
-        self._close()
-
-    def _close(self) -> None:
-        if self.file is not None:
-            self.file.close()
+        self.file.write(_header(self.dtype, self.shape))
 
 
 class SparseFile(FeatureFile):
-    """An npz file of a CSR matrix, for ``scipy.sparse.load_npz``; its arrays grow in temporary files."""
-
-    folder: Any = None
+    """An npz file of a CSR matrix, for ``scipy.sparse.load_npz``; its arrays grow in nameless temporary files."""
 
     def _begin(self, rows: Any) -> None:
         if not sparse.issparse(rows):
             raise ValueError(f"These features are dense. Use a name that ends in .npy in place of {self.path.name!r}.")
-        self.folder = tempfile.TemporaryDirectory(dir=self.path.parent, prefix=f"{self.path.name}.")
-        self.parts = {name: DenseFile(Path(self.folder.name, f"{name}.npy"), None) for name in ("data", "indices")}
         self.counts: list[Floats] = []
+        self.kinds = {"data": self.dtype, "indices": np.dtype(np.int64)}
+        enter, folder = self._opened.enter_context, self.path.parent
+        self.parts = {name: enter(tempfile.TemporaryFile(dir=folder)) for name in self.kinds}  # noqa: SIM115
 
     def _write(self, rows: Any) -> None:
         rows = sparse.csr_array(rows)
         for name, part in self.parts.items():
-            values = getattr(rows, name)
-            part.add((values.astype(np.int64) if name == "indices" else values)[:, None])
+            part.write(np.ascontiguousarray(getattr(rows, name), dtype=self.kinds[name]).data)
         self.counts.append(np.diff(rows.indptr))
 
     def _finish(self) -> None:
         assert self.shape is not None
-        with zipfile.ZipFile(self.partial, "w", allowZip64=True) as archive:
+        indptr = np.concatenate([[0], np.cumsum(np.concatenate(self.counts))])
+        with zipfile.ZipFile(self.file, "w", allowZip64=True) as archive:
             for name, part in self.parts.items():
-                assert part.shape is not None
-                part.shape = (part.shape[0],)  # type: ignore[assignment]
-                part._finish()
-                with open(part.partial, "rb") as file, archive.open(f"{name}.npy", "w", force_zip64=True) as member:
-                    shutil.copyfileobj(file, member)
-            indptr = np.concatenate([[0], np.cumsum(np.concatenate(self.counts))])
+                part.seek(0)
+                with archive.open(f"{name}.npy", "w", force_zip64=True) as member:
+                    member.write(_header(self.kinds[name], (int(indptr[-1]),)))
+                    shutil.copyfileobj(part, member)
             small = {
                 "indptr": indptr,
                 "format": np.array(b"csr"),
@@ -148,11 +132,11 @@ class SparseFile(FeatureFile):
                 with archive.open(f"{name}.npy", "w", force_zip64=True) as member:
                     np.lib.format.write_array(member, array, allow_pickle=False)
 
-    def _close(self) -> None:
-        if self.folder is not None:
-            for part in self.parts.values():
-                part._close()
-            self.folder.cleanup()
+
+def _header(dtype: Any, shape: Any) -> bytes:
+    """Return the header of an npy file, of a length that does not depend on the number of rows."""
+    text = repr({"descr": np.lib.format.dtype_to_descr(dtype), "fortran_order": False, "shape": shape})
+    return b"\x93NUMPY\x01\x00" + (HEADER - 10).to_bytes(2, "little") + text.encode().ljust(HEADER - 11) + b"\n"
 
 
 class ParquetFile(FeatureFile):
@@ -165,22 +149,13 @@ class ParquetFile(FeatureFile):
         except ImportError:
             raise ImportError("Parquet files need pyarrow. Install it, or use a name that ends in .npy.") from None
         self.arrow = pyarrow
-        self.open: Any = None
 
     def _begin(self, rows: Any) -> None:
         fields = [(str(name), self.arrow.from_numpy_dtype(self.dtype)) for name in self.names()]
-        self.open = self.arrow.parquet.ParquetWriter(self.partial, self.arrow.schema(fields))
+        self.table = self._opened.enter_context(self.arrow.parquet.ParquetWriter(self.file, self.arrow.schema(fields)))
 
     def _write(self, rows: Any) -> None:
         dense = rows.toarray() if sparse.issparse(rows) else rows
         if len(dense):
             columns = [self.arrow.array(np.ascontiguousarray(column)) for column in np.asarray(dense).T]
-            self.open.write_table(self.arrow.table(columns, schema=self.open.schema))
-
-    def _finish(self) -> None:
-        self._close()
-
-    def _close(self) -> None:
-        if self.open is not None:
-            self.open.close()
-            self.open = None
+            self.table.write_table(self.arrow.table(columns, schema=self.table.schema))

@@ -6,6 +6,7 @@ import gzip
 import os
 from pathlib import Path
 
+from mercer._atomic import replacing
 from mercer._files import check_path, check_target
 from mercer.data import Alphabet
 from mercer.data.text import Source, read_text
@@ -70,7 +71,7 @@ def write_hmmer(profiles: ProfileHMMs, path: str | os.PathLike[str]) -> None:
     profiles : ProfileHMMs
         Profiles of proteins, DNA or RNA. The format has no place for the mode, the length and the background.
     path : str or path
-        The file to write; gzipped if it ends in ``.gz``.
+        The file to write; gzipped if it ends in ``.gz``. An existing file is replaced when the new one is complete.
 
     See Also
     --------
@@ -109,4 +110,5 @@ def write_hmmer(profiles: ProfileHMMs, path: str | os.PathLike[str]) -> None:
         check_notes(notes, len(match))
         lines += lines_of(Profile(match, insert, transitions, profiles.alphabet, notes))
     raw = ("\n".join(lines) + "\n").encode()
-    Path(path).write_bytes(gzip.compress(raw) if os.fspath(path).endswith(".gz") else raw)
+    with replacing(path) as file:
+        file.write(gzip.compress(raw) if os.fspath(path).endswith(".gz") else raw)
