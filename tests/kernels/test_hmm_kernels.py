@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import mercer as mc
-from mercer.compiled import chains_ranged
+from mercer._native import chains as native_chains
 from mercer.families import PowerProduct, Smoothed
 from mercer.models._chains import operand as _chain_operand
 from mercer.models._chains.coupled import coupled_chains_log
@@ -313,9 +313,9 @@ def test_variances_of_1e_12(structure):
 def test_only_pairs_whose_paths_need_lost_leaves_are_redone(monkeypatch, zeros, redone):
     """Sharp states lose most leaf kernels; numbers of unlimited range are for pairs whose paths may need these."""
     tiles, pairs = [], []
-    wide, ranged = _chain_operand.wide_chains, chains_ranged.ranged_pairs
+    wide, ranged = _chain_operand.wide_chains, native_chains.ranged_pairs
     monkeypatch.setattr(_chain_operand, "wide_chains", lambda *args: tiles.append(1) or wide(*args))
-    monkeypatch.setattr(chains_ranged, "ranged_pairs", lambda *args: pairs.extend(args[2] != args[3]) or ranged(*args))
+    monkeypatch.setattr(native_chains, "ranged_pairs", lambda *args: pairs.extend(args[2] != args[3]) or ranged(*args))
     rng = np.random.default_rng(0)
     emission = mc.Gaussians(np.tile(np.arange(3.0)[None, :, None], (5, 1, 1)), np.full((5, 3), 1e-9))
     initial, transition = chains(rng, 5, 3)

@@ -12,10 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import mercer as mc
-from mercer.compiled import chains as _chain_small
-from mercer.compiled.chain_steps import Plan, plan_of
-from mercer.compiled.chains import small_chains
-from mercer.compiled.machine import Machine
+from mercer._native.chains import small_chains
 from mercer.models._chains import coupled as _chain
 from mercer.models._chains import rescue as _rescue
 from mercer.models._chains import sweep as _sweep
@@ -441,20 +438,9 @@ def test_lanes_reach_their_largest_size(rng):
     np.testing.assert_allclose(small_chains(args[:2], args[2:4], (1, 12), args[4]), logs(*args, (1, 12)), rtol=1e-12)
 
 
-@pytest.mark.parametrize("machine", [Machine(8, 32), Machine(4, 16), Machine(2, 16), Machine(2, 32)])
-@pytest.mark.parametrize("n", [1, 3, 4, 5, 8, 13, 16, 30, 40])
-def test_blocks_fit_the_registers(n, machine):
-    lanes, rows, columns = plan_of(n, machine)
-    vectors = lanes // machine.width
-    assert (rows * columns + rows + 1) * vectors <= machine.registers + (n <= 4) * vectors
-    assert columns <= n
-
-
-@pytest.mark.parametrize("plan", [Plan(2, 3, 2), Plan(4, 2, 6), Plan(8, 3, 5), Plan(16, 1, 4)])
-def test_any_plan_gives_the_same(rng, plan, monkeypatch):
-    """What other processors choose, on this one: blocks with rests in both directions, idle lanes."""
-    monkeypatch.setattr(_chain_small, "plan_of", lambda n: plan)
-    a, b = models(rng, 3, 7), models(rng, 9, 5)
+@pytest.mark.parametrize(("n", "m"), [(1, 1), (2, 2), (3, 3), (4, 4), (1, 5), (3, 5), (4, 9), (5, 5), (7, 5), (13, 30)])
+def test_blocks_with_rests_in_both_directions(rng, n, m):
+    a, b = models(rng, 3, n), models(rng, 9, m)
     args = arguments(a, b, 0.5)
     np.testing.assert_allclose(small_chains(args[:2], args[2:4], (1, 12), args[4]), logs(*args, (1, 12)), rtol=1e-12)
     powers = [x**0.5 for x in a], [x**0.5 for x in b]
@@ -507,18 +493,6 @@ def test_inputs_are_not_written(rng, scheme):
     coupled_chains(*args, (9,))
     for x, y in zip(args, before, strict=True):
         np.testing.assert_array_equal(x, y)
-
-
-def test_read_only_inputs_need_no_second_compilation(rng):
-    a, b = models(rng, 2, 2), models(rng, 3, 2)
-    args = arguments(a, b)[:5]
-    small_chains(args[:2], args[2:4], (3,), args[4])
-    turned = [np.asfortranarray(x) for x in args]
-    small_chains(turned[:2], turned[2:4], (3,), turned[4])
-    for x in (*a, *b):
-        x.setflags(write=False)
-    small_chains(a, b, (1, 3))
-    assert len(_chain_small._kernel(2, True, plan_of(2)).signatures) == 1
 
 
 def test_empty_sides(rng):

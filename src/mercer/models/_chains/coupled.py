@@ -5,9 +5,9 @@ For two models with initial weights pi, pi', transition weights A, A' and leaf k
     Phi_1 = (pi pi'^T) o psi,    Phi_{t+1} = (A^T Phi_t A') o psi,    k_L = sum of Phi_L,
 
 where o multiplies entry by entry. Weights are nonnegative and need not sum to one. The recursion is written twice:
-compiled, for float64 in NumPy (`mercer.compiled.chains`), and in array code, for many states and other libraries
+compiled, for float64 in NumPy (`mercer._native.chains`), and in array code, for many states and other libraries
 (`mercer.models._chains.sweep`, with gradients in `mercer.models._chains.adjoint`). Pairs that leave the floating-point
-range are repeated with numbers of unlimited range (`mercer.compiled.chains_ranged`), or as logarithms.
+range are repeated with numbers of unlimited range (`mercer._native.chains`), or as logarithms.
 """
 
 from __future__ import annotations
@@ -98,7 +98,7 @@ def coupled_chains_inner(left: tuple[Array, ...], right: tuple[Array, ...], leng
         return xp.reshape(features_a, (-1, k)) @ xp.reshape(features_b, (-1, k)).T
 
     if k <= _LANE_SYMBOLS and fits_lanes(a[0], b[0], lengths):
-        from mercer.compiled.chains import small_chains
+        from mercer._native.chains import small_chains
 
         return rescue(small_chains(left, right, lengths), a, b, psi, lengths)
     table = psi()
@@ -158,7 +158,7 @@ def fits_lanes(initial_a: Array, initial_b: Array, lengths: tuple[int, ...]) -> 
 def _all_pairs(left: Side, right: Side, psi: Array, lengths: tuple[int, ...], first: Array | None = None) -> Array:
     """Compute the log kernels of a tile without scales; NaN if the sums of a pair leave the floating-point range."""
     if fits_lanes(left[0], right[0], lengths):
-        from mercer.compiled.chains import small_chains
+        from mercer._native.chains import small_chains
 
         return small_chains(left, right, lengths, psi, first)
     xp = namespace(psi)
@@ -182,7 +182,7 @@ def wide_chains(
 
     Parameters are those of `coupled_chains`, and ``log_psi``, the logarithms of the leaf kernels.
     """
-    from mercer.compiled.chains_ranged import ranged_pairs
+    from mercer._native.chains import ranged_pairs
 
     lengths = _checked_lengths(lengths)
     (i, n), (j, m) = left[0].shape, right[0].shape

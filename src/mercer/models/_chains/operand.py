@@ -179,7 +179,7 @@ class ChainOperand(OneAxis):
             return discounted_pairs(side, log_psi, lengths.d)[None, ...]
         psi, log_scale = scaled_leaves(log_psi, tuple(log_psi.shape), (1, 2))
         if _far_apart(psi):
-            from mercer.compiled.chains_ranged import ranged_pairs
+            from mercer._native.chains import ranged_pairs
 
             return ranged_pairs(side, side, np.arange(len(self)), np.arange(len(self)), log_psi, lengths)
         values = coupled_pairs(side, side, psi, log_scale, lengths)
@@ -206,7 +206,7 @@ class LogChainOperand(ChainOperand):
         lengths, right = self.lengths, other._logs()
         if not isinstance(lengths, Discounted):
             if all(is_numpy_array(x) and x.dtype == np.float64 for x in (*self._logs(), *right, log_psi)):
-                from mercer.compiled.chains_ranged import ranged_log_chains
+                from mercer._native.chains import ranged_log_chains
 
                 return ranged_log_chains(self._logs(), right, log_psi, lengths)
             return coupled_chains_log(self._logs(), right, log_psi, lengths)

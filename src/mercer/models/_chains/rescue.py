@@ -214,7 +214,7 @@ def _careful(left: Side, right: Side, psi: Array, lengths: tuple[int, ...]) -> A
 def _careful_logs(left: Side, right: Side, log_psi: Array, lengths: tuple[int, ...]) -> Array:
     """Compute aligned pairs from the logarithms of their leaf kernels."""
     if is_numpy_array(log_psi) and log_psi.dtype == np.float64:
-        from mercer.compiled.chains_ranged import ranged_pairs
+        from mercer._native.chains import ranged_pairs
 
         everyone = np.arange(len(log_psi))
         return ranged_pairs(left, right, everyone, everyone, log_psi, lengths)

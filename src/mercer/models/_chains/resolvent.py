@@ -152,7 +152,7 @@ def _discounted(layout: Layout, left: Side, right: Side, log_psi: Array, d: floa
 
 def _in_lanes(left: Side, right: Side, log_psi: Floats, d: float) -> Floats:
     """Sum over all lengths in NumPy: the series in SIMD lanes, linear systems for pairs with slow convergence."""
-    from mercer.compiled.chains_discounted import discounted_lanes
+    from mercer._native.chains import discounted_lanes
 
     (i, n), (j, m) = left[0].shape, right[0].shape
     psi, top = scaled_leaves(log_psi, (i, n, j, m), (1, 3))

@@ -1,0 +1,316 @@
+// Coupled chains (PPK-4.2): the kernel of two hidden Markov models, one model of the left side with
+// several of the right.
+//
+//     Phi_1 = (pi pi'^T) o psi,    Phi_{t+1} = (A^T Phi_t A') o psi,    k_L = sum of Phi_L
+//
+// Lanes are different models of the right side; the last one fills the lanes of the last group.
+// Tables of pairs are [b][a], b a state of the right side. Limited by the multiply-adds of two
+// products of small matrices per step; for fewer than six states by loads and by the loop itself,
+// so up to four states are template parameters.
+#pragma once
+#include "product.hpp"
+#include "view.hpp"
+
+namespace mercer {
+
+struct ChainArguments {
+  View<const double, 2> initial_a;     // I n
+  View<const double, 3> transition_a;  // I n n
+  View<const double, 3> weights_a;     // I n k: psi is their product, summed over k; or null
+  View<const double, 2> initial_b;     // J m
+  View<const double, 3> transition_b;  // J m m
+  View<const double, 3> weights_b;     // J m k
+  View<const double, 2> psi;           // I*n J*m; or null
+  View<const double, 2> first;         // I*n J*m: psi of the first observation, or null for psi
+  View<const int64_t, 1> lengths;      // H, strictly increasing
+  int64_t block;                       // steps between two checks of the sums
+  View<double, 3>
+      log_value;  // H I J: logarithms; NaN where a sum left the range of floats, or is zero
+};
+
+constexpr double SMALLEST_SUM = 0x1p-511, LARGEST_SUM = 1e300;
+constexpr double CALM = 1e50;  // sums between 1 / CALM and CALM are not rescaled
+
+// The models of the right side that share the lanes of one group.
+template <class N>
+struct ChainGroup {
+  int64_t m;
+  N* initial;     // b
+  N* transition;  // d b: from b to d, transposed for the first product
+  N* weights;     // b k
+
+  static size_t room(int64_t m, int64_t k) {
+    return Scratch::room<N>(m) + Scratch::room<N>(m * m) + Scratch::room<N>(m * k);
+  }
+  ChainGroup(Scratch& scratch, int64_t m_, int64_t k)
+      : m(m_),
+        initial(scratch.take<N>(m_)),
+        transition(scratch.take<N>(m_ * m_)),
+        weights(scratch.take<N>(m_ * k)) {}
+
+  void gather(const ChainArguments& a, int64_t first) {
+    int64_t last = a.initial_b.shape[0] - 1, k = a.weights_b.given() ? a.weights_b.shape[2] : 0;
+    for (int lane = 0; lane < WIDTH; ++lane) {
+      int64_t j = first + lane < last ? first + lane : last;
+      for (int64_t b = 0; b < m; ++b) {
+        initial[b][lane] = a.initial_b(j, b);
+        for (int64_t d = 0; d < m; ++d) transition[d * m + b][lane] = a.transition_b(j, b, d);
+        for (int64_t s = 0; s < k; ++s) weights[b * k + s][lane] = a.weights_b(j, b, s);
+      }
+    }
+  }
+};
+
+// Leaf kernels of one model with the models of a group.
+MERCER_INLINE void gather_leaves(Doubles* table, View<const double, 2> psi, int64_t row, int64_t n,
+                                 int64_t first, int64_t m) {
+  int64_t last = psi.shape[1] / m - 1;
+  for (int lane = 0; lane < WIDTH; ++lane) {
+    int64_t j = first + lane < last ? first + lane : last;
+    for (int64_t a = 0; a < n; ++a)
+      for (int64_t b = 0; b < m; ++b) table[b * n + a][lane] = psi(row * n + a, j * m + b);
+  }
+}
+
+template <class N>
+MERCER_INLINE N table_sum(const N* table, int64_t size) {  // four sums, of every fourth entry each
+  N sum[4];
+  for (int k = 0; k < 4; ++k) sum[k] = Numbers<N>::zero();
+  int64_t i = 0;
+  for (; i + 4 <= size; i += 4)
+    for (int k = 0; k < 4; ++k) sum[k] = sum[k] + table[i + k];
+  for (int k = 0; i + k < size; ++k) sum[k] = sum[k] + table[i + k];
+  return (sum[0] + sum[1]) + (sum[2] + sum[3]);
+}
+
+// Scale a table whose sum is far from one by a power of two per lane; NaN marks underflow and
+// overflow.
+MERCER_INLINE void rescale(Doubles* table, int64_t size, Doubles& power) {
+  Doubles sum = table_sum(table, size);
+  if (!any(~((sum > 1 / CALM) & (sum < CALM)))) return;
+  Doubles mantissa, exponent;
+  split(sum, mantissa, exponent);
+  auto sound = (sum >= SMALLEST_SUM) & (sum <= LARGEST_SUM);
+  Doubles factor = sound ? scaled(spread<Doubles>(1.0), MAGIC - exponent) : spread<Doubles>(NAN);
+  power += sound ? exponent : Doubles{};
+  for (int64_t i = 0; i < size; ++i) table[i] *= factor;
+}
+
+// The step: new = psi o (A^T phi A'), by way of half = A' phi. S is the number of states of both
+// sides, 0 for any.
+template <int S, int R, int C, class N, class Left>
+MERCER_INLINE void chain_step(N* next, N* half, const N* phi, const N* psi, Left left,
+                              const N* right, int64_t n, int64_t m) {
+  n = S ? S : n, m = S ? S : m;
+  product<R, C>(half, (const N*)nullptr, m, n, m, right,
+                [&](int64_t b, int64_t a) MERCER_LAMBDA { return phi[b * n + a]; });
+  product<R, C>(next, psi, m, n, n, half, left);
+}
+
+template <int S, int R, int C>
+int64_t chains(const ChainArguments& a) {
+  const int64_t n = S ? S : a.initial_a.shape[1], m = S ? S : a.initial_b.shape[1];
+  const int64_t k = a.weights_a.given() ? a.weights_a.shape[2] : 0, size = n * m;
+  Scratch scratch(4 * Scratch::room<Doubles>(size) + ChainGroup<Doubles>::room(m, k));
+  if (scratch.failed()) return OUT_OF_MEMORY;
+  Doubles *psi = scratch.take<Doubles>(size), *phi = scratch.take<Doubles>(size);
+  Doubles *next = scratch.take<Doubles>(size), *half = scratch.take<Doubles>(size);
+  ChainGroup<Doubles> group(scratch, m, k);
+  const int64_t columns = a.initial_b.shape[0];
+  for (int64_t first = 0; first < columns; first += WIDTH) {
+    group.gather(a, first);
+    for (int64_t i = 0; i < a.initial_a.shape[0]; ++i) {
+      const double *weights = k ? a.weights_a.at(i) : nullptr, *transition = a.transition_a.at(i);
+      auto left = [&](int64_t c, int64_t d)
+                      MERCER_LAMBDA { return spread<Doubles>(transition[c * n + d]); };
+      if (k)
+        product<R, C>(psi, (const Doubles*)nullptr, m, n, k, group.weights,
+                      [&](int64_t s, int64_t c)
+                          MERCER_LAMBDA { return spread<Doubles>(weights[c * k + s]); });
+      else
+        gather_leaves(psi, a.psi, i, n, first, m);
+      if (a.first.given()) gather_leaves(half, a.first, i, n, first, m);
+      const Doubles* begin = a.first.given() ? half : psi;
+      for (int64_t b = 0; b < m; ++b)
+        for (int64_t c = 0; c < n; ++c)
+          phi[b * n + c] = begin[b * n + c] * (group.initial[b] * a.initial_a(i, c));
+      Doubles power{};
+      for (int64_t h = 0, time = 1; h < a.lengths.shape[0]; ++h) {
+        for (; time < a.lengths(h); ++time) {
+          if (time % a.block == 0) rescale(phi, size, power);
+          chain_step<S, R, C>(next, half, phi, psi, left, group.transition, n, m);
+          Doubles* swap = phi;
+          phi = next, next = swap;
+        }
+        Doubles sum = table_sum(phi, size);
+        auto sound = (sum >= SMALLEST_SUM) & (sum <= LARGEST_SUM);
+        Doubles log = sound ? logarithm(sum) + power * LOG_2 : spread<Doubles>(NAN);
+        for (int lane = 0; lane < WIDTH && first + lane < columns; ++lane)
+          a.log_value(h, i, first + lane) = log[lane];
+      }
+    }
+  }
+  return DONE;
+}
+
+// ---- aligned pairs, in numbers of unlimited range: slow, and right for all weights; lanes are
+// different pairs
+
+struct RangedChainArguments {
+  View<const double, 2> initial_a;     // I n: weights, or their logarithms
+  View<const double, 3> transition_a;  // I n n
+  View<const double, 2> initial_b;     // J m
+  View<const double, 3> transition_b;  // J m m
+  int64_t logarithms;                  // whether weights are given as logarithms
+  View<const int64_t, 1> rows;         // P: the model of the left side of each pair
+  View<const int64_t, 1> columns;      // P
+  View<const double, 3> log_psi;       // P n m
+  View<const int64_t, 1> lengths;      // H, strictly increasing
+  View<double, 2> log_value;           // H P: -inf where no path has positive weight
+};
+
+inline int64_t ranged_chains(const RangedChainArguments& a) {
+  using N = RangedDoubles;
+  const int64_t n = a.initial_a.shape[1], m = a.initial_b.shape[1], size = n * m,
+                pairs = a.rows.shape[0];
+  Scratch scratch(4 * Scratch::room<N>(size) + Scratch::room<N>(n * n) + Scratch::room<N>(m * m));
+  if (scratch.failed()) return OUT_OF_MEMORY;
+  N *psi = scratch.take<N>(size), *phi = scratch.take<N>(size), *next = scratch.take<N>(size);
+  N *half = scratch.take<N>(size), *left = scratch.take<N>(n * n), *right = scratch.take<N>(m * m);
+  auto put = [&](N& to, int lane, double x) {
+    a.logarithms ? Numbers<N>::put_log(to, lane, x) : Numbers<N>::put(to, lane, x);
+  };
+  for (int64_t first = 0; first < pairs; first += WIDTH) {
+    for (int lane = 0; lane < WIDTH; ++lane) {
+      int64_t p = first + lane < pairs ? first + lane : pairs - 1, i = a.rows(p), j = a.columns(p);
+      for (int64_t c = 0; c < n * n; ++c) put(left[c], lane, a.transition_a.at(i)[c]);
+      for (int64_t b = 0; b < m; ++b) {
+        for (int64_t d = 0; d < m; ++d) put(right[d * m + b], lane, a.transition_b(j, b, d));
+        for (int64_t c = 0; c < n; ++c) {
+          put(next[b * n + c], lane, a.initial_a(i, c)),
+              put(half[b * n + c], lane, a.initial_b(j, b));
+          Numbers<N>::put_log(psi[b * n + c], lane, a.log_psi(p, c, b));
+        }
+      }
+    }
+    for (int64_t c = 0; c < size; ++c) phi[c] = next[c] * half[c] * psi[c];
+    for (int64_t h = 0, time = 1; h < a.lengths.shape[0]; ++h) {
+      for (; time < a.lengths(h); ++time) {
+        auto weight = [&](int64_t c, int64_t d) MERCER_LAMBDA { return left[c * n + d]; };
+        chain_step<0, 1, 1>(next, half, phi, psi, weight, right, n, m);
+        N* swap = phi;
+        phi = next, next = swap;
+      }
+      N sum = table_sum(phi, size);
+      for (int lane = 0; lane < WIDTH && first + lane < pairs; ++lane)
+        a.log_value(h, first + lane) = log(sum.value[lane]) + double(sum.power[lane]) * LOG_RADIX;
+    }
+  }
+  return DONE;
+}
+
+// ---- discounted kernels (PPK-4.2b): the series over all lengths, summed from the right
+//
+//     W_0 = psi,    W_{t+1} = psi o (f A W_t A'^T),    the sum over t of pi^T W_t pi'
+
+struct DiscountedChainArguments {
+  View<const double, 2> initial_a;     // I n
+  View<const double, 3> transition_a;  // I n n: zero from unreachable states
+  View<const double, 2> initial_b;     // J m
+  View<const double, 3> transition_b;  // J m m
+  View<const double, 2> psi;       // I*n J*m, each pair of models scaled to a maximum of about one
+  View<const double, 2> factors;   // I J: the discount times the scale of psi
+  View<const double, 1> growth_a;  // I: the largest row sum of the transition weights
+  View<const double, 1> growth_b;  // J
+  double tail;                     // what may be left out, relative to the sum
+  int64_t patience;                // largest number of steps
+  View<double, 2> value;           // I J: NaN where a series did not converge
+};
+
+template <int S, int R, int C>
+int64_t discounted(const DiscountedChainArguments& a) {
+  constexpr int EVERY = 4;  // steps between two bounds of the remaining terms
+  constexpr double HOPELESS = 1e100;
+  const int64_t n = S ? S : a.initial_a.shape[1], m = S ? S : a.initial_b.shape[1], size = n * m;
+  Scratch scratch(5 * Scratch::room<Doubles>(size) + Scratch::room<Doubles>(m * m));
+  if (scratch.failed()) return OUT_OF_MEMORY;
+  Doubles *psi = scratch.take<Doubles>(size), *phi = scratch.take<Doubles>(size),
+          *next = scratch.take<Doubles>(size);
+  Doubles *half = scratch.take<Doubles>(size), *outer = scratch.take<Doubles>(size);
+  Doubles* right = scratch.take<Doubles>(m * m);
+  const int64_t columns = a.initial_b.shape[0];
+  for (int64_t first = 0; first < columns; first += WIDTH) {
+    auto model = [&](int lane) { return first + lane < columns ? first + lane : columns - 1; };
+    for (int lane = 0; lane < WIDTH; ++lane)
+      for (int64_t c = 0; c < m * m; ++c) right[c][lane] = a.transition_b.at(model(lane))[c];
+    for (int64_t i = 0; i < a.initial_a.shape[0]; ++i) {
+      const double* transition = a.transition_a.at(i);
+      auto left = [&](int64_t c, int64_t d)
+                      MERCER_LAMBDA { return spread<Doubles>(transition[d * n + c]); };
+      gather_leaves(phi, a.psi, i, n, first, m);
+      Doubles factor, most, total{};
+      for (int lane = 0; lane < WIDTH; ++lane) {
+        factor[lane] = a.factors(i, model(lane)),
+        most[lane] = a.growth_a(i) * a.growth_b(model(lane));
+        for (int64_t b = 0; b < m; ++b)
+          for (int64_t c = 0; c < n; ++c)
+            outer[b * n + c][lane] = a.initial_a(i, c) * a.initial_b(model(lane), b);
+      }
+      most *= factor;  // times the largest entry of W_t, a bound of the terms after it
+      for (int64_t c = 0; c < size; ++c) psi[c] = phi[c] * factor;
+      Doubles found = spread<Doubles>(NAN);
+      Words waiting = ~Words{};
+      for (int64_t time = 0;; ++time) {
+        for (int64_t c = 0; c < size; ++c) total += phi[c] * outer[c];
+        if (time && time % EVERY == 0) {
+          Doubles largest{};
+          for (int64_t c = 0; c < size; ++c) largest = phi[c] <= largest ? largest : phi[c];
+          Doubles bound = largest * most;
+          auto converged = bound <= a.tail;
+          found = waiting & converged ? total : found;
+          waiting &= ~converged & (bound < HOPELESS);
+          if (!any(waiting)) break;
+        }
+        if (time == a.patience) break;
+        chain_step<S, R, C>(next, half, phi, psi, left, right, n, m);
+        Doubles* swap = phi;
+        phi = next, next = swap;
+      }
+      for (int lane = 0; lane < WIDTH && first + lane < columns; ++lane)
+        a.value(i, first + lane) = found[lane];
+    }
+  }
+  return DONE;
+}
+
+// Work of one product in units of multiply-adds, for blocks of rows x columns: overlapping blocks
+// compute entries twice, and fewer than eight sums wait for each other.
+inline int64_t block_cost(int64_t n, int64_t m, int64_t rows, int64_t columns) {
+  int64_t high = rows * columns > 8 ? rows * columns : 8, alone = columns > 8 ? columns : 8;
+  int64_t blocks =
+      m % rows == 1 || m < rows ? m / rows * high + m % rows * alone : (m + rows - 1) / rows * high;
+  return (n + columns - 1) / columns * blocks;
+}
+
+// The instances: blocks of sums that fit the registers, and unrolled loops for few states. `run` is
+// a template of them.
+template <class Run>
+int64_t chain_instance(int64_t n, int64_t m, Run run) {
+  constexpr int R = REGISTERS >= 32 ? 4 : 2;
+  if (UNROLLED && n == m) {
+    if (n == 1) return run.template operator()<1, 1, 1>();
+    if (n == 2) return run.template operator()<2, 2, 2>();
+    if (n == 3) return run.template operator()<3, 3, 3>();
+    if (n == 4) return run.template operator()<4, R, 4>();
+  }
+  if (n == 1) return run.template operator()<0, R, 1>();
+  if (n == 2) return run.template operator()<0, R, 2>();
+  if (n == 3) return run.template operator()<0, R, 3>();
+  int64_t cost4 = block_cost(n, m, R, 4), cost5 = block_cost(n, m, R, 5),
+          cost6 = block_cost(n, m, R, 6);
+  if (n >= 6 && cost6 < cost5 && cost6 < cost4) return run.template operator()<0, R, 6>();
+  if (n >= 5 && cost5 < cost4) return run.template operator()<0, R, 5>();
+  return run.template operator()<0, R, 4>();
+}
+
+}  // namespace mercer

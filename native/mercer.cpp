@@ -1,0 +1,19 @@
+// What Python calls: one function per recursion, each with one struct of arguments
+// (src/mercer/_native/signatures.py).
+#include "chains.hpp"
+
+using namespace mercer;
+
+#define MERCER_EXPORT extern "C" __attribute__((visibility("default")))
+
+MERCER_EXPORT const char* mercer_build() { return MERCER_BUILD; }
+
+MERCER_EXPORT int64_t chains(const ChainArguments* a) {
+  return chain_instance(a->initial_a.shape[1], a->initial_b.shape[1],
+                        [&]<int S, int R, int C>() { return chains<S, R, C>(*a); });
+}
+MERCER_EXPORT int64_t ranged_chains(const RangedChainArguments* a) { return ranged_chains(*a); }
+MERCER_EXPORT int64_t discounted_chains(const DiscountedChainArguments* a) {
+  return chain_instance(a->initial_a.shape[1], a->initial_b.shape[1],
+                        [&]<int S, int R, int C>() { return discounted<S, R, C>(*a); });
+}

@@ -1,0 +1,89 @@
+// Number types of the recursions: plain vectors, and vectors with an exponent of their own, whose
+// range is unlimited.
+//
+// A recursion is a template over Number and uses number<N>(x), from_log<N>(x), a * b, a + b and
+// multiply_add(sum, a, b). A ranged number is value * 2^(512 power) with 2^-256 <= value < 2^256,
+// or zero; its precision is that of float64.
+#pragma once
+#include "vector.hpp"
+
+namespace mercer {
+
+constexpr double RADIX = 0x1p512, INVERSE_RADIX = 0x1p-512, HIGH = 0x1p256, LOW = 0x1p-256;
+constexpr int64_t ZERO_POWER =
+    -(int64_t(1) << 60);  // power of zero: below that of exp(-1e15), and sums do not overflow
+constexpr double LOG_RADIX = 512 * LOG_2;
+
+template <class V>
+struct Ranged {
+  V value;
+  WordsLike<V> power;
+};
+using RangedDoubles = Ranged<Doubles>;
+
+// Normalize nonnegative values that are at most one factor of RADIX out of range.
+template <class V>
+MERCER_INLINE Ranged<V> tidy(V v, WordsLike<V> k) {
+  auto high = v >= HIGH, low = v < LOW;
+  v = high ? v * INVERSE_RADIX : low ? v * RADIX : v;
+  k = k - high + low;  // a mask is -1
+  return {v, v == 0.0 ? WordsLike<V>{} + ZERO_POWER : k};
+}
+
+template <class V>
+MERCER_INLINE Ranged<V> operator*(Ranged<V> a, Ranged<V> b) {
+  return tidy<V>(a.value * b.value, a.power + b.power);
+}
+
+// If the powers differ by two, the smaller number is below 2^-512 of the larger. A sum of n numbers
+// may exceed the range by a factor of n: the next product normalizes it.
+template <class V>
+MERCER_INLINE Ranged<V> operator+(Ranged<V> a, Ranged<V> b) {
+  auto first = a.power >= b.power;
+  V large = first ? a.value : b.value, small = first ? b.value : a.value;
+  auto power = first ? a.power : b.power;
+  auto distance = power - (first ? b.power : a.power);
+  V factor = distance == 0 ? spread<V>(1.0) : distance == 1 ? spread<V>(INVERSE_RADIX) : V{};
+  return {large + small * factor, power};
+}
+
+template <class V>
+MERCER_INLINE void multiply_add(V& sum, V a, V b) {
+  sum += a * b;
+}
+template <class V>
+MERCER_INLINE void multiply_add(Ranged<V>& sum, Ranged<V> a, Ranged<V> b) {
+  sum = sum + a * b;
+}
+
+// How a number type takes over plain numbers and logarithms, in all lanes or in one.
+template <class N>
+struct Numbers {
+  using Vector = N;
+  static MERCER_INLINE N zero() { return N{}; }
+  static MERCER_INLINE N number(double x) { return spread<N>(x); }
+  static MERCER_INLINE void put(N& n, int lane, double x) { n[lane] = x; }
+};
+template <class V>
+struct Numbers<Ranged<V>> {
+  using Vector = V;
+  static MERCER_INLINE Ranged<V> zero() { return {V{}, WordsLike<V>{} + ZERO_POWER}; }
+  static MERCER_INLINE Ranged<V> number(double x) {
+    auto once = tidy<V>(spread<V>(x), WordsLike<V>{});  // the smallest number needs two factors
+    return tidy<V>(once.value, once.power);
+  }
+  static MERCER_INLINE void put(Ranged<V>& n, int lane, double x) {
+    auto one = number(x);
+    n.value[lane] = one.value[lane], n.power[lane] = one.power[lane];
+  }
+  static void put_log(Ranged<V>& n, int lane, double log) {
+    n.value[lane] = 0.0, n.power[lane] = ZERO_POWER;
+    if (!(log > -INFINITY)) return;
+    double whole = rint(log / LOG_RADIX);
+    double rest = (log - 512.0 * whole * LOG_2_HIGH) - 512.0 * whole * LOG_2_LOW;
+    n.value[lane] = exp(rest),
+    n.power[lane] = int64_t(whole);  // |rest| <= 178, so the value is in range
+  }
+};
+
+}  // namespace mercer

@@ -1,0 +1,175 @@
+// Vectors of W numbers: the compiler's own vector types, so that + - * / and comparisons are single
+// instructions.
+//
+// A function of lanes is written once, over Vec<T, W>; with W = 1 it is a scalar loop. Comparisons
+// give integer vectors of all ones or zeros, and `mask ? a : b` selects. Write `sum += a * b` and
+// nothing cleverer: the compiler contracts it to one multiply-add at every place alike, so the bits
+// of a lane depend on no other lane.
+#pragma once
+#include <math.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+namespace mercer {
+
+#if defined(__AVX512F__)
+constexpr int WIDTH = 8, REGISTERS = 32;
+#elif defined(__AVX2__)
+constexpr int WIDTH = 4, REGISTERS = 16;
+#elif defined(__aarch64__)
+constexpr int WIDTH = 2, REGISTERS = 32;
+#else
+constexpr int WIDTH = 2, REGISTERS = 16;
+#endif
+// At the lowest level of x86-64, sizes are never template parameters: its library is small and only
+// has to be right.
+#if defined(__AVX2__) || defined(__aarch64__)
+constexpr bool UNROLLED = true;
+#else
+constexpr bool UNROLLED = false;
+#endif
+
+#define MERCER_INLINE inline __attribute__((always_inline))
+#define MERCER_LAMBDA __attribute__((always_inline))
+
+template <class T, int W>
+struct VectorOf {
+  typedef T type __attribute__((vector_size(sizeof(T) * W)));
+};
+template <class T, int W>
+using Vec = typename VectorOf<T, W>::type;
+using Doubles = Vec<double, WIDTH>;
+using Words = Vec<int64_t, WIDTH>;
+
+template <class V>
+constexpr int lanes_of = sizeof(V) / sizeof(V{}[0]);
+template <class V>
+using WordsLike = Vec<int64_t, lanes_of<V>>;
+
+template <class V, class T>
+MERCER_INLINE V load(const T* from) {
+  V v;
+  memcpy(&v, from, sizeof v);
+  return v;
+}
+template <class V, class T>
+MERCER_INLINE void store(T* to, V v) {
+  memcpy(to, &v, sizeof v);
+}
+template <class V>
+MERCER_INLINE V spread(double x) {
+  return x - V{};  // a subtraction from zero would turn -0 into 0
+}
+template <class V>
+MERCER_INLINE V minimum(V x, V y) {  // y if one is NaN
+  return x < y ? x : y;
+}
+template <class V>
+MERCER_INLINE V maximum(V x, V y) {  // y if one is NaN
+  return x > y ? x : y;
+}
+template <class V>
+MERCER_INLINE WordsLike<V> bits_of(V x) {
+  WordsLike<V> w;
+  memcpy(&w, &x, sizeof w);
+  return w;
+}
+template <class V, class I>
+MERCER_INLINE V from_bits(I x) {
+  V v;
+  memcpy(&v, &x, sizeof v);
+  return v;
+}
+template <class I>
+MERCER_INLINE bool any(I mask) {
+  int64_t found = 0;
+  for (int lane = 0; lane < lanes_of<I>; ++lane) found |= mask[lane];
+  return found != 0;
+}
+
+// Sums across lanes in a fixed order: halves onto halves, as a butterfly.
+template <class V>
+MERCER_INLINE double sum_of_lanes(V x) {
+  double part[lanes_of<V>];
+  store(part, x);
+  for (int half = lanes_of<V> / 2; half > 0; half /= 2)
+    for (int lane = 0; lane < half; ++lane) part[lane] += part[lane + half];
+  return part[0];
+}
+
+// ---- exponentials and logarithms, each written once
+
+constexpr double MAGIC =
+    6755399441055744.0;  // 1.5 * 2^52: adding it rounds to an integer, which is in the lowest bits
+constexpr double LOG_2 = 0.69314718055994530942;
+// log 2 in two parts; the first has few bits, so that its products with integers are exact
+constexpr double LOG_2_HIGH = 0.6931471803691238, LOG_2_LOW = 1.9082149292705877e-10;
+
+// x times 2 to the power of the integer to which MAGIC was added; x and the result are normal
+// numbers.
+template <class V>
+MERCER_INLINE V scaled(V x, V moved) {
+  return from_bits<V>(bits_of(x) + (bits_of(moved) << 52));
+}
+
+// exp for -700 < x < 700: a power of two times a Taylor polynomial for |x| <= log(2) / 2, by
+// Estrin's scheme.
+template <class V>
+MERCER_INLINE V exponential(V x) {
+  V moved = x * (1 / LOG_2) + MAGIC, whole = moved - MAGIC;
+  V r = x - whole * LOG_2_HIGH;
+  r = r - whole * LOG_2_LOW;
+  V r2 = r * r, r4 = r2 * r2, r8 = r4 * r4;
+  V a = (1.0 + r) + r2 * (1.0 / 2 + r * (1.0 / 6));
+  V b = (1.0 / 24 + r * (1.0 / 120)) + r2 * (1.0 / 720 + r * (1.0 / 5040));
+  V c = (1.0 / 40320 + r * (1.0 / 362880)) + r2 * (1.0 / 3628800 + r * (1.0 / 39916800));
+  V d = 1.0 / 479001600 + r * (1.0 / 6227020800.0);
+  return scaled((a + r4 * b) + r8 * (c + r4 * d), moved);
+}
+
+// 2^t for -1020 <= t <= 1000: a power of two times a Taylor polynomial for |t| <= 1/2; the next
+// term is below 2e-16.
+template <class V>
+MERCER_INLINE V exp2_of(V t) {
+  constexpr double c[] = {1.0,
+                          0.69314718055994530942,
+                          0.24022650695910071233,
+                          0.055504108664821579953,
+                          0.0096181291076284771620,
+                          0.0013333558146428443423,
+                          0.00015403530393381609954,
+                          1.5252733804059840280e-05,
+                          1.3215486790144309489e-06,
+                          1.0178086009239699727e-07,
+                          7.0549116208011233298e-09,
+                          4.4455382718708114976e-10,
+                          2.5678435993488205142e-11};
+  V moved = t + MAGIC, r = t - (moved - MAGIC), sum = spread<V>(c[12]);
+  for (int k = 11; k >= 0; --k) sum = sum * r + c[k];
+  return scaled(sum, moved);
+}
+
+// Positive normal numbers as mantissas in [1, 2) and exponents.
+template <class V>
+MERCER_INLINE void split(V x, V& mantissa, V& exponent) {
+  auto bits = bits_of(x);
+  exponent = __builtin_convertvector((bits >> 52) - 1023, V);
+  mantissa = from_bits<V>((bits & 0x000fffffffffffff) | 0x3ff0000000000000);
+}
+
+// log for positive normal x: mantissa in [sqrt(1/2), sqrt(2)), then 2 atanh(s) of s = (m - 1) / (m
+// + 1), |s| < .172.
+template <class V>
+MERCER_INLINE V logarithm(V x) {
+  V m, e;
+  split(x, m, e);
+  auto high = m > 1.4142135623730951;
+  m = high ? m * 0.5 : m;
+  e = high ? e + 1.0 : e;
+  V s = (m - 1.0) / (m + 1.0), z = s * s, sum = spread<V>(1.0 / 21);
+  for (int k = 19; k >= 3; k -= 2) sum = sum * z + 1.0 / k;
+  return (e * LOG_2_LOW + 2.0 * (s * z * sum)) + (2.0 * s) + e * LOG_2_HIGH;
+}
+
+}  // namespace mercer

@@ -1,0 +1,61 @@
+// Arrays as C++ sees them: a pointer and a shape, C-contiguous. Python checks them
+// (src/mercer/_native), nothing here does.
+#pragma once
+#include "vector.hpp"
+
+namespace mercer {
+
+template <class T, int R>
+struct View {
+  T* data;
+  int64_t shape[R];
+
+  bool given() const { return data != nullptr; }
+  int64_t size() const {
+    int64_t n = 1;
+    for (int axis = 0; axis < R; ++axis) n *= shape[axis];
+    return n;
+  }
+  // Pointer to the block with these leading indices.
+  template <class... Index>
+  MERCER_INLINE T* at(Index... index) const {
+    int64_t place = 0, axis = 0;
+    ((place = place * shape[axis++] + index), ...);
+    for (; axis < R; ++axis) place *= shape[axis];
+    return data + place;
+  }
+  template <class... Index>
+  MERCER_INLINE T& operator()(Index... index) const {
+    static_assert(sizeof...(index) == R);
+    return *at(index...);
+  }
+};
+
+enum Status : int64_t { DONE = 0, OUT_OF_MEMORY = -1 };
+
+// Scratch memory of one call: counted first, allocated once, aligned to cache lines, freed at the
+// end of the call.
+class Scratch {
+  char* base = nullptr;
+  size_t used = 0;
+
+ public:
+  template <class T>
+  static constexpr size_t room(int64_t count) {
+    return (size_t(count) * sizeof(T) + 63) / 64 * 64;
+  }
+  explicit Scratch(size_t bytes) {
+    if (posix_memalign(reinterpret_cast<void**>(&base), 64, bytes + 64) != 0) base = nullptr;
+  }
+  ~Scratch() { free(base); }
+  Scratch(const Scratch&) = delete;
+  bool failed() const { return base == nullptr; }
+  template <class T>
+  T* take(int64_t count) {
+    char* here = base + used;
+    used += room<T>(count);
+    return reinterpret_cast<T*>(here);
+  }
+};
+
+}  // namespace mercer

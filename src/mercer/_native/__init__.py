@@ -1,0 +1,109 @@
+"""The compiled library: C++ recursions (native/), loaded with ctypes on first use.
+
+Each function takes one struct of arguments, described in `mercer._native.signatures`; `call` checks arrays against it
+and packs them. ctypes releases the GIL during a call.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import re
+import struct
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from mercer._native.library import loaded
+from mercer._native.signatures import SIGNATURES
+
+_FIELD = re.compile(r"(\w+): (out )?(?:(int|real)|(\w+)\[([^\]]*)\](\?)?)$")
+_DTYPES = {
+    "f64": np.dtype(np.float64),
+    "f32": np.dtype(np.float32),
+    "i64": np.dtype(np.int64),
+    "i32": np.dtype(np.int32),
+    "u8": np.dtype(np.uint8),
+}
+
+
+class Field(NamedTuple):
+    """One argument: a number if ``dtype`` is None, else an array."""
+
+    name: str
+    written: bool
+    code: str
+    dtype: Any
+    sizes: tuple[tuple[str, ...], ...]
+    """For every axis the names and numbers whose product is its size."""
+    optional: bool
+
+
+def fields(name: str) -> list[Field]:
+    """Parse the signature of a function."""
+    found = []
+    for line in SIGNATURES[name].split("\n"):
+        if line.strip():
+            match = _FIELD.match(line.strip())
+            if match is None:
+                raise ValueError(f"The signature of {name} has a line that cannot be read: {line.strip()!r}.")
+            field, out, number, dtype, sizes, optional = match.groups()
+            axes = tuple(tuple(axis.split("*")) for axis in sizes.split()) if sizes else ()
+            code = {"int": "q", "real": "d"}.get(number) or "P" + "q" * len(axes)
+            found.append(Field(field, bool(out), code, _DTYPES[dtype] if dtype else None, axes, bool(optional)))
+    return found
+
+
+@functools.cache
+def _function(name: str) -> tuple[Callable[[bytes], int], list[Field], struct.Struct]:
+    function = getattr(loaded(), name)
+    function.argtypes, function.restype = [ctypes.c_char_p], ctypes.c_int64
+    known = fields(name)
+    return function, known, struct.Struct("".join(field.code for field in known))
+
+
+def call(name: str, **arguments: Any) -> int:
+    """Call a function of the library; arrays of another dtype or layout are copied, except those that are written.
+
+    Raises
+    ------
+    ValueError
+        If an array does not match the signature: an error in mercer, not of its user.
+    """
+    function, known, packing = _function(name)
+    sizes: dict[str, int] = {}
+    packed: list[Any] = []
+    kept = []  # arrays must live until the call returns
+    if len(arguments) != len(known):
+        raise ValueError(f"{name} takes {[field.name for field in known]}; got {list(arguments)}.")
+    for field in known:
+        value = arguments[field.name]
+        if field.dtype is None:
+            packed.append(value)
+        elif value is None and field.optional:
+            packed += [0] * (1 + len(field.sizes))
+        else:
+            array = value if field.written else np.ascontiguousarray(value, field.dtype)
+            _check(name, field, array, sizes)
+            kept.append(array)
+            packed += [array.__array_interface__["data"][0], *array.shape]
+    status = function(packing.pack(*packed))
+    if status == -1:
+        raise MemoryError(f"There is not enough memory for {name}. Compute fewer samples at a time.")
+    return status
+
+
+def _check(name: str, field: Field, array: Any, sizes: dict[str, int]) -> None:
+    """Check dtype, layout, writability and sizes of one array; names of sizes get their values where they are new."""
+    flags = array.flags
+    good = array.dtype == field.dtype and flags.c_contiguous and array.ndim == len(field.sizes)
+    if not good or (field.written and not flags.writeable):
+        raise ValueError(f"{name}: {field.name} must be a contiguous {field.dtype} array with {len(field.sizes)} axes.")
+    for axis, size in zip(field.sizes, array.shape, strict=True):
+        if len(axis) == 1 and not axis[0].isdigit():
+            wanted = sizes.setdefault(axis[0], size)
+        else:
+            wanted = int(np.prod([int(part) if part.isdigit() else sizes[part] for part in axis]))
+        if wanted != size:
+            raise ValueError(f"{name}: {field.name} has shape {array.shape}; {'*'.join(axis)} must be {wanted}.")

@@ -1,0 +1,144 @@
+"""Coupled chains (PPK-4.2): tiles of kernels between hidden Markov models, computed by native/chains.hpp."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from mercer._array import Floats
+from mercer._native import call
+
+
+def _block(growth: float) -> int:
+    """Return the number of steps between two checks of the sums: up to 8, fewer if a sum could overflow."""
+    if growth <= 1:
+        return 8
+    return max(1, min(8, int(100 / math.log10(growth)))) if math.isfinite(growth) else 1
+
+
+def small_chains(
+    left: tuple[Floats, ...],
+    right: tuple[Floats, ...],
+    lengths: tuple[int, ...],
+    psi: Floats | None = None,
+    first: Floats | None = None,
+) -> Floats:
+    """Compute the log values of coupled chains (PPK-4.2).
+
+    Parameters
+    ----------
+    left, right : tuples of ndarrays
+        Initial weights ``(I, n)`` and ``(J, m)``, transition weights ``(I, n, n)`` and ``(J, m, m)`` and, without
+        ``psi``, emission weights ``(I, n, k)`` and ``(J, m, k)``, whose products, summed over symbols, are the leaf
+        kernels. All are nonnegative.
+    lengths : tuple of int
+        Strictly increasing numbers of time steps, at least 1.
+    psi : ndarray of shape (I * n, J * m), default=None
+        Leaf kernel values, nonnegative.
+    first : ndarray of shape (I * n, J * m), default=None
+        Leaf kernels of the first observation; ``psi`` if None.
+
+    Returns
+    -------
+    ndarray of shape (H, I, J)
+        Logarithms. NaN marks a pair whose sums left the range of float64 or are zero: `mercer.models._chains.coupled`
+        decides which.
+    """
+    weights = (None, None) if psi is not None else (left[2], right[2])
+    top = float(psi.max()) if psi is not None else left[2].shape[2] * float(left[2].max()) * float(right[2].max())
+    growth = float(left[1].sum(axis=2).max()) * float(right[1].sum(axis=2).max()) * top
+    value = np.empty((len(lengths), len(left[0]), len(right[0])))
+    call(
+        "chains", initial_a=left[0], transition_a=left[1], weights_a=weights[0], initial_b=right[0],
+        transition_b=right[1], weights_b=weights[1], psi=psi, first=first, lengths=np.asarray(lengths),
+        block=_block(growth), log_value=value,
+    )  # fmt: skip
+    return value
+
+
+def ranged_pairs(
+    left: tuple[Floats, Floats],
+    right: tuple[Floats, Floats],
+    rows: Any,
+    columns: Any,
+    log_psi: Floats,
+    lengths: tuple[int, ...],
+    logarithms: bool = False,
+) -> Floats:
+    """Compute the log kernels of given pairs of chains in numbers of unlimited range: slow, right for all weights.
+
+    Parameters
+    ----------
+    left, right : pair of ndarrays
+        Initial and transition weights, (I, n) and (I, n, n), (J, m) and (J, m, m).
+    rows, columns : ndarray of int of shape (N,)
+        Indices of the chains of each pair.
+    log_psi : ndarray of shape (N, n, m)
+        Logarithms of the leaf kernels of every pair.
+    lengths : tuple of int
+        Strictly increasing numbers of time steps, at least 1.
+    logarithms : bool, default=False
+        Whether weights are given as logarithms.
+
+    Returns
+    -------
+    ndarray of shape (H, N)
+        Logarithms; -inf where no path has positive weight.
+    """
+    value = np.empty((len(lengths), len(rows)))
+    call(
+        "ranged_chains", initial_a=left[0], transition_a=left[1], initial_b=right[0], transition_b=right[1],
+        logarithms=logarithms, rows=rows, columns=columns, log_psi=log_psi, lengths=np.asarray(lengths),
+        log_value=value,
+    )  # fmt: skip
+    return value
+
+
+def ranged_log_chains(
+    left: tuple[Floats, Floats], right: tuple[Floats, Floats], log_psi: Floats, lengths: tuple[int, ...]
+) -> Floats:
+    """Compute the log kernels of all pairs of chains, (H, I, J), from logarithms; ``log_psi`` is (I * n, J * m)."""
+    (i, n), (j, m) = left[0].shape, right[0].shape
+    rows, columns = np.divmod(np.arange(i * j), max(j, 1))
+    pairs = log_psi.reshape(i, n, j, m).transpose(0, 2, 1, 3).reshape(i * j, n, m)
+    return ranged_pairs(left, right, rows, columns, pairs, lengths, True).reshape(len(lengths), i, j)
+
+
+def discounted_lanes(
+    left: tuple[Floats, Floats],
+    right: tuple[Floats, Floats],
+    psi: Floats,
+    factors: Floats,
+    tail: float,
+    patience: int,
+) -> Floats:
+    """Sum v (f Op)^t 1 over all t >= 0 for all pairs of two sets of chains (PPK-4.2b).
+
+    Parameters
+    ----------
+    left, right : pair of ndarrays
+        Initial and transition weights, (I, n) and (I, n, n), (J, m) and (J, m, m); transition weights from
+        unreachable states are zero.
+    psi : ndarray of shape (I * n, J * m)
+        Leaf kernels, each pair of models scaled to a maximum of about one.
+    factors : ndarray of shape (I, J)
+        The discount times the scale of ``psi``.
+    tail : float
+        Tolerance of the truncation, relative to the sum.
+    patience : int
+        Largest number of steps.
+
+    Returns
+    -------
+    ndarray of shape (I, J)
+        Sums; NaN where a series did not converge within ``patience`` steps.
+    """
+    value = np.empty((len(left[0]), len(right[0])))
+    growth = [transition.sum(axis=2).max(axis=1) for _, transition in (left, right)]
+    call(
+        "discounted_chains", initial_a=left[0], transition_a=left[1], initial_b=right[0], transition_b=right[1],
+        psi=psi, factors=factors, growth_a=growth[0], growth_b=growth[1], tail=tail, patience=patience, value=value,
+    )  # fmt: skip
+    return value

@@ -1,0 +1,94 @@
+"""Find and load the library of the highest level that is both present and supported; one is ever loaded."""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import hashlib
+import os
+import platform
+from pathlib import Path
+from typing import NamedTuple
+
+_FOLDER = Path(__file__).parent
+_ROOT = _FOLDER.parents[2]
+REBUILD = "python hatch_build.py"
+# Features as /proc/cpuinfo spells them; a level needs these and those of the levels below it.
+_NEEDS = {
+    "v2": {"sse4_2", "popcnt", "ssse3"},
+    "v3": {"avx2", "fma", "bmi1", "bmi2", "movbe", "f16c"},
+    "v4": {"avx512f", "avx512bw", "avx512cd", "avx512dq", "avx512vl"},
+}
+
+
+class Build(NamedTuple):
+    """How the loaded library was built."""
+
+    level: str
+    digest: str
+    compiler: str
+    flags: str
+
+
+def supported() -> list[str]:
+    """Return the levels that this processor can run, the lowest first."""
+    if platform.machine() not in ("x86_64", "AMD64"):
+        return ["base"]
+    features = _features()
+    found: list[str] = []
+    for level, needs in _NEEDS.items():
+        if features is not None and not needs <= features:
+            break
+        found.append(level)
+    return found
+
+
+def _features() -> set[str] | None:
+    """Return the features of the processor; None where the system does not list them."""
+    try:
+        text = Path("/proc/cpuinfo").read_text(encoding="utf-8")
+    except OSError:
+        return set().union(*(_NEEDS[level] for level in ("v2", "v3")))
+    return next((set(line.split()) for line in text.splitlines() if line.startswith("flags")), None)
+
+
+def digest(root: Path) -> str:
+    """Return a digest of the sources in a checkout, which a library carries."""
+    found = hashlib.sha256()
+    for path in sorted((root / "native").glob("*.?pp")):
+        found.update(path.name.encode() + b"\0" + path.read_bytes())
+    return found.hexdigest()[:16]
+
+
+def _level() -> str:
+    """Choose a level; MERCER_ISA forces one."""
+    present = {path.stem.removeprefix("mercer_") for path in _FOLDER.glob("mercer_*.so")}
+    able, forced = supported(), os.environ.get("MERCER_ISA")
+    if forced:
+        if forced not in able:
+            raise ImportError(f"MERCER_ISA={forced} cannot run on this processor. It supports {', '.join(able)}.")
+        if forced not in present:
+            raise ImportError(f"There is no native library of level {forced}. Build it: {REBUILD} --level {forced}")
+        return forced
+    usable = [level for level in able if level in present]
+    if not usable:
+        raise ImportError(
+            f"mercer's native library is missing. In a checkout, build it: {REBUILD}. Otherwise install mercer again."
+        )
+    return usable[-1]
+
+
+@functools.cache
+def loaded() -> ctypes.CDLL:
+    """Return the library, loaded on first use."""
+    found = ctypes.CDLL(str(_FOLDER / f"mercer_{_level()}.so"))
+    found.mercer_build.restype = ctypes.c_char_p
+    if (_ROOT / "native").is_dir() and found.mercer_build().decode().partition("|")[0] != digest(_ROOT):
+        raise ImportError(f"The native library is older than its sources in native/. Build it again: {REBUILD}")
+    return found
+
+
+def build() -> Build:
+    """Return how the loaded library was built."""
+    digest, compiler, flags = loaded().mercer_build().decode().split("|", 2)
+    return Build(_level(), digest, compiler, flags)

@@ -1,0 +1,49 @@
+"""The arguments of every function of the native library: one table, compared with the C++ structs by a test.
+
+A line is ``name: type``. Types are ``int``, ``real``, or arrays: a dtype with named sizes, which must agree within a
+call (``2*n`` and the like are computed from others). ``out`` marks arrays that are written, ``?`` those that can be
+None. The struct in native/ has the same fields in the same order.
+"""
+
+from __future__ import annotations
+
+SIGNATURES = {
+    "chains": """
+        initial_a: f64[I n]
+        transition_a: f64[I n n]
+        weights_a: f64[I n k]?
+        initial_b: f64[J m]
+        transition_b: f64[J m m]
+        weights_b: f64[J m k]?
+        psi: f64[I*n J*m]?
+        first: f64[I*n J*m]?
+        lengths: i64[H]
+        block: int
+        log_value: out f64[H I J]
+    """,
+    "ranged_chains": """
+        initial_a: f64[I n]
+        transition_a: f64[I n n]
+        initial_b: f64[J m]
+        transition_b: f64[J m m]
+        logarithms: int
+        rows: i64[P]
+        columns: i64[P]
+        log_psi: f64[P n m]
+        lengths: i64[H]
+        log_value: out f64[H P]
+    """,
+    "discounted_chains": """
+        initial_a: f64[I n]
+        transition_a: f64[I n n]
+        initial_b: f64[J m]
+        transition_b: f64[J m m]
+        psi: f64[I*n J*m]
+        factors: f64[I J]
+        growth_a: f64[I]
+        growth_b: f64[J]
+        tail: real
+        patience: int
+        value: out f64[I J]
+    """,
+}
