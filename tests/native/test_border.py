@@ -57,7 +57,7 @@ def good() -> dict:
     return {
         "initial_a": np.full((1, 2), 0.5), "transition_a": transition, "initial_b": np.full((1, 2), 0.5),
         "transition_b": transition, "logarithms": 0, "rows": np.zeros(1, np.int64), "columns": np.zeros(1, np.int64),
-        "log_psi": np.zeros((1, 2, 2)), "lengths": np.array([3]), "log_value": np.empty((1, 1)),
+        "log_psi": np.zeros((1, 2, 2)), "lengths": np.array([1, 3]), "log_value": np.empty((2, 1)),
     }  # fmt: skip
 
 
@@ -70,10 +70,10 @@ def test_a_good_call():
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"log_value": np.empty((1, 1), np.float32)}, "log_value must be a contiguous float64 array with 2 axes"),
-        ({"log_value": np.empty((1, 2))[:, ::2]}, "log_value must be a contiguous"),
-        ({"log_value": np.broadcast_to(0.0, (1, 1))}, "log_value must be a contiguous"),
-        ({"log_value": np.empty((2, 1))}, r"log_value has shape \(2, 1\); H must be 1"),
+        ({"log_value": np.empty((2, 1), np.float32)}, "log_value must be a contiguous float64 array with 2 axes"),
+        ({"log_value": np.empty((2, 2))[:, ::2]}, "log_value must be a contiguous"),
+        ({"log_value": np.broadcast_to(0.0, (2, 1))}, "log_value must be a contiguous"),
+        ({"log_value": np.empty((3, 1))}, r"log_value has shape \(3, 1\); H must be 2"),
         ({"log_psi": np.zeros((1, 3, 2))}, r"log_psi has shape \(1, 3, 2\); n must be 2"),
         ({"initial_a": np.zeros(2)}, "initial_a must be a contiguous float64 array with 2 axes"),
     ],
