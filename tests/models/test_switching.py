@@ -1,6 +1,7 @@
 """Switching linear dynamical systems against sums over all regime paths of dense joint distributions."""
 
 from itertools import pairwise, product
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -8,6 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.special import logsumexp
 from scipy.stats import multivariate_normal
+from sklearn.pipeline import make_pipeline
+from sklearn.svm import SVC
 from tests.models.test_lds import gappy, systems
 
 import mercer as mc
@@ -26,15 +29,15 @@ def path_joint(model, path):
     names = list(model.systems._arrays)[:8]
     a, c, q, r, mu, s, b, offset = (np.asarray(getattr(model.systems, name))[0] for name in names)
     n, length = a.shape[-1], len(path)
-    mean, spread = np.zeros((length, n)), np.zeros((length, n, length, n))
+    mean, spread = np.zeros((length, n), a.dtype), np.zeros((length, n, length, n), a.dtype)
     for t, k in enumerate(path):
         mean[t] = a[k] @ mean[t - 1] + b[k] if t else mu[k]
         spread[t, :, t] = a[k] @ spread[t - 1, :, t - 1] @ a[k].T + q[k] if t else s[k]
         for u in range(t):
             spread[t, :, u] = a[k] @ spread[t - 1, :, u]
             spread[u, :, t] = spread[t, :, u].T
-    emit = np.zeros((length, c.shape[1], length, n))
-    noise = np.zeros((length, c.shape[1], length, c.shape[1]))
+    emit = np.zeros((length, c.shape[1], length, n), a.dtype)
+    noise = np.zeros((length, c.shape[1], length, c.shape[1]), a.dtype)
     for t, k in enumerate(path):
         emit[t, :, t], noise[t, :, t] = c[k], r[k]
     size = length * c.shape[1]
@@ -251,12 +254,82 @@ def test_scores_of_long_series_are_averages_over_drawn_paths(monkeypatch):
     np.testing.assert_array_equal(models.sequence_scores([X[0][:3]])[:, 0], short[:, 0])  # whatever else there is
 
 
-def test_one_regime_has_the_scores_of_the_linear_dynamical_system():
-    plain, X = systems(0, 2, 2, 2), gappy(0, [40, 3, 20], 2)
-    models = mc.SwitchingLDSs(np.ones((2, 1)), np.ones((2, 1, 1)), plain.reshape(2, 1))
-    scores = models.sequence_scores(X)
-    np.testing.assert_allclose(scores[..., 2:], plain.sequence_scores(X), rtol=1e-8, atol=1e-8)
-    np.testing.assert_array_equal(scores[..., :2], 0.0)
+NOISES = [1.0, 1e-4, 1e-8, 1e-12, 1e-16, 0.0, None]
+"""Variances of the second shock of the state, where the first one has variance 1; None: there is no shock."""
+
+
+def shocks(rng, k, least):
+    """Covariances in directions that are drawn at random, some singular."""
+    turned = np.linalg.qr(rng.normal(size=(k, 2, 2)))[0]
+    return turned * ([0.0, 0.0] if least is None else [1.0, least]) @ turned.swapaxes(1, 2)
+
+
+@pytest.mark.parametrize("least", NOISES)
+def test_one_regime_has_the_scores_of_the_linear_dynamical_system(least):
+    rng = np.random.default_rng(0)
+    for first in (np.eye(2), np.ones((2, 2)), np.zeros((2, 2))):
+        plain, X = systems(0, 2, 2, 2), gappy(0, [40, 3, 20], 2)
+        plain = plain._replaced(process_covariance=shocks(rng, 2, least), initial_covariance=np.tile(first, (2, 1, 1)))
+        models = mc.SwitchingLDSs(np.ones((2, 1)), np.ones((2, 1, 1)), plain.reshape(2, 1))
+        scores, truth = models.sequence_scores(X), plain.sequence_scores(X)
+        np.testing.assert_allclose(scores[..., 2:], truth, rtol=1e-10, atol=1e-10 * np.abs(truth).max())
+        np.testing.assert_array_equal(scores[..., :2], 0.0)
+
+
+@pytest.mark.parametrize("least", NOISES)
+def test_scores_of_singular_regimes_are_sums_over_paths_of_derivatives(least):
+    """Against derivatives along the imaginary axis, which lose no digits, of the dense densities of all paths."""
+    rng, model = np.random.default_rng(1), switching(1, 1, 2, 2, 2)
+    own = {"process_covariance": shocks(rng, 2, least)[None], "initial_covariance": shocks(rng, 2, least)[None]}
+    model = mc.SwitchingLDSs(model.initial, model.transition, model.systems._replaced(**own))
+    x = gappy(1, [4], 2, 0.2)[0]
+    scores = dict(zip(model.score_names(), model.sequence_scores([x])[0, 0], strict=True))
+    paths, logs = enumerated(model, x)
+    share = np.exp(logs - logsumexp(logs))
+    seen, step, scale = np.isfinite(x.ravel()), 1e-30, max(map(abs, scores.values()))
+    for name in list(model.systems._arrays)[:8]:
+        value = np.asarray(getattr(model.systems, name))
+        for place in np.ndindex(value.shape[1:]):
+            if "covariance" in name and place[1] > place[2]:
+                continue
+            parts = {field: np.array(getattr(model.systems, field), complex) for field in list(model.systems._arrays)}
+            parts[name][(0, *place)] += step * 1j
+            factor = 1.0
+            if "covariance" in name and place[1] != place[2]:
+                parts[name][(0, place[0], place[2], place[1])] += step * 1j
+                factor = np.sqrt(0.5)
+            changed = SimpleNamespace(systems=SimpleNamespace(**parts, _arrays=model.systems._arrays))
+            slope = 0.0
+            for path, weight in zip(paths, share, strict=True):
+                mean, covariance = path_joint(changed, path)
+                away, inner = (x.ravel() - mean)[seen], covariance[np.ix_(seen, seen)]
+                log = -0.5 * (away @ np.linalg.solve(inner, away) + np.log(np.linalg.det(inner)))
+                slope += weight * factor * log.imag / step
+            label = f"systems[{place[0]}].{name}[{', '.join(map(str, place[1:]))}]"
+            np.testing.assert_allclose(scores[label], slope, rtol=1e-9, atol=1e-11 * scale, err_msg=label)
+
+
+def test_what_is_made_of_scores_accepts_singular_regimes():
+    """One regime without noise of the level, a smooth trend, gives what the linear dynamical system gives."""
+    plain = mc.LDSs(
+        [[[1.0, 1.0], [0.0, 1.0]]], [[[1.0, 0.0]]], [[[0.0, 0.0], [0.0, 0.01]]], [[[1.0]]], [[0.0, 0.0]],
+        [np.ones((2, 2))],
+    )  # fmt: skip
+    model = mc.SwitchingLDSs([[1.0]], [[[1.0]]], plain.reshape(1, 1))
+    X, y = list(plain.sample(8, 12, random_state=0)[0]), np.repeat([0, 1], 6)
+    kernels, shares = [], []
+    for one in (plain, model):
+        pipeline = make_pipeline(mc.Fisher(one, information="identity"), SVC(kernel="precomputed")).fit(X, y)
+        kernels.append(pipeline[0](X))
+        shares.append(np.concatenate(mc.explain(pipeline, X[:2]).contributions))
+    np.testing.assert_allclose(kernels[0], kernels[1], rtol=1e-9)
+    np.testing.assert_allclose(shares[0], shares[1], rtol=1e-8)
+    two = mc.SwitchingLDSs(
+        [[0.5, 0.5]], [[[0.9, 0.1], [0.1, 0.9]]], plain[[0, 0]]._replaced(initial_mean=np.eye(2)).reshape(1, 2)
+    )
+    found = mc.stats.goodness_of_fit(two, list(two.sample(4, 12, random_state=0)[0]), n_simulations=19)
+    assert found.p_value > 0.05
+    assert np.isfinite(list(found.deviations.values())).all()
 
 
 def test_messages():
@@ -290,7 +363,3 @@ def test_messages():
         models.sequence_scores(np.zeros((1, 4, 2)), "raw")
     with pytest.raises(ValueError, match="n_paths must be"):
         models.sequence_scores(np.zeros((1, 4, 2)), n_paths=0)
-    known = mc.SwitchingLDSs([[1.0]], [[[1.0]]], mc.LDSs([[[1.0]]], [[[1.0]]], [[[0.0]]], [[[1.0]]], [[0.0]],
-                                                         [[[1.0]]]).reshape(1, 1))  # fmt: skip
-    with pytest.raises(ValueError, match="process_covariance of a regime is singular"):
-        known.sequence_scores([[1.0, 2.0]])

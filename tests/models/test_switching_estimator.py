@@ -1,5 +1,7 @@
 """Learning of switching linear dynamical systems: regimes of made data, the objective, priors and messages."""
 
+import warnings
+
 import numpy as np
 import pytest
 from scipy.special import logsumexp
@@ -192,6 +194,17 @@ def test_converged_models_stop():
     data = PathData(series.values, series.offsets, np.arange(2), 2)
     found = climb(goal, data, switching(0, 2, 2, 1, 3), 200, 1e-2)
     assert found.converged.all()
+
+
+def test_the_number_of_paths_of_long_series_may_exceed_floats():
+    rng = np.random.default_rng(0)
+    walks = mc.LDSs(*(np.array([part] * 3) for part in ([[0.9]], [[1.0]], [[1.0]], [[1.0]], [0.0], [[1.0]])))
+    init = mc.SwitchingLDSs(np.full((1, 3), 1 / 3), np.full((1, 3, 3), 1 / 3), walks.reshape(1, 3))
+    x = rng.normal(size=(700, 1))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", RuntimeWarning)
+        found = mc.SwitchingLDS(3, 1, init=init, prior=None, n_paths=3, n_iter=2, tol=0).fit([x]).model_
+        assert np.isfinite(mc.ProbabilityProduct(length=700, n_paths=2)(found)).all()
 
 
 def test_messages():

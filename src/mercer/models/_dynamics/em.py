@@ -17,7 +17,7 @@ from mercer.models._dynamics.runs import Expected, Systems, expected, systems_of
 from mercer.models._fitting.data import Data
 from mercer.models.lds import LDSs
 
-__all__ = ["Averages", "LDSGoal", "Regression", "averages"]
+__all__ = ["Averages", "Counts", "LDSGoal", "Memory", "Regression", "averages", "memory_of"]
 
 
 class Regression(NamedTuple):
@@ -65,6 +65,17 @@ class Memory(NamedTuple):
     """Number of series, ``(N,)``."""
 
 
+class Counts(NamedTuple):
+    """Numbers of terms of the sums of every system."""
+
+    steps: Floats
+    """Of steps of the state, ``(N,)``."""
+    seen: Floats
+    """Of observations with a value, ``(N,)``."""
+    series: Floats
+    """``(N,)``."""
+
+
 class Found(NamedTuple):
     """What the loop of EM needs of the E-step."""
 
@@ -76,32 +87,34 @@ def _t(x: Floats) -> Floats:
     return x.swapaxes(-2, -1)
 
 
-def _moments(found: Expected, systems: Systems, data: Data) -> tuple[Regression, Regression, Floats, Floats]:
+def memory_of(systems: Systems, found: Expected, counts: Counts) -> Memory:
+    """Turn gradients, summed for every system, into moments: E[w w'] is Q + Q (r r' - N) Q."""
+
+    def noise(covariance: Floats, gradient: Floats, count: Floats) -> Floats:
+        return count[:, None, None] * covariance + covariance @ gradient @ covariance
+
+    q, r, s = systems.process_covariance, systems.observation_covariance, systems.initial_covariance
+    steps, seen, series = counts
+    state = Regression(
+        noise(q, found.process, steps), q @ found.transition, _augmented(found.state_moment, steps), steps
+    )
+    observation = Regression(
+        noise(r, found.observation, seen), r @ found.emission, _augmented(found.observed_moment, seen), seen
+    )
+    away = (s @ found.initial_mean[..., None])[..., 0]
+    return Memory(systems, state, observation, away, noise(s, found.initial, series), series)
+
+
+def _totals(found: Expected, data: Data) -> tuple[Expected, Counts]:
     """Sum the expectations of the series of every model."""
     ends = data.sequence_offsets
 
     def total(x: Floats) -> Floats:
         return segment_sum(x.reshape(len(x), -1), ends).reshape(-1, *x.shape[1:])
 
-    lengths = np.diff(data.offsets)
-    steps = segment_sum(np.maximum(lengths - 1, 0)[:, None].astype(float), ends)[:, 0]
-    seen = data.observed
-    q, r = systems.process_covariance, systems.observation_covariance
-    state = Regression(
-        steps[:, None, None] * q + q @ total(found.process) @ q,
-        q @ total(found.transition),
-        _augmented(total(found.state_moment), steps),
-        steps,
-    )
-    observation = Regression(
-        seen[:, None, None] * r + r @ total(found.observation) @ r,
-        r @ total(found.emission),
-        _augmented(total(found.observed_moment), seen),
-        seen,
-    )
-    s = systems.initial_covariance[data.model]
-    away = (s @ found.initial_mean[..., None])[..., 0]
-    return state, observation, total(away), total(s + s @ found.initial @ s)
+    steps = total(np.maximum(np.diff(data.offsets) - 1, 0).astype(float))
+    sums = Expected(found.log_prob, *(total(part) for part in found[1:]))
+    return sums, Counts(steps, data.observed, np.diff(ends).astype(float))
 
 
 def _augmented(moments: Floats, count: Floats) -> Floats:
@@ -116,8 +129,7 @@ def _augmented(moments: Floats, count: Floats) -> Floats:
 def averages(models: LDSs, data: Data) -> Averages:
     """Return what one system expects of one step of its data."""
     systems = systems_of(models)
-    found = expected(systems, data.x, data.runs)
-    state, observation, _, _ = _moments(found, systems, data)
+    own = memory_of(systems, *_totals(expected(systems, data.x, data.runs), data))
 
     def per_step(regression: Regression, noise: Floats) -> Regression:
         # Relative to the system itself, noise and coefficients are its own, also where EM has not converged.
@@ -127,7 +139,9 @@ def averages(models: LDSs, data: Data) -> Averages:
         return Regression(noise, none, moment, np.ones(1))
 
     return Averages(
-        systems, per_step(state, systems.process_covariance), per_step(observation, systems.observation_covariance)
+        systems,
+        per_step(own.state, systems.process_covariance),
+        per_step(own.observation, systems.observation_covariance),
     )
 
 
@@ -176,9 +190,7 @@ class LDSGoal(NamedTuple):
         """Return the objective of each series without the prior, and expectations that `maximize` needs."""
         systems = systems_of(models)
         found = expected(systems, data.x, data.runs)
-        state, observation, away, square = _moments(found, systems, data)
-        series = np.diff(data.sequence_offsets).astype(float)
-        memory = Memory(systems, state, observation, away, square, series)
+        memory = memory_of(systems, *_totals(found, data))
         return Found(found.log_prob - self._floor_terms(systems, memory, data), np.empty((len(data.model), 0))), memory
 
     def _floor_terms(self, systems: Systems, memory: Memory, data: Data) -> Floats:

@@ -13,10 +13,10 @@ from mercer.models._dynamics import runs
 from mercer.models._dynamics.checks import possible
 from mercer.models._forward.interface import Runs
 
-__all__ = ["score_names", "sequence_scores", "triangle"]
+__all__ = ["columns", "score_names", "sequence_scores"]
 
 
-def triangle(twice: Floats) -> Floats:
+def _triangle(twice: Floats) -> Floats:
     """Gradients in covariances: upper triangles, entries off the diagonal times sqrt 2 (FK-0), from twice them."""
     rows, columns = np.triu_indices(twice.shape[-1])
     factor = np.where(rows == columns, 0.5, np.sqrt(0.5))
@@ -28,12 +28,17 @@ def sequence_scores(models: Any, X: Sequences) -> Floats:
     values, shape = np.asarray(X.values, dtype=np.float64), (len(models), len(X))
     found = runs.expected(runs.systems_of(models), values, Runs.crossed(X.offsets, len(models)))
     possible(found.log_prob.reshape(shape), X)
+    return columns(found).reshape(*shape, -1)
+
+
+def columns(found: runs.Expected) -> Floats:
+    """Return gradients as the columns of `score_names`, ``(S, P)``."""
     parts = [
-        found.transition[..., :-1], found.transition[..., -1], triangle(found.process),
-        found.emission[..., :-1], found.emission[..., -1], triangle(found.observation),
-        found.initial_mean, triangle(found.initial),
+        found.transition[..., :-1], found.transition[..., -1], _triangle(found.process),
+        found.emission[..., :-1], found.emission[..., -1], _triangle(found.observation),
+        found.initial_mean, _triangle(found.initial),
     ]  # fmt: skip
-    return np.concatenate([part.reshape(*shape, math.prod(part.shape[1:])) for part in parts], axis=-1)
+    return np.concatenate([part.reshape(len(part), math.prod(part.shape[1:])) for part in parts], axis=-1)
 
 
 def score_names(n: int, d: int) -> list[str]:

@@ -20,6 +20,7 @@ from mercer.models._fitting.data import Data
 from mercer.models._forward.interface import Runs
 from mercer.models._switching.along import weights_along
 from mercer.models._switching.hypotheses import Chains, chains_of, explore
+from mercer.models._switching.likelihood import numbers_of_paths
 from mercer.models._switching.moments import Moments, path_moments
 from mercer.models._switching.selection import best
 from mercer.models.lds import LDSs
@@ -111,7 +112,7 @@ class SwitchingGoal(NamedTuple):
         assert found.regimes is not None
         paths, weights = found.regimes, found.log_weight
         lengths = np.diff(data.offsets)
-        if data.kept and np.any(float(chains.regimes) ** lengths > most):
+        if data.kept and np.any(numbers_of_paths(chains.regimes, lengths) > most):
             old = data.kept[0]
             size = len(lengths)
             every = Runs(*(np.tile(np.asarray(part), most) for part in data.runs))

@@ -22,15 +22,15 @@ _FILTERS = 8
 """Independent filters, whose spread gives a standard error."""
 
 
-def numbers_of_paths(n_regimes: Indices, runs: Runs) -> Floats:
-    """Return the numbers of regime paths of all runs, as float."""
+def numbers_of_paths(n_regimes: Any, lengths: Any) -> Floats:
+    """Return the numbers of regime paths of series, as float; infinite for long ones."""
     with np.errstate(over="ignore"):
-        return np.asarray(np.asarray(n_regimes, float)[runs.model] ** np.asarray(runs.length, float))
+        return np.asarray(np.asarray(n_regimes, float) ** np.asarray(lengths, float))
 
 
-def few_paths(n_regimes: Indices, runs: Runs) -> Mask:
-    """Whether each run has so few regime paths that they are all summed."""
-    return numbers_of_paths(n_regimes, runs) <= FEW
+def few_paths(numbers: Floats) -> Mask:
+    """Whether series have so few regime paths that they are all summed."""
+    return numbers <= FEW
 
 
 def picked_runs(runs: Runs, which: Indices) -> Runs:
@@ -42,8 +42,8 @@ def log_likelihoods(
     chains: Chains, n_regimes: Indices, x: Floats, runs: Runs, method: str, n_particles: int, random_state: Any
 ) -> tuple[Floats, Floats]:
     """Return the log probability of every run and its standard error, ``(S,)``."""
-    numbers = numbers_of_paths(n_regimes, runs)
-    exact = np.zeros(len(numbers), bool) if method == "particles" else numbers <= FEW
+    numbers = numbers_of_paths(n_regimes[runs.model], runs.length)
+    exact = np.zeros(len(numbers), bool) if method == "particles" else few_paths(numbers)
     if method == "exact":
         exact[:] = True
         if len(numbers) and numbers.max() > _MOST:

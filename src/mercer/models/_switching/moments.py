@@ -2,24 +2,26 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy import sparse
 
 from mercer._array import Floats, Indices
-from mercer.models._dynamics.em import Memory, Regression
-from mercer.models._dynamics.runs import Systems
+from mercer.models._dynamics.em import Counts, Memory, Regression, memory_of
+from mercer.models._dynamics.runs import Expected, Systems
 from mercer.models._fitting.data import Data
 from mercer.models._forward.interface import Runs
-from mercer.models._switching.along import smooth_along
+from mercer.models._switching.along import expected_along
 from mercer.models._switching.hypotheses import Chains
 
-__all__ = ["Layer", "Moments", "collect", "path_moments", "step_noise"]
+__all__ = ["Layer", "Moments", "collect", "path_gradients", "path_moments", "step_noise"]
 
 
 _ROWS = 2**16
 """Observations of all layers whose expectations are computed at a time."""
+_BLOCK = 2**20
+"""Numbers of the covariances of the states of all paths that are smoothed at a time."""
 
 
 class Layer(NamedTuple):
@@ -140,25 +142,32 @@ def collect(systems: Systems, k: int, data: Data, layers: list[Layer], moves: Fl
 
 def path_moments(chains: Chains, data: Data, paths: Indices, share: Floats) -> Moments:
     """Return the expectations given regime paths, ``(M, T)``, with the probabilities ``(S, M)``."""
+    found, counts, moves = path_gradients(chains, data, paths, share)
+    return Moments(memory_of(chains.systems, found, counts), counts.series.reshape(-1, chains.regimes), moves)
+
+
+def path_gradients(chains: Chains, data: Data, paths: Indices, share: Floats) -> tuple[Expected, Counts, Floats]:
+    """Return gradients and moments of every system given regime paths as in `path_moments`, and moves of the chain."""
     series, layer = np.nonzero(share)
-    runs = Runs(*(np.asarray(part)[series] for part in data.runs))
-    states = smooth_along(chains, data.x, runs, paths, layer)
-    lengths = np.diff(data.offsets)
-    layers = [
-        Layer(paths[m].astype(int), np.repeat(share[:, m], lengths), *(part[m] for part in states))
-        for m in range(len(paths))
-        if share[:, m].any()
-    ]
-    return collect(chains.systems, chains.regimes, data, layers, _moves(layers, data, chains.regimes))
+    lengths, weight = np.diff(data.offsets)[series], share[series, layer]
+    block = np.cumsum(lengths) * chains.systems.size[0] ** 2 // _BLOCK
+    sums: Any = None
+    for which in np.split(np.arange(len(series)), np.flatnonzero(np.diff(block)) + 1):
+        runs = Runs(*(np.asarray(part)[series[which]] for part in data.runs))
+        part = expected_along(chains, data.x, runs, paths, layer[which], weight[which])
+        sums = part if sums is None else tuple(type(a)(*map(np.add, a, b)) for a, b in zip(sums, part, strict=True))
+    return *sums, _moves(paths, data, share, chains.regimes)
 
 
-def _moves(layers: list[Layer], data: Data, k: int) -> Floats:
+def _moves(paths: Indices, data: Data, share: Floats, k: int) -> Floats:
     """Return expected numbers of moves between regimes, ``(N, K, K)``."""
-    begins = np.zeros(len(data.x), bool)
-    begins[data.offsets[:-1][np.diff(data.offsets) > 0]] = True
-    at = np.flatnonzero(~begins)
+    lengths = np.diff(data.offsets)
+    later = np.ones(len(data.x), bool)
+    later[data.offsets[:-1][lengths > 0]] = False
+    at = np.flatnonzero(later)
     total = np.zeros(data.size * k * k)
-    for one in layers:
-        code = (data.owner[at] * k + one.regime[at - 1]) * k + one.regime[at]
-        total += np.bincount(code, one.weight[at], len(total))
+    for path, weight in zip(paths.astype(int), share.T, strict=True):
+        if weight.any():
+            code = (data.owner[at] * k + path[at - 1]) * k + path[at]
+            total += np.bincount(code, np.repeat(weight, lengths)[at], len(total))
     return total.reshape(data.size, k, k)

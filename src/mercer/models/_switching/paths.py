@@ -8,6 +8,7 @@ import numpy as np
 
 from mercer._array import Floats, Indices, Mask, logsumexp, safe_log, to_numpy
 from mercer._probability import drawn
+from mercer.models._switching.likelihood import numbers_of_paths
 
 __all__ = ["Paths", "regime_paths"]
 
@@ -47,7 +48,7 @@ def regime_paths(
     """
     first, step = (power * safe_log(np.asarray(to_numpy(part), np.float64)) for part in (initial, transition))
     size, length = len(first), int(lengths[-1])
-    numbers = np.asarray(n_regimes, float) ** length
+    numbers = numbers_of_paths(n_regimes, length)
     exact = numbers <= most
     counts = np.where(exact, np.minimum(numbers, most), most).astype(int)
     regimes = np.zeros((size, int(counts.max(initial=1)), length), dtype=np.int64)

@@ -10,12 +10,11 @@ from mercer._array import Floats, Indices
 from mercer.data import Sequences
 from mercer.models._dynamics import scores as systems
 from mercer.models._dynamics.checks import possible
-from mercer.models._dynamics.em import Regression
 from mercer.models._fitting.data import Data
 from mercer.models._scores.scores import probability_scores
 from mercer.models._switching.hypotheses import chains_of
 from mercer.models._switching.likelihood import FEW
-from mercer.models._switching.moments import Moments, path_moments
+from mercer.models._switching.moments import path_gradients
 from mercer.models._switching.smoothing import posterior_paths
 
 __all__ = ["score_names", "sequence_scores"]
@@ -53,38 +52,14 @@ def _block(
         possible(log_prob, X[which[group]])
         every = np.zeros((size, len(paths)))
         every[group] = 1 / len(paths) if share is None else share
-        total = total + _assembled(copies, path_moments(chains, data, paths, every), parametrization)
+        found, counts, moves = path_gradients(chains, data, paths, every)
+        first = counts.series.reshape(size, -1)
+        chain = [
+            probability_scores(counted, np.asarray(p), None, parametrization).reshape(size, -1)
+            for counted, p in ((first, copies.initial), (moves, copies.transition))
+        ]
+        total = total + np.concatenate([*chain, systems.columns(found).reshape(size, -1)], axis=1)
     return np.asarray(total)
-
-
-def _assembled(models: Any, moments: Moments, parametrization: str) -> Floats:
-    """Concatenate the scores of the chain of regimes and of the systems of all regimes, ``(M, P)``."""
-    size, own = len(models), moments.memory
-    parameters = own.systems
-    chain = [
-        probability_scores(counts, np.asarray(p), None, parametrization).reshape(size, -1)
-        for counts, p in ((moments.first, models.initial), (moments.moves, models.transition))
-    ]
-    state = _regression(parameters.process_covariance, own.state, "process_covariance")
-    observation = _regression(parameters.observation_covariance, own.observation, "observation_covariance")
-    first = Regression(own.initial_noise, own.initial[..., None], np.empty(0), own.series)
-    begin = _regression(parameters.initial_covariance, first, "initial_covariance")
-    parts = [*state, *observation, *begin[1:]]  # a first state has a mean, but no coefficients
-    rows = np.concatenate([part.reshape(len(own.series), -1) for part in parts], axis=1)
-    return np.concatenate([*chain, rows.reshape(size, -1)], axis=1)
-
-
-def _regression(covariance: Floats, own: Regression, name: str) -> tuple[Floats, Floats, Floats]:
-    """Gradients in the coefficients of a regression, in its offset, and in the covariance of its noise."""
-    try:
-        precision = np.linalg.inv(covariance)
-    except np.linalg.LinAlgError:
-        raise ValueError(
-            f"The {name} of a regime is singular, so it has no score. Add a small multiple of the identity."
-        ) from None
-    slope = precision @ own.cross
-    twice = precision @ own.noise @ precision - own.terms[:, None, None] * precision
-    return slope[..., :-1], slope[..., -1], systems.triangle(twice)
 
 
 def score_names(k: int, n: int, d: int) -> list[str]:

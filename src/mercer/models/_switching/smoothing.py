@@ -88,7 +88,8 @@ def posterior_paths(
     None for draws, and the log probabilities of the runs ``(G,)``. For draws, mean probabilities of the regimes are
     written to ``found``, ``(T, K)``, which vary less than the draws.
     """
-    k, exact, numbers = chains.regimes, few_paths(n_regimes, runs), numbers_of_paths(n_regimes, runs)
+    k, numbers = chains.regimes, numbers_of_paths(n_regimes[runs.model], runs.length)
+    exact = few_paths(numbers)
     for count in np.unique(numbers[exact]):
         which = np.flatnonzero(exact & (numbers == count))
         explored = explore(chains, x, picked_runs(runs, which), int(count), best(k), paths=True)
