@@ -9,6 +9,7 @@ import os
 import re
 import shutil
 import subprocess
+import warnings
 from dataclasses import replace
 from html.parser import HTMLParser
 from types import SimpleNamespace
@@ -24,11 +25,12 @@ from sklearn.svm import SVC, SVR
 
 import mercer as mc
 from mercer._comparison.evaluation import splits
-from mercer._report.details import Details, _decision, _fitted, _margins, class_order
+from mercer._report.details import Curve, Details, _decision, _fitted, _margins, class_order
 from mercer._report.drawing import Axes, _ticks, heat_map, marker, text
 from mercer._report.outcomes import _confusion
 from mercer._report.render import _hovered
 from mercer._report.report import _task
+from mercer._report.sections import curves
 from mercer._report.shares import shares_of
 
 EVIL = '<script>document.title="owned"</script>&"\'\x00'
@@ -345,12 +347,50 @@ class TestDrawing:
     def test_a_large_matrix_is_averaged(self):
         assert len(heat_map(np.random.default_rng(0).random((900, 900)), "x")) < 250_000
 
+    @pytest.mark.parametrize("values", [(0.0, 0.0), (0.0, 0.3), (0.01, 2.0), (5.0, 5.0)])
+    def test_what_is_never_negative_has_no_negative_axis(self, values):
+        drawn = Axes((0.0, 1.0), values, "x", "y", "z")
+        assert 0 <= drawn.y[0] <= values[0] <= values[1] < drawn.y[1]
+
     def test_an_empty_range_is_drawn(self):
         drawn = Axes((1.0, 1.0), (0.0, 0.0), "x", "y", "z")
         assert "nan" not in drawn.svg()
 
     def test_text(self):
         assert text('<a b="c">\n') == "&lt;a b=&quot;c&quot;&gt; "
+
+
+class TestCurves:
+    def curve(self, means, chosen=1.0, values=(0.01, 0.1, 1.0, 10.0)):
+        made = Curve("C", list(values), np.array(means), np.full(len(means), 0.01), chosen)
+        return curves(SimpleNamespace(curves=[made]), "accuracy")
+
+    def test_an_error_that_is_the_same_everywhere_is_a_sentence(self):
+        for error in (0.0, 0.25):
+            drawn = self.curve([error] * 4)
+            assert f"1 - accuracy is {error:.3f} at every C from 0.01 to 10." in drawn
+            assert "svg" not in drawn
+
+    def test_all_values_with_the_smallest_error_are_named(self):
+        drawn = self.curve([0.5, 0.0, 0.0, 0.1])
+        assert "at C = 0.1, 1;" in drawn
+        assert "The line marks" in drawn
+        assert "end of the range" not in drawn
+        assert "end of the range" in self.curve([0.5, 0.4, 0.3, 0.1])
+        assert "The line marks" not in self.curve([0.5, 0.4, 0.3, 0.1], chosen=None)
+
+    def test_the_axis_is_that_of_errors(self):
+        ticks = [float(x) for x in re.findall(r'text-anchor="end">([-.\d]+)<', self.curve([0.0, 0.995, 0.0, 1.0]))]
+        assert min(ticks) == 0
+        assert max(ticks) == 1
+
+    def test_models_that_do_not_converge_are_not_told(self):
+        rng = np.random.default_rng(0)
+        X = mc.Sequences([rng.normal(size=(9, 1)) + i % 2 for i in range(16)])
+        model = make_pipeline(mc.Fisher(mc.HMM(2, n_iter=1, n_init=1)), SVC(kernel="precomputed"))
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            mc.report(X, np.arange(16) % 2, model, folds=2)
 
 
 @pytest.mark.slow

@@ -16,6 +16,7 @@ import numpy as np
 import pytest
 from tests.cli.command import run, said
 
+from mercer._comparison.results import wilson
 from mercer._comparison.snippet import snippet
 from mercer.cli import _demonstration, _own_data
 from mercer.datasets import make_dna, make_documents, make_families, make_hmm_sequences, make_point_sets
@@ -42,16 +43,20 @@ def outcome(tmp_path_factory, cache):
 
 
 class TestBuiltIn:
-    def test_it_prints_a_table_with_the_best_marked(self, outcome):
-        result, _ = outcome
+    def test_it_prints_a_table_in_which_the_recommended_method_is_marked(self, outcome):
+        result, (as_json, _) = outcome
         assert result.exit_code == 0, result.output
         lines = result.stdout.splitlines()
         methods = [c.name for c in _demonstration.point_sets(0).contenders]
-        rows = {m: next(line for line in lines if m in line and "±" in line) for m in methods}
-        scores = {m: float(row.split("±")[0].split()[-1]) for m, row in rows.items()}
-        best = max(scores.values())
-        assert all(scores[m] == best for m in methods if "*" in rows[m])
-        assert any("*" in row for row in rows.values())
+        rows = {m: next(line for line in lines if m in line and " [" in line) for m in methods}
+        saved = {row["method"]: row for row in json.loads(as_json.read_text())["results"]}
+        for method, row in rows.items():
+            low, high = wilson(saved[method]["score"], 90)
+            assert f"{saved[method]['score']:.3f} [{low:.3f}, {high:.3f}]" in row
+        (marked,) = (m for m in methods if "*" in rows[m])
+        assert saved[marked]["recommended"]
+        wins = "is better than the best baseline" in result.stdout
+        assert saved[marked]["is_kernel"] == wins
         assert "chosen within the training folds" in result.stdout
         assert re.search(r"C=10*, gamma=[01]|gamma=[01.]+, C=10*", rows["EmpiricalMeanMap"])
         assert "point-sets: 90 sets of 8 to 30 points" in result.stdout
@@ -133,6 +138,14 @@ class TestBuiltIn:
         assert re.search(r"x\.json cannot be written .* create the folder first", said(result))
 
 
+@pytest.fixture
+def few_contenders(monkeypatch):
+    """Compare own data by fast methods only."""
+    few = ("majority class", "length only", "linear, frequencies", "Spectrum")
+    all_of = _own_data.contenders
+    monkeypatch.setattr(_own_data, "contenders", lambda *a: [c for c in all_of(*a) if c.name in few])
+
+
 @pytest.fixture(scope="module")
 def strings(tmp_path_factory, cache):
     """Comparison on a FASTA file; returns the result, the file and the numbers."""
@@ -172,10 +185,7 @@ class TestOwnData:
         )
         assert re.search(r"Read: +docs/kernels/\w+\.md", strings[0].stdout)
 
-    def test_random_labels_recommend_nothing(self, tmp_path, monkeypatch):
-        plain = ("majority class", "length only", "linear, frequencies", "Spectrum")
-        all_of = _own_data.contenders
-        monkeypatch.setattr(_own_data, "contenders", lambda *a: [c for c in all_of(*a) if c.name in plain])
+    def test_random_labels_recommend_nothing(self, tmp_path, few_contenders):
         path = tmp_path / "noise.fa"
         rng = np.random.default_rng(0)
         strings = ["".join(rng.choice(list("ACGT"), 20)) for _ in range(30)]
@@ -183,6 +193,34 @@ class TestOwnData:
         result = run("compare", str(path), "--label", "1", "--folds", "2", "--json", "-")
         assert json.loads(result.stdout)["recommended"] is None
         assert "No kernel is recommended." in result.stderr
+
+    def test_the_report_is_for_readers_without_the_command(self, tmp_path, few_contenders):
+        path, page = tmp_path / "toy.fa", tmp_path / "toy.html"
+        good = [f">s{i}|{'ab'[i % 2]}\n{'AC'[i % 2] * 8}{'ACGT'[i % 4]}G\n" for i in range(24)]
+        path.write_text("".join([*good, *(f">bad{i}|a\n\n" for i in range(7))]))
+        options = ("--label", "1", "--skip-bad", "--folds", "2", "--report", str(page))
+        result = run("compare", str(path), *options)
+        names = "'bad0|a', 'bad1|a', 'bad2|a', 'bad3|a', 'bad4|a' and 2 others"
+        assert f"7 records were skipped: {names}; first reason: " in result.stdout
+        assert "pass --skip-bad" not in result.stdout
+        assert "To correct it, pass --label" in result.stdout
+        text, _ = page.read_text("utf-8").split("<h3>Command</h3>")
+        text = html.unescape(re.sub(r"<style.*?</style>|<script.*?</script>|<[^>]*>", " ", text, flags=re.DOTALL))
+        assert "toy.fa: the label (2 classes). 24 of 24 samples are identical to another one" in text
+        assert (
+            f"7 records were skipped: {names}; first reason: toy.fa, line 49: sequence 'bad0|a' has no symbols" in text
+        )
+        assert not re.search(r"(?<!\w)--[a-z]|To correct|\bpass\b", text)
+        assert "1 - accuracy is 0.000 at every C" in text  # all right, for any C: no picture of nothing
+        assert "[0.510, 1.000]" in text  # four different strings
+
+    def test_more_data_are_asked_for_only_if_some_were_left_out(self, tmp_path, few_contenders):
+        rng = np.random.default_rng(0)
+        path = tmp_path / "noise.fa"
+        path.write_text("".join(f">s{i}|{'ab'[i % 2]}\n{''.join(rng.choice(list('ACGT'), 9))}\n" for i in range(30)))
+        arguments = ("compare", str(path), "--label", "1", "--folds", "2")
+        assert "(--limit)" not in run(*arguments).stdout
+        assert "Next: mercer compare with more data (--limit)" in run(*arguments, "--limit", "24").stdout
 
     def test_nothing_that_finishes_is_exit_code_1(self, strings):
         result = run("compare", str(strings[1]), "--label", "2", "--budget", "0.001s", "--fresh", "--quiet")

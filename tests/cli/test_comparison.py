@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 
 import numpy as np
 import pytest
-from scipy import stats
+from scipy import optimize, sparse, stats
 from sklearn.dummy import DummyClassifier, DummyRegressor
 from sklearn.linear_model import LinearRegression, LogisticRegression, Ridge
 from sklearn.neighbors import KNeighborsClassifier
@@ -17,8 +18,9 @@ from tests.cli.contenders_for_tests import Breaks, Dies, Hangs, Refuses
 import mercer as mc
 from mercer._comparison.evaluation import Contender, Fold, Task, evaluate_fold, order_of_tests, splits
 from mercer._comparison.fold_cache import FoldCache
-from mercer._comparison.results import Result, chosen_inside, difference, verdict
+from mercer._comparison.results import Result, chosen_inside, difference, independent, interval_of, verdict, wilson
 from mercer._comparison.runner import Comparison, duration
+from mercer._comparison.summary import Summary
 from mercer.data.baseline_features import ConfoundsOnly
 
 
@@ -192,6 +194,56 @@ class TestResults:
         expected = stats.ttest_1samp(gains, 0.0).confidence_interval()
         assert (found.low, found.high) == pytest.approx(expected)
 
+    @pytest.mark.parametrize("n", [1, 7, 90, 2000])
+    @pytest.mark.parametrize("share", [0.0, 0.02, 0.5, 0.98, 1.0])
+    def test_the_interval_of_an_accuracy_solves_the_equation_of_the_score_test(self, share, n):
+        def excess(rate):
+            """Return how much the squared statistic of the test of this rate is above its quantile, times variance."""
+            return (share - rate) ** 2 - stats.chi2.ppf(0.95, 1) * rate * (1 - rate) / n
+
+        low, high = wilson(share, n)
+        inside = (share + 0.5 / n) / (1 + 1 / n)  # between the roots, as its own statistic is small
+        assert low == pytest.approx(0.0 if share == 0 else optimize.brentq(excess, 0.0, inside, xtol=1e-14), abs=1e-9)
+        assert high == pytest.approx(1.0 if share == 1 else optimize.brentq(excess, inside, 1.0, xtol=1e-14), abs=1e-9)
+
+    def test_the_interval_of_an_accuracy_is_never_a_point_and_has_the_score(self):
+        for n in (1, 2, 50, 10**6):
+            for share in np.linspace(0, 1, 21):
+                low, high = wilson(share, n)
+                assert 0 <= low <= share <= high <= 1
+                assert high - low > 1 / (n + 1)
+
+    @pytest.mark.parametrize("kind", ["array", "list", "frame", "sparse", "sequences", "confounded"])
+    def test_identical_samples_count_once(self, kind):
+        X = np.random.default_rng(0).normal(size=(30, 3))[np.arange(60) % 30]
+        made = {
+            "array": lambda: X,
+            "list": lambda: [{"a": x} for x in X],
+            "frame": lambda: pytest.importorskip("pandas").DataFrame(X),
+            "sparse": lambda: sparse.csr_array(X),
+            "sequences": lambda: mc.Sequences(list(X[:, :, None])),
+            "confounded": lambda: mc.Confounded(mc.Sequences(list(X[:, :, None])), np.arange(60.0)),
+        }[kind]()
+        task = Task("", made, np.arange(60) % 2, [])
+        assert independent(task) == 30
+        result = Result("t", MAJORITY, [Fold(i, 1.0, 1.0, [0.0] * 30, 0, 0, 0, {}) for i in range(2)])
+        (row,) = Summary({"t": task}, [result], 2, 0).rows
+        assert (row["score_low"], row["score_high"]) == wilson(1.0, 30)
+
+    def test_groups_and_weights_make_fewer_samples(self):
+        assert independent(blobs(60)) == 60
+        assert independent(blobs(60, groups=np.arange(60) // 5)) == 12
+        assert independent(blobs(60, weights=np.full(60, 3.0))) == pytest.approx(60)
+        assert independent(blobs(60, weights=np.repeat([1.0, 0.0], 30))) == pytest.approx(30)
+
+    def test_the_interval_of_r2_is_that_of_its_losses(self):
+        task = Task("", np.arange(20.0)[:, None], np.arange(20.0), [])
+        (result,) = results_of(task, Contender("mean", DummyRegressor()))
+        low, high = interval_of(result, task, 20, 3, 0)
+        width = stats.t.ppf(0.975, 19) * np.std(result.losses, ddof=1) / np.sqrt(20) / np.var(task.y)
+        assert high - low == pytest.approx(2 * width)
+        assert (low + high) / 2 == pytest.approx(result.score)
+
     def test_a_difference_of_targets_is_in_units_of_r2(self):
         rng = np.random.default_rng(1)
         X = rng.normal(size=(60, 1))
@@ -234,6 +286,34 @@ class TestResults:
         assert not wins
         assert "is shown to beat the best baseline" in sentence
         assert verdict(results_of(task, MAJORITY), task, 3, 0) == ("No kernel finished.", False)
+
+    def test_a_row_above_zero_and_a_verdict_without_a_winner_are_explained(self):
+        """The kernel with the best test score is not the one that was chosen within the training folds."""
+        task = blobs(60)
+        losses = {"lucky": np.zeros(60), "chosen": np.arange(60) % 2, "plain": np.arange(1, 61) % 2}
+        inner = {"lucky": 0.4, "chosen": 0.9, "plain": 0.5}
+        results = []
+        for name, wrong in losses.items():
+            parts = np.split(wrong.astype(float), 3)
+            folds = [Fold(i, 1 - p.mean(), inner[name], p.tolist(), 0, 0, 0, {}) for i, p in enumerate(parts)]
+            results.append(Result("t", replace(MAJORITY if name == "plain" else KERNEL, name=name), folds))
+        found = Summary({"t": task}, results, 3, 0)
+        sentence, wins = found.verdicts["t"]
+        assert not wins
+        assert (
+            "the +0.500 of lucky by itself is the best of 2 kernels on the test folds, which is partly luck" in sentence
+        )
+        rows = {row["method"]: row for row in found.rows}
+        assert rows["lucky"]["low"] > 0
+        assert [name for name, row in rows.items() if row["recommended"]] == ["plain"]
+
+    def test_what_is_marked_is_what_the_verdict_recommends(self):
+        ring = np.random.default_rng(0).uniform(0, 2 * np.pi, 80)
+        y = np.arange(80) % 2
+        task = Task("ring", (1 + 2 * y)[:, None] * np.column_stack([np.cos(ring), np.sin(ring)]), y, [])
+        found = Summary({"t": task}, results_of(task, MAJORITY, LINEAR, KERNEL), 3, 0)
+        assert [row["method"] for row in found.rows if row["recommended"]] == ["kernel"]
+        assert found.recommended().contender is KERNEL
 
 
 @pytest.mark.slow

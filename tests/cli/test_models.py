@@ -89,7 +89,9 @@ class TestFitAndPredict:
         new.write_text(new.read_text() + ">third\n\n>fourth\nACGT\n")
         assert "third" in said(run("predict", str(model), str(new)))
         result = run("predict", str(model), str(new), "--skip-bad")
-        assert said(result).startswith(f"{new}: 3 strings of ACGT (dna), length 4 to 10; 1 record was skipped, first")
+        assert said(result).startswith(
+            f"{new}: 3 strings of ACGT (dna), length 4 to 10; 1 record was skipped: 'third'; reason: "
+        )
         assert run("predict", str(model), str(new), "--skip-bad", "--quiet").stderr == ""
 
     def test_a_table_is_read_again_as_it_was(self, tmp_path):

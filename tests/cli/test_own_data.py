@@ -117,6 +117,7 @@ class TestReading:
         path.write_text("\n".join("\t".join(map(str, [i % 2, *rng.normal(size=8)])) for i in range(30)))
         found = task(path, limit=20)
         assert found.about.startswith("20 of 30 series of dimension 1, length 8; 2 classes; ")
+        assert found.left_out == 10
         assert found.about.endswith(
             "no header line, as in the UCR archive: 30 series of 1 channel, in the first column the label (2 classes). "
             "To correct it, add a header line, and pass --label"
@@ -184,6 +185,21 @@ class TestContenders:
                 space: dict[str, object] = {}
                 exec(snippet(contender, None, found.reading), space)
                 assert space["model"].predict(space["X"]).shape == (12,)
+
+    def test_a_kernel_that_takes_no_missing_values_is_not_tried_on_them(self, tmp_path):
+        path = tmp_path / "gaps.csv"
+        rng = np.random.default_rng(0)
+        rows = [[f"{x:.2f}" for x in rng.normal(size=8)] + ["ab"[i % 2]] for i in range(12)]
+        names = ",".join([*(f"t{t}" for t in range(8)), "label"])
+        path.write_text("\n".join([names, *(",".join(row) for row in rows)]))
+        assert "EmpiricalMeanMap" in [c.name for c in task(path).contenders]
+        rows[3][4] = ""
+        path.write_text("\n".join([names, *(",".join(row) for row in rows)]))
+        found = task(path)
+        assert "EmpiricalMeanMap" not in [c.name for c in found.contenders]
+        for contender in found.contenders:
+            if contender.is_kernel and contender.name != "FisherEnsemble":
+                contender.estimator.fit(found.X, found.y)  # all others take them
 
     def test_the_code_has_the_chosen_parameters(self, tmp_path):
         found = task(write_ts(tmp_path / "toy.ts"))
@@ -372,7 +388,8 @@ class TestBadData:
         path.write_text(FASTA + ">z|a|g\n\n>y|b|g\nAC-T\n")
         found = task(path, label="1", skip_bad=True)
         assert len(found.y) == 12
-        assert "2 records were skipped" in found.about
+        assert "2 records were skipped: 'z|a|g', 'y|b|g'; first reason: " in found.about
+        assert found.left_out == 0
 
     def test_no_file_and_a_task_beside_it(self, tmp_path):
         result = run("compare", str(tmp_path / "none.fa"))

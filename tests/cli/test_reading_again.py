@@ -20,7 +20,7 @@ from mercer._comparison.fold_cache import FoldCache, _key
 from mercer._comparison.results import Result, interval_of
 from mercer._comparison.snippet import snippet
 from mercer.cli import _fitting, _own_data
-from mercer.cli._data_options import Reading, with_option_names
+from mercer.cli._data_options import Reading, with_option_names, without_advice
 from mercer.cli._new_data import Known
 from mercer.cli._readers import read
 
@@ -80,9 +80,9 @@ class TestResults:
         task = _own_data.task_of(write_long(tmp_path / "x.csv"), Reading(), limit=99, folds=2, seed=0)
         plain = next(c for c in task.contenders if c.name == "majority class")
         folds = [Fold(i, 0.5, 0.5, [0.0, 1.0] * 5, 1.0, 1.0, 1.0, {}) for i in range(2)]
-        low, high = interval_of(Result("x", plain, folds), task, 2, 0)
+        low, high = interval_of(Result("x", plain, folds), task, 20, 2, 0)
         assert (low + high) / 2 == pytest.approx(0.5)
-        assert 0.2 < low < 0.35  # 0.5 +- 2.1 * 0.51 / sqrt(20)
+        assert 0.29 < low < 0.31  # 0.5 +- 0.5 * 1.96 / sqrt(20 + 1.96**2)
         space: dict[str, object] = {}
         exec(snippet(plain, None, task.reading), space)
         assert space["model"].predict(space["X"]).shape == (20,)
@@ -239,6 +239,21 @@ class TestMessages:
     def test_sentences_stay_apart(self):
         assert with_option_names("pass group= or form=. 11 of 11") == "pass --group or --form. 11 of 11"
         assert with_option_names("2 left out (see problems); x") == "2 left out; x"
+
+    @pytest.mark.parametrize(
+        ("text", "told"),
+        [
+            ("was stopped after 9 s; increase --budget, or decrease --limit", "was stopped after 9 s"),
+            ("3 strings; too long (decrease --limit, or cut them); 2 classes", "3 strings; too long; 2 classes"),
+            ("x: --id 'my id', --label b (2). To correct it, pass --id.", "x: id 'my id', label b (2)."),
+            (
+                "y by --label 1. To correct it, pass --label. 2 are equal; remove them, or pass --group; z",
+                "y. 2 are equal; z",
+            ),
+        ],
+    )
+    def test_what_a_reader_of_a_report_is_told(self, text, told):
+        assert without_advice(text) == told
 
     def test_strings_say_how_to_correct_what_they_were_taken_for(self, tmp_path):
         path = write_fasta(tmp_path / "x.fa", "ACGT")

@@ -77,6 +77,8 @@ class Task:
     """What the user should know about the data."""
     ids: tuple[str, ...] = ()
     """Names of the samples; empty for numbers."""
+    left_out: int = 0
+    """Number of samples of the file that a limit left out."""
 
     @property
     def is_regression(self) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
+import numpy as np
 from scipy import sparse
 from sklearn.preprocessing import MaxAbsScaler, StandardScaler
 
@@ -88,6 +89,8 @@ def _on_vectors(X: Sequences, factory: ContenderFactory, seed: int) -> list[Cont
     with_or_without: dict[str, Any] = {"derivatives": (Derivatives(), "passthrough")}
     near = 0.1 / (X.dimension or 1)  # the mean squared distance of standardized vectors is 2 d
     gammas = (near, 10 * near)
+    complete = not np.isnan(X.values).any()  # distances of points are not defined if a coordinate is missing
+    widths = {"gamma": gammas, **with_or_without}
     neighbor = [] if factory.confounded else [factory.nearest("nearest neighbor", Standardize(), Flat())]
     return [
         factory.linear("linear, summaries", Summary(), StandardScaler()),
@@ -103,9 +106,9 @@ def _on_vectors(X: Sequences, factory: ContenderFactory, seed: int) -> list[Cont
         with_kernel(
             "ProbabilityProduct, HMM", *steps, ProbabilityProduct(hmm, length=10), length=(5, 20), **with_or_without
         ),
-        with_kernel("MeanMap, HMM", *steps, MeanMap(hmm, gamma=near, length=10), gamma=gammas, **with_or_without),
+        with_kernel("MeanMap, HMM", *steps, MeanMap(hmm, gamma=near, length=10), **widths),
         with_kernel("Fisher, HMM", *steps, Fisher(hmm), **with_or_without),
-        with_kernel("EmpiricalMeanMap", *steps, EmpiricalMeanMap(gamma=near), gamma=gammas, **with_or_without),
+        *([with_kernel("EmpiricalMeanMap", *steps, EmpiricalMeanMap(gamma=near), **widths)] if complete else []),
     ]
 
 

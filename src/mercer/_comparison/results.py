@@ -12,6 +12,8 @@ from scipy import stats
 
 from mercer._array import Floats
 from mercer._comparison.evaluation import Contender, Fold, Score, Task, order_of_tests
+from mercer.data.identical import n_distinct
+from mercer.data.wrapped import inside
 
 LEVEL = 0.95
 
@@ -107,7 +109,7 @@ def difference(losses: Floats, baseline: Floats, task: Task, folds: int, seed: i
 
 
 def verdict(results: list[Result], task: Task, folds: int, seed: int) -> tuple[str, bool]:
-    """Return one or two sentences: does a kernel beat the baselines on this task? And whether one does."""
+    """Return a few sentences: does a kernel beat the baselines on this task? And whether one does."""
     done = [result for result in results if not result.failure]
     kernels, plain = (chosen_inside(done, which) for which in (True, False))
     if not kernels:
@@ -119,12 +121,32 @@ def verdict(results: list[Result], task: Task, folds: int, seed: int) -> tuple[s
     shown = f"{found.mean:+.3f} of {task.measure}, {100 * LEVEL:.0f} % interval {found.low:+.3f} to {found.high:+.3f}"
     if found.low > 0:
         return f"A kernel ({ours}) is better than the best baseline ({theirs}): {shown}.", True
+    larger = _larger(done, losses_of(plain), task, folds, seed)
     if found.high < 0:
-        return f"No kernel beats the baselines: {theirs} is better than {ours}: {shown}. Use the baseline.", False
+        return (
+            f"No kernel beats the baselines: {theirs} is better than {ours}: {shown}. {larger}Use the baseline.",
+            False,
+        )
     return (
-        f"No kernel is shown to beat the best baseline ({theirs}): {ours} differs by {shown}. "
+        f"No kernel is shown to beat the best baseline ({theirs}): {ours} differs by {shown}. {larger}"
         "Use the baseline, or collect more data."
     ), False
+
+
+def _larger(results: list[Result], baseline: Floats, task: Task, folds: int, seed: int) -> str:
+    """Return a sentence on the kernel whose own interval is above zero although the choice inside is not shown to win.
+
+    Of many kernels, one is the best by luck: the choice that is made without the test folds has no such luck.
+    """
+    kernels = [result for result in results if result.contender.is_kernel]
+    own = {r.contender.name: difference(r.losses, baseline, task, folds, seed) for r in kernels}
+    name = max(own, key=lambda name: own[name].low)
+    if own[name].low <= 0:
+        return ""
+    return (
+        f"This compares what was chosen within the training folds; the {own[name].mean:+.3f} of {name} by itself is "
+        f"the best of {len(own)} kernels on the test folds, which is partly luck. "
+    )
 
 
 def _names(chosen: list[Result]) -> str:
@@ -134,12 +156,55 @@ def _names(chosen: list[Result]) -> str:
     return " or ".join(often[:2]) + (" or others" if len(often) > 2 else "")
 
 
-def interval_of(result: Result, task: Task, folds: int, seed: int) -> tuple[float, float]:
-    """Return the confidence interval of a score, from the losses of the samples, or groups, as in `difference`."""
+def interval_of(result: Result, task: Task, n: float, folds: int, seed: int) -> tuple[float, float]:
+    """Return the confidence interval of a score: of R2 from losses, as in `difference`; Wilson's of an accuracy.
+
+    The ``n`` samples of the latter are `independent`.
+    """
+    if not task.is_regression:
+        return wilson(result.score, n)
     spread = difference(result.losses, np.zeros(len(result.losses)), task, folds, seed)
     width = (spread.high - spread.low) / 2
-    low = -np.inf if task.is_regression else 0.0
-    return float(max(result.score - width, low)), float(min(result.score + width, 1.0))
+    return result.score - width, min(result.score + width, 1.0)
+
+
+def wilson(share: float, n: float) -> tuple[float, float]:
+    """Return the interval of the rates that a score test does not reject, which has a width even at shares 0 and 1.
+
+    Parameters
+    ----------
+    share : float
+        Share of the observations, such as that of correct predictions.
+    n : float
+        Number of independent observations.
+    """
+    square = stats.norm.ppf((1 + LEVEL) / 2) ** 2 / n
+    middle = share + square / 2
+    width = np.sqrt(square * (share * (1 - share) + square / 4))
+    return float(max(middle - width, 0.0) / (1 + square)), float(min((middle + width) / (1 + square), 1.0))
+
+
+def independent(task: Task) -> float:
+    """Return the number of independent samples of a task.
+
+    Identical samples count once, those of one group count once, because they need not be independent, and unequal
+    weights count less than equal ones (Kish's effective size).
+    """
+    n: float = n_distinct(inside(task.X))
+    if task.groups is not None:
+        n = min(n, len(np.unique(task.groups)))
+    if task.weights is not None:
+        weights = np.asarray(task.weights, dtype=float)
+        n = min(n, float(weights.sum() ** 2 / (weights**2).sum()))
+    return n
+
+
+def supported(results: list[Result], wins: bool) -> Result | None:
+    """Return what the verdict of one task recommends: the best kernel, or the baseline that is chosen most often."""
+    if wins:
+        return max((result for result in results if result.contender.is_kernel), key=lambda result: result.score)
+    plain = chosen_inside(results, kernels=False)
+    return max(plain, key=plain.count, default=None)
 
 
 def row(result: Result, task: Task, against: Difference | None, interval: tuple[float, float]) -> dict[str, Any]:

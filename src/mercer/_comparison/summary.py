@@ -30,14 +30,17 @@ class Summary:
         for name, task in tasks.items():
             own = [result for result in self.done if result.task == name]
             plain = found.chosen_inside(own, kernels=False)
+            n = found.independent(task)
+            self.verdicts[name] = found.verdict(own, task, folds, seed)
+            recommended = found.supported(own, self.verdicts[name][1])
             for result in own:
                 against = None
                 if plain and result.contender.is_kernel:
                     baseline = found.losses_of(plain)
                     against = found.difference(result.losses, baseline, task, folds, seed)
-                interval = found.interval_of(result, task, folds, seed)
-                self.rows.append(found.row(result, task, against, interval))
-            self.verdicts[name] = found.verdict(own, task, folds, seed)
+                interval = found.interval_of(result, task, n, folds, seed)
+                row = found.row(result, task, against, interval)
+                self.rows.append({**row, "recommended": result is recommended})
 
     @property
     def unfinished(self) -> list[found.Result]:
@@ -47,15 +50,13 @@ class Summary:
     def recommended(self) -> found.Result | None:
         """Return the best kernel of the task on which kernels lead most; None where no kernel beats the baselines."""
         winning = [name for name, (_, wins) in self.verdicts.items() if wins]
-        kernels = [r for r in self.done if r.contender.is_kernel and r.task in winning]
-        if not kernels:
+        if not winning:
             return None
 
         def lead(name: str) -> float:
             return max(row["difference"] for row in self.rows if row["task"] == name and row["is_kernel"])
 
-        name = max(winning, key=lead)
-        return max((r for r in kernels if r.task == name), key=lambda r: r.score)
+        return found.supported([r for r in self.done if r.task == max(winning, key=lead)], True)
 
     def best(self, task: str, *, kernels: bool = False) -> found.Result | None:
         """Return the result with the highest score on a task, if any finished; that of the kernels only, if asked."""

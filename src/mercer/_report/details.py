@@ -104,6 +104,7 @@ def details_of(task: Task, result: Result, folds: int, seed: int) -> Details:
         model, kernel, K = _fitted(task, pipeline)
         found = None if K is None else diagnose(K, task.y)
         embedding, share = (None, np.zeros(2)) if K is None else _embedded(K)
+        curves = _curves(tried, contender, pipeline, chosen)
         eigenvalues = None if K is None else np.linalg.eigvalsh((K + K.T) / 2)[::-1]
     if task.is_regression:
         margins, probabilities = -np.abs(predicted - task.y), None
@@ -118,7 +119,7 @@ def details_of(task: Task, result: Result, folds: int, seed: int) -> Details:
         predicted=predicted,
         margins=margins,
         probabilities=probabilities,
-        curves=_curves(tried, contender, pipeline, chosen),
+        curves=curves,
         diagnosis=found,
         eigenvalues=eigenvalues,
     )

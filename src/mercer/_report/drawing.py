@@ -163,9 +163,9 @@ class Axes:
 
 
 def _padded(low: float, high: float) -> tuple[float, float]:
-    """Return a range that is a little larger, and not empty."""
+    """Return a range that is a little larger, and not empty; one without negative values gets none."""
     pad = 0.04 * (high - low) or 0.5 * abs(high) or 0.5
-    return low - pad, high + pad
+    return (max(low - pad, 0.0) if low >= 0 else low - pad), high + pad
 
 
 def _ticks(low: float, high: float) -> list[tuple[float, str]]:

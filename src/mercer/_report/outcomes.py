@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import numpy as np
-from scipy.stats import beta
 
 from mercer._comparison.evaluation import Task
+from mercer._comparison.results import wilson
 from mercer._report.details import Details
 from mercer._report.drawing import Axes, heat_map, text
 from mercer._report.sections import SHOWN_CLASSES, section
@@ -68,8 +68,7 @@ def _calibration(task: Task, found: Details) -> str:
     drawn.line([low, 1.0], [low, 1.0], kind="mark")
     for some in bins:
         k, n, at = int(right[some].sum()), len(some), float(confidence[some].mean())
-        lower, upper = beta.ppf((0.025, 0.975), k + 0.5, n - k + 0.5)  # Jeffreys' interval
-        drawn.bar(at, float(lower), float(upper))
+        drawn.bar(at, *wilson(k / n, n))
     drawn.line(
         [float(confidence[some].mean()) for some in bins], [float(right[some].mean()) for some in bins], dots=True
     )

@@ -18,6 +18,8 @@ NAMED_CLASSES = 24
 """Classes that a legend shows at most."""
 NEGLIGIBLE = 1e-12
 """Eigenvalues that are smaller than this fraction of the largest one are rounding errors."""
+SAME = 1e-9
+"""Errors that differ by less are equal."""
 SHOWN_ITEMS = 3
 """Typical samples of each class, ambiguous samples and errors."""
 
@@ -33,7 +35,6 @@ def scores(rows: list[dict[str, Any]]) -> str:
     low = min(row["score_low"] for row in rows)
     high = max(row["score_high"] for row in rows)
     low, span = max(low, -1.0), (high - max(low, -1.0)) or 1.0
-    best = max(row["score"] for row in rows)
     lines = []
     for row in sorted(rows, key=lambda row: -row["score"]):
         at = [160 * (max(row[key], low) - low) / span for key in ("score_low", "score", "score_high")]
@@ -54,7 +55,7 @@ def scores(rows: list[dict[str, Any]]) -> str:
         name = text(row["method"]) + (" <small>(mercer)</small>" if row["is_kernel"] else "")
         if row["chosen"]:
             name += f"<br><small>{text(row['chosen'])}</small>"
-        kind = ' class="best"' if row["score"] >= best - 1e-12 else ""
+        kind = ' class="best"' if row["recommended"] else ""
         body = "".join(f"<td>{cell}</td>" for cell in cells)
         body += "".join(f'<td class="time">{time}</td>' for time in times)
         lines.append(f'<tr{kind}><th scope="row">{name}</th>{body}</tr>')
@@ -63,7 +64,8 @@ def scores(rows: list[dict[str, Any]]) -> str:
     head += '<th scope="col" class="time">fit</th><th scope="col" class="time">predict one</th>'
     about = (
         "Mean over the test folds. Parameters were chosen within the training folds; those that were chosen most often "
-        "are shown. Against the baseline: difference from the baseline that was chosen within the training folds."
+        "are shown. Against the baseline: difference of this method by itself from the baseline that was chosen within "
+        "the training folds. What the sentence above recommends is highlighted."
     )
     return (
         f'<div class="wide" tabindex="0"><table class="scores"><thead><tr>{head}</tr></thead>'
@@ -146,16 +148,22 @@ def levels_of(y: Any) -> Any:
 def curves(found: Details, measure: str) -> str:
     """Return the error of cross-validation over the regularization and the main parameter."""
     parts = [
-        section(f"Error over {curve.name}", _curve(curve, measure), about=_about_curve(curve)) for curve in found.curves
+        section(f"Error over {curve.name}", _curve(curve, measure), about=_about_curve(curve, measure))
+        for curve in found.curves
     ]
     return f'<div class="pair">{"".join(parts)}</div>' if parts else ""
 
 
 def _curve(curve: Curve, measure: str) -> str:
+    """Return the picture; none of an error that is the same everywhere."""
+    if np.ptp(curve.means) < SAME:
+        return ""
     values = np.asarray(curve.values)
     logarithmic = bool(values.min() > 0 and values.max() / values.min() > 20)
     x = np.log10(values) if logarithmic else values
     low, high = np.maximum(curve.means - curve.deviations, 0), curve.means + curve.deviations
+    if measure == "accuracy":
+        high = np.minimum(high, 1)
     ticks = [(float(at), f"{value:g}") for at, value in zip(x, values, strict=True)]
     drawn = Axes(
         (x.min(), x.max()), (low.min(), high.max()), curve.name, f"1 - {measure}", f"error over {curve.name}",
@@ -168,14 +176,20 @@ def _curve(curve: Curve, measure: str) -> str:
     return drawn.svg()
 
 
-def _about_curve(curve: Curve) -> str:
-    i = int(np.argmin(curve.means))
+def _about_curve(curve: Curve, measure: str) -> str:
+    name, values = text(curve.name), [f"{value:g}" for value in curve.values]
+    least = curve.means.min()
+    best = np.flatnonzero(curve.means < least + SAME)
+    if len(best) == len(values):
+        return f"1 - {text(measure)} is {least:.3f} at every {name} from {values[0]} to {values[-1]}."
+    where = ", ".join(values[i] for i in best)
     about = (
-        f"The smallest error is {curve.means[i]:.3f}, at {text(curve.name)} = {curve.values[i]:g}; the band is one "
-        "standard deviation over the folds."
+        f"The smallest error is {least:.3f}, at {name} = {where}; the band is one standard deviation over the folds."
     )
-    edge = i in (0, len(curve.values) - 1) and curve.means.max() - curve.means.min() > 0.01
-    return about + (" It lies at an end of the range that was searched." if edge else "")
+    if curve.chosen is not None:
+        about += " The line marks the value that was chosen most often within the training folds."
+    edge = set(best) <= {0, len(values) - 1} and np.ptp(curve.means) > 0.01
+    return about + (" The smallest error lies at an end of the range that was searched." if edge else "")
 
 
 def items(task: Task, found: Details, ids: list[str], shares: dict[int, Any]) -> str:

@@ -17,6 +17,7 @@ from rich.table import Table
 
 from mercer._version import __version__
 from mercer.cli import _data_options as data
+from mercer.cli._data_options import without_advice
 from mercer.cli._terminal import (
     FAILED,
     INTERRUPTED,
@@ -100,12 +101,14 @@ def compare(
             known = [path for path in (source, reading.label_table, report_path, json_path, csv_path) if path]
             shared = {
                 name: replace(
-                    task, about=without_folders(task.about, known), reading=without_folders(task.reading, known)
+                    task,
+                    about=without_advice(without_folders(task.about, known)),
+                    reading=without_folders(task.reading, known),
                 )
                 for name, task in tasks.items()
             }
-            summary = Summary(shared, ended.results, folds, seed)
-            made = render(summary, title, without_folders(command(), known))
+            results = [replace(result, failure=without_advice(result.failure)) for result in ended.results]
+            made = render(Summary(shared, results, folds, seed), title, without_folders(command(), known))
             Report(made, "", report.rows).save(report_path)
         say(f"Report: {report_path}", quiet=quiet, to_stderr=STDOUT in (json_path, csv_path))
     if ended.interrupted:
@@ -204,9 +207,9 @@ class _Report:
             )
         self._say(
             shown,
-            f"\nMean ± standard deviation over {self.folds} folds; parameters were chosen within the training folds."
-            "\nAgainst baseline: difference from the baseline chosen within the training folds, with its 95 % interval."
-            "\nChosen: the values of the parameters that were chosen most often.",
+            f"\nScore: mean over {self.folds} folds [95 % interval]; parameters were chosen within the training folds."
+            "\nAgainst baseline: difference of the kernel by itself from the baseline chosen within the training folds."
+            "\nChosen: the values of the parameters that were chosen most often. *: what is recommended above.",
         )
         for line in self._advice():
             self._say(shown, line)
@@ -219,24 +222,24 @@ class _Report:
         table = Table(box=box.SIMPLE_HEAD, title="Kernels and baselines by cross-validation", title_justify="left")
         headings = ("task", "method", "score", "against baseline", "fit", "predict")
         for i, heading in enumerate(headings):
-            table.add_column(heading, justify="left" if i < 2 else "right", no_wrap=heading != "method")
+            table.add_column(heading, justify="left" if i < 3 else "right", no_wrap=heading != "method")
         table.add_column("chosen", min_width=14, overflow="fold")
         for i, row in enumerate(self.rows):
             first = i == 0 or self.rows[i - 1]["task"] != row["task"]
             last = i + 1 == len(self.rows) or self.rows[i + 1]["task"] != row["task"]
-            best = row["score"] >= max(other["score"] for other in self.rows if other["task"] == row["task"]) - 1e-12
+            score = f"{row['score']:.3f} [{row['score_low']:.3f}, {row['score_high']:.3f}]"
             against = ""
             if row["difference"] is not None:
                 against = f"{row['difference']:+.3f} [{row['low']:+.3f}, {row['high']:+.3f}]"
             table.add_row(
                 row["task"] if first else "",
                 f"{row['method']} (mercer)" if row["is_kernel"] else row["method"],
-                f"{row['score']:.3f} ± {row['sd']:.3f} {'*' if best else ' '}",
+                f"{score} {'*' if row['recommended'] else ' '}",
                 against,
                 f"{row['fit_seconds']:.2f} s",
                 f"{1000 * row['predict_seconds']:.2f} ms",
                 row["chosen"],
-                style="bold green" if best else None,
+                style="bold green" if row["recommended"] else None,
                 end_section=last,
             )
         return table
@@ -245,10 +248,9 @@ class _Report:
         """Return the chosen parameters, code, the next command and the page to read, for the best kernel."""
         chosen = self.summary.recommended()
         if chosen is None:
-            return [
-                "\nNo kernel is recommended. Next: mercer compare with more data (--limit); docs/which_kernel.md says "
-                "what each kernel is good for."
-            ]
+            more = any(task.left_out for task in self.tasks.values())
+            following = " Next: mercer compare with more data (--limit)." if more else ""
+            return [f"\nNo kernel is recommended.{following} docs/which_kernel.md says what each kernel is good for."]
         task = self.tasks[chosen.task]
         lines = [f"\n{chosen.contender.name} on {chosen.task}{'' if task.reading else ', for your X and y'}:\n"]
         lines.append(self.summary.code(chosen))

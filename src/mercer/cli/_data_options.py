@@ -132,6 +132,23 @@ def with_option_names(text: str, *, is_table: bool = False, weight: str | None =
     return text.replace("covariate", "confound")
 
 
+_ADVICE = re.compile(
+    r"(?:^|(?<=\.) )To correct it, .*?(?:\.(?= |$)|$)"
+    r"|; (?:add|check|decrease|drop|increase|make|pass|remove|replace|use|write) .*?(?=\.(?: |$)|;|$)"
+    r"| \([^()]*--[a-z][^()]*\)"
+    r"| by --[a-z][^.;]*"
+)
+
+
+def without_advice(text: str) -> str:
+    """Return what a message says about data, for readers without the command: no cures, no names of options.
+
+    >>> without_advice("x.fa: 2 classes by --label 1. To correct it, pass --label. 's' is empty; pass --skip-bad.")
+    "x.fa: 2 classes. 's' is empty."
+    """
+    return re.sub(r"(?<![\w-])--(?=[a-z])", "", _ADVICE.sub("", text)).strip()
+
+
 def _values(code: str) -> list[str]:
     """Return the values of a parameter, which is written as code; False is the option ``none``."""
     if code in ("", "True", "...", "[...]"):

@@ -66,6 +66,7 @@ def task_of(path: Path, reading: Reading, *, limit: int, folds: int, seed: int) 
         arguments=reading.arguments(path),
         warnings=found.warnings,
         ids=tuple(found.ids[i] for i in chosen),
+        left_out=len(records.y) - len(y),
     )
     if regression and made.is_confounded:
         _check_rest(made)

@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from mercer._notices import Notice, collected
-from mercer.cli._data_options import Reading, with_option_names
+from mercer._notices import NAMED, Notice, collected
+from mercer.cli._data_options import Reading, with_option_names, without_advice
 from mercer.cli._file_kinds import reader_of
 from mercer.cli._new_data import Known, check_new, of_new_data
 from mercer.data.fasta import read_fasta
@@ -71,18 +71,20 @@ class Read:
         """What new data are; the options that correct it, labels and copies are no matter of a prediction."""
         copies = r"\d+ of \d+ samples are identical"
         taken = re.sub(rf"(^|\.? )(To correct it,|{copies}).*|, no label(?=[,;])", "", self.taken_for)
-        skipped = re.sub(r"(which is not in the alphabet .*); (pass|remove) .*", r"\1", self.skipped)
-        return "; ".join(text for text in (describe(self.X), taken, skipped) if text)
+        return "; ".join(text for text in (describe(self.X), taken, without_advice(self.skipped)) if text)
 
     @property
     def skipped(self) -> str:
-        """What was left out because it could not be read."""
+        """Which records were left out, because they could not be read."""
         problems = self.records.problems
         if not problems:
             return ""
-        who, why = next(iter(problems.items()))
+        names = ", ".join(repr(name) for name in list(problems)[:NAMED])
+        others = f" and {len(problems) - NAMED} others" if len(problems) > NAMED else ""
         count = "1 record was" if len(problems) == 1 else f"{len(problems)} records were"
-        return f"{count} skipped, first {who!r}: {self._option_names(why)}"
+        why = self._option_names(next(iter(problems.values())))
+        why = re.sub(r",? or pass --skip-bad[^.;]*", "", why).removesuffix(".")
+        return f"{count} skipped: {names}{others}; {'reason' if len(problems) == 1 else 'first reason'}: {why}"
 
     @property
     def taken_for(self) -> str:

@@ -178,5 +178,5 @@ class Container(Immutable):
         what = self._what() + ("" if self.is_symbols else f" ({self.values.dtype})")
         few, many = (self.lengths.min(), self.lengths.max()) if len(self) else (0, 0)
         spread = f"{few}" if few == many else f"{few} to {many}"
-        omitted = f", {len(self.problems)} left out" if self.problems else ""
+        omitted = f", {len(self.problems)} left out (see X.problems)" if self.problems else ""
         return f"{type(self).__name__}({len(self)} sequences of {what}, lengths {spread}{omitted})"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from hashlib import blake2b
 from typing import Any
 
+import joblib
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
@@ -68,6 +69,14 @@ def leak(X: Any, groups: Any = None) -> str:
         f"{count} of {n} samples are identical to another one, which is a leak if the two are in different folds; use "
         f"GroupKFold with groups=mc.identical_groups(X{given})."
     )
+
+
+def n_distinct(X: Any) -> int:
+    """Return the number of different samples; these may be any objects."""
+    if sparse.issparse(X) or isinstance(X, Sequences):
+        return len(set(_digests(X)))
+    rows = X.to_numpy() if hasattr(X, "iloc") else X
+    return len({joblib.hash(rows[i]) for i in range(len(rows))})
 
 
 def _digests(X: Any) -> list[Any]:
