@@ -1,0 +1,183 @@
+"""Linear dynamical systems: filter, smoother, scores and kernels (ALG-KF, ALG-RTS, FK-10, PPK-4.5, PPK-5.1)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from tests.reference.registry import Values, case, generator, probabilities, series, thinned
+
+import mercer as mc
+
+
+def systems(n: int, d: int, *shape: int, seed: object = 0) -> mc.LDSs:
+    """Return random stable systems."""
+    rng = generator("systems", n, d, shape, seed)
+
+    def covariance(k: int, scale: float) -> Any:
+        root = rng.normal(size=(*shape, k, k))
+        return scale * (root @ root.swapaxes(-1, -2) / k + 0.5 * np.eye(k))
+
+    turn = np.linalg.qr(rng.normal(size=(*shape, n, n)))[0] * rng.uniform(0.5, 0.95, (*shape, 1, 1))
+    return mc.LDSs(
+        turn, rng.normal(size=(*shape, d, n)), covariance(n, 0.3), covariance(d, 0.5), rng.normal(size=(*shape, n)),
+        covariance(n, 1.0), rng.normal(size=(*shape, n)), rng.normal(size=(*shape, d)),
+    )  # fmt: skip
+
+
+def states(found: Any, size: int, prefix: str) -> Values:
+    """Return the means and covariances of some hidden states."""
+    parts = [found.of(i) for i in range(size)]
+    return {
+        f"{prefix}_means": thinned(np.concatenate([mean for mean, _ in parts])),
+        f"{prefix}_covariances": thinned(np.concatenate([spread for _, spread in parts])),
+    }
+
+
+def inferred(models: mc.LDSs, X: Any) -> Values:
+    """Return what filter and smoother compute of every series."""
+    one = models[:1]
+    found: dict[str, Any] = {"log_prob": models.log_prob(X), "scores": one.sequence_scores(X)}
+    return found | dict(states(one.filter(X), len(X), "filtered")) | dict(states(one.posterior(X), len(X), "smoothed"))
+
+
+SIZES = {"1x1": (1, 1), "2x1": (2, 1), "1x3": (1, 3), "2x3": (2, 3), "4x3": (4, 3), "3x5": (3, 5), "6x2": (6, 2)}
+
+
+@case("kalman-sizes", *SIZES)
+def sizes(which: str) -> Values:
+    n, d = SIZES[which]
+    return inferred(systems(n, d, 2), series(1, 2, 3, 30, 31, 90, d=d))
+
+
+@case("kalman-gaps", *SIZES)
+def gaps(which: str) -> Values:
+    n, d = SIZES[which]
+    return inferred(systems(n, d, 1), series(1, 2, 40, 80, d=d, gaps=0.3))
+
+
+@case("kalman-shared")
+def shared() -> Values:
+    """Groups of series of one model share covariances, also where some have gaps."""
+    X = mc.Sequences([*series(*range(1, 61)), *series(25, 26, gaps=0.1)])
+    return {"log_prob": systems(3, 2, 1).log_prob(X), "scores": thinned(systems(3, 2, 1).sequence_scores(X)[0])}
+
+
+@case("kalman-own")
+def own() -> Values:
+    """Every lane has a system of its own."""
+    return {"log_prob": systems(4, 2, 21).log_prob(series(20, 60, 7))}
+
+
+@case("kalman-long")
+def long() -> Values:
+    return inferred(systems(2, 2, 1), series(12_000, 11_000, gaps=0.0005))
+
+
+@case("kalman-single-precision")
+def single() -> Values:
+    """Single precision input is computed in float64."""
+    return inferred(systems(2, 2, 1), [x.astype(np.float32) for x in series(20, 30)])
+
+
+@case("kalman-singular")
+def singular() -> Values:
+    """A straight line: no noise of the state, and a first state that is known."""
+    line = mc.LDSs(
+        [[[1.0, 1.0], [0.0, 1.0]]], [[[1.0, 0.0]]], np.zeros((1, 2, 2)), [[[0.1]]], [[0.0, 0.1]],
+        [[[0.0, 0.0], [0.0, 0.2]]],
+    )  # fmt: skip
+    return inferred(line, series(1, 30, 200, d=1, gaps=0.1))
+
+
+@case("kalman-precise")
+def precise() -> Values:
+    """Observations with hardly any noise, and a wide first state: variances fall by more than 1e4 in one step."""
+    one = systems(2, 2, 1, seed="precise")
+    exact = mc.LDSs(
+        one.transition, one.emission, one.process_covariance, 1e-7 * np.eye(2)[None], one.initial_mean,
+        1e4 * np.eye(2)[None],
+    )  # fmt: skip
+    X = series(1, 20, 50)
+    return {"log_prob": exact.log_prob(X)} | dict(states(exact.filter(X), len(X), "filtered"))
+
+
+@case("kalman_pairs-sizes", *SIZES)
+def pairs(which: str) -> Values:
+    n, d = SIZES[which]
+    models, other = systems(n, d, 9), systems(2, d, 5, seed="other")
+    found = {}
+    for length in (1, 10, 300):
+        for rho in (0.5, 1.0):
+            kernel = mc.ProbabilityProduct(rho=rho, length=length, normalize=False)
+            found[f"log_{length}_{rho}"] = kernel.log(models)
+            found[f"log_{length}_{rho}_other"] = kernel.log(models, other)
+    return found
+
+
+@case("kalman_pairs-mean-map")
+def mean_map() -> Values:
+    models = systems(3, 2, 7)
+    kernel = mc.MeanMap(gamma=0.2, length=25, normalize=False)
+    return {
+        "log": kernel.log(models),
+        "path": mc.MeanMap(gamma=0.05).path(models, lengths=[1, 2, 5]),
+        "log_discounted": mc.MeanMap(gamma=0.2, length=mc.Discounted(0.8), normalize=False).log(models[:3]),
+    }
+
+
+@case("kalman_pairs-long")
+def pairs_long() -> Values:
+    return {"log": mc.ProbabilityProduct(length=10_000, normalize=False).log(systems(2, 1, 4))}
+
+
+@case("kalman_pairs-unstable")
+def pairs_unstable() -> Values:
+    models = systems(2, 2, 3)
+    grown = mc.LDSs(
+        1.25 * models.transition, models.emission, models.process_covariance, models.observation_covariance,
+        models.initial_mean, models.initial_covariance,
+    )  # fmt: skip
+    return {"log": mc.ProbabilityProduct(length=40, normalize=False).log(grown)}
+
+
+def switching(count: int = 1, regimes: int = 2, n: int = 2, d: int = 2) -> mc.SwitchingLDSs:
+    """Return switching systems whose regimes stay for a while."""
+    rng = generator("switching", regimes, n, d)
+    step = probabilities(rng, count, regimes, regimes) + 4 * np.eye(regimes)
+    return mc.SwitchingLDSs(
+        probabilities(rng, count, regimes), step / step.sum(axis=-1, keepdims=True), systems(n, d, count, regimes)
+    )
+
+
+@case("kalman_branches", 2, 3)
+def branches(regimes: int) -> Values:
+    """Short series are summed over all paths, long ones follow the best of them."""
+    models, X = switching(2, regimes), series(1, 5, 9, gaps=0.1)
+    paths, logs = models[:1].viterbi(X)
+    probability = np.concatenate(list(models[:1].regime_probabilities(X)))
+    return {
+        "log_prob": models.log_prob(X, method="exact"), "log_path": logs, "paths": np.concatenate(paths),
+        "regimes": probability,
+    }  # fmt: skip
+
+
+@case("kalman_branches-long")
+def branches_long() -> Values:
+    models, X = switching(1, 3), series(60, 200)
+    paths, logs = models.viterbi(X)
+    return {"log_path": logs, "paths": np.concatenate(paths)}
+
+
+@case("kalman_paths", "1x1", "2x2", "3x1")
+def paths(which: str) -> Values:
+    n, d = map(int, which.split("x"))
+    models = switching(4, 2, n, d)
+    found = {}
+    for name, kernel in (
+        ("log_half", mc.ProbabilityProduct(rho=0.5, length=12, n_paths=8, normalize=False)),
+        ("log_one", mc.ProbabilityProduct(rho=1.0, length=12, n_paths=8, normalize=False)),
+        ("log_mean", mc.MeanMap(gamma=0.1, length=12, n_paths=8, normalize=False)),
+    ):
+        found[name] = kernel.log(models)
+    return found

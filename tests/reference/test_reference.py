@@ -1,0 +1,64 @@
+"""Values of all compiled recursions, and log-likelihoods of fits, against those that are stored in ``values.npz``.
+
+Given parameters, kernels, scores and likelihoods agree to 1e-12 with values of the loops that Numba compiled; fits
+agree to 1e-8 in their log-likelihood. The id of a case begins with the file in ``src/mercer/compiled`` that it is
+about: ``pytest -n 0 tests/reference -k kalman_pairs`` runs the cases of one recursion. All cases use public calls.
+
+==============================================  ======================================================================
+compiled file                                   cases
+==============================================  ======================================================================
+chains, chain_steps                             chains-: 1 to 40 states, unequal numbers, symbols, leaf kernels, zeros
+chains_discounted                               chains_discounted-
+chains_ranged                                   chains_ranged-: 1e-300, powers that underflow
+contexts                                        contexts-: products, ambiguous symbols, an end state, high orders
+forward, forward_form, _steps, _sums, _sinks    forward-, forward_sinks-: symbols and densities, gaps, float32 input
+forward_ranged                                  forward_ranged-: 1e-300, impossible sequences, scores of weights
+best_path                                       best_path-
+gaussian_rows, moments                          gaussian_rows-, moments-, forward-densities-, forward-gaps-, fit-hmm-
+gaussians                                       gaussians-, chains-gaussians-full
+kalman, kalman_back, kalman_step, small_*       kalman-: filter, smoother and scores; fit-lds
+kalman_pairs, kalman_paths, kalman_branches     kalman_pairs-, kalman_paths-, kalman_branches-, fit-switching
+pairs_affine, pairs_local                       pairs_affine-, pairs_local-, both with float32
+pairs_affine_ranged                             pairs_affine_ranged-; its expected counts of many pairs: fit-affine
+pairs_affine_single                             pairs_affine_single-
+pairs_general, pairs_cell, pairs_numbers        pairs_general-: scaled and ranged, in lanes and alone
+pairs_general_expected                          pairs_general_expected-; in lanes: fit-pairs
+pairs_matches, pairs_draws                      pairs_matches-, pairs_draws
+profiles, profile_numbers                       profiles-: floats, and logarithms in profiles-tiny-
+profile_paths                                   profile_paths-
+profile_product, profile_cell                   profile_product-: scaled, and ranged in profile_product-ranged-
+forest                                          forest-: chains, trees, mixtures, zeros, logarithms
+points, windows                                 points-, windows-
+counts, csr                                     counts-, csr-
+contraction                                     contraction-: its model is fitted, so that it agrees to 1e-8
+copies, ranged                                  those of chains_discounted, contexts, counts; of all _ranged files
+==============================================  ======================================================================
+
+Left out are Fisher scores of switching linear dynamical systems.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from tests.reference.cases import CASES, compare
+
+STORED = dict(np.load(Path(__file__).with_name("values.npz")))
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_values(name: str):
+    compare(name, CASES[name].compute(), STORED)
+
+
+def test_nothing_is_stored_without_a_case():
+    assert {key.partition("/")[0] for key in STORED} == set(CASES)
+
+
+@pytest.mark.parametrize("change", [lambda x: x * (1 + 1e-10), lambda x: x + np.inf, lambda x: x[:1], np.rint])
+def test_a_difference_is_found(change):
+    values = {part: change(value) for part, value in CASES["chains-padded"].compute().items()}
+    with pytest.raises(AssertionError):
+        compare("chains-padded", values, STORED)
