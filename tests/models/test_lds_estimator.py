@@ -41,8 +41,17 @@ def objectives(estimator, X, steps):
         mc.LDS(2, prior=None, noise="full", n_init=1),
         mc.LDS(2, prior=None, noise="isotropic", n_init=1, fixed={"transition": [[0.9, np.nan], [0.0, np.nan]]}),
         mc.LDS(3, prior="pooled", noise="diagonal", n_init=1, prior_strength=5.0),
+        mc.LDS(
+            2,
+            prior="pooled",
+            n_init=1,
+            fixed={
+                "transition": [[np.nan, np.nan], [1.0, 0.0]],
+                "process_covariance": [[1.0, 0.0], [0.0, 0.0]],
+            },
+        ),
     ],
-    ids=["likelihood", "fixed", "pooled"],
+    ids=["likelihood", "fixed", "pooled", "singular"],
 )
 def test_the_objective_never_falls(estimator, gaps):
     found = objectives(estimator, series(gaps=gaps, count=5), range(1, 15))
@@ -124,6 +133,60 @@ def test_fixed_parameters_stay():
     assert np.abs(learned.state_offset).max() > 0
 
 
+NAN = np.nan
+TREND = {
+    "transition": [[1.0, 1.0], [0.0, 1.0]], "emission": [[1.0, 0.0]], "observation_offset": [0.0],
+    "process_covariance": [[0.0, 0.0], [0.0, 0.01]],
+}  # fmt: skip
+"""A smooth trend: the level has no noise of its own."""
+FIRST = {"initial_covariance": np.eye(2), "initial_mean": [0.0, 0.0], "observation_offset": [0.0]}
+TURN = [[0.9, 0.2], [-0.2, 0.9]]
+SINGULAR = {
+    "trend": TREND,
+    "autoregression": FIRST | {
+        "transition": [[NAN, NAN], [1.0, 0.0]], "emission": [[1.0, 0.0]], "process_covariance": [[1.0, 0.0], [0.0, 0.0]]
+    },
+    "one shock": FIRST | {"transition": TURN, "process_covariance": [[0.4, 0.2], [0.2, 0.1]]},
+    "no shock": FIRST | {"transition": TURN, "process_covariance": np.zeros((2, 2))},
+    "start": TREND | FIRST | {"initial_covariance": [[1.0, 1.0], [1.0, 1.0]]},
+    "observation": FIRST | {
+        "emission": [[1.0, 0.0]], "observation_covariance": [[0.0]], "process_covariance": np.eye(2),
+        "transition": [[NAN, 0.2], [NAN, 0.9]],
+    },
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("fixed", SINGULAR.values(), ids=SINGULAR)
+def test_a_fixed_covariance_may_be_singular(fixed):
+    """EM climbs, and ends where the log probability has no slope in any parameter that is learned."""
+    rng = np.random.default_rng(0)
+    walks = np.cumsum(np.cumsum(0.1 * rng.normal(size=(8, 20)), axis=1) + rng.normal(size=(8, 20)), axis=1)
+    X = list(walks + rng.normal(size=(8, 20)))
+    estimator = mc.LDS(2, fixed=fixed, prior=None, floor=0.0, n_init=1, n_iter=1000, tol=1e-13)
+    data = mc.Sequences(X)
+    found = estimator._fit_together(data, estimator._bare_context(data))
+    assert (np.diff(found.history[0]) > -1e-9).all()
+    fields = {name: np.asarray(getattr(found.models, name)) for name in list(mc.LDSs._arrays)[:8]}
+    step, seen = 1e-4, 0
+    for name, value in fields.items():
+        given = np.asarray(fixed.get(name, np.zeros(2) if name == "state_offset" else np.full(value.shape[1:], NAN)))
+        np.testing.assert_array_equal(value[0][~np.isnan(given)], given[~np.isnan(given)])
+        for place in np.argwhere(np.isnan(given)):
+            change = np.zeros_like(value)
+            change[(0, *place)] = step
+            if "covariance" in name:
+                change = np.maximum(change, change.swapaxes(1, 2))
+            sides = [
+                mc.LDSs._make(**{**fields, name: value + sign * change, "state_dims": np.array([2])})
+                for sign in (1, 0, -1)
+            ]
+            up, middle, down = (one.log_prob(X).sum() for one in sides)
+            slope, bend = (up - down) / (2 * step), abs(up - 2 * middle + down) / step**2
+            assert abs(slope) < 1e-3 * max(bend, 1.0), (name, place, slope, bend)
+            seen += 1
+    assert seen > 0
+
+
 def test_kernels_work_in_a_search_for_classes():
     from sklearn.model_selection import cross_val_score
     from sklearn.pipeline import make_pipeline
@@ -153,6 +216,14 @@ def test_kernels_work_in_a_search_for_classes():
         ([np.zeros((9, 2))], {"fixed": {"emission": np.zeros((3, 2))}}, r"emission'\] must have shape \(2, 2\)"),
         ([np.zeros((9, 2))], {"fixed": {"speed": 1}}, "fixed must be"),
         ([np.zeros((9, 2))], {"fixed": {"process_covariance": np.full((2, 2), np.nan)}}, "without NaN"),
+        ([np.zeros((9, 2))], {"fixed": {"process_covariance": np.zeros((2, 2))}}, "learn row 0 of transition.*Fix"),
+        ([np.zeros((9, 2))], {"fixed": {"initial_covariance": np.diag([1.0, 0.0])}}, "learn row 1 of initial_mean"),
+        ([np.zeros((9, 1))], {"fixed": TREND | {"observation_covariance": [[0.0]], "observation_offset": [np.nan]}},
+         "learn row 0 of observation_offset"),
+        ([np.zeros((9, 1))], {"fixed": TREND | {"process_covariance": -np.eye(2)}}, r"covariance'\] must be positive"),
+        ([np.random.default_rng(0).normal(size=(9, 1))], {"fixed": TREND | {
+            "observation_covariance": [[0.0]], "initial_covariance": np.zeros((2, 2)), "initial_mean": [0.0, 0.0],
+        }}, r"observation_covariance'\] is singular, and the state does not vary"),
         ([np.zeros((9, 2))], {"noise": "white"}, "noise must be"),
         ([np.zeros((9, 2))], {"state_dim": 0}, "state_dim must be"),
     ],

@@ -7,6 +7,7 @@ import pytest
 from scipy.special import logsumexp
 from sklearn.base import clone
 from sklearn.metrics import adjusted_rand_score
+from tests.models.test_lds_estimator import TREND
 from tests.models.test_switching import enumerated, switching
 
 import mercer as mc
@@ -125,6 +126,35 @@ def test_the_objective_never_decreases(shared, n_paths):
         models = goal.maximize(models, data, found, memory)
     assert np.diff(values).min() > -1e-4
     assert values[-1] - values[0] > 10
+
+
+def test_fixed_covariances_may_be_singular():
+    """With all paths EM climbs, and ends where the log probability has no slope in what is learned."""
+    fixed = {**TREND, "initial_covariance": np.eye(2), "initial_mean": [0.0, 0.0]}
+    fixed["process_covariance"] = [[[0.0, 0.0], [0.0, 0.5]], [[0.0, 0.0], [0.0, 9.0]]]
+    systems = mc.LDSs(**{name: np.broadcast_to(value, (2, *shape)) for (name, value), shape in zip(
+        (fixed | {"observation_covariance": 1.0}).items(), [(2, 2), (1, 2), (1,), (2, 2), (2, 2), (2,), (1, 1)],
+        strict=True)})  # fmt: skip
+    model = mc.SwitchingLDSs([[0.5, 0.5]], [[[0.9, 0.1], [0.2, 0.8]]], systems.reshape(1, 2))
+    data = mc.Sequences(list(model.sample(4, 20, random_state=0)[0]))
+    estimator = mc.SwitchingLDS(2, 2, fixed=fixed, n_paths=16, floor=0.0, prior=None)
+    context = estimator._bare_context(data)
+    goal = estimator._goal(context, estimator._weak(context), 0.0)
+    found = climb(goal, PathData(data.values, data.offsets, np.zeros(20, int), 1), goal.admitted(model), 60, 1e-9)
+    assert (np.diff(found.history[0]) > -1e-6).all()
+    assert found.history[0, -1] > found.history[0, 0] + 0.1
+    np.testing.assert_array_equal(found.models.systems.process_covariance[0], fixed["process_covariance"])
+    np.testing.assert_array_equal(found.models.systems.state_offset[0, :, 0], 0.0)  # where there is no noise
+    scores = dict(zip(found.models.score_names(), found.models.sequence_scores(data)[0].T, strict=True))
+    pairs = [[scores[f"systems[{k}].{name}[{at}]"].sum() for k in (0, 1)] for name, at in (
+        ("state_offset", "1"), ("observation_covariance", "0, 0"))]  # fmt: skip
+    slopes = [*pairs[0], sum(pairs[1])]  # of the noise, which is shared
+    assert np.abs(slopes).max() < 0.05, slopes
+    estimator.set_params(n_iter=2, n_init=3, tol=0.0, n_paths=4, floor=1e-4, prior="pooled")
+    for models in (estimator.fit(data).model_, estimator.fit_each(data[:3])):
+        assert np.isfinite(models.log_prob(data)).all()
+    with pytest.raises(ValueError, match="learn row 0 of state_offset"):
+        mc.SwitchingLDS(2, 2, fixed={**fixed, "state_offset": [np.nan, 0.0]}).fit(data)
 
 
 def test_with_all_paths_the_objective_is_the_log_probability():

@@ -19,6 +19,7 @@ from mercer.data import Sequences
 from mercer.data.segments import in_digest_order, in_double
 from mercer.families.estimator import Context
 from mercer.families.gaussian_estimator import Gaussian
+from mercer.models._dynamics.checks import check_fixed, noiseless
 from mercer.models._dynamics.em import Averages, LDSGoal, averages
 from mercer.models._dynamics.starts import start
 from mercer.models._fitting.checks import Found, check_range, check_spread, warn_of_one_series, warn_of_unconverged
@@ -67,8 +68,9 @@ class LDS(IterativeEstimator):
         Weight of the prior, in observations.
     fixed : dict or None, default=None
         Parameters that are not learned, by their name in `LDSs`: ``fixed={"transition": [[1.0, 1.0], [0.0, 1.0]]}``.
-        NaN marks entries that are learned nevertheless, except in covariances, which are fixed as a whole. None as a
-        value learns ``state_offset``, which is zero otherwise.
+        NaN marks entries that are learned nevertheless, except in covariances, which are fixed as a whole and may be
+        singular if the coefficients without noise are fixed too. None as a value learns ``state_offset``, which is
+        zero otherwise.
     n_iter : int, default=100
         Maximum number of iterations.
     tol : float, default=1e-4
@@ -297,13 +299,26 @@ class LDS(IterativeEstimator):
             best = climb(goal, data, next(attempts), self.n_iter, self.tol, "EM")
             for other in attempts:
                 best = better_of(best, climb(goal, data, other, self.n_iter, self.tol, "EM"))
-        except (Collapsed, Impossible) as error:
-            place = error.args[1] if isinstance(error, Impossible) else error.args[0]
-            raise ValueError(
-                f"{name(int(place))} cannot be fitted: a covariance became singular, because a channel does not vary "
-                "or the series is too short. Use a larger floor, a smaller state_dim, or prior='pooled'."
-            ) from None
+        except (Collapsed, Impossible, np.linalg.LinAlgError) as error:
+            raise self._failure(error, name, [fixed]) from None
         return best
+
+    _cures: ClassVar[str] = "Use a larger floor, a smaller state_dim, or prior='pooled'."
+
+    def _failure(self, error: Exception, name: Callable[[int], str], fixed: list[dict[str, Floats]]) -> ValueError:
+        """Return the error of a fit that ended in a singular covariance."""
+        place = error.args[1] if isinstance(error, Impossible) else error.args[0]
+        who = name(int(place) if isinstance(place, int | np.integer) else 0)
+        key = "observation_covariance"
+        if any(key in one and noiseless(one[key]).any() for one in fixed):
+            return ValueError(
+                f"{who} cannot be fitted: fixed[{key!r}] is singular, and the state does not vary where it is, so that "
+                "observations have no density. Add a small multiple of the identity to it."
+            )
+        return ValueError(
+            f"{who} cannot be fitted: a covariance became singular, because a channel does not vary or the series is "
+            f"too short. {self._cures}"
+        )
 
     def _start(self, data: Data, context: Context, seed: int, attempt: int) -> LDSs:
         """Return a start of every model, from its own series."""
@@ -341,6 +356,7 @@ class LDS(IterativeEstimator):
                     f"fixed[{name!r}] must be a whole matrix without NaN; covariances have no free entries."
                 )
             found[name] = array
+        check_fixed(found)
         return found
 
     def fit_weighted(self, x: Any, weights: Floats, offsets: Floats, context: Context, start: Any = None) -> Any:

@@ -13,6 +13,7 @@ from mercer._array import Floats
 from mercer._parameters import Rule, Rules, boolean, nonnegative, one_of, states, whole
 from mercer.data import Sequences
 from mercer.families.estimator import Context
+from mercer.models._dynamics.checks import check_fixed, noiseless
 from mercer.models._dynamics.em import Averages, LDSGoal, Regression
 from mercer.models._dynamics.runs import Systems
 from mercer.models._fitting.climb import Climbed, Collapsed, Impossible, better_of, climb
@@ -116,6 +117,7 @@ class SwitchingLDS(LDS):
     """
 
     has_hidden = True
+    _cures: ClassVar[str] = "Use a larger floor, fewer regimes, a smaller state_dim, or prior='pooled'."
 
     _parameters: ClassVar[Rules] = {
         "n_regimes": states(),
@@ -265,6 +267,11 @@ class SwitchingLDS(LDS):
                         )
                     continue  # that of this regime is learned
                 regime[name] = np.array(part)
+        for regime in found:
+            noise = regime.get("process_covariance")
+            if noise is not None and "state_offset" not in (self.fixed or {}):
+                regime.setdefault("state_offset", np.where(noiseless(noise), 0.0, np.nan))
+            check_fixed(regime)
         return found
 
     def _fixed_start(self, d: int) -> dict[str, Any]:
@@ -307,12 +314,7 @@ class SwitchingLDS(LDS):
                 best = better_of(best, self._climbed(goal, data, other, _TRIAL))
             return self._climbed(goal, data, best.models)
         except (Collapsed, Impossible, np.linalg.LinAlgError) as error:
-            place = error.args[1] if isinstance(error, Impossible) else error.args[0]
-            place = int(place) if isinstance(place, int | np.integer) else 0
-            raise ValueError(
-                f"{name(place)} cannot be fitted: a covariance became singular, because a channel does not vary or "
-                "the series is too short. Use a larger floor, fewer regimes, a smaller state_dim, or prior='pooled'."
-            ) from None
+            raise self._failure(error, name, goal.fixed) from None
 
     def _plain(self, data: Data, context: Context, seed: int, name: Callable[[int], str]) -> Climbed:
         """Fit one regime: linear dynamical systems."""

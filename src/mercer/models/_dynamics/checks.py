@@ -6,10 +6,10 @@ from typing import Any
 
 import numpy as np
 
-from mercer._array import Floats, as_float, to_numpy
+from mercer._array import Floats, Mask, as_float, to_numpy
 from mercer.data import Sequences
 
-__all__ = ["checked_systems", "possible"]
+__all__ = ["check_fixed", "checked_systems", "noiseless", "possible"]
 
 _ROUNDING = 1e-8
 """Relative tolerance of symmetry and of negative eigenvalues, which come from rounding."""
@@ -78,6 +78,38 @@ def _sizes(given: Any, fields: dict[str, Floats], batch: tuple[int, ...], n: int
     if np.any(beyond & used) or np.any(moved):
         raise ValueError("state_dims must count all state coordinates that are observed; got a smaller number.")
     return sizes
+
+
+_LEARNED = {
+    "process_covariance": ("transition", "state_offset"),
+    "observation_covariance": ("emission", "observation_offset"),
+    "initial_covariance": ("initial_mean",),
+}
+"""Covariances of noises, and what EM learns from these noises."""
+
+
+def noiseless(covariance: Floats) -> Mask:
+    """Whether each coordinate has a part in the null space of a covariance, ``(k,)``."""
+    values, vectors = np.linalg.eigh(covariance)
+    null = values <= len(values) * np.finfo(float).eps * np.abs(values).max(initial=0.0)
+    return np.asarray((np.abs(vectors[:, null]) > _ROUNDING).any(axis=1))
+
+
+def check_fixed(fixed: dict[str, Floats]) -> None:
+    """Raise if a fixed matrix is not a covariance, or if a parameter would be learned from a noise that is zero."""
+    for name, learned in _LEARNED.items():
+        if name not in fixed:
+            continue
+        still = noiseless(_covariance(f"fixed[{name!r}]", fixed[name]))
+        for what in learned:
+            given = fixed.get(what)
+            free = np.ones_like(still) if given is None else np.isnan(given).reshape(len(still), -1).any(axis=1)
+            if np.any(free & still):
+                row = int(np.argmax(free & still))
+                raise ValueError(
+                    f"fixed[{name!r}] is singular, so EM cannot learn row {row} of {what}, which has no noise in some "
+                    f"direction. Fix that row too, or add a small multiple of the identity to fixed[{name!r}]."
+                )
 
 
 def possible(log_prob: Floats, X: Sequences) -> Floats:

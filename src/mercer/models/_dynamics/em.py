@@ -17,7 +17,10 @@ from mercer.models._dynamics.runs import Expected, Systems, expected, systems_of
 from mercer.models._fitting.data import Data
 from mercer.models.lds import LDSs
 
-__all__ = ["Averages", "Counts", "LDSGoal", "Memory", "Regression", "averages", "memory_of"]
+__all__ = ["NOISES", "Averages", "Counts", "LDSGoal", "Memory", "Regression", "averages", "floor_term", "memory_of"]
+
+NOISES = ("process_covariance", "observation_covariance", "initial_covariance")
+_NOISE_OF = {"state": NOISES[0], "observation": NOISES[1]}
 
 
 class Regression(NamedTuple):
@@ -153,7 +156,7 @@ class LDSGoal(NamedTuple):
     fixed: dict[str, Floats]
     """Values of parameters that are not learned; NaN entries are."""
     floors: tuple[Floats, Floats, Floats]
-    """Variances that are added to those of each estimate of the process, observation and first-state covariances."""
+    """Variances that are added to those of each estimate of the `NOISES`; a fixed covariance has no floor."""
     prior: Averages | None
     strength: float
     """Weight of the prior, in steps."""
@@ -180,11 +183,18 @@ class LDSGoal(NamedTuple):
         if which == "first":
             away = own.initial_mean - base.initial_mean
             noise = base.initial_covariance + away[..., None] * away[:, None, :]
-            return np.asarray(self.strength * _expected_log(own.initial_covariance, noise))
+            return self.strength * self._expected_log("initial_covariance", own, noise)
         regression: Regression = getattr(self.prior, which)
         noise = regression.at(_coefficients(own, which) - _coefficients(base, which)).noise
-        covariance = own.process_covariance if which == "state" else own.observation_covariance
-        return np.asarray(self.strength * _expected_log(covariance, noise))
+        return self.strength * self._expected_log(_NOISE_OF[which], own, noise)
+
+    def _expected_log(self, name: str, own: Systems, noise: Floats) -> Floats:
+        """Return E log N(w; 0, covariance) up to a constant, if E[w w'] is ``noise``."""
+        covariance = getattr(own, name)
+        if name in self.fixed:  # it may be singular; w has no part in its null space that is learned
+            return np.asarray(-0.5 * np.trace(np.linalg.pinv(covariance, hermitian=True) @ noise, axis1=-2, axis2=-1))
+        _, log_det = np.linalg.slogdet(covariance)
+        return np.asarray(-0.5 * (log_det + np.trace(np.linalg.solve(covariance, noise), axis1=-2, axis2=-1)))
 
     def expect(self, models: LDSs, data: Data) -> tuple[Found, Memory]:
         """Return the objective of each series without the prior, and expectations that `maximize` needs."""
@@ -195,13 +205,11 @@ class LDSGoal(NamedTuple):
 
     def _floor_terms(self, systems: Systems, memory: Memory, data: Data) -> Floats:
         """Return what the floors, as variances of single steps, take off the objective of each series."""
-        covariances = systems.process_covariance, systems.observation_covariance, systems.initial_covariance
         counts = memory.state.terms, memory.observation.terms, memory.series
         total = np.zeros(len(memory.series))
-        for floor, covariance, count in zip(self.floors, covariances, counts, strict=True):
-            if np.any(floor > 0):
-                inverse = np.diagonal(np.linalg.inv(covariance), axis1=1, axis2=2)
-                total += 0.5 * count * (floor * inverse).sum(axis=1)
+        for name, floor, count in zip(NOISES, self.floors, counts, strict=True):
+            if name not in self.fixed and np.any(floor > 0):
+                total += count * floor_term(floor, getattr(systems, name))
         return np.asarray((total / np.maximum(memory.series, 1))[data.model])
 
     def maximize(self, models: LDSs, data: Data, found: Found, memory: Memory) -> LDSs:
@@ -230,7 +238,7 @@ class LDSGoal(NamedTuple):
         if self.prior is not None and self.strength > 0:
             base: Regression = getattr(self.prior, which)
             total = total.plus(base.at(present - _coefficients(self.prior.systems, which)), self.strength)
-        noise = systems.process_covariance if which == "state" else systems.observation_covariance
+        noise = getattr(systems, _NOISE_OF[which])
         change = self._change(which, present, total, noise)
         after = total.at(change)
         counted = np.maximum(total.terms, 1e-300)[:, None, None]
@@ -253,7 +261,9 @@ class LDSGoal(NamedTuple):
                 change[..., keep] = _t(np.linalg.solve(part, _t(total.cross[..., keep])))
             return change
         # Single entries are fixed: the normal equations of the free ones, weighted with the inverse noise.
-        weight, size = np.linalg.inv(noise), present.shape[-2] * present.shape[-1]
+        singular = _NOISE_OF[which] in self.fixed  # maybe, but not where a coefficient is free
+        weight = np.linalg.pinv(noise, hermitian=True) if singular else np.linalg.inv(noise)
+        size = present.shape[-2] * present.shape[-1]
         normal = np.einsum("nij,nkl->nikjl", weight, moment).reshape(-1, size, size)
         target = (weight @ total.cross).reshape(-1, size)
         which_free = np.flatnonzero(free[0].reshape(-1))
@@ -296,6 +306,11 @@ class LDSGoal(NamedTuple):
         return value if given is None else np.broadcast_to(given, value.shape).copy()
 
 
+def floor_term(floor: Floats, covariance: Floats) -> Floats:
+    """Return what a floor, as the variances of one step, takes off its log density under covariances, ``(N,)``."""
+    return np.asarray(0.5 * (floor * np.diagonal(np.linalg.inv(covariance), axis1=1, axis2=2)).sum(axis=1))
+
+
 def _coefficients(systems: Systems, which: str) -> Floats:
     if which == "state":
         return np.concatenate([systems.transition, systems.state_offset[..., None]], axis=-1)
@@ -312,9 +327,3 @@ def _fixed_coefficients(fixed: dict[str, Floats], which: str, present: Floats) -
     if offset in fixed:
         found[..., -1] = fixed[offset]
     return found
-
-
-def _expected_log(covariance: Floats, noise: Floats) -> Floats:
-    """Return E log N(w; 0, covariance) up to a constant, if E[w w'] is ``noise``."""
-    _, log_det = np.linalg.slogdet(covariance)
-    return np.asarray(-0.5 * (log_det + np.trace(np.linalg.solve(covariance, noise), axis1=-2, axis2=-1)))

@@ -14,7 +14,7 @@ import numpy as np
 
 from mercer._array import Floats, Indices, logsumexp
 from mercer._probability import normalized
-from mercer.models._dynamics.em import Averages, Found, LDSGoal, Regression
+from mercer.models._dynamics.em import NOISES, Averages, Found, LDSGoal, Regression, floor_term
 from mercer.models._dynamics.runs import systems_of
 from mercer.models._fitting.data import Data
 from mercer.models._forward.interface import Runs
@@ -84,15 +84,15 @@ class SwitchingGoal(NamedTuple):
 
     def chains(self, models: SwitchingLDSs) -> Chains:
         """Return the models, with what the floors, as variances of single steps, take off at every step."""
-        plain = chains_of(models)
-        systems, shape = plain.systems, models.initial.shape
-        covariances = systems.initial_covariance, systems.process_covariance, systems.observation_covariance
-        floors = self.system.floors[2], self.system.floors[0], self.system.floors[1]
-        bonus = [
-            -0.5 * (floor * np.diagonal(np.linalg.inv(covariance), axis1=1, axis2=2)).sum(axis=1).reshape(shape)
-            for floor, covariance in zip(floors, covariances, strict=True)
-        ]
-        return plain._replace(bonus=np.stack(bonus))
+        plain, (n, k) = chains_of(models), models.initial.shape
+        bonus = {
+            name: np.zeros((n, k)) for name in ("initial_covariance", "process_covariance", "observation_covariance")
+        }
+        for name, floor in zip(NOISES, self.system.floors, strict=True):
+            for j in range(k):
+                if name not in self.fixed[j] and np.any(floor > 0):
+                    bonus[name][:, j] = -floor_term(floor, getattr(plain.systems, name)[j::k])
+        return plain._replace(bonus=np.stack(list(bonus.values())))
 
     def expect(self, models: SwitchingLDSs, data: Data) -> tuple[Found, Moments]:
         """Return the objective of each series without the prior, and expectations that `maximize` needs."""

@@ -35,6 +35,8 @@ _ATTEMPTS = (
 )
 """Steps of the windows of each attempt, at least, what is clustered, and what is held fixed."""
 _TURNS = {"states": 20, "regimes": 10, "all but the sizes": 20}
+_LITTLE = 1e-4
+"""Variance that starts give to what has none."""
 _PULL = 0.5
 """Share of the way to its level that a regime moves the state in a step."""
 
@@ -126,7 +128,7 @@ def _sized(models: SwitchingLDSs, plain: Systems, means: Floats, labels: Indices
     (size, k), n, own = models.initial.shape, means.shape[1], data.owner
     before = np.concatenate([np.zeros((1, n)), means[:-1]])
     step = means - (plain.transition[own] @ before[..., None])[..., 0] - plain.state_offset[own]
-    squares = (step * np.linalg.solve(plain.process_covariance[own], step[..., None])[..., 0]).sum(axis=1) / n
+    squares = (step * np.linalg.solve(_regular(plain.process_covariance)[own], step[..., None])[..., 0]).sum(axis=1) / n
     seen = np.ones((len(means), 1))
     seen[_begins(data)] = 0.0  # no step
     chain, share = np.asarray(models.transition), (labels[:, None] == np.arange(k)).astype(float)
@@ -144,6 +146,14 @@ def _sized(models: SwitchingLDSs, plain: Systems, means: Floats, labels: Indices
         chain = normalized(moves, chain)
     noise = scale[..., None, None] * np.asarray(models.systems.process_covariance)
     return models._replaced(transition=chain, systems=models.systems._replaced(process_covariance=noise))
+
+
+def _regular(covariances: Floats) -> Floats:
+    """Add a little to singular covariances, which can be fixed; the state has about unit variance."""
+    low, high = np.linalg.eigvalsh(covariances)[:, [0, -1]].T
+    return np.where(
+        (low <= 1e-12 * high)[:, None, None], covariances + _LITTLE * np.eye(covariances.shape[-1]), covariances
+    )
 
 
 def _begins(data: Data) -> Indices:
@@ -193,10 +203,10 @@ def _log_steps(
     layer = Layer(np.empty(0, int), np.empty(0), *states)
     code = data.owner * k + regime
     later = np.setdiff1d(np.arange(len(code)), begins)
-    noise, covariance = np.empty_like(states[1]), systems.process_covariance[code]
+    noise, covariance = np.empty_like(states[1]), _regular(systems.process_covariance)[code]
     noise[later] = step_noise(systems, code[later], layer, later)[1]
     away = states[0][begins] - systems.initial_mean[code[begins]]
     noise[begins] = states[1][begins] + away[..., None] * away[:, None, :]
-    covariance[begins] = systems.initial_covariance[code[begins]]
+    covariance[begins] = _regular(systems.initial_covariance)[code[begins]]
     _, log_det = np.linalg.slogdet(covariance)
     return np.asarray(-0.5 * (log_det + np.trace(np.linalg.solve(covariance, noise), axis1=1, axis2=2)))
