@@ -25,8 +25,8 @@ CALL = re.compile(r"\bmc\.[A-Za-z_.]+\([^()]*(?:\([^()]*\)[^()]*)*\)")
 ROOMS = (mc.gram, mc.gram.psd, mc.datasets, mc.plot, mc.models, mc.kernels, mc.families, mc.stats)
 ELSEWHERE = {
     # Parameters of other libraries, environment variables, class attributes, and entries of data.
-    "C", "MERCER_DATA", "NUMBA_CPU_NAME", "NUMBA_DISABLE_JIT", "by_length", "class", "cough", "covtype", "domain",
-    "extend_gap_score", "family", "implementation", "model_beta",
+    "C", "MERCER_DATA", "MERCER_ISA", "NUMBA_CPU_NAME", "NUMBA_DISABLE_JIT", "by_length", "class", "cough", "covtype",
+    "domain", "extend_gap_score", "family", "implementation", "model_beta",
     "normalize_y", "open_gap_score", "rhos", "scoring", "startprob_prior", "transmat_prior", "type", "viterbi",
     "xp", "_smooth",
 }  # fmt: skip
