@@ -27,9 +27,16 @@ class Labelled(TargetAligned):
     """With a target that the data imply, since the battery fits without y."""
 
     def _learn(self, X, y=None):
-        first = X.parts[0]
-        rows = isinstance(first, np.ndarray)
-        super()._learn(X, np.argsort(np.argsort(first[:, 0])) * 1.0 if rows else np.arange(len(first)) % 2)
+        super()._learn(X, implied(X))
+
+    def _learn_from_values(self, y=None):
+        super()._learn_from_values(implied(self.train_))
+
+
+def implied(X):
+    first = X.parts[0]
+    rows = isinstance(first, np.ndarray)
+    return np.argsort(np.argsort(first[:, 0])) * 1.0 if rows else np.arange(len(first)) % 2
 
 
 def weighed(matrices, y, kind="auto"):

@@ -219,7 +219,10 @@ class Narrowing:
         kernel = fitted(step, "kernel_")
         n = n_objects(kernel.train_)
         taken = kernel._take(np.arange(n))
-        own = {} if step.explicit_ else {"_landmark_side": Side(taken.train_)}
+        own = {}
+        if not step.explicit_:
+            landmarks = step._landmark_side.source
+            own["_landmark_side"] = Side(taken.train_ if landmarks is kernel.train_ else landmarks)
         made = fresh(step, None, prototypes=True, kernel_=taken, **own)
         why = "a kernel has one, its features need none" if step.explicit_ else f"landmarks of {_title(step)}"
         self.kept.append(Objects(where or _title(step).lower(), n, getattr(step, "_n_training", n), why))

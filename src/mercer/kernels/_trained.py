@@ -39,11 +39,22 @@ class TrainedWrapper(Wrapper):
     def _needs_fit(self) -> str:
         return f"{type(self).__name__} depends on the training data"
 
+    _unlearned: bool = False
+    """Whether it has its training objects, and has not learned from their matrix yet."""
+
+    @property
+    def _learns_from_values(self) -> bool:
+        return True
+
     def _training(self, X: Any) -> Any:
         self.__dict__.pop("_known", None)
-        source = super()._training(X)
+        self._unlearned = True
+        return super()._training(X)
+
+    def _learn_from_values(self, y: Any = None) -> None:
+        super()._learn_from_values(y)
         self._learn_gram()
-        return source
+        del self._unlearned
 
     def _learn_gram(self) -> None:
         """Learn from the Gram matrix of the training data."""
@@ -59,6 +70,8 @@ class TrainedWrapper(Wrapper):
         return None
 
     def _take(self, index: Indices, weights: Any = None) -> Self:
+        if self._unlearned:  # it will learn from these objects only
+            return super()._take(index, weights)
         inner, q = self._inner, None if self.normalize else self._explained()
         if q is not None and vanishes(weights, q):
             operand = self._evaluation.prepared_side(self._train_side).operand[index]

@@ -73,6 +73,23 @@ class Errors(NamedTuple):
     frobenius: float
 
 
+class _Drawn(NamedTuple):
+    """The random part of a choice of landmarks: random numbers, the number m of landmarks, and the held-out objects."""
+
+    draw: Draw
+    m: int
+    held: Floats
+    rest: Floats
+    given: tuple[int, list[bytes]]
+    """The seed, and the digests of all objects."""
+
+    @property
+    def uniform(self) -> Floats:
+        """Landmarks that are chosen without kernel values."""
+        found: Floats = self.rest[self.draw.different(self.rest, self.m)]
+        return found
+
+
 class Landmarks(CheckedParameters, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Streaming, BaseEstimator):
     r"""Approximate features of any kernel from landmarks (Nystroem), at a cost linear in the number of objects.
 
@@ -95,7 +112,9 @@ class Landmarks(CheckedParameters, ClassNamePrefixFeaturesOutMixin, TransformerM
         of the landmarks is largest.
     explicit : {"auto", True, False}, default="auto"
         Whether to use the kernel's own explicit features, which are exact, in place of landmarks. "auto" uses them if
-        the kernel has them and they are sparse or have at most 4,096 columns.
+        the kernel has them and they are sparse or have at most 4,096 columns. Explicit features that are computed from
+        kernel values (`EmpiricalKernelMap`, `Repaired`) are those with uniform landmarks under "auto", and those with
+        all training objects under True.
     ridge : float, default=0.0
         Regularization added to the eigenvalues of the landmarks' matrix, as a fraction of its mean diagonal.
     tolerance : float, default=1e-10
@@ -109,11 +128,13 @@ class Landmarks(CheckedParameters, ClassNamePrefixFeaturesOutMixin, TransformerM
     Attributes
     ----------
     kernel_ : Kernel
-        The kernel, fitted to all training data.
+        The kernel. Its models are fitted to all training data. What it learns from kernel values, such as the mean of
+        `Centered`, the chance and shift of `LogOdds`, or the weights of `TargetAligned`, is learned from
+        ``n_components`` of the training objects that are chosen uniformly: with method "uniform", the landmarks.
     explicit_ : bool
         Whether the features are the kernel's own, which are exact.
     indices_ : array of shape (m,)
-        Indices of the landmarks in the training data; empty for explicit features.
+        Indices of the landmarks in the training data; empty for explicit features that need none.
     eigenvalues_ : array of shape (r,)
         Eigenvalues of the landmarks' matrix that were kept, in decreasing order.
     error_ : float or None
@@ -207,7 +228,7 @@ class Landmarks(CheckedParameters, ClassNamePrefixFeaturesOutMixin, TransformerM
 
     @warns_once
     def fit(self, X: Any, y: Any = None) -> Self:
-        """Fit the kernel to all training data and choose the landmarks.
+        """Fit the kernel and choose the landmarks.
 
         Parameters
         ----------
@@ -230,28 +251,53 @@ class Landmarks(CheckedParameters, ClassNamePrefixFeaturesOutMixin, TransformerM
         """Fit and return the training data in the form that the kernel compares."""
         self._check_parameters()
         X = unwrapped(X)
-        self.kernel_ = clone(self.kernel).fit(X, y)
+        whole = clone(self.kernel)
+        whole._fit_objects(X, y)
         for name in ("n_features_in_", "feature_names_in_"):
             self.__dict__.pop(name, None)
-            if hasattr(self.kernel_, name):
-                setattr(self, name, getattr(self.kernel_, name))
-        source, width = self.kernel_.train_, self._explicit_width(X)
-        self.explicit_ = width is not None
-        self._n_training = n_objects(source)
+            if hasattr(whole, name):
+                setattr(self, name, getattr(whole, name))
         self.__dict__.pop("_landmark_side", None)
         self.__dict__.pop("_projection", None)
+        source, learns, drawn = whole.train_, whole._learns_from_values, None
+        self._n_training = n_objects(source)
+        self.kernel_, self.indices_ = whole, np.zeros(0, dtype=int)
+        if learns:  # all pairs would cost more than the features
+            drawn = self._drawn(source)
+            self.indices_ = drawn.uniform
+            self.kernel_ = whole._take(self.indices_)
+            self.kernel_._learn_from_values(None if y is None else _safe_indexing(y, self.indices_))
+        width = self._explicit_width(X)
+        self.explicit_ = width is not None
         if width is not None:
-            self._n_features_out, self.indices_, self.eigenvalues_ = width, np.zeros(0, dtype=int), np.zeros(0)
-            self.error_, self.error_spread_, self.clipped_ = 0.0, 0.0, 0.0
-            self.kernel_ = self.kernel_._take(np.arange(1))
+            self._use_own_features(whole, width, X, y)
         else:
-            held = self._choose(source)
+            drawn = drawn or self._drawn(source)
+            source = self.kernel_._match(source, self.kernel_.train_)
+            self.indices_ = drawn.uniform if self.method == "uniform" else self._chosen(source, drawn)
+            if not learns:
+                self.kernel_ = whole._take(self.indices_)
+            kept = self.method == "uniform" or not learns  # as the training objects of the kernel
+            self._landmark_side = self.kernel_._train_side if kept else Side(source[self.indices_])
             self._whiten()
-            self._judge(source[held] if len(held) else None)
-            self.kernel_ = self.kernel_._take(self.indices_)
-            self._landmark_side.source = self.kernel_.train_  # equal objects, kept once
+            self._judge(source[drawn.held] if len(drawn.held) else None)
+        if len(self.indices_) and int(self.n_components) > self._n_training:
+            notify(
+                f"n_components = {self.n_components} is more than the {self._n_training} training objects, which all "
+                f"become landmarks. Use n_components={self._n_training} or fewer."
+            )
         self._fitted_with = values_of(self, tuple(self.get_params(deep=False)))
         return source
+
+    def _use_own_features(self, whole: Any, width: int, X: Any, y: Any) -> None:
+        """Use the explicit features of the kernel, which are exact."""
+        if whole._learns_from_values and self.explicit != "auto":  # values with all training objects are wanted
+            whole._learn_from_values(y)
+            self.kernel_, self.indices_ = whole, self.indices_[:0]
+            width = whole.features(_first(X)).shape[1]
+        self._n_features_out, self.eigenvalues_ = width, np.zeros(0)
+        self.error_, self.error_spread_, self.clipped_ = 0.0, 0.0, 0.0
+        self.kernel_ = self.kernel_._take(np.arange(1))
 
     def _explicit_width(self, X: Any) -> int | None:
         """Return the number of the kernel's explicit features, or None if they are not available or not wanted."""
@@ -268,41 +314,37 @@ class Landmarks(CheckedParameters, ClassNamePrefixFeaturesOutMixin, TransformerM
         wide = not self._sparse and one.shape[1] > EXPLICIT_COLUMNS
         return None if self.explicit == "auto" and wide else int(one.shape[1])
 
-    def _choose(self, source: Any) -> Floats:
-        """Choose the landmarks and return the indices of the held-out objects."""
-        n = n_objects(source)
+    def _drawn(self, source: Any) -> _Drawn:
+        """Draw the random numbers of the objects, and those that are held out."""
         digests = data_digests(source)  # by value, so that the array library does not matter
         seed = int(random_generator(self.random_state).integers(2**63))
         draw = Draw(seed, digests)
-        if int(self.n_components) > n:
-            notify(
-                f"n_components = {self.n_components} is more than the {n} training objects, which all become "
-                f"landmarks. Use n_components={n} or fewer."
-            )
         m = min(int(self.n_components), draw.n_kinds)
         held = draw.all_but(m)[: int(self.held_out)]
-        rest = np.setdiff1d(np.arange(n), held)
-        if self.method == "uniform":
-            self.indices_ = rest[draw.different(rest, m)]
-            return np.sort(held)
+        rest = np.setdiff1d(np.arange(len(digests)), held)
+        return _Drawn(draw, m, np.sort(held), rest, (seed, digests))
+
+    def _chosen(self, source: Any, drawn: _Drawn) -> Floats:
+        """Return the landmarks that the method chooses by kernel values."""
         setting = self.kernel_._setting() if has_digests(source) else None
-        key = None if setting is None else ("landmarks", self.method, setting, joblib.hash(digests), m, seed, len(held))
-        known = None if key is None else _choices.get(key)
-        self.indices_ = METHODS[self.method](self.kernel_, source, rest, m, draw) if known is None else known
-        if not len(self.indices_):  # all objects have zero norm, which the landmarks' matrix tells
-            self.indices_ = rest[:1]
-        if key is not None and known is None:
-            _choices.put(key, self.indices_, size=self.indices_.nbytes + 256, budget=settings().cache_bytes)
-        return np.sort(held)
+        parameters = self.method, drawn.m, len(drawn.held), joblib.hash(drawn.given)
+        key = None if setting is None else ("landmarks", setting, parameters)
+        known: Floats | None = None if key is None else _choices.get(key)
+        if known is not None:
+            return known
+        found: Floats = METHODS[self.method](self.kernel_, source, drawn.rest, drawn.m, drawn.draw)
+        if not len(found):  # all objects have zero norm, which the landmarks' matrix tells
+            found = drawn.rest[:1]
+        if key is not None:
+            _choices.put(key, found, size=found.nbytes + 256, budget=settings().cache_bytes)
+        return found
 
     def _whiten(self) -> None:
         """Learn the projection from kernel columns to features, from the landmarks' matrix."""
         kernel = self.kernel_
-        landmarks = kernel.train_[self.indices_]
-        self._landmark_side = Side(landmarks)
         matrix = to_numpy(kernel._gram(self._landmark_side, None))
         # The dtype of a new value: the memo may hold single-precision values in a double-precision array.
-        one = kernel._evaluation.prepared(landmarks[:1])
+        one = kernel._evaluation.prepared(self._landmark_side.source[:1])
         dtype = to_numpy(kernel.tile(one, one)).dtype
         precise = np.finfo(dtype).eps if dtype.kind == "f" else np.finfo(float).eps
         values, vectors = np.linalg.eigh(matrix.astype(float))

@@ -192,7 +192,6 @@ class Residualized(TrainedWrapper):
     # -- mathematics ------------------------------------------------------------------------------------------
 
     def _training(self, X: Views) -> Views:
-        self._learn_confounds(X.parts[1])
         return Views((*super()._training(Views(X.parts[:1])).parts, X.parts[1]))
 
     def _learn_confounds(self, values: Floats) -> None:
@@ -229,6 +228,7 @@ class Residualized(TrainedWrapper):
         return np.column_stack([np.full(len(found), len(self._basis) ** -0.5), found]) if self.intercept else found
 
     def _learn_gram(self) -> None:
+        self._learn_confounds(self.train_.parts[1])
         matrix = self._train_gram()
         basis = beside(matrix, self._basis, matrix.dtype)
         self._half = namespace(matrix).matrix_transpose(basis) @ matrix @ basis / 2

@@ -87,17 +87,35 @@ class TargetAligned(Several):
     # -- weights -------------------------------------------------------------------------------------------
 
     def _learn(self, X: Any, y: Any = None) -> None:
-        self._centered_target = centered_target(y, self.target, n_objects(X))
+        centered_target(y, self.target, n_objects(X))  # raises before anything is fitted
         super()._learn(X, y)
 
-    def _training(self, X: Any) -> Views:
-        source: Views = super()._training(X)
-        target = self.__dict__.pop("_centered_target")
+    @property
+    def _learns_from_values(self) -> bool:
+        return True
+
+    def _learn_from_values(self, y: Any = None) -> None:
+        super()._learn_from_values(y)
+        n = len(self.train_)
+        try:
+            target = centered_target(y, self.target, n)
+        except ValueError:  # y of all objects is checked above
+            raise ValueError(
+                f"y is the same for all {n} landmarks, so that no kernel can be aligned with it. Increase n_components."
+            ) from None
         matrices = [to_numpy(part._gram(part._train_side, None)) for part in self.kernels_]
         self.weights_, self.alignments_, self.alignment_ = align_matrices(matrices, target)
-        used = np.flatnonzero(self.weights_)
-        self.kernels_ = tuple(self.kernels_[i] for i in used)
-        return Views(tuple(source.parts[i] for i in used))
+        self.train_ = self._train_side.source = self._used(self.train_)
+        self.kernels_ = tuple(self.kernels_[i] for i in np.flatnonzero(self.weights_))
+
+    def _used(self, source: Views) -> Views:
+        """Return the views of objects that have parts of positive weight."""
+        return Views(tuple(source.parts[i] for i in np.flatnonzero(self.weights_)))
+
+    def _match(self, source: Views, reference: Views) -> Views:
+        known = len(source.parts) == len(self.kernels_)  # or the objects are older than the weights
+        matched: Views = super()._match(source if known else self._used(source), reference)
+        return matched
 
     def _accept(self, X: Any, *, reset: bool) -> Any:
         if reset:  # drop the results of an earlier fit

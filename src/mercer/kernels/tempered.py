@@ -78,12 +78,15 @@ class Tempered(Wrapper):
     def _beta(self) -> float:
         return self.exponent_ if self._learns else float(self.exponent)
 
-    def _training(self, X: Any) -> Any:
+    @property
+    def _learns_from_values(self) -> bool:
+        return self._learns or super()._learns_from_values
+
+    def _learn_from_values(self, y: Any = None) -> None:
+        super()._learn_from_values(y)
         self.__dict__.pop("exponent_", None)
-        source = super()._training(X)
         if self._learns:
-            self.exponent_ = self._typical(source.parts[0])
-        return source
+            self.exponent_ = self._typical(self.train_.parts[0])
 
     def _typical(self, source: Any) -> float:
         """Return one over the median absolute log kernel of pairs, of at most `MOST` objects."""

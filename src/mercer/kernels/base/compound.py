@@ -118,6 +118,17 @@ class Compound(Kernel):
             part._keep_training(data)
         return Views(tuple(part.train_ for part in self.kernels_))
 
+    @property
+    def _learns_from_values(self) -> bool:
+        return any(part._learns_from_values for part in self._parts())
+
+    def _learn_from_values(self, y: Any = None) -> None:
+        for part in self.kernels_:
+            part._learn_from_values(y)
+        # A part may leave out what it does not need of its objects.
+        beyond = self.train_.parts[len(self.kernels_) :]
+        self.train_ = self._train_side.source = Views((*(part.train_ for part in self.kernels_), *beyond))
+
     def _take(self, index: Indices, weights: Any = None) -> Self:
         parts = tuple(part._take(index, weights if self._linear else None) for part in self.kernels_)
         return self._with_parts(parts, index, Views(tuple(part.train_ for part in parts)))

@@ -63,6 +63,17 @@ class Hooks(CheckedParameters):
         # The caller may write into a matrix later; everything else is a copy already.
         return frozen(source) if is_numpy_array(source) else source
 
+    @property
+    def _learns_from_values(self) -> bool:
+        """Whether ``fit`` evaluates the kernel, or parts of it, on pairs of training objects."""
+        return False
+
+    def _learn_from_values(self, y: Any = None) -> None:
+        """Learn from the kernel values of all pairs of ``train_``, whose targets are ``y``; the last step of ``fit``.
+
+        `Landmarks` calls it with the landmarks as the training objects, so that its cost stays linear.
+        """
+
     def _match(self, source: Any, reference: Any) -> Any:
         """Check that two sources can be compared, and return the first in the format of the second."""
         return source

@@ -68,11 +68,12 @@ class Kernel(Hooks, Arithmetic, GaussianProcess, TransformerMixin, BaseEstimator
         y : array, default=None
             Ignored by most kernels.
         """
-        self._check_parameters()
-        accepted = self._admit(unwrapped(X), reset=True)
-        self._fit_accepted(accepted, y)
-        self._keep_training(accepted)
-        self._fitted_with = kept_values(self, self._fixed_by_fit())
+        self._fit_objects(X, y)
+        try:
+            self._learn_from_values(y)
+        except BaseException:
+            del self.train_  # it is not fitted
+            raise
         return self
 
     @warns_once
@@ -249,6 +250,14 @@ class Kernel(Hooks, Arithmetic, GaussianProcess, TransformerMixin, BaseEstimator
         return tuple(self.get_params(deep=False).items())
 
     # -- fitting -----------------------------------------------------------------------------------------
+
+    def _fit_objects(self, X: Any, y: Any) -> None:
+        """Do all that ``fit`` does, except for what is learned from kernel values (`_learn_from_values`)."""
+        self._check_parameters()
+        accepted = self._admit(unwrapped(X), reset=True)
+        self._fit_accepted(accepted, y)
+        self._keep_training(accepted)
+        self._fitted_with = kept_values(self, self._fixed_by_fit())
 
     def _admit(self, X: Any, *, reset: bool) -> Any:
         """Check and convert data of at least one object."""
