@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import warnings
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
@@ -11,7 +12,8 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from joblib import Parallel, delayed
 from scipy import sparse
-from sklearn.model_selection import GridSearchCV, KFold, RepeatedKFold, cross_val_score
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.model_selection import GridSearchCV, KFold, LeaveOneOut, RepeatedKFold, cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.svm import SVC
 
@@ -113,7 +115,7 @@ class TestSearch:
         cross_val_score(pipeline, X, y, cv=5, error_score="raise")
         assert counted.data == 100
 
-    @pytest.mark.parametrize("cv", [KFold(10), RepeatedKFold(n_splits=3, n_repeats=5, random_state=0)])
+    @pytest.mark.parametrize("cv", [KFold(10), RepeatedKFold(n_splits=3, n_repeats=5, random_state=0), LeaveOneOut()])
     def test_other_splitters(self, counted, cv):
         X, y = strings()
         pipeline = make_pipeline(mc.ProbabilityProduct(mc.Categorical(alphabet="dna")), SVC(kernel="precomputed"))
@@ -256,6 +258,20 @@ class TestKernelsThroughTheMemo:
         assert len(memo) == 0
 
 
+def test_single_predictions_do_not_fill_the_memo():
+    X, y = strings(40)
+    pipeline = make_pipeline(mc.Centered(mc.Fisher(mc.HMM(2, mc.Categorical(alphabet="dna"), n_iter=3))), SVC())
+    pipeline.set_params(svc__kernel="precomputed")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        pipeline.fit(X, y)
+    before = memo._bytes
+    assert before > 0
+    for x in strings(90)[0][40:]:
+        pipeline.predict([x])
+    assert memo._bytes == before
+
+
 @pytest.mark.usefixtures("remembering")
 class TestBudget:
     X = np.random.default_rng(0).normal(size=(50, 3))
@@ -350,13 +366,13 @@ class TestBudget:
 
 class TestGather:
     @example(  # more patterns than rectangles: the last one covers diagonals that are known exactly
-        asked=[([0], [4]), ([1, 5], None), ([6, 8], [2, 7]), ([3], [0, 3]), (list(range(11)), [0, 1, 2, 3, 8, 9])]
+        asked=[([0, 0], [4]), ([1, 5], None), ([6, 8], [2, 7]), ([3, 3], [0, 3]), (list(range(11)), [0, 1, 2, 3, 8, 9])]
     )
     @settings(deadline=None)
     @given(
         asked=st.lists(
             st.tuples(
-                st.lists(st.integers(0, 15), min_size=1, max_size=12),
+                st.lists(st.integers(0, 15), min_size=2, max_size=12),  # one by itself is a request
                 st.none() | st.lists(st.integers(0, 15), min_size=1, max_size=12),
             ),
             min_size=1,
@@ -446,15 +462,35 @@ class TestGather:
         found = gather("s", [b"b", b"a"], None, lambda rows, columns: pytest.fail("computed again"))
         assert (found == np.eye(2)).all()
 
-    def test_a_new_object_adds_a_row_and_copies_nothing(self):
-        names = [i.to_bytes(2, "little") for i in range(201)]
+    def test_new_objects_add_rows_and_copy_nothing(self):
+        names = [i.to_bytes(2, "little") for i in range(203)]
         train, new = names[:200], names[200:]
         gather("s", train, None, lambda rows, columns: np.ones((200, 200)))
         (known, _), *_ = memo._entries.values()
         before, rows = known.nbytes, [id(row) for row in known.rows]
-        gather("s", new, train, lambda rows, columns: np.ones((1, 200)))
-        assert known.nbytes - before == 201 * 8
+        gather("s", new, train, lambda rows, columns: np.ones((3, 200)))
+        assert known.nbytes - before == (201 + 202 + 203) * 8
         assert [id(row) for row in known.rows[:200]] == rows
+
+    @pytest.mark.parametrize("fitted", [True, False])
+    def test_requests_are_not_kept(self, fitted):
+        """As after a fit, and as in a process that has loaded a pipeline."""
+        names = [i.to_bytes(2, "little") for i in range(1000)]
+        train, values = names[:500], np.random.default_rng(0).random((1000, 500))
+        if fitted:
+            gather("s", train, None, lambda rows, columns: values[:500])
+        before = memo._bytes, [(len(known.position), known.nbytes) for known, _ in memo._entries.values()]
+        for at in range(500, 1000, 5):
+            found = gather("s", names[at : at + 5], train, lambda rows, columns, at=at: values[at : at + 5])
+            np.testing.assert_array_equal(found, values[at : at + 5])
+        assert (memo._bytes, [(len(known.position), known.nbytes) for known, _ in memo._entries.values()]) == before
+
+    def test_one_known_object_is_looked_up(self):
+        names = [i.to_bytes(2, "little") for i in range(50)]
+        values = np.random.default_rng(0).random((50, 50))
+        gather("s", names, None, lambda rows, columns: values + values.T)
+        found = gather("s", names[:1], names[1:], lambda rows, columns: pytest.fail("computed again"))
+        np.testing.assert_array_equal(found[0], (values + values.T)[0, 1:])
 
     def test_rows_of_new_objects_need_no_square(self):
         names = [i.to_bytes(2, "little") for i in range(205)]

@@ -4,7 +4,7 @@ For every setting of a kernel, the memo keeps the values of pairs, indexed by th
 has a position, in order of arrival, and a row of its values with the objects at lower positions: a new object adds one
 row, and nothing is copied. The Gram matrix of a fold is gathered from the rows; missing values are computed in
 rectangles, without a lock, so that threads never wait for each other. Old settings are evicted when the byte budget is
-reached.
+reached. A few new objects, as in a request to a server, go around the memo: they would not come again.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ Rectangle = Callable[[Floats, Floats | None], Floats]
 
 RECTANGLES = 8
 """Maximum number of exact rectangles; the rest is evaluated at once, with some pairs evaluated twice."""
-LISTS = 4
-"""Lists of digests whose places are kept: those of the training data come with every call."""
+FEW = 100
+"""One new object, or fewer than one per this number of training objects, is a request rather than a fold."""
 
 
 def matrix_bytes(n: int) -> int:
@@ -58,21 +58,14 @@ class _Known:
         self.starts: list[int] = []
         self.dtype: Any = np.dtype(np.float32)
         self.nbytes = 0
-        self._lists: dict[int, tuple[list[bytes], Floats]] = {}
 
     def places(self, digests: list[bytes]) -> Floats:
         """Return the positions of objects, and assign one to those that are new."""
-        kept = self._lists.get(id(digests))
-        if kept is not None and kept[0] is digests:
-            return kept[1]
         position = self.position
         found = np.array([position.setdefault(digest, len(position)) for digest in digests], dtype=int)
         new = range(len(self.rows), len(position))
         self.rows += [None] * len(new)
         self.starts += new
-        if len(self._lists) >= LISTS:
-            self._lists.pop(next(iter(self._lists)))
-        self._lists[id(digests)] = digests, found
         return found
 
     def make_room(self, size: int, budget: int) -> None:
@@ -173,9 +166,9 @@ def gather(setting: Hashable, rows: list[bytes], columns: list[bytes] | None, co
     """
     budget = settings().memo_bytes
     size = matrix_bytes(len(rows)) if columns is None else 8 * len(rows) * (len(columns) + len(rows))
-    if budget == 0 or size > budget:
-        return compute(np.arange(len(rows)), None if columns is None else np.arange(len(columns)))
     known = memo.get(setting)
+    if budget == 0 or size > budget or _is_request(known, rows, columns):
+        return compute(np.arange(len(rows)), None if columns is None else np.arange(len(columns)))
     if known is None:
         known = _Known()
         memo.put(setting, known, size=0, budget=budget)
@@ -193,6 +186,13 @@ def gather(setting: Hashable, rows: list[bytes], columns: list[bytes] | None, co
                     known.store(at, columns_at, values)
             memo.put(setting, known, size=known.nbytes, budget=budget)
     return matrix
+
+
+def _is_request(known: _Known | None, rows: list[bytes], columns: list[bytes] | None) -> bool:
+    """Whether the rows are few and some of them are new."""
+    if columns is None or len(rows) > max(1, len(columns) // FEW):
+        return False
+    return known is None or not all(digest in known.position for digest in rows)
 
 
 Part = tuple[Floats, Floats, Floats]
