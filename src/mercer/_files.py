@@ -17,6 +17,7 @@ import numpy as np
 
 from mercer._atomic import replacing
 from mercer._config import settings
+from mercer._units import human
 
 FORMAT = 1
 HEADER_BYTES = 2**24
@@ -32,8 +33,8 @@ def write(path: str | os.PathLike[str], header: dict[str, Any], arrays: dict[str
     encoded = np.frombuffer(text.encode(), dtype=np.uint8)
     if len(encoded) > HEADER_BYTES:
         raise ValueError(
-            f"The file would need a header of {len(encoded) / 2**20:.0f} MiB, and at most {HEADER_BYTES >> 20} MiB are "
-            "read. Use arrays in place of many small objects."
+            f"The file would need a header of {human(len(encoded))}, and at most {human(HEADER_BYTES)} are read. "
+            " Use arrays in place of many small objects."
         )
     for name, array in arrays.items():
         if np.asarray(array).dtype.hasobject:  # NumPy would pickle it
@@ -97,7 +98,7 @@ def _arrays(archive: zipfile.ZipFile, name: str, packed: int) -> dict[str, np.nd
     if "header.npy" not in archive.namelist():
         raise _NotOurs(f"{name} is not a mercer file: it is an npz archive without a header.")
     if archive.getinfo("header.npy").file_size > HEADER_BYTES + 4096:
-        raise _NotOurs(f"{name} has a header of more than {HEADER_BYTES >> 20} MiB; mercer does not write such files.")
+        raise _NotOurs(f"{name} has a header of more than {human(HEADER_BYTES)}; mercer does not write such files.")
     for info in members:
         with archive.open(info) as member:
             _check_array(member, info, name)
@@ -130,7 +131,7 @@ def unpacked_limit(packed: int) -> int:
 def too_large(name: str, limit: int) -> str:
     """Return the message about a file that unpacks to more than ``limit`` bytes."""
     return (
-        f"{name} unpacks to more than {limit / 2**20:.0f} MiB and to more than 20 times its size. If you trust it, "
+        f"{name} unpacks to more than {human(limit)} and to more than 20 times its size. If you trust it, "
         "raise the limit: with mc.config(max_file_bytes=...)."
     )
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+from mercer._units import human
+
 SMALL = 2**28
 """Sizes below this are not compared with the free memory."""
 _MEMINFO = Path("/proc/meminfo")
@@ -16,15 +18,6 @@ _CGROUPS = (
         Path("/sys/fs/cgroup/memory/memory.stat"),
     ),
 )
-
-
-def human(size: float) -> str:
-    """Return a number of bytes in units that people read: "74.5 GiB"."""
-    for unit in ("bytes", "KiB", "MiB", "GiB"):
-        if size < 1024:
-            return f"{size:.0f} {unit}" if unit == "bytes" else f"{size:.1f} {unit}"
-        size /= 1024
-    return f"{size:.1f} TiB"
 
 
 def free_bytes() -> int | None:

@@ -16,11 +16,16 @@ from typing import Any, TypeVar
 
 from mercer._config import settings
 from mercer._fork import renew_after_fork
+from mercer._units import duration
 
 Item = TypeVar("Item")
 
 BAR_AFTER_SECONDS = 1.0
 """A progress bar appears after this time."""
+LONG_SECONDS = 30.0
+"""Work that takes longer, as its first second tells, has a bar off a terminal too, and is announced."""
+LOG_SECONDS = 10.0
+"""Time between two states of a bar off a terminal, where each of them may be a line of a log."""
 _inside: ContextVar[bool] = ContextVar("_inside", default=False)
 """Whether this is work of a thread map, which has the only progress bar."""
 
@@ -107,26 +112,45 @@ def n_threads() -> int:
 def progress_bar(items: list[Item], label: str) -> Generator[Item, None, None]:
     """Yield ``items``, with a progress bar if the work takes more than a second; tqdm is imported only then.
 
-    There is no bar inside the work of a thread map, which has one already.
+    Off a terminal, there is a bar only if it is asked for, or if the work takes long. There is none inside the work of
+    a thread map, which has one already.
     """
     shown = settings().progress
-    if shown is False or _inside.get() or (shown is None and not sys.stderr.isatty()):
+    if shown is False or _inside.get():
         yield from items
         return
+    on_terminal = sys.stderr is not None and sys.stderr.isatty()
     start = time.perf_counter()
     bar: Any = None
     try:
         for done, item in enumerate(items):
-            if bar is None and time.perf_counter() - start > BAR_AFTER_SECONDS:
-                from tqdm.auto import tqdm
+            passed = time.perf_counter() - start
+            if bar is None and passed > BAR_AFTER_SECONDS:
+                left = passed / max(done, 1) * (len(items) - done)
+                if left > LONG_SECONDS:
+                    _announce(label, left)
+                if shown or on_terminal or left > LONG_SECONDS:
+                    from tqdm.auto import tqdm
 
-                bar = tqdm(total=len(items), initial=done, desc=label, leave=False)
+                    pause = 0.1 if on_terminal else LOG_SECONDS
+                    bar = tqdm(total=len(items), initial=done, desc=label, leave=False, mininterval=pause)
             yield item
             if bar is not None:
                 bar.update()
     finally:
         if bar is not None:
             bar.close()
+
+
+def _announce(label: str, left: float) -> None:
+    """Tell the user, once per kind of work, that it takes long."""
+    if label not in _announced and sys.stderr is not None:
+        _announced.add(label)
+        hint = "mc.set_config(progress=False) hides this line"
+        print(f"mercer: {label} may take about {duration(left)} ({hint})", file=sys.stderr)
+
+
+_announced: set[str] = set()
 
 
 def thread_map(work: Callable[[Item], None], items: list[Item], *, threads: int, label: str) -> None:

@@ -19,8 +19,9 @@ import mercer as mc
 from mercer._comparison.evaluation import Contender, Fold, Task, evaluate_fold, order_of_tests, splits
 from mercer._comparison.fold_cache import FoldCache
 from mercer._comparison.results import Result, chosen_inside, difference, independent, interval_of, verdict, wilson
-from mercer._comparison.runner import Comparison, duration
+from mercer._comparison.runner import Comparison
 from mercer._comparison.summary import Summary
+from mercer._units import duration
 from mercer.data.baseline_features import ConfoundsOnly
 
 

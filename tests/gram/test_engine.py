@@ -382,10 +382,24 @@ class TestProgress:
     def test_none_shows_one_on_a_terminal_only(self, monkeypatch):
         monkeypatch.setattr(sys.stderr, "isatty", lambda: False, raising=False)
         with mc.config(progress=None):
-            assert self.run(monkeypatch, 10.0) == []
+            assert self.run(monkeypatch, 2.0) == []
         monkeypatch.setattr(sys.stderr, "isatty", lambda: True, raising=False)
         with mc.config(progress=None):
-            assert len(self.run(monkeypatch, 10.0)) == 1
+            assert len(self.run(monkeypatch, 2.0)) == 1
+
+    def test_long_work_says_so_once_and_shows_one_everywhere(self, monkeypatch, capsys):
+        monkeypatch.setattr(_parallel, "_announced", set())
+        monkeypatch.setattr(sys.stderr, "isatty", lambda: False, raising=False)
+        with mc.config(progress=False):
+            assert self.run(monkeypatch, 100.0) == []
+        assert capsys.readouterr().err == ""
+        for _ in range(2):
+            with mc.config(progress=None):
+                self.run(monkeypatch, 100.0)
+        assert [bar.count for bar in FakeBar.bars] == [10, 10]
+        assert all(bar.options["mininterval"] >= 10 for bar in FakeBar.bars)
+        said = capsys.readouterr().err
+        assert said.count("mercer: RBF may take about 15 min (mc.set_config(progress=False)") == 1
 
     def test_an_error_closes_it(self, monkeypatch):
         with mc.config(progress=True), pytest.raises(ValueError, match="stop"):

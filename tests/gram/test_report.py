@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import warnings
+
 import numpy as np
 import pytest
 from scipy import sparse
+from sklearn.base import clone
+from sklearn.exceptions import NotFittedError
 
 import mercer as mc
 from mercer.gram import psd
@@ -168,6 +172,27 @@ class TestCheck:
         assert mc.gram.psd.check(torch.eye(3, requires_grad=True))
 
 
+class Counted(mc.RBF):
+    """A Gaussian that counts the pairs that are evaluated."""
+
+    pairs = 0
+
+    def _tile(self, a, b):
+        Counted.pairs += len(a) * len(b)
+        return super()._tile(a, b)
+
+
+UNFITTED = {
+    "Centered": mc.Centered(Counted(0.3)),
+    "LogOdds": mc.LogOdds(Counted(0.3)),
+    "EmpiricalKernelMap": mc.EmpiricalKernelMap(Counted(0.3)),
+    "Repaired": mc.Repaired(Counted(0.3)),
+    "TargetAligned": mc.TargetAligned([Counted(0.3), Counted(2.0)]),
+    "Tempered": mc.Tempered(Counted(20.0)),
+    "Sum": mc.Centered(Counted(0.3)) + Counted(0.1),
+}
+
+
 class TestEstimate:
     def test_pairs_and_bytes(self):
         X = np.zeros((100, 3))
@@ -187,6 +212,35 @@ class TestEstimate:
             with mc.config(n_jobs=n_jobs):  # 4 x 4 tiles, of which 10 are evaluated; a sample has 2 objects
                 expected = 0.1 * 1024 / 2 + 0.1 * 10 * 256**2 / 2**2 / n_jobs
                 assert mc.gram.estimate(mc.RBF(gamma=0.1), X).seconds == pytest.approx(expected)
+
+    @pytest.mark.parametrize("name", list(UNFITTED))
+    def test_an_unfitted_kernel_is_timed_with_what_it_learns(self, monkeypatch, name):
+        """The clock counts evaluated pairs, so that the truth is the number of pairs of ``fit_transform``."""
+        from mercer.gram import _compute
+
+        X, y = np.random.default_rng(0).normal(size=(300, 2)), np.arange(300) % 2
+        with mc.config(memo_bytes=0, n_jobs=1):
+            Counted.pairs = 0
+            clone(UNFITTED[name]).fit_transform(X, y)
+            truth = 1e-3 * Counted.pairs
+            monkeypatch.setattr(_compute.time, "perf_counter", lambda: 1e-3 * Counted.pairs)
+            found = mc.gram.estimate(UNFITTED[name], X)
+        assert (found.pairs, found.bytes) == (300 * 301 // 2, 8 * 300**2)
+        assert found.seconds == pytest.approx(truth, rel=0.4)
+        assert not hasattr(UNFITTED[name], "train_")
+
+    def test_unfitted_models_and_confounds(self):
+        X = np.random.default_rng(0).normal(size=(30, 2))
+        assert mc.gram.estimate(mc.Fisher(mc.Gaussian("diagonal")), X).pairs == 465
+        kernel = mc.Residualized(mc.RBF(), normalize=True)  # zero for as few objects as confounds
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            assert mc.gram.estimate(kernel, mc.Confounded(X, X[:, 0])).pairs == 465
+        with pytest.raises(NotFittedError):
+            mc.gram.estimate(mc.Centered(mc.RBF()), X, X[:3])
+
+    def test_units(self):
+        assert str(mc.gram.Estimate(200_010_000, 3_200_000_000, 1234.0)) == "200,010,000 pairs, 3.0 GiB, about 20.6 min"
 
     def test_a_few_objects_are_asked(self, monkeypatch):
         from mercer.gram import _compute

@@ -17,6 +17,7 @@ from sklearn.svm import SVC, SVR
 
 import mercer as mc
 from mercer import _memory
+from mercer._units import human
 
 X = np.random.default_rng(0).normal(size=(12, 2))
 Y = np.arange(12) % 2
@@ -76,7 +77,7 @@ def test_a_container_has_less(monkeypatch, tmp_path):
     ("size", "text"), [(10, "10 bytes"), (2048, "2.0 KiB"), (80e9, "74.5 GiB"), (2**50, "1024.0 TiB")]
 )
 def test_human_units(size, text):
-    assert _memory.human(size) == text
+    assert human(size) == text
 
 
 class TestSecondKernel:

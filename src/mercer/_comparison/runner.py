@@ -14,6 +14,7 @@ from typing import Any
 from mercer._comparison.evaluation import Contender, Fold, Task, evaluate_fold
 from mercer._comparison.fold_cache import FoldCache
 from mercer._comparison.results import Result
+from mercer._units import duration
 
 Report = Callable[[str, str, int], None]
 """Is told of every step: the task, the contender, and how many folds are done."""
@@ -203,10 +204,3 @@ def _work(pipe: Connection) -> None:
             text = str(error) or type(error).__name__
             known = isinstance(error, (TypeError, ValueError))
             pipe.send(text if known else f"{type(error).__name__}: {text}")
-
-
-def duration(seconds: float) -> str:
-    """Return a time in human units, such as ``"2.5 min"``."""
-    if seconds < 100:
-        return f"{seconds:.3g} s"
-    return f"{seconds / 60:.3g} min" if seconds < 6000 else f"{seconds / 3600:.3g} h"

@@ -30,6 +30,7 @@ from mercer._report.checks import (
     groups_of,
 )
 from mercer._report.render import render
+from mercer._units import human
 from mercer.data.sequences import Sequences
 from mercer.data.wrapped import inside
 
@@ -54,7 +55,7 @@ class Report:
     --------
     >>> import mercer as mc
     >>> mc.Report("<html></html>", "No kernel finished.", [])
-    Report('No kernel finished.', 0 methods, 0 kB)
+    Report('No kernel finished.', 0 methods, 0 bytes)
     """
 
     html: str
@@ -74,7 +75,7 @@ class Report:
             file.write(self.html.encode())
 
     def __repr__(self) -> str:
-        return f"Report({self.answer!r}, {len(self.rows)} methods, {len(self.html) / 1e3:.0f} kB)"
+        return f"Report({self.answer!r}, {len(self.rows)} methods, {human(len(self.html))})"
 
     def _repr_html_(self) -> str:
         """Return the page in a frame, for notebooks."""

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from mercer._config import settings
 from mercer._files import too_large, unpacked_limit
-from mercer._memory import human
+from mercer._units import human
 from mercer.data.sequences import Sequences
 
 T = TypeVar("T")

@@ -9,6 +9,7 @@ import numpy as np
 
 from mercer._array import Floats, Indices
 from mercer._random import random_generator, seed_of
+from mercer._units import human
 from mercer.data.segments import in_digest_order
 from mercer.embedding._comparison import Comparison
 from mercer.embedding._filter import Beliefs, run
@@ -91,7 +92,7 @@ class Learned:
         if self.maps is None and len(times) > EXACT:
             raise ValueError(
                 f"{len(times)} training triples are too many for the exact form, which needs "
-                f"{6 * 8 * len(times) ** 2 / 2**30:.0f} GiB. Set landmarks=500, for example."
+                f"{human(6 * 8 * len(times) ** 2)}. Set landmarks=500, for example."
             )
         self._parts, self._found = [steps], [times]
         self._moments: Moments | None = None

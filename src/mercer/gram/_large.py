@@ -10,9 +10,10 @@ from pathlib import Path
 from typing import Any
 
 from mercer._array import Array, Floats
-from mercer._memory import check_room, human
+from mercer._memory import check_room
 from mercer._notices import notify, warns_once
 from mercer._parallel import n_threads, progress_bar, thread_map
+from mercer._units import human
 from mercer._version import __version__
 from mercer.gram._cluster import check_client, on_cluster
 from mercer.gram._plan import Place, Sorted, whole_matrix

@@ -31,7 +31,7 @@ import numpy as np
 from mercer._array import Floats
 from mercer._atomic import FULL, remove_if_dead, renamed
 from mercer._files import check_path
-from mercer._memory import human
+from mercer._units import human
 from mercer._version import __version__
 from mercer.gram._header import FORMAT, ORDERS, checksum_of, decoded, encoded, order_bytes, read_order
 from mercer.gram._plan import Place, Plan

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable
 from functools import cache
 from typing import Any, NoReturn, Self
 
@@ -15,7 +15,7 @@ from mercer import _config
 from mercer._array import Array, Floats, Indices, namespace, safe_log
 from mercer._batch import Batch
 from mercer._cache import parameter_key
-from mercer._notices import warns_once
+from mercer._notices import collected, warns_once
 from mercer.data.sequences import Sequences
 from mercer.data.wrapped import is_wrapped
 from mercer.kernels._changes import check_unchanged, kept_values
@@ -222,6 +222,26 @@ class Kernel(Hooks, Arithmetic, GaussianProcess, TransformerMixin, BaseEstimator
         if isinstance(left, Batch) and isinstance(right, Batch):
             left = left.adapted(right)
         return kernel, left, kernel._match(right, left)
+
+    def _to_be_timed(self, X: Any, Y: Any = None) -> tuple[Self, Any, Any, Callable[[Indices], Any] | None]:
+        """Return what `sources` does, for an unfitted kernel too, for `mercer.gram.estimate`.
+
+        The last is a function of few training objects, if the kernel learns from kernel values: it returns a copy that
+        has learned from these.
+        """
+        if Y is not None or hasattr(self, "train_") or not self._needs_fit:
+            return *self.sources(X, Y), None
+        kernel, X = clone(self), unwrapped(X)
+        y = np.arange(length_of(X)) % 2 if self.__sklearn_tags__().target_tags.required else None
+        kernel._fit_objects(X, y)
+
+        def learned(index: Indices) -> Any:
+            few = kernel._take(index)
+            with collected():  # what so few objects tell is not for the user
+                few._learn_from_values(None if y is None else np.arange(len(index)) % 2)
+            return few
+
+        return kernel, kernel.train_, None, learned if kernel._learns_from_values else None
 
     def _identity(self, X: Any, Y: Any = None) -> dict[str, Any]:
         """Return the text and the digests of all that the matrix of ``X`` and ``Y`` depends on; nothing is fitted."""

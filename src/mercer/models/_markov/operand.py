@@ -10,6 +10,7 @@ from array_api_compat import is_numpy_array
 from mercer._array import Array, Floats, beside, identity, logsumexp, namespace, safe_log
 from mercer._cached import cached_property
 from mercer._coupling import OneAxis, power
+from mercer._units import human
 from mercer.compiled import cuda
 from mercer.models._chains import fused
 from mercer.models.discount import Discounted
@@ -31,7 +32,7 @@ def check_cells(chains: Any) -> None:
     if contexts * k > MOST_CELLS:
         raise ValueError(
             f"the product of Markov chains of order {chains.order} over {k} symbols sums over {contexts:,} contexts, "
-            f"observed or not: {contexts * k:,} numbers or {8e-9 * contexts * k:.2g} GB per chain, of at most "
+            f"observed or not: {contexts * k:,} numbers or {human(8 * contexts * k)} per chain, of at most "
             f"{MOST_CELLS:,}. Use a lower order, a smaller alphabet, or mc.Spectrum(k={chains.order + 1}), "
             "which counts observed words only."
         )
