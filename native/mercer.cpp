@@ -1,6 +1,7 @@
 // What Python calls: one function per recursion, each with one struct of arguments
 // (src/mercer/_native/signatures.py).
 #include "chains.hpp"
+#include "csr.hpp"
 
 using namespace mercer;
 
@@ -17,3 +18,5 @@ MERCER_EXPORT int64_t discounted_chains(const DiscountedChainArguments* a) {
   return chain_instance(a->initial_a.shape[1], a->initial_b.shape[1],
                         [&]<int S, int R, int C>() { return discounted<S, R, C>(*a); });
 }
+MERCER_EXPORT int64_t csr_products(const CsrArguments* a) { return csr<RowProduct>(*a); }
+MERCER_EXPORT int64_t csr_entropies(const CsrArguments* a) { return csr<SharedEntropy>(*a); }

@@ -57,6 +57,19 @@ template <class V, class T>
 MERCER_INLINE void store(T* to, V v) {
   memcpy(to, &v, sizeof v);
 }
+// The first `count` numbers, the rest zero: the end of an array is worked in whole vectors too.
+template <class V, class T>
+MERCER_INLINE V load_some(const T* from, int64_t count) {
+  if (count >= lanes_of<V>) return load<V>(from);
+  V v{};
+  memcpy(&v, from, size_t(count) * sizeof(T));
+  return v;
+}
+template <class V, class T>
+MERCER_INLINE void store_some(T* to, V v, int64_t count) {
+  if (count >= lanes_of<V>) return store(to, v);
+  memcpy(to, &v, size_t(count) * sizeof(T));
+}
 template <class V>
 MERCER_INLINE V spread(double x) {
   return x - V{};  // a subtraction from zero would turn -0 into 0

@@ -7,7 +7,23 @@ None. The struct in native/ has the same fields in the same order.
 
 from __future__ import annotations
 
+_CSR = """
+    values: f64[e]
+    logs: f64[e]?
+    indices: i64[e]
+    indptr: i64[I1]
+    words: i64[s]
+    starts: i64[s1]
+    rows: i32[p]
+    postings: f64[p]
+    posting_logs: f64[p]?
+    n_columns: int
+    out: out f64[I J]
+"""
+
 SIGNATURES = {
+    "csr_products": _CSR,
+    "csr_entropies": _CSR,
     "chains": """
         initial_a: f64[I n]
         transition_a: f64[I n n]

@@ -23,6 +23,7 @@ import numpy as np
 from scipy import sparse
 
 from mercer._cached import cached_property
+from mercer._native import call
 from mercer.data.ragged import offsets_of
 
 Vector: TypeAlias = np.ndarray[Any, Any]
@@ -194,7 +195,11 @@ class CSRRows:
 
 
 class _Index(NamedTuple):
-    """The inverted index of some rows (see `_csr_loops.invert`)."""
+    """The inverted index of some rows: ``words[s]`` has the values ``postings[starts[s]:starts[s + 1]]``.
+
+    They are those of the rows ``rows[starts[s]:starts[s + 1]]``. A word in more than a given share of the rows is
+    listed for *all* rows, with zeros, so that its postings are indexed by row and need no scattered writes.
+    """
 
     words: Vector
     starts: Vector
@@ -255,11 +260,18 @@ class Prepared:
     @cached_property
     def index(self) -> _Index:
         """For every word the rows that hold it."""
-        from mercer.compiled import csr as _csr_loops
-
-        rows = self.rows
-        found = _csr_loops.invert(self.values, rows.indices, rows.indptr, rows.n_columns, _DENSE_SHARE)
-        return _Index(*(_read_only(part) for part in found))
+        columns = self.rows.to_scipy().tocsc()
+        counts = np.diff(columns.indptr)
+        words = np.flatnonzero(counts)
+        counts = counts[words]
+        dense = counts > _DENSE_SHARE * len(self)
+        starts = offsets_of(np.where(dense, len(self), counts))
+        slot = np.repeat(np.arange(len(words)), counts)
+        rank = np.arange(len(slot)) - offsets_of(counts)[slot]
+        place = starts[slot] + np.where(dense[slot], columns.indices, rank)
+        rows, postings = np.zeros(starts[-1], np.int32), np.zeros(starts[-1])
+        rows[place], postings[place] = columns.indices, columns.data
+        return _Index(*(_read_only(part) for part in (words, starts, rows, postings)))
 
     @cached_property
     def index_logs(self) -> Vector:
@@ -281,14 +293,7 @@ def outer(A: CSRRows | Prepared, B: CSRRows | Prepared) -> Vector:
     ndarray, shape (I, J)
         Summed in float64; float32 if both operands are.
     """
-    from mercer.compiled import csr as _csr_loops
-
-    left, right = _operand(A), _operand(B)
-    _same_columns(left.rows, right.rows)
-    rows = left.rows
-    out = np.empty((len(left), len(right)))
-    _csr_loops.outer(left.values, rows.indices, rows.indptr, rows.n_columns, *right.index, out)
-    return _as_operands(out, left, right)
+    return _pairs("csr_products", _operand(A), _operand(B))
 
 
 def shared_entropy(A: CSRRows | Prepared, B: CSRRows | Prepared) -> Vector:
@@ -318,24 +323,25 @@ def shared_entropy(A: CSRRows | Prepared, B: CSRRows | Prepared) -> Vector:
     ... )
     (True, True)
     """
-    from mercer.compiled import csr as _csr_loops
-
     left, right = _operand(A), _operand(B)
+    return _pairs("csr_entropies", left, right, logs=left.logs, posting_logs=right.index_logs)
+
+
+def _pairs(name: str, left: Prepared, right: Prepared, logs: Any = None, posting_logs: Any = None) -> Vector:
+    """Sum over the words of all pairs of rows, in native code; float32 if both operands are."""
     _same_columns(left.rows, right.rows)
-    rows = left.rows
+    rows, index = left.rows, right.index
     out = np.empty((len(left), len(right)))
-    _csr_loops.shared_entropy(
-        left.values, left.logs, rows.indices, rows.indptr, rows.n_columns, *right.index, right.index_logs, out
-    )
-    return _as_operands(out, left, right)
+    call(
+        name, values=left.values, logs=logs, indices=rows.indices, indptr=rows.indptr, words=index.words,
+        starts=index.starts, rows=index.rows, postings=index.postings, posting_logs=posting_logs,
+        n_columns=rows.n_columns, out=out,
+    )  # fmt: skip
+    return out.astype(np.result_type(left.rows.dtype, right.rows.dtype), copy=False)
 
 
 def _operand(A: CSRRows | Prepared) -> Prepared:
     return A if isinstance(A, Prepared) else Prepared(A)
-
-
-def _as_operands(out: Vector, left: Prepared, right: Prepared) -> Vector:
-    return out.astype(np.result_type(left.rows.dtype, right.rows.dtype), copy=False)
 
 
 def _same_columns(A: CSRRows, B: CSRRows) -> None:
@@ -350,7 +356,7 @@ def _bounds(key: slice, n: int) -> tuple[int, int]:
 
 
 def _read_only(x: Vector) -> Vector:
-    """Return a read-only view: the arrays of rows are shared, and Numba compiles for one kind only."""
+    """Return a read-only view: the arrays of rows are shared."""
     view = x.view()
     view.setflags(write=False)
     return view
