@@ -6,24 +6,52 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from sklearn import config_context
 from sklearn.calibration import CalibratedClassifierCV
 from sklearn.compose import TransformedTargetRegressor, make_column_transformer
 from sklearn.decomposition import PCA, KernelPCA
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
-from sklearn.ensemble import BaggingRegressor, StackingRegressor, VotingClassifier
+from sklearn.dummy import DummyClassifier, DummyRegressor
+from sklearn.ensemble import (
+    BaggingClassifier,
+    BaggingRegressor,
+    StackingClassifier,
+    StackingRegressor,
+    VotingClassifier,
+)
 from sklearn.feature_extraction.text import CountVectorizer, TfidfTransformer, TfidfVectorizer
 from sklearn.feature_selection import SelectKBest, f_regression
+from sklearn.frozen import FrozenEstimator
 from sklearn.gaussian_process import GaussianProcessClassifier, GaussianProcessRegressor
 from sklearn.gaussian_process.kernels import RBF, WhiteKernel
 from sklearn.impute import SimpleImputer
 from sklearn.kernel_ridge import KernelRidge
-from sklearn.linear_model import LogisticRegression, LogisticRegressionCV, Perceptron, Ridge, RidgeCV, SGDClassifier
-from sklearn.model_selection import GridSearchCV, RandomizedSearchCV, StratifiedKFold
+from sklearn.linear_model import (
+    Lasso,
+    LinearRegression,
+    LogisticRegression,
+    LogisticRegressionCV,
+    Perceptron,
+    Ridge,
+    RidgeCV,
+    SGDClassifier,
+    SGDRegressor,
+)
+from sklearn.model_selection import (
+    GridSearchCV,
+    KFold,
+    RandomizedSearchCV,
+    RepeatedKFold,
+    ShuffleSplit,
+    StratifiedKFold,
+    TimeSeriesSplit,
+)
 from sklearn.multiclass import OneVsOneClassifier, OneVsRestClassifier
+from sklearn.multioutput import MultiOutputRegressor
 from sklearn.naive_bayes import GaussianNB, MultinomialNB
 from sklearn.neighbors import KNeighborsClassifier, KNeighborsRegressor
 from sklearn.pipeline import make_pipeline, make_union
-from sklearn.preprocessing import FunctionTransformer, MinMaxScaler, OneHotEncoder, StandardScaler
+from sklearn.preprocessing import FunctionTransformer, MaxAbsScaler, MinMaxScaler, OneHotEncoder, StandardScaler
 from sklearn.svm import SVC, SVR, LinearSVC, NuSVC, NuSVR, OneClassSVM
 
 import mercer as mc
@@ -45,7 +73,9 @@ def data() -> dict[str, Any]:
     return {
         "table": table, "frame": frame, "dna": dna, "objects": mc.objects(dna),
         "confounded": mc.Confounded(dna, table[:, 2]), "series": series,
-        "binary": np.arange(N) % 2,
+        "rounded": np.round(2 * table), "ones": np.sign(table), "binary": np.arange(N) % 2,
+        "outputs": np.stack([np.arange(N) % 2, np.arange(N) // 2 % 2], axis=1), "numbers": table[:, :2] + table[:, 1:],
+        "always": np.stack([np.arange(N) % 2, np.ones(N, int)], axis=1),
         "names": names, "number": table[:, 0] * 2 + table[:, 1], "none": None,
     }  # fmt: skip
 
@@ -65,6 +95,8 @@ def cases() -> dict[str, tuple[Any, str, str]]:
     spectrum = lambda: make_pipeline(mc.Spectrum(2), svc())  # noqa: E731
     columns = (StandardScaler(), ["a", "b"]), (OneHotEncoder(handle_unknown="ignore"), ["d"])
     folds = StratifiedKFold(3, shuffle=True, random_state=np.random.RandomState(0))
+    with config_context(enable_metadata_routing=True):
+        requesting = Ridge().set_fit_request(sample_weight=True)
     return {
         "svc": (make_pipeline(StandardScaler(), SVC()), "table", "names"),
         "nusvc": (NuSVC(), "table", "binary"),
@@ -135,6 +167,26 @@ def cases() -> dict[str, tuple[Any, str, str]]:
         "series": (
             make_pipeline(mc.ProbabilityProduct(mc.Gaussian("diagonal")), svc()), "series", "binary",
         ),
+        "svc-sparse": (make_pipeline(CountVectorizer(analyzer="char"), SVC()), "dna", "names"),
+        "svc-kernel": (SVC(kernel=mc.RBF(gamma=0.5)), "table", "names"),
+        "one-hot-rare": (
+            make_pipeline(OneHotEncoder(min_frequency=7, handle_unknown="infrequent_if_exist"), Ridge()),
+            "rounded", "number",
+        ),
+        "one-hot-drop": (make_pipeline(OneHotEncoder(drop="first"), Lasso()), "ones", "number"),
+        "neighbors-outputs": (KNeighborsClassifier(3), "table", "outputs"),
+        "outputs": (MultiOutputRegressor(SVR()), "table", "numbers"),
+        "bagging-classes": (BaggingClassifier(SVC(), 2, max_features=2, random_state=0), "table", "names"),
+        "stacking-classes": (StackingClassifier([("a", SVC()), ("b", DummyClassifier())], cv=2), "table", "names"),
+        "frozen": (FrozenEstimator(Ridge().fit(np.eye(3), [1.0, 2.0, 4.0])), "table", "number"),
+        "constant": (make_pipeline(MaxAbsScaler(), DummyRegressor()), "table", "number"),
+        "folds": (GridSearchCV(LinearRegression(), {}, cv=KFold(2)), "table", "number"),
+        "folds-repeated": (GridSearchCV(Ridge(), {}, cv=RepeatedKFold(n_splits=2, n_repeats=1)), "table", "number"),
+        "folds-shuffled": (GridSearchCV(Ridge(), {}, cv=ShuffleSplit(2, random_state=0)), "table", "number"),
+        "folds-in-time": (GridSearchCV(Ridge(), {}, cv=TimeSeriesSplit(2)), "table", "number"),
+        "sgd-regression": (SGDRegressor(average=True, random_state=0), "table", "number"),
+        "labels": (OneVsRestClassifier(LogisticRegression()), "table", "always"),
+        "requests": (requesting, "table", "number"),
         "nested": (
             GridSearchCV(make_pipeline(mc.Centered(mc.Spectrum(2)), svc()), {"svc__C": [1.0, 10.0]}, cv=2),
             "dna", "binary",

@@ -151,7 +151,7 @@ def load(path: str | os.PathLike[str], *, trusted: Iterable[type] = ()) -> Any:
         return GramFile._from_file(path, header, arrays)
     name = os.fspath(path)
     try:
-        return Reader(header["nodes"], arrays, allowed).value(header["object"])
+        return Reader(header["nodes"], arrays, allowed).whole(header["object"])
     except Untrusted as error:
         raise ValueError(
             f"{name} contains the type {error}, which is not on the list of types that mc.load trusts. Pass it in "

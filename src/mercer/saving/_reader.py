@@ -18,7 +18,8 @@ from sklearn.base import BaseEstimator
 
 from mercer._batch import Batch
 from mercer.saving import _trusted
-from mercer.saving._rebuilt import REBUILT, build_tree, check_state, generator, sparse_matrix
+from mercer.saving._checks import build_tree, check
+from mercer.saving._rebuilt import REBUILT, generator, sparse_matrix
 
 LISTINGS: dict[str, Callable[[Any], Any]] = {"list": list, "tuple": tuple, "set": set, "frozenset": frozenset}
 LONGEST_DTYPE = 32
@@ -49,9 +50,18 @@ class Reader:
         self.nodes, self.arrays, self.allowed = nodes, arrays, allowed
         self._made: dict[int, Any] = {}
         self._open: set[int] = set()
+        self._stated: list[Any] = []
         self._kinds: dict[str, Callable[..., Any]] = {
             name.removeprefix("_make_"): getattr(self, name) for name in dir(self) if name.startswith("_make_")
         }
+
+    def whole(self, given: Any) -> Any:
+        """Return the object of a JSON value, after a check of everything in it."""
+        made = self.value(given)
+        for part in self._stated:
+            check(part)
+            build_tree(part)
+        return made
 
     def value(self, given: Any) -> Any:
         """Return the object of a JSON value."""
@@ -220,8 +230,7 @@ class Reader:
         elif content is not None:
             _set_state(made, content)
         _add_parameters(made)
-        check_state(made)
-        build_tree(made)
+        self._stated.append(made)
         return made
 
     def _class(self, name: Any) -> Any:

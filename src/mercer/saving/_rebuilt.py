@@ -7,17 +7,15 @@ from typing import Any
 
 import numpy as np
 from scipy import sparse
-from sklearn.base import BaseEstimator
-from sklearn.neighbors import BallTree, KDTree
 
 from mercer.data import Alphabet, Sequences
 from mercer.data.csr import CSRRows, Prepared
 from mercer.data.objects import Datum
+from mercer.saving._checks import NEIGHBORS, SGD, TREES
 
 SPARSE = {
     f"{form}_{kind}": getattr(sparse, f"{form}_{kind}") for form in ("csr", "csc") for kind in ("array", "matrix")
 }
-TREES: dict[Any, Any] = {"kd_tree": KDTree, "ball_tree": BallTree}
 BIT_GENERATORS = ("MT19937", "PCG64", "PCG64DXSM", "Philox", "SFC64")
 
 
@@ -104,8 +102,13 @@ REBUILT: dict[type, Callable[..., Any]] = {
 
 def sparse_matrix(name: Any, shape: Any, data: Any, indices: Any, indptr: Any) -> Any:
     """Make a sparse matrix of SciPy, whose loops trust its indices."""
+    if not indices.dtype == indptr.dtype in (np.int32, np.int64):
+        raise ValueError(f"the indices of a sparse matrix are {indices.dtype} and {indptr.dtype}")
+    if not 0 <= indptr[-1] <= len(indices) == len(data):  # SciPy checks nothing if the last number is negative
+        raise ValueError("the entries of a sparse matrix are not within its rows")
     made = SPARSE[name]((data, indices, indptr), shape=tuple(shape))
     made.check_format(full_check=True)
+    made.indices, made.indptr = indices, indptr  # of the type that they had
     return made
 
 
@@ -133,52 +136,8 @@ def plain_state(given: Any) -> Any:
     These are the search tree of nearest neighbors and the loss of stochastic gradient descent, made by its fit.
     """
     state = given.__getstate__()
-    if _is_sgd(given):
+    if isinstance(given, SGD):
         return {name: value for name, value in state.items() if name != "_loss_function_"}
-    if _has_neighbors(given) and isinstance(state.get("_tree"), tuple(TREES.values())):
+    if isinstance(given, NEIGHBORS) and isinstance(state.get("_tree"), tuple(TREES.values())):
         return {**state, "_tree": None}
     return state
-
-
-def build_tree(made: Any) -> None:
-    """Build the search tree of nearest neighbors as scikit-learn does when it fits them."""
-    tree = TREES.get(getattr(made, "_fit_method", None)) if _has_neighbors(made) else None
-    if tree is not None:
-        made._tree = tree(made._fit_X, made.leaf_size, metric=made.effective_metric_, **made.effective_metric_params_)
-
-
-def _has_neighbors(given: Any) -> bool:
-    return type(given).__module__.startswith("sklearn.neighbors.") and isinstance(given, BaseEstimator)
-
-
-def _is_sgd(given: Any) -> bool:
-    return type(given).__module__ in ("sklearn.linear_model._stochastic_gradient", "sklearn.linear_model._perceptron")
-
-
-def check_state(made: Any) -> None:
-    """Raise if arrays of scikit-learn do not fit together that compiled loops trust: of libsvm, and of SGD."""
-    if _is_sgd(made) and hasattr(made, "coef_"):
-        coefs = [getattr(made, name, made.coef_) for name in ("coef_", "_standard_coef", "_average_coef")]
-        alike = all(isinstance(x, np.ndarray) and x.shape == made.coef_.shape for x in coefs)
-        if not alike or made.coef_.ndim not in (1, 2) or made.coef_.shape[-1] != made.n_features_in_:
-            raise ValueError("the coefficients of stochastic gradient descent do not fit together")
-    if type(made).__module__.startswith("sklearn.svm") and hasattr(made, "_n_support"):
-        n = len(made.support_)
-        counts = np.asarray(made._n_support)[: None if hasattr(made, "classes_") else 1]
-        classes = max(len(counts), 2)
-        pairs = classes * (classes - 1) // 2
-        rows = made.support_vectors_.shape[0]
-        sound = (
-            counts.dtype == np.int32
-            and (counts >= 0).all()
-            and counts.sum() == n
-            and (rows == n or (made.kernel == "precomputed" and rows == 0))
-            and made._dual_coef_.shape == (classes - 1, n)
-            and len(made._intercept_) == pairs
-            and (not n or made.n_features_in_ == (made.shape_fit_[0] if rows < n else made.support_vectors_.shape[1]))
-            and {len(made._probA), len(made._probB)} <= {0, pairs, 1}
-            and made.support_.dtype == np.int32
-            and (not n or (made.support_.min() >= 0 and made.support_.max() < made.shape_fit_[0]))
-        )
-        if not sound:
-            raise ValueError("the arrays of a support vector machine do not fit together")

@@ -13,67 +13,41 @@ from typing import Any
 import numpy as np
 
 _SKLEARN = {
-    "calibration": "CalibratedClassifierCV _CalibratedClassifier _SigmoidCalibration _TemperatureScaling",
-    "cluster": """
-        AffinityPropagation AgglomerativeClustering BisectingKMeans DBSCAN FeatureAgglomeration KMeans MeanShift
-        MiniBatchKMeans SpectralClustering
-    """,
-    "compose": "ColumnTransformer TransformedTargetRegressor make_column_selector",
+    "calibration": "CalibratedClassifierCV _CalibratedClassifier _SigmoidCalibration",
+    "compose": "ColumnTransformer TransformedTargetRegressor",
     "compose._column_transformer": "_RemainderColsList",
-    "covariance": "EmpiricalCovariance GraphicalLasso GraphicalLassoCV LedoitWolf MinCovDet OAS ShrunkCovariance",
-    "cross_decomposition": "CCA PLSCanonical PLSRegression PLSSVD",
-    "decomposition": "FactorAnalysis FastICA IncrementalPCA KernelPCA NMF PCA TruncatedSVD",
-    "discriminant_analysis": "LinearDiscriminantAnalysis QuadraticDiscriminantAnalysis",
+    "decomposition": "KernelPCA PCA",
+    "discriminant_analysis": "LinearDiscriminantAnalysis",
     "dummy": "DummyClassifier DummyRegressor",
-    "ensemble": """
-        BaggingClassifier BaggingRegressor StackingClassifier StackingRegressor VotingClassifier VotingRegressor
-    """,
-    "feature_extraction": "DictVectorizer FeatureHasher",
-    "feature_extraction.text": "CountVectorizer HashingVectorizer TfidfTransformer TfidfVectorizer",
-    "feature_selection": """
-        GenericUnivariateSelect RFE RFECV SelectFdr SelectFpr SelectFromModel SelectFwe SelectKBest SelectPercentile
-        SequentialFeatureSelector VarianceThreshold
-    """,
+    "ensemble": "BaggingClassifier BaggingRegressor StackingClassifier StackingRegressor VotingClassifier",
+    "feature_extraction.text": "CountVectorizer TfidfTransformer TfidfVectorizer",
+    "feature_selection": "SelectKBest",
     "frozen": "FrozenEstimator",
     "gaussian_process": "GaussianProcessClassifier GaussianProcessRegressor",
     "gaussian_process._gpc": "_BinaryGaussianProcessClassifierLaplace",
-    "gaussian_process.kernels": """
-        CompoundKernel ConstantKernel DotProduct ExpSineSquared Exponentiation Hyperparameter Matern PairwiseKernel
-        Product RBF RationalQuadratic Sum WhiteKernel
-    """,
-    "impute": "MissingIndicator SimpleImputer",
+    "gaussian_process.kernels": "ConstantKernel Product RBF Sum WhiteKernel",
+    "impute": "SimpleImputer",
     "isotonic": "IsotonicRegression",
-    "kernel_approximation": "AdditiveChi2Sampler Nystroem PolynomialCountSketch RBFSampler SkewedChi2Sampler",
     "kernel_ridge": "KernelRidge",
     "linear_model": """
-        ARDRegression BayesianRidge ElasticNet ElasticNetCV HuberRegressor Lars LarsCV Lasso LassoCV LassoLars
-        LassoLarsCV LassoLarsIC LinearRegression LogisticRegression LogisticRegressionCV MultiTaskElasticNet
-        MultiTaskElasticNetCV MultiTaskLasso MultiTaskLassoCV OrthogonalMatchingPursuit OrthogonalMatchingPursuitCV
-        Perceptron QuantileRegressor RANSACRegressor Ridge RidgeCV RidgeClassifier RidgeClassifierCV SGDClassifier
-        SGDOneClassSVM SGDRegressor TheilSenRegressor
+        Lasso LinearRegression LogisticRegression LogisticRegressionCV Perceptron Ridge RidgeCV SGDClassifier
+        SGDRegressor
     """,
-    "manifold": "MDS SpectralEmbedding TSNE",
     "metrics._scorer": "_MultimetricScorer _PassthroughScorer _Scorer",
-    "mixture": "BayesianGaussianMixture GaussianMixture",
     "model_selection": """
-        FixedThresholdClassifier GridSearchCV GroupKFold GroupShuffleSplit KFold LeaveOneGroupOut LeaveOneOut
-        LeavePGroupsOut LeavePOut ParameterGrid PredefinedSplit RandomizedSearchCV RepeatedKFold
-        RepeatedStratifiedKFold ShuffleSplit StratifiedGroupKFold StratifiedKFold StratifiedShuffleSplit
-        TimeSeriesSplit TunedThresholdClassifierCV
+        GridSearchCV GroupKFold KFold RandomizedSearchCV RepeatedKFold ShuffleSplit StratifiedGroupKFold
+        StratifiedKFold TimeSeriesSplit
     """,
-    "multiclass": "OneVsOneClassifier OneVsRestClassifier OutputCodeClassifier _ConstantPredictor",
-    "multioutput": "ClassifierChain MultiOutputClassifier MultiOutputRegressor RegressorChain",
-    "naive_bayes": "BernoulliNB CategoricalNB ComplementNB GaussianNB MultinomialNB",
-    "neighbors": "KNeighborsClassifier KNeighborsRegressor NearestCentroid NearestNeighbors",
-    "neural_network": "MLPClassifier MLPRegressor",
+    "multiclass": "OneVsOneClassifier OneVsRestClassifier _ConstantPredictor",
+    "multioutput": "MultiOutputRegressor",
+    "naive_bayes": "GaussianNB MultinomialNB",
+    "neighbors": "KNeighborsClassifier KNeighborsRegressor",
     "pipeline": "FeatureUnion Pipeline",
     "preprocessing": """
-        Binarizer FunctionTransformer KBinsDiscretizer KernelCenterer LabelBinarizer LabelEncoder MaxAbsScaler
-        MinMaxScaler MultiLabelBinarizer Normalizer OneHotEncoder OrdinalEncoder PolynomialFeatures PowerTransformer
-        QuantileTransformer RobustScaler SplineTransformer StandardScaler TargetEncoder
+        FunctionTransformer KernelCenterer LabelBinarizer LabelEncoder MaxAbsScaler MinMaxScaler OneHotEncoder
+        StandardScaler
     """,
-    "random_projection": "GaussianRandomProjection SparseRandomProjection",
-    "svm": "LinearSVC LinearSVR NuSVC NuSVR OneClassSVM SVC SVR",
+    "svm": "LinearSVC NuSVC NuSVR OneClassSVM SVC SVR",
     "utils": "Bunch",
     "utils._metadata_requests": "MetadataRequest MethodMetadataRequest",
 }
