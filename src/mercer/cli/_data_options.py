@@ -143,8 +143,8 @@ _ADVICE = re.compile(
 def without_advice(text: str) -> str:
     """Return what a message says about data, for readers without the command: no cures, no names of options.
 
-    >>> without_advice("x.fa: 2 classes by --label 1. To correct it, pass --label. 's' is empty; pass --skip-bad.")
-    "x.fa: 2 classes. 's' is empty."
+    >>> without_advice("2 classes by --label 1. 's' is empty; pass --skip-bad.")
+    "2 classes. 's' is empty."
     """
     return re.sub(r"(?<![\w-])--(?=[a-z])", "", _ADVICE.sub("", text)).strip()
 
