@@ -1,4 +1,7 @@
-"""Draw the picture of the README: data, a model, a kernel, classes. Run: python docs/_static/make_overview.py."""
+"""Draw the picture of the README: data, a model, a kernel, classes; and again for narrow screens, two by two.
+
+Run: python docs/_static/make_overview.py.
+"""
 
 import sys
 from pathlib import Path
@@ -31,7 +34,16 @@ def main() -> None:
     K = kernel.fit_transform(series)
 
     plt.rcParams.update({"font.size": 12})
-    figure, axes = plt.subplots(1, 4, figsize=(12.4, 3.5), layout="constrained")
+    for name, shape, size in (("overview", (1, 4), (12.4, 3.5)), ("overview_narrow", (2, 2), (6.2, 6.6))):
+        figure, axes = plt.subplots(*shape, figsize=size, layout="constrained")
+        draw(axes.ravel(), series, y, K, accuracy)
+        target = Path(__file__).with_name(f"{name}.png")
+        figure.savefig(target, dpi=130)
+        shrink(target, target)
+
+
+def draw(axes: np.ndarray, series: list[np.ndarray], y: np.ndarray, K: np.ndarray, accuracy: float) -> None:
+    """Draw the four panels: data, model, Gram matrix, kernel PCA."""
     draw_series(axes[0], series, y)
     draw_model(axes[1], series)
     order = np.argsort(y, kind="stable")
@@ -50,9 +62,6 @@ def main() -> None:
         axis.set_title(title, fontsize=13)
         for side in axis.spines.values():
             side.set_color("#bbbbbb")
-    target = Path(__file__).with_name("overview.png")
-    figure.savefig(target, dpi=130)
-    shrink(target, target)
 
 
 def draw_series(axis: plt.Axes, series: list[np.ndarray], y: np.ndarray) -> None:

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from mercer.data.alignment import read_alignment
 from mercer.data.alphabet import Alphabet
 from mercer.data.fasta import read_fasta
 from mercer.data.svmlight import read_svmlight
@@ -239,6 +240,13 @@ class TestFasta:
     def test_what_does_not_parse(self, text, sentence):
         with pytest.raises(ValueError, match=sentence):
             read_fasta(lines(*text))
+
+    def test_an_alignment_is_named_with_its_reader(self):
+        text = "# STOCKHOLM 1.0\n\nseq1 ACD-EF\nseq2 ACDAEF\n//\n"
+        for invalid in ("raise", "mask"):
+            with pytest.raises(ValueError, match=r"Stockholm format; use mc\.read_alignment"):
+                read_fasta(io.StringIO(text), invalid=invalid)
+        assert len(read_alignment(io.StringIO(text)).X) == 2
 
     def test_an_unknown_symbol_has_line_id_position_alphabet_and_cure(self):
         text = (">a", "MKV*", ">b", "ACGT", "", "; x", "AC", "GX")

@@ -297,7 +297,7 @@ class TestFiles:
             data_path(self.FOLDER, "made.txt")
         monkeypatch.delenv("MERCER_DATA")
         sentence = (
-            "letters/made.txt cannot be downloaded, because it was derived from the letters .* Set MERCER_DATA to"
+            "letters/made.txt cannot be downloaded, because it was derived from .* Set the environment variable MERC"
         )
         with pytest.raises(FileNotFoundError, match=sentence):
             data_path(self.FOLDER, "made.txt")
@@ -337,17 +337,25 @@ class TestDownload:
 
     def test_no_network(self, monkeypatch):
         self.retrieve(monkeypatch, OSError("name resolution failed"))
-        with pytest.raises(ConnectionError, match=r"Could not download https.* Check the network, or set MERCER_DATA"):
+        with pytest.raises(
+            ConnectionError,
+            match=r"Could not download https.* Check the network, or set the environment variable MERCER_DATA",
+        ):
             data_path(*self.KEY)
 
     def test_changed_at_its_home(self, monkeypatch):
         self.retrieve(monkeypatch, ValueError("hash mismatch"))
-        with pytest.raises(ValueError, match=r"does not have the expected SHA-256 .* Try again, or set MERCER_DATA"):
+        with pytest.raises(
+            ValueError,
+            match=r"does not have the expected SHA-256 .* Try again, or set the environment variable MERCER_DATA",
+        ):
             data_path(*self.KEY)
 
     def test_no_pooch(self, monkeypatch):
         monkeypatch.setitem(sys.modules, "pooch", None)
-        with pytest.raises(ImportError, match=r"pip install 'mercer\[data\]', or set MERCER_DATA"):
+        with pytest.raises(
+            ImportError, match=r"pip install 'mercer\[data\]', or set the environment variable MERCER_DATA"
+        ):
             data_path(*self.KEY)
 
 

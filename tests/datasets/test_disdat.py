@@ -73,7 +73,8 @@ class TestWhatCannotBe:
         monkeypatch.delenv("MERCER_DATA", raising=False)
         sentence = (
             r"^disdat/NZtrain_po\.csv cannot be downloaded, because it was derived from inst/extdata of the R package "
-            r"disdat \(github\.com/rspatial/disdat, .* CSV .* Set MERCER_DATA to a folder that contains it\.$"
+            r"disdat \(github\.com/rspatial/disdat, .* CSV .* Set the environment variable MERCER_DATA to a folder "
+            r"that contains it\.$"
         )
         with pytest.raises(FileNotFoundError, match=sentence):
             fetch_disdat("NZ")

@@ -353,6 +353,25 @@ def test_bad_pairs_are_named():
         certain.posterior({"a": 1}, "b")
 
 
+def test_columns_that_a_frame_does_not_have_are_missing():
+    pandas = pytest.importorskip("pandas")
+    p = random_net(0)
+    observed = [name for name in dict(p.nodes) if name not in p.hidden]
+    rng = np.random.default_rng(0)
+    whole = pandas.DataFrame({name: rng.integers(0, 2, 5) for name in observed})
+    for left in (observed[:1], observed[1:]):
+        some = whole.drop(columns=left)
+        marked = whole.assign(**dict.fromkeys(left))  # columns of None
+        for name in left:
+            np.testing.assert_array_equal(p.posterior(some, name), p.posterior(marked, name))
+        np.testing.assert_array_equal(p.log_prob(some), p.log_prob(marked))
+    with pytest.raises(ValueError, match=r"'age' is not one\. Rename or drop it"):
+        p.posterior(whole.assign(age=1), observed[0])
+    net = mc.BayesNet({"x": 2, "y": 2}, {"y": ["x"]})
+    with pytest.raises(ValueError, match=r"'y' is missing\. Add it"):  # a fit learns nothing about it
+        net.fit(pandas.DataFrame({"x": [0, 1]}))
+
+
 def binary_net(seed, observed, hidden, size=1):
     """Networks of binary nodes over a random graph with up to three parents."""
     rng = np.random.default_rng(seed)

@@ -131,6 +131,19 @@ class TestLogo:
         assert {p.get_gid() for p in ax.patches} <= set("TAG")
         assert len(plot.logo(found, output=2).patches) > 6
 
+    def test_a_new_figure_is_as_wide_as_its_letters_need(self, monkeypatch):
+        for length in (3, 86):
+            assert plot.logo(np.ones(length), "A" * length).figure.get_figwidth() > 0.2 * length, "inches"
+        monkeypatch.setattr("mercer.plot.explanations.WIDEST", 8.0)
+        assert plot.logo(np.ones(50), "A" * 50).figure.get_figwidth() == 8  # a file of any width cannot be written
+
+    def test_axes_that_are_given_keep_their_size(self):
+        import matplotlib.pyplot as plt
+
+        figure, ax = plt.subplots(figsize=(4, 2))
+        plot.logo(np.ones(40), "A" * 40, ax=ax)
+        assert figure.get_size_inches().tolist() == [4, 2]
+
     def test_symbols_of_any_kind(self):
         ax = plot.logo([1.0, 1.0], ["$x", "up"])
         assert [p.get_gid() for p in ax.patches] == ["$x", "up"]

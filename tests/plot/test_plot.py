@@ -81,6 +81,11 @@ class TestKernelPCA:
         colors = {tuple(c.get_facecolor()[0]) for c in ax.collections}
         assert len(colors) == 3
 
+    def test_the_legend_hides_no_point(self):
+        ax = plot.kernel_pca(matrix(), np.arange(12) % 4)
+        ax.figure.canvas.draw()
+        assert ax.get_legend().get_window_extent().ymin >= ax.get_window_extent().ymax
+
     def test_a_kernel_and_its_data(self):
         a = plot.kernel_pca(mc.RBF(gamma=0.2), points()).collections[0].get_offsets()
         b = plot.kernel_pca(matrix()).collections[0].get_offsets()

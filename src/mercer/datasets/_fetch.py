@@ -88,7 +88,7 @@ def _download(folder: str, file: str, source: Source) -> Path:
     if source.url is None:
         raise FileNotFoundError(
             f"{folder}/{file} cannot be downloaded, because it was derived from {source.origin}. "
-            "Set MERCER_DATA to a folder that contains it."
+            "Set the environment variable MERCER_DATA to a folder that contains it."
         )
     pooch = _import_pooch()
     try:
@@ -101,12 +101,13 @@ def _download(folder: str, file: str, source: Source) -> Path:
     except ValueError as error:  # wrong hash: pooch has deleted the download
         raise ValueError(
             f"{source.url} does not have the expected SHA-256 {source.sha256}: the file has changed, or the download "
-            f"is incomplete. Try again, or set MERCER_DATA to a folder that contains {folder}/{file}."
+            f"is incomplete. Try again, or set the environment variable MERCER_DATA to a folder that contains "
+            f"{folder}/{file}."
         ) from error
     except OSError as error:  # network errors of requests, and full disks
         raise ConnectionError(
             f"Could not download {source.url} ({type(error).__name__}). Check the network, "
-            f"or set MERCER_DATA to a folder that contains {folder}/{file}."
+            f"or set the environment variable MERCER_DATA to a folder that contains {folder}/{file}."
         ) from error
     return Path(name)
 
@@ -117,6 +118,6 @@ def _import_pooch() -> Any:
     except ImportError:
         raise ImportError(
             "Downloading a data set requires pooch; run pip install 'mercer[data]', "
-            "or set MERCER_DATA to a folder that contains the files."
+            "or set the environment variable MERCER_DATA to a folder that contains the files."
         ) from None
     return pooch

@@ -343,7 +343,7 @@ class BayesNets(Family):
         ----------
         x : array of shape (T, D), data frame, or dict
             Codes or names of states. The columns of a data frame and the keys of a dict (one point) are names of
-            nodes.
+            nodes; other nodes are missing.
         """
         table = values_of(self._graph, x)
         logs = log_probabilities(self._graph, table, *self._parameters())
@@ -357,7 +357,7 @@ class BayesNets(Family):
         x : array of shape (T, D), data frame, or dict
             Points, as in `log_prob`. A point of probability zero under a member raises an error.
         node : str
-            Name of the node.
+            Name of the node; a data frame or dict needs no column for it.
         """
         graph, v = self._graph, self._number(node)
         if not graph.sizes[v]:

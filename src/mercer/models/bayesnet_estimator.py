@@ -135,9 +135,9 @@ class BayesNet(IterativeEstimator):
         """Turn ``X`` into a matrix of codes (one row a sample) or `Sequences` (one table a sample), checked."""
         graph = self._graph()
         if hasattr(X, "columns") or _has_names(X):
-            X = values_of(graph, X)
+            X = values_of(graph, X, complete=True)
         elif isinstance(X, list | tuple) and X and any(hasattr(x, "columns") or _is_table(x) for x in X):
-            X = Sequences([values_of(graph, x) for x in X])
+            X = Sequences([values_of(graph, x, complete=True) for x in X])
         X = super().accept(X, owner=owner, reset=reset, context=context)
         values, _ = segments(X)
         if values.shape[1] != len(graph.observed):

@@ -21,6 +21,8 @@ NAMES = 24
 """Largest number of samples whose names are written."""
 BARS = 300
 """Largest number of positions that are drawn as bars."""
+LETTER, WIDEST = 0.2, 60.0
+"""Width of a letter of a logo, and largest width of a logo, in inches."""
 DNA = {"A": COLORS[2], "C": COLORS[0], "G": COLORS[1], "T": COLORS[5], "U": COLORS[5]}
 CHEMISTRY = {COLORS[5]: "DE", COLORS[0]: "KRH", COLORS[2]: "GSTYC", COLORS[3]: "NQ", COLORS[7]: "AVLIPWFM"}
 """Acidic, basic, polar, neutral and hydrophobic residues, as in most protein logos."""
@@ -90,7 +92,7 @@ def logo(found: Any, sequences: Any = None, ax: Any = None, *, output: Any = Non
         Of an Explanation: the samples to draw, by number or id; None draws all of them. Else one string, or a list of
         strings. Several must have the same length: the letters at a position then show the mean contributions.
     ax : matplotlib Axes, default=None
-        Axes to draw on; None creates a new figure.
+        Axes to draw on; None creates a new figure, which is wider for longer sequences.
     output : int, str or class, default=None
         The output, if the explanation has several.
     colors : dict, default=None
@@ -109,8 +111,8 @@ def logo(found: Any, sequences: Any = None, ax: Any = None, *, output: Any = Non
     3
     """
     words, shown = _symbols(found, sequences, output)
-    ax = axes(ax)
     heights = _heights(words, [np.asarray(values) for values in shown.values])
+    ax = axes(ax, (float(np.clip(1 + LETTER * len(heights), 6.4, WIDEST)), 3.0))
     palette = _palette({symbol for stack in heights for symbol in stack}) if colors is None else colors
     low, high = _stacks(ax, heights, palette)
     margin = 0.05 * (high - low or 1.0)

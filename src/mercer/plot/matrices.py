@@ -11,7 +11,7 @@ from sklearn.base import clone
 from mercer._array import Floats, to_numpy
 from mercer.gram import psd
 from mercer.gram._diagnose import DOMINATED
-from mercer.plot.style import COLORS, MARKERS, axes
+from mercer.plot.style import COLORS, MARKERS, axes, legend_above
 
 __all__ = ["diagnosis", "error_over_length", "gram", "kernel_pca", "matches", "spectrum"]
 
@@ -380,4 +380,4 @@ def _scatter(ax: Any, z: Floats, y: Floats | None) -> None:
         # Shift the markers when the colors repeat, so that color and marker identify the class.
         marker = MARKERS[(k + k // len(COLORS)) % len(MARKERS)]
         ax.scatter(*z[y == name].T, s=18, color=COLORS[k % len(COLORS)], marker=marker, linewidths=0, label=str(name))
-    ax.legend(framealpha=0.8, edgecolor="lightgray")
+    legend_above(ax)

@@ -10,7 +10,7 @@ from scipy.special import ndtri
 from mercer._array import Floats, to_numpy
 from mercer._checks import is_whole
 from mercer.data import Sequences
-from mercer.plot.style import COLORS, axes
+from mercer.plot.style import COLORS, axes, legend_above
 
 __all__ = ["forecast", "regimes", "states", "transitions"]
 
@@ -121,7 +121,7 @@ def states(model: Any, x: Any, ax: Any = None, *, level: float = 0.9) -> Any:
         ax.plot(time, means[:, k], color=color, linewidth=1.2, label=f"state {k}")
         _band(ax, time, means[:, k], width * deviation[:, k], color)
     ax.set(xlabel="time step", ylabel="state")
-    _legend_above(ax)
+    legend_above(ax)
     return ax
 
 
@@ -177,7 +177,7 @@ def regimes(model: Any, x: Any, ax: Any = None, *, names: Any = None) -> Any:
     else:
         ax.set_ylabel("probability")
     ax.set(xlabel="time step", xlim=(-0.5, length - 0.5))
-    _legend_above(ax)
+    legend_above(ax)
     return ax
 
 
@@ -313,35 +313,7 @@ def _legend(ax: Any, names: list[str], channels: list[int]) -> None:
             shown.append(Line2D([], [], color="0.35", linestyle="-" if name == "observed" else "--", label=name))
     for k, c in enumerate(channels):
         shown.append(Line2D([], [], color=COLORS[k % len(COLORS)], label=f"channel {c}"))
-    _legend_above(ax, handles=shown)
-
-
-def _legend_above(ax: Any, **given: Any) -> None:
-    """Add a legend above the axes, where it hides no part of the series, and below the title."""
-    style = {"frameon": False, "fontsize": "small", "columnspacing": 1.2, "loc": "lower left", "bbox_to_anchor": (0, 1)}
-    legend = ax.legend(**given, **style)
-    texts = legend.get_texts()
-    em = texts[0].get_fontsize() * ax.figure.dpi / 72
-    longest = max(len(text.get_text()) for text in texts)
-    columns = int(ax.get_window_extent().width / (em * (4 + 0.55 * longest)))  # a handle, its text, and spaces
-    legend = ax.legend(**given, **style, ncols=min(max(columns, 1), len(texts)))
-    # Matplotlib puts the title above all axes inside ``ax``, but not above a legend: these cover it.
-    cover = ax.inset_axes((0, 1, 1, 0.1))
-    cover.set_axis_off()
-    cover.set_in_layout(False)
-    cover.set_axes_locator(_Place(legend))
-
-
-class _Place:
-    """Where a legend is drawn, for axes of the same size; in a class so that figures can be pickled."""
-
-    def __init__(self, legend: Any) -> None:
-        self.legend = legend
-
-    def __call__(self, ax: Any, renderer: Any) -> Any:
-        """Return the place in fractions of the figure."""
-        figure = self.legend.axes.figure
-        return self.legend.get_window_extent(renderer).transformed(figure.transSubfigure.inverted())
+    legend_above(ax, handles=shown)
 
 
 def _width(level: float) -> float:

@@ -10,7 +10,7 @@ from mercer._array import Floats, to_numpy
 from mercer.models._nets.graph import Graph
 
 
-def values_of(graph: Graph, x: Any) -> Floats:
+def values_of(graph: Graph, x: Any, *, complete: bool = False) -> Floats:
     """Return points as floats ``(T, D)``: codes of states, real values of Gaussians, NaN where missing.
 
     Parameters
@@ -19,15 +19,23 @@ def values_of(graph: Graph, x: Any) -> Floats:
         The structure; its observed nodes are the columns.
     x : array of shape (T, D), data frame, or dict
         Codes or names of states. The columns of a data frame and the keys of a dict (one point) are names of nodes;
-        nodes that a dict does not name are missing.
+        nodes that they do not name are missing.
+    complete : bool
+        Whether a data frame must have all nodes, as for a fit, which cannot learn about the others.
     """
     names = [graph.names[v] for v in graph.observed]
     if isinstance(x, dict):
         _check_names(list(x), names, complete=False)
         x = [[x.get(name) for name in names]]
     elif hasattr(x, "columns"):
-        _check_names([str(name) for name in x.columns], names, complete=True)
-        x = x[names].to_numpy()
+        found = [str(name) for name in x.columns]
+        _check_names(found, names, complete=complete)
+        known = [k for k, name in enumerate(names) if name in found]
+        values = x[[names[k] for k in known]].to_numpy()
+        x = values
+        if len(known) < len(names):
+            x = np.full((len(values), len(names)), None, dtype=object)
+            x[:, known] = values
     table = x if hasattr(x, "shape") else np.asarray(x)
     table = np.asarray(to_numpy(table))
     if table.ndim != 2 or table.shape[1] != len(names):
@@ -46,7 +54,7 @@ def _check_names(found: list[str], names: list[str], *, complete: bool) -> None:
     unknown = [name for name in found if name not in names]
     missing = [name for name in names if name not in found] if complete else []
     if unknown or missing:
-        what = f"{unknown[0]!r} is not one" if unknown else f"{missing[0]!r} is missing"
+        what = f"{unknown[0]!r} is not one. Rename or drop it" if unknown else f"{missing[0]!r} is missing. Add it"
         raise ValueError(f"The columns must be the observed nodes {', '.join(names[:20])}; {what}.")
 
 
