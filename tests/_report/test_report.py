@@ -387,7 +387,7 @@ class TestCurves:
     def test_models_that_do_not_converge_are_not_told(self):
         rng = np.random.default_rng(0)
         X = mc.Sequences([rng.normal(size=(9, 1)) + i % 2 for i in range(16)])
-        model = make_pipeline(mc.Fisher(mc.HMM(2, n_iter=1, n_init=1)), SVC(kernel="precomputed"))
+        model = make_pipeline(mc.Fisher(mc.HMM(2, n_iter=2, n_init=1)), SVC(kernel="precomputed"))
         with warnings.catch_warnings():
             warnings.simplefilter("error")
             mc.report(X, np.arange(16) % 2, model, folds=2)
