@@ -129,6 +129,60 @@ class TestAlphabets:
         assert read(path, Reading(label="1"), known=known).X.alphabet == mc.Alphabet.of("dna")
 
 
+class TestOtherForms:
+    """A folder of recordings and a long table of the same recordings are read with the same model."""
+
+    def write_folder(self, path):
+        for i in range(20):
+            name = path / "ab"[i % 2] / f"r{i}.csv"
+            name.parent.mkdir(parents=True, exist_ok=True)
+            name.write_text("\n".join(["time,v", *(f"{t},{3 * (i % 2) + t / 9:.3f}" for t in range(6))]))
+        return path
+
+    def predictions(self, *arguments):
+        result = run("predict", *map(str, arguments), "--json", "-")
+        assert result.exit_code == 0, result.output
+        return [row["prediction"] for row in json.loads(result.stdout)]
+
+    def test_a_model_of_a_folder_and_a_table(self, tmp_path):
+        saved = fitted(self.write_folder(tmp_path / "runs"))
+        new = write_long(tmp_path / "new.csv")
+        assert self.predictions(saved, new, "--id", "id") == ["a", "b"] * 10
+        result = run("predict", str(saved), str(new))
+        assert result.exit_code == 2
+        assert "sequence 'new' has two rows at the time 0" in said(result)
+        assert "pass --id with all columns that name a series" in said(result)
+        assert run("explain", str(saved), str(new), "--id", "id").exit_code == 0
+
+    def test_a_model_of_a_table_and_a_folder(self, tmp_path):
+        saved = fitted(write_long(tmp_path / "old.csv"))
+        assert self.predictions(saved, self.write_folder(tmp_path / "runs")) == ["a"] * 10 + ["b"] * 10
+        new = write_long(tmp_path / "new.csv", names=("trial", "time", "v", "label"))
+        result = run("predict", str(saved), str(new))
+        assert "The model requires 'id' (id), which is not a column" in said(result)
+        assert "Pass --id with the column that names the series" in said(result)
+        assert self.predictions(saved, new, "--id", "trial") == ["a", "b"] * 10
+
+    def test_advice_is_what_a_prediction_can_do(self, tmp_path):
+        saved = fitted(write_long(tmp_path / "old.csv"))
+        (tmp_path / "new.csv").write_text("id,time,v\na,0,1\na,,2\n")
+        result = run("predict", str(saved), str(tmp_path / "new.csv"))
+        assert "add it, or fit the model again and pass --time none to take the rows" in said(result)
+
+    def test_channels_in_another_order(self, tmp_path):
+        rng = np.random.default_rng(0)
+        rows = [(f"r{i}", t, rng.normal() + 3 * (i % 2), 9 * rng.normal()) for i in range(20) for t in range(6)]
+        old, new = tmp_path / "old.csv", tmp_path / "new.csv"
+        old.write_text(
+            "id,time,a,b,label\n" + "".join(f"{r},{t},{a},{b},{'ab'[int(r[1:]) % 2]}\n" for r, t, a, b in rows)
+        )
+        new.write_text("b,time,id,a\n" + "".join(f"{b},{t},{r},{a}\n" for r, t, a, b in rows))
+        saved = fitted(old)
+        assert self.predictions(saved, new) == self.predictions(saved, old)
+        new.write_text(new.read_text().replace("b,time", "c,time"))
+        assert "requires 'b' (values), which is not a column" in said(run("predict", str(saved), str(new)))
+
+
 class TestSteps:
     def test_another_step_is_refused(self, tmp_path):
         saved = fitted(write_long(tmp_path / "old.csv"))
@@ -142,7 +196,7 @@ class TestSteps:
         path, new = write_long(tmp_path / "old.csv"), tmp_path / "new.csv"
         new.write_text("id,time,v\na,0,1\na,1,2\na,2.3,1\na,2.9,1\n")
         result = run("predict", str(fitted(path)), str(new))
-        assert result.stderr.endswith("are taken as equal steps. Fit the model with --resample to interpolate.\n")
+        assert "are taken as equal steps. Fit the model again and pass --resample auto (or a step)" in result.stderr
 
     def test_resampled_series_have_the_step_of_the_old_ones(self, tmp_path):
         saved = fitted(write_long(tmp_path / "old.csv"), "--resample", "auto")

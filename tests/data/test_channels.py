@@ -8,17 +8,25 @@ import pickle
 import numpy as np
 import pandas as pd
 import pytest
+from sklearn.base import clone
 from sklearn.decomposition import PCA
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
+from sklearn.svm import SVC
 
 import mercer as mc
+from mercer.data.baseline_features import Summary
 from mercer.families.coordinatewise import Coordinatewise
 from mercer.models.scores import _ALL_AXES
 
 NAMES = ("speed", "height")
 RNG = np.random.default_rng(0)
 X = mc.Sequences([RNG.normal(size=(n, 2)) for n in (8, 9, 10, 11)], channels=NAMES)
+
+
+def swapped(X):
+    """Return the same series with the channels in another order."""
+    return mc.Sequences([x[:, ::-1] for x in X], channels=X.channels[::-1])
 
 
 def test_tables_name_the_channels():
@@ -29,13 +37,27 @@ def test_tables_name_the_channels():
     assert mc.read_table({"id": ["p", "q"], "sequence": ["AC", "GT"]}).X.channels is None
     frames = [pd.DataFrame(x, columns=NAMES) for x in X]
     assert mc.Sequences(frames).channels == NAMES
-    assert mc.Sequences([frames[0], frames[1][["height", "speed"]]]).channels is None
+
+
+def test_frames_of_one_list_in_another_order():
+    frames = [pd.DataFrame(x, columns=NAMES) for x in X]
+    mixed = [frames[0], frames[1][["height", "speed"]], *frames[2:]]
+    assert mc.Sequences(mixed).digests() == X.digests()
+    other = [frames[0], frames[1].rename(columns={"speed": "pace"})]
+    wrong = "sequence 1 must have the channels 'speed', 'height', as sequence 0; missing: 'speed'; unexpected: 'pace'"
+    with pytest.raises(ValueError, match=wrong):
+        mc.Sequences(other)
+    assert mc.Sequences(other, invalid="mask").problems == {1: f"{wrong}."}
+    assert mc.Sequences([frames[0], frames[1].to_numpy()]).channels is None
 
 
 def test_sequences_keep_them():
     assert X[[0, 2]].channels == X[1:].channels == mc.Sequences(X).channels == NAMES
     assert mc.Sequences.concat([X, X]).channels == NAMES
     assert mc.Sequences.concat([X, X.with_channels(None)]).channels is None
+    assert mc.Sequences.concat([X, swapped(X)]).digests() == X.digests() * 2
+    with pytest.raises(ValueError, match="channels 'speed', 'height', as part 0; missing: 'speed'; unexpected: 'pace'"):
+        mc.Sequences.concat([X, X.with_channels(["pace", "height"])])
     assert pickle.loads(pickle.dumps(X)).channels == NAMES
     assert X.mapped(lambda x: 2 * x).channels == NAMES
     assert X.mapped(lambda x: x[:, :1]).channels is None
@@ -107,3 +129,97 @@ def test_all_families_are_known():
 
     own = {label for cls in below(Coordinatewise) if cls.__module__.startswith("mercer.") for label in cls.score_labels}
     assert own <= set(_ALL_AXES)
+
+
+class TestByName:
+    """An estimator finds channels in another order by their names."""
+
+    SMALL = mc.HMM(2, tol=0.1, n_init=1)
+    Y = np.arange(12) % 2
+    NAMED = mc.Sequences([RNG.normal(size=(9, 2)) * [1, 5] + [3 * c, 0] for c in Y], channels=NAMES)
+
+    def others(self):
+        """Return the same series in forms that have names, in another order."""
+        frames = [pd.DataFrame(x, columns=NAMES)[["height", "speed"]] for x in self.NAMED]
+        return swapped(self.NAMED), frames
+
+    @pytest.mark.parametrize(
+        "kernel",
+        [
+            mc.Fisher(SMALL),
+            mc.Fisher(SMALL.fit(NAMED).model_),
+            mc.ProbabilityProduct(mc.Gaussian()),
+            mc.ProbabilityProduct(SMALL, length=3),
+            mc.EmpiricalMeanMap(gamma=0.1),
+            mc.FisherEnsemble((2,), n_iter=2),
+            mc.Fisher(SMALL) + mc.EmpiricalMeanMap(gamma=0.1),
+            mc.EmpiricalMeanMap(gamma=0.1) * mc.Fisher(SMALL),
+            mc.Normalized(mc.EmpiricalMeanMap(gamma=0.1)),
+            mc.LatentMeanMap(SMALL),
+            mc.BeliefKernel(mc.EmbeddedHMM(n_components=2)),
+        ],
+        ids=lambda kernel: type(kernel).__name__,
+    )
+    def test_kernels(self, kernel):
+        fitted = clone(kernel).fit(self.NAMED, self.Y)
+        assert fitted.feature_names_in_.tolist() == list(NAMES)
+        expected = fitted.transform(self.NAMED)
+        for other in self.others():
+            np.testing.assert_array_equal(fitted.transform(other), expected)
+        np.testing.assert_array_equal(fitted.transform(list(self.NAMED)), expected)  # without names, by position
+        with pytest.raises(ValueError, match=r"'speed', 'height', as in fit; missing: 'height'; unexpected: 'depth'\."):
+            fitted.transform(self.NAMED.with_channels(["depth", "speed"]))
+        assert not hasattr(fitted.fit(list(self.NAMED), self.Y), "feature_names_in_")
+
+    def test_both_sides_of_a_call(self):
+        kernel = mc.EmpiricalMeanMap(gamma=0.1)
+        np.testing.assert_allclose(kernel(self.NAMED, swapped(self.NAMED)), kernel(self.NAMED), rtol=1e-12)
+
+    @pytest.mark.parametrize(
+        "model",
+        [SMALL, mc.LDS(1, n_iter=2, tol=0.1), mc.Gaussian(), mc.Mixture(n_components=2), mc.KDE(), mc.Standardize(),
+         mc.Derivatives(), mc.Delays(), mc.Clock(), mc.Resample(4), mc.PerStep(StandardScaler()), Summary(),
+         mc.EmbeddedHMM(n_components=2), mc.LikelihoodRatio(mc.Gaussian()),
+         mc.FactorialHMM(n_chains=2, n_states=2, n_iter=2, tol=0.1)],
+        ids=lambda model: type(model).__name__,
+    )  # fmt: skip
+    def test_models_and_transformers(self, model):
+        fitted = clone(model).fit(self.NAMED, self.Y)
+        assert fitted.feature_names_in_.tolist() == list(NAMES)
+        ask = next(getattr(fitted, name) for name in ("score_samples", "transform", "predict") if hasattr(fitted, name))
+        expected = ask(self.NAMED)
+        for other in self.others():
+            found = ask(other)
+            if isinstance(expected, mc.Sequences):
+                assert found.channels == expected.channels
+                assert found.digests() == expected.digests()
+            else:
+                np.testing.assert_array_equal(found, expected)
+        with pytest.raises(ValueError, match=r"'speed', 'height', as in fit; missing: 'speed'; unexpected: 'depth'\."):
+            ask([pd.DataFrame(x, columns=["depth", "height"]) for x in self.NAMED])
+
+    def test_saved_and_compact_pipelines(self, tmp_path):
+        machine = SVC(kernel="precomputed", C=10)
+        for steps in ((mc.Fisher(self.SMALL),), (mc.Derivatives(), mc.Standardize(), mc.Fisher(self.SMALL))):
+            pipeline = make_pipeline(*steps, machine).fit(self.NAMED, self.Y)
+            mc.save(pipeline, tmp_path / "pipeline.mercer")
+            mc.save(mc.compact(pipeline), tmp_path / "compact.mercer")
+            expected = pipeline.decision_function(self.NAMED)
+            for name in ("pipeline", "compact"):
+                loaded = mc.load(tmp_path / f"{name}.mercer")
+                assert loaded.feature_names_in_.tolist() == list(NAMES)
+                for other in self.others():
+                    np.testing.assert_allclose(loaded.decision_function(other), expected, rtol=1e-9)
+                with pytest.raises(ValueError, match="missing: 'speed'; unexpected: 'pace'"):
+                    loaded.predict(self.NAMED.with_channels(["pace", "height"]))
+
+    def test_confounds_and_explanations(self):
+        ages = np.arange(12.0)
+        kernel = mc.Residualized(mc.EmpiricalMeanMap(gamma=0.1)).fit(mc.Confounded(self.NAMED, ages))
+        both = (kernel.transform(mc.Confounded(X, ages)) for X in (self.NAMED, swapped(self.NAMED)))
+        np.testing.assert_array_equal(*both)
+        steps = mc.Derivatives(), mc.Fisher(self.SMALL), SVC(kernel="precomputed")
+        pipeline = make_pipeline(*steps).fit(self.NAMED, self.Y)
+        one, other = (mc.explain(pipeline, X) for X in (self.NAMED, swapped(self.NAMED)))
+        assert one.channels == other.channels == NAMES
+        np.testing.assert_array_equal(one.contributions[3], other.contributions[3])

@@ -165,10 +165,30 @@ FRAMES = [pd.DataFrame, pa.table, lambda rows: pytest.importorskip("polars").Dat
 @pytest.mark.parametrize("make", FRAMES, ids=["pandas", "arrow", "polars"])
 class TestTables:
     def test_numbers_are_one_series_per_row(self, make):
-        assert same(Sequences(make({"a": [1.0, 2.0], "b": [3.0, 4.0]})), Sequences([[1.0, 3.0], [2.0, 4.0]]))
-        assert same(Sequences(make({"a": [1, 2], "b": [3, 4]})), Sequences(np.array([[1, 3], [2, 4]])))
-        X = Sequences(make({"a": [1.0, None], "b": [3, 4]}))
+        assert same(Sequences(make({"t0": [1.0, 2.0], "t1": [3.0, 4.0]})), Sequences([[1.0, 3.0], [2.0, 4.0]]))
+        assert same(Sequences(make({"0": [1, 2], "1": [3, 4]})), Sequences(np.array([[1, 3], [2, 4]])))
+        X = Sequences(make({"t0": [1.0, None], "t1": [3, 4]}))
         np.testing.assert_array_equal(X[1], [[np.nan], [4]])
+
+    @pytest.mark.parametrize("columns", [("acc_x", "acc_y"), ("t0", "t1", "age"), ("x0", "x1", "y0", "y1"), ("x",)])
+    def test_columns_that_are_channels(self, make, columns):
+        frame = make({name: np.arange(50.0) ** i for i, name in enumerate(columns)})
+        models = (Sequences, mc.HMM(2).fit, mc.LDS(2).fit, mc.FisherEnsemble().fit, mc.Standardize().fit)
+        for ask in (*models, mc.Fisher(mc.HMM(2)).fit):
+            with pytest.raises(ValueError, match=rf"columns \('{columns[0]}'.*Pass \[df\] if it is one recording"):
+                ask(frame)
+
+    def test_lists_of_tables_go_by_name(self, make):
+        one, other = make({"a": [1.0, 2.0], "b": [3.0, 4.0]}), make({"b": [3.0, 4.0], "a": [1.0, 2.0]})
+        X = Sequences([one, other])
+        assert X.channels == ("a", "b")
+        assert X.digests()[0] == X.digests()[1]
+        scale = mc.Standardize().fit([one])
+        assert scale.transform([other]).digests() == scale.transform([one]).digests()
+
+    def test_few_numbered_columns_warn_as_an_array_does(self, make):
+        with pytest.warns(UserWarning, match=r"50 series of 2 values.* as \[x\]"):
+            Sequences(make({"t0": np.arange(50.0), "t1": np.arange(50.0)}))
 
     @pytest.mark.parametrize(
         ("column", "what"), [("id", "an id"), ("Time", "a time"), ("class", "a label"), ("target", "a target")]

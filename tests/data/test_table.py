@@ -203,8 +203,19 @@ class TestRoles:
             read(header, *[",".join(["1"] * len(header.split(",")))] * 2)
 
     def test_text_of_unknown_role(self):
-        with pytest.raises(ValueError, match=r"column 'place' contains text \('watch'\).*pass values="):
+        with pytest.raises(
+            ValueError, match=r"column 'place' \('watch'\) contains text.* example ignore=\['place'\]\.$"
+        ):
             read("id,time,x,place", "a,0,1,watch", "a,1,2,phone")
+
+    def test_all_columns_of_unknown_role_are_named_at_once(self):
+        lines = "id,time,x,notes,activity", "a,0,1,ok,walk", "a,1,2,-,walk", "b,0,3,ok,run", "c,0,3,ok,run"
+        both = r"columns 'notes' \('ok'\), 'activity' \('walk'\) contain text"
+        with pytest.raises(ValueError, match=rf"{both}.* example label='activity', ignore=\['notes'\]\.$"):
+            read(*lines)
+        with pytest.raises(ValueError, match=rf"{both}.* example ignore=\['notes', 'activity'\]\.$"):
+            read(*lines, label=False)
+        assert read(*lines, label="activity", ignore=["notes"]).y.tolist() == ["walk", "run", "run"]
 
     def test_ends_of_names(self):
         found = read("machine_id,Visit Date,x", "a,2024-01-01,1", "a,2024-01-02,2", "b,2024-01-01,3", "b,2024-01-02,4")
@@ -275,7 +286,7 @@ class TestRoles:
         lines = "id,t0,t1,label,class,gait", "a,1,2,0,1,3", "b,3,4,1,0,4"
         assert "ignored: 'label', 'class'" in read(*lines, label="gait").description
         assert read(*lines, label="gait").X.lengths.tolist() == [2, 2]
-        assert read(*lines, label=False, target=False).X.lengths.tolist() == [3, 3]  # with the gait
+        assert "ignored: 'label', 'class', 'gait'" in read(*lines, label=False, target=False).description
 
     @pytest.mark.parametrize("name", ["person_code", "subject_no", "SampleNumber", "machine_id", "hour", "frame_no"])
     def test_other_ids_and_times_are_no_values(self, name):
@@ -456,15 +467,44 @@ class TestValues:
         assert found.channels == ("acc_x", "acc_y")
         assert found.X[0].tolist() == [[1, 3], [2, 4]]
 
-    def test_a_column_between_time_steps_that_is_not_numbered_is_named(self):
-        with pytest.warns(UserWarning, match=r"1 column \('age'\) taken as time steps, but not numbered like 't0'"):
-            found = read("t0,t1,age,t2,label", "1,2,30,3,a", "1,2,31,3,b")
-        assert found.X.lengths.tolist() == [4, 4]
-        assert "the 4 columns 't0' to 't2' and 'age' are time steps, in their order" in found.description
-        with warnings.catch_warnings():
-            warnings.simplefilter("error")
-            read("t0,t1,age,t2", "1,2,30,3", values=["t0", "t1", "age"])
-            assert read("t0,t1,age,t2", "1,2,30,3", covariates="age").X.lengths.tolist() == [3]
+    def test_columns_next_to_time_steps_are_left_out(self):
+        found = read("t0,t1,age,t2,label", "1,2,30,3,a", "1,2,31,3,b")
+        assert [x.ravel().tolist() for x in found.X] == [[1, 2, 3], [1, 2, 3]]
+        assert "ignored: 'age'; columns are time steps 0 to 2, 1 apart" in found.description
+        assert found.columns["values"] == ["t0", "t1", "t2"]
+        assert read("0,0.5,1,age", "1,2,3,30").X[0].ravel().tolist() == [1, 2, 3]
+        doses = "dose1,dose2,x0,x1,x2,x3,x4,y0,y1,y2,y3", "9,9,1,2,3,4,5,1,2,3,4"
+        assert read(*doses).channels == ("x", "y")
+        assert read(*doses, values=doses[0].split(",")).channels == ("dose", "x", "y")  # as asked for
+        assert read("t0,t1,age,t2", "1,2,30,3", values=["t0", "t1", "age"]).X[0].ravel().tolist() == [1, 2, 30]
+        assert read("t0,t1,age,t2", "1,2,30,3", covariates="age").X.lengths.tolist() == [3]
+
+    @pytest.mark.parametrize("values", ["t*", "t0:t2", "t0-t2", ["t0", "t1:t2"], "t?"])
+    def test_patterns_and_ranges(self, values):
+        found = read("id,t0,t1,t2,age,u3", "a,1,2,3,40,4", values=values)
+        assert found.columns["values"] == ["t0", "t1", "t2"]
+        assert found.X[0].ravel().tolist() == [1, 2, 3]
+
+    def test_patterns_leave_columns_with_a_role(self):
+        lines = "trial,t0,t1,t-1,target", "a,1,2,3,40"
+        assert read(*lines, id="trial", target="target", values="t*").columns["values"] == ["t0", "t1", "t-1"]
+        assert read(*lines, values="t-1").columns["values"] == ["t-1"]
+        assert read("id,time,x", "a,0,1", "a,1,2", time="time", values=["time", "x"]).channels == ("time", "x")
+        with pytest.raises(ValueError, match=r"values='q\*' is not a column"):
+            read(*lines, values="q*")
+
+    def test_ignored_columns(self):
+        lines = "id,t0,t1,t2,t3", "a,1,2,3,40"
+        for ignore in ("t2:t3", ["t2", "t3"], "t[23]"):
+            found = read(*lines, ignore=ignore)
+            assert found.columns["values"] == ["t0", "t1"]
+            assert "ignored: 't2', 't3'" in found.description
+        assert read(*lines, values="t*", ignore="t3").columns["values"] == ["t0", "t1", "t2"]
+        assert read(*lines, ignore="id").ids is None
+        with pytest.raises(ValueError, match="all columns of values='t3' are ignored"):
+            read(*lines, values="t3", ignore="t3")
+        with pytest.raises(ValueError, match="ignore='age' is not a column"):
+            read(*lines, ignore="age")
 
     def test_columns_without_numbers_are_in_their_order(self):
         with pytest.warns(UserWarning, match="taken as time steps, but not numbered"):
@@ -472,7 +512,7 @@ class TestValues:
         assert found.X[0].ravel().tolist() == [1, 2, 3]
         assert "the 3 columns 'mon', 'tue', 'wed' are time steps" in found.description
         assert "the column 'mon' is the only time step" in read("mon", "1", "2").description
-        assert "label=, target=, group= (a column, or False for none) or form=." in found.description
+        assert "label=, target=, group= (a column, or False for none), ignore= or form=." in found.description
 
     def test_strings(self):
         found = read("id,sequence,class", "a,ACGT,u", "b,GGA,v", alphabet="dna")

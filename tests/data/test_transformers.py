@@ -308,7 +308,7 @@ class TestEveryTransformer:
 
     def test_another_dimension(self, transformer):
         fitted = clone(transformer).fit(series([4, 5]))
-        sentence = r"dimension 2, as in fit of \w+; got dimension 3"
+        sentence = r"must have 2 coordinates, as the training data had; got 3\.$"
         with pytest.raises(ValueError, match=sentence):
             fitted.transform(series([4], d=3))
 

@@ -380,7 +380,7 @@ class TestBadInput:
         refused("not positive semi-definite", [list(x)], kernel=kernel, n_components=2, landmarks=30)
 
     def test_other_dimensions(self, model):
-        match = "vectors of 3 coordinates, but the model was fitted to vectors of 2"
+        match = "must have 2 coordinates, as the training data had; got 3"
         for method in (model.filter, model.predict, clone(model).fit([series(40)]).partial_fit):
             with pytest.raises(ValueError, match=match):
                 method([np.zeros((10, 3))])

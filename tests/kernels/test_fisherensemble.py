@@ -231,7 +231,7 @@ def test_bad_parameters(change, message):
 
 def test_bad_data():
     kernel = mc.FisherEnsemble(**SMALL).fit(series(0, 4))
-    with pytest.raises(ValueError, match="X must have 1 channels, as in fit; got 2"):
+    with pytest.raises(ValueError, match="must have 1 coordinates, as the training data had; got 2"):
         kernel.transform(series(0, 2, d=2))
     with pytest.raises(TypeError, match="requires series of numbers; got symbols from ACGT"):
         kernel.fit(["ACGT", "AC"])

@@ -607,7 +607,7 @@ def test_bad_parameters_get_one_clear_sentence(estimator, message):
 @pytest.mark.parametrize(
     ("estimator", "data", "message"),
     [
-        (HMM(), [], "got an empty list"),
+        (HMM(), [], "X is empty; pass at least one sequence"),
         (HMM(), sparse.csr_array(np.eye(3)), "not a sparse matrix. Pass X.toarray()"),
         (HMM(alphabet="dna"), ["ACG", "AXG"], "'X'"),
         (HMM(mc.Categorical()), series(2), r"n_states must be .*; got Categorical"),

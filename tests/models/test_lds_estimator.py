@@ -211,7 +211,7 @@ def test_kernels_work_in_a_search_for_classes():
     [
         ([np.full((5, 2), np.nan)], {}, "Channel 0 has no value"),
         ([np.zeros((2, 1))], {"prior": None, "state_dim": 3}, "2 observations, too few"),
-        ([], {}, "there are no data"),
+        ([], {}, "X is empty; pass at least one sequence"),
         (["abc"], {}, "symbols"),
         ([np.zeros((9, 2))], {"fixed": {"emission": np.zeros((3, 2))}}, r"emission'\] must have shape \(2, 2\)"),
         ([np.zeros((9, 2))], {"fixed": {"speed": 1}}, "fixed must be"),

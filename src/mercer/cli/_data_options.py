@@ -23,6 +23,11 @@ Limit = Annotated[
     int | None, typer.Option(min=10, help=f"Maximum number of samples, drawn at random; {LIMIT} for compare, else all.")
 ]
 
+NewId = Annotated[
+    str | None,
+    typer.Option("--id", help="Tables: column that tells which series a row belongs to; by default as in training."),
+]
+
 
 def _option(*names: str, help: str, default: Any = None) -> Any:
     return field(default=default, metadata={"option": typer.Option(*names, help=help)})
@@ -43,7 +48,10 @@ class Reading:
     )
     id: str | None = _option("--id", help="Tables: column that tells which series a row belongs to.")
     time: str | None = _option("--time", help="Tables: column of the time.")
-    values: str | None = _option("--values", help="Tables: columns of the values, separated by commas.")
+    values: str | None = _option(
+        "--values", help="Tables: columns of the values, separated by commas; patterns (t*) and ranges (t0:t59), too."
+    )
+    ignore: str | None = _option("--ignore", help="Tables: columns to leave out, as --values.")
     label_table: str | None = _option(
         "--label-table", help="Tables: a second table, with the id and the label or target."
     )
@@ -83,7 +91,7 @@ class Reading:
 
 _OPTIONS = {"labels": "label", "groups": "group", "time_channel": "time-channel"}
 _PARAMETER = re.compile(
-    r"\b(id|time|values|labels?|target|groups?|form|kind|covariates|unknown|drop|alphabet|resample|time_channel"
+    r"\b(id|time|values|ignore|labels?|target|groups?|form|kind|covariates|unknown|drop|alphabet|resample|time_channel"
     r"|separator|decimal)=(True|False|'[^']*'|\"[^\"]*\"|\[[^\]]*\]|\w+(?:\.\w+)*|\.\.\.)?"
 )
 _RULE = re.compile(
@@ -127,6 +135,7 @@ def with_option_names(text: str, *, is_table: bool = False, weight: str | None =
     text = _LARGE.sub("Pass a smaller file, or read it in Python, with mc.config(max_file_bytes=...)", text)
     text = _RULE.sub(lambda found: f"--{named(found[1])} must be{found[2]};", text)
     text = _PARAMETER.sub(option, _IDENTICAL.sub(identical, text))
+    text = re.sub(r"for example .*", lambda found: found[0].replace(", --", " --"), text)  # ready to be typed
     if weight and f"column {weight!r}" in text:
         text = text.replace("covariate", "weight")
     return text.replace("covariate", "confound")

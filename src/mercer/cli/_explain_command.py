@@ -54,6 +54,7 @@ def explain(
     label_table: Annotated[
         Path | None, typer.Option("--label-table", help="A second table, with the id and the confounds of the model.")
     ] = None,
+    id: data.NewId = None,
     quiet: Quiet = False,
     json_path: Json = None,
 ) -> None:
@@ -68,7 +69,7 @@ def explain(
         import mercer as mc
         from mercer.cli import _fitting
 
-        pipeline, records = _fitting.opened(model, source, skip_bad=skip_bad, label_table=label_table)
+        pipeline, records = _fitting.opened(model, source, skip_bad=skip_bad, label_table=label_table, id=id)
         found = mc.explain(pipeline, records.data, method=method, window=window, output=one)
         ids = [str(name) for name in records.ids]
         shown = _shown(found, pipeline, records.data)

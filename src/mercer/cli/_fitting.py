@@ -123,7 +123,9 @@ def fitted(task: Task, contender: Contender, *, proba: bool, seed: int) -> Fitte
     return Fitted(model, search.score, search.parameters)
 
 
-def opened(path: Path, source: Path, *, skip_bad: bool, label_table: Path | None = None) -> tuple[Any, Read]:
+def opened(
+    path: Path, source: Path, *, skip_bad: bool, label_table: Path | None = None, id: str | None = None
+) -> tuple[Any, Read]:
     """Return a fitted model, and new data, read as its training data were."""
     info = mc.file_info(path)
     if info.kind != "pipeline":
@@ -138,15 +140,13 @@ def opened(path: Path, source: Path, *, skip_bad: bool, label_table: Path | None
     before = Known.from_file(info.metadata.get("known", {}))
     if label_table is not None and not known.get("confounds"):
         raise ValueError(f"--label-table tells confounds, and {path} was fitted without them; omit it.")
-    new = {"skip_bad": skip_bad, "label_table": None if label_table is None else str(label_table)}
+    new = {"skip_bad": skip_bad, "label_table": None if label_table is None else str(label_table), "id": id}
     return model, read(source, Reading(**{**known, **new}), known=before)
 
 
-def predicted(
-    path: Path, source: Path, *, proba: bool, skip_bad: bool, label_table: Path | None = None
-) -> tuple[list[dict[str, Any]], Read]:
+def predicted(path: Path, source: Path, *, proba: bool, **options: Any) -> tuple[list[dict[str, Any]], Read]:
     """Return a row per new sample, its id, prediction and with ``proba`` probabilities, and what was read."""
-    model, records = opened(path, source, skip_bad=skip_bad, label_table=label_table)
+    model, records = opened(path, source, **options)
     if proba and not hasattr(model, "predict_proba"):
         raise ValueError(f"{path} does not predict probabilities; fit it again with mercer fit --proba.")
     X = records.data

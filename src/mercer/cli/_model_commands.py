@@ -109,6 +109,7 @@ def predict(
     label_table: Annotated[
         Path | None, typer.Option("--label-table", help="A second table, with the id and the confounds of the model.")
     ] = None,
+    id: data.NewId = None,
     output: Annotated[Path | None, typer.Option("--output", "-o", help="Write a CSV file instead of printing.")] = None,
     quiet: Quiet = False,
     json_path: Json = None,
@@ -122,7 +123,8 @@ def predict(
     with one_sentence(code=UNUSABLE):
         from mercer.cli import _fitting
 
-        rows, records = _fitting.predicted(model, source, proba=proba, skip_bad=skip_bad, label_table=label_table)
+        options: dict[str, Any] = {"skip_bad": skip_bad, "label_table": label_table, "id": id}
+        rows, records = _fitting.predicted(model, source, proba=proba, **options)
     say(f"{source}: {records.about_new}", quiet=quiet, to_stderr=True)
     warn(records.warnings)
     write_json(rows, json_path)

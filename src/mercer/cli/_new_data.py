@@ -52,15 +52,25 @@ class Known:
         return cls(**{one.name: given[one.name] for one in fields(cls) if one.name in given})
 
 
+OWN = ("id", "label-table", "skip-bad")
+"""Options of a prediction that say how to read new data; it takes all others from the model."""
+_AGAIN = {"p": "fit", "P": "Fit"}
+
+
 def of_new_data(text: str) -> str:
     """Return what is wrong with new data, with cures that a prediction has."""
     found = re.match(r"--([\w-]+) ('[^']*'|\S+) is not a", text)
     if found:
         name = found[2].strip("'")
         text = f"The model requires {name!r} ({found[1]}), which is not a{text[found.end() :]}"
-        return text + (f" Or pass --label-table with the id and {name!r}." if found[1] == "confounds" else "")
+        cures = {
+            "confounds": f" Or pass --label-table with the id and {name!r}.",
+            "id": " Pass --id with the column that names the series, or a folder with one file per series.",
+        }
+        return text + cures.get(found[1], "")
     cure = "pass --skip-bad to skip such records, or fit the model again with --unknown missing."
-    return re.sub(r"(which is not in the alphabet .*); (pass|remove) .*", rf"\1; {cure}", text)
+    text = re.sub(r"(which is not in the alphabet .*); (pass|remove) .*", rf"\1; {cure}", text)
+    return re.sub(rf"([pP])ass (?=--(?!{'|'.join(OWN)}))", lambda x: f"{_AGAIN[x[1]]} the model again and pass ", text)
 
 
 def check_new(path: Path, reader: str, records: Records, reading: Reading, known: Known) -> None:

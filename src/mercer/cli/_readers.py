@@ -30,8 +30,8 @@ _KINDS = {"fasta": "FASTA or FASTQ", "svmlight": "svmlight counts"}
 _STRINGS_ONLY = ("drop",)
 _ANSWERS = ("label", "target", "group")
 _TABLES_ONLY = (
-    *("id", "time", "values", "label_table", "confounds", "weight", "form", "kind", "resample", "time_channel"),
-    *("separator", "decimal"),
+    *("id", "time", "values", "ignore", "label_table", "confounds", "weight", "form", "kind"),
+    *("resample", "time_channel", "separator", "decimal"),
 )
 
 
@@ -127,8 +127,8 @@ def read(path: Path, reading: Reading, *, with_answers: bool = True, known: Know
     if known is not None:
         check_new(path, reader, records, reading, known)
     warnings = [with_option_names(one.message, **options) for one in notices if isinstance(one, Notice)]
-    if known is not None:  # which has no such options
-        warnings = [re.sub(r"Pass (--resample) auto .*", r"Fit the model with \1 to interpolate.", x) for x in warnings]
+    if known is not None:
+        warnings = [of_new_data(text) for text in warnings]
     return Read(records, code, Known.of(path, reader, records), reading, tuple(dict.fromkeys(warnings)))
 
 
@@ -203,9 +203,9 @@ def _read_table(path: Path, reading: Reading, with_answers: bool, known: Known |
         if known is not None and known.step and reading.resample == "auto":
             options["resample"] = known.step
     options |= {"invalid": "mask"} if reading.skip_bad else {}
-    options |= _columns_given(reading) if known is None else _columns_known(reading, known)
+    options |= _columns_given(reading) if known is None else _columns_known(reading, known, path)
     source: Any = str(path)
-    if known is not None and known.is_folder and path.is_file():
+    if known is not None and known.is_folder and path.is_file() and not reading.id:
         source = [source]  # one recording
     records = read_table(source, **options)
     code = f"read = mc.read_table({str(path)!r}{_shown(options)})"
@@ -220,7 +220,7 @@ def _columns_given(reading: Reading) -> dict[str, Any]:
     for name in ("time", *_ANSWERS):
         if value := getattr(reading, name):
             options[name] = False if value == "none" else value
-    for name, text in (("id", reading.id), ("values", reading.values)):
+    for name, text in (("id", reading.id), ("values", reading.values), ("ignore", reading.ignore)):
         if text:
             columns = _columns(text)
             options[name] = False if text == "none" else columns if len(columns) > 1 else columns[0]
@@ -230,13 +230,19 @@ def _columns_given(reading: Reading) -> dict[str, Any]:
     return options | ({"covariates": beside} if beside else {})
 
 
-def _columns_known(reading: Reading, known: Known) -> dict[str, Any]:
-    """Return the roles of columns of new data: those of the training data, without labels."""
+def _columns_known(reading: Reading, known: Known, path: Path) -> dict[str, Any]:
+    """Return the roles of columns of new data: those of the training data, without labels.
+
+    Ids are an option of their own, and the names of the files where there is one file per recording.
+    """
     options: dict[str, Any] = {"label": False, "target": False, "group": False}
     if known.columns.get("values"):
         options["values"] = known.columns["values"]
-    if not known.is_folder:
+    if reading.id:
+        options["id"] = _columns(reading.id)
+    elif not known.is_folder and path.is_file():
         options["id"] = known.columns.get("id") or False
+    if not known.is_folder:
         options["time"] = known.columns["time"][0] if known.columns.get("time") else False
     options |= {"covariates": _columns(reading.confounds)} if reading.confounds else {}
     options |= {"labels": reading.label_table} if reading.label_table else {}

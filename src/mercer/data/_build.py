@@ -58,16 +58,6 @@ def unwrap(data: Any) -> Any:
     return data
 
 
-def common_columns(data: Any, dimension: int | None) -> tuple[str, ...] | None:
-    """Return the columns of a list of DataFrames, one per sequence, if they are the same distinct names."""
-    if dimension is None or not isinstance(data, list | tuple) or not all(hasattr(x, "columns") for x in data):
-        return None
-    found = {tuple(x.columns) for x in data}
-    names = found.pop() if len(found) == 1 else ()
-    sound = len(names) == len(set(names)) == dimension and all(isinstance(name, str) for name in names)
-    return names if sound else None
-
-
 def build(data: Any, alphabet: Any, unknown: str, ids: Iterable[Any] | None, invalid: str) -> Built:
     """Read ``data``; raise at the first invalid sequence, or leave out all invalid ones."""
     check(one_of("raise", "missing"), unknown=unknown)
@@ -116,6 +106,8 @@ def _find_alphabet(flat: Flat, names: tuple[str, ...] | None) -> Alphabet:
         i = min(flat.problems)
         raise ValueError(f"All sequences are invalid: {naming(names, i)} {flat.problems[i].text}")
     if flat.kind == "empty":
+        if not len(good):
+            raise ValueError("X is empty; pass at least one sequence, or for symbols pass alphabet=.")
         raise ValueError(
             "All sequences are empty, so symbols cannot be told from vectors. For symbols, pass alphabet=."
         )

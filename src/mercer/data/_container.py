@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import pairwise
 from typing import Any, Self
 
@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from mercer._checks import is_listing, is_whole
 from mercer._immutable import Immutable
 from mercer.data import ragged as _ragged
+from mercer.data._forms import ONE_SERIES
 from mercer.data.alphabet import Alphabet
 
 
@@ -32,6 +33,17 @@ def check_channels(channels: Any, dimension: int | None) -> tuple[str, ...] | No
     if len(names) != dimension or len(set(names)) != dimension:
         raise ValueError(f"channels must be {dimension} distinct names, one per coordinate; got {list(names)!r}.")
     return names
+
+
+def difference(own: Sequence[str], names: Sequence[str], where: str) -> str:
+    """Return what is wrong with the channels ``own`` in place of ``names``; "" if they are the same in any order."""
+    absent, new = ([x for x in one if x not in other] for one, other in ((names, own), (own, names)))
+    found = [f"missing: {_listed(absent)}"] * bool(absent) + [f"unexpected: {_listed(new)}"] * bool(new)
+    return f"must have the channels {_listed(names)}, as {where}; {'; '.join(found)}." if found else ""
+
+
+def _listed(names: Sequence[str]) -> str:
+    return ", ".join(map(repr, names[:8])) + (f" and {len(names) - 8} others" if len(names) > 8 else "")
 
 
 class Container(Immutable):
@@ -150,6 +162,48 @@ class Container(Immutable):
         """
         content = (self.values, self.offsets, self.alphabet, self.ids, self.kept, self.problems)
         return self._make(*content, check_channels(channels, self.dimension))
+
+    def in_channels(self, channels: Sequence[str], where: str = "in fit") -> Self:
+        """Return the same vectors with the channels in another order; other names raise.
+
+        Parameters
+        ----------
+        channels : sequence of str
+            The names of all channels, in the order that is asked for.
+        where : str
+            What has the channels in this order, for the message.
+
+        Examples
+        --------
+        >>> import mercer as mc
+        >>> X = mc.Sequences([[[1.0, 2.0], [3.0, 4.0]]], channels=["speed", "height"])
+        >>> X.in_channels(["height", "speed"])[0]
+        array([[2., 1.],
+               [4., 3.]])
+        """
+        own, names = self.channels or (), tuple(channels)
+        wrong = difference(own, names, where)
+        if wrong:
+            raise ValueError(f"X {wrong} If these are the same quantities, rename them with X.with_channels([...]).")
+        values = self.values[:, [own.index(name) for name in names]]
+        return self._make(values, self.offsets, None, self.ids, self.kept, self.problems, names)
+
+    def require_dimension(self, expected: int | None, where: str = "the training data had") -> Self:
+        """Return self; raise if the vectors have another number of coordinates.
+
+        Parameters
+        ----------
+        expected : int or None
+            The number of coordinates; None for symbols, for which nothing is checked.
+        where : str
+            What has that number, for the message.
+        """
+        found = self.dimension
+        if found is None or expected is None or found == expected:
+            return self
+        rows = found == 1 and len(self) and (self.lengths == expected).all()  # of one series, passed without a list
+        cure = f" {ONE_SERIES}" if rows else ""
+        raise ValueError(f"The data must have {expected} coordinates, as {where}; got {found}.{cure}")
 
     def _decoded(self, values: NDArray[Any]) -> Any:
         return values if self.alphabet is None else self.alphabet.decode(values)

@@ -20,6 +20,8 @@ from mercer.data.ragged import offsets_of
 
 Kind: TypeAlias = Literal["characters", "tokens", "integers", "vectors", "empty"]
 
+ONE_SERIES = "A 2-D array is read as N univariate series; pass one series x of shape (T, d) as [x]."
+
 
 @dataclass(frozen=True)
 class Problem:
@@ -133,6 +135,11 @@ def _from_array(a: NDArray[Any]) -> Flat:
     if a.ndim == 2 and kind in "biu":
         return Flat("integers", as_integers(a).reshape(-1), offsets)
     d = 1 if a.ndim == 2 else a.shape[2]
+    if a.ndim == 2 and a.shape[1] < 10 and a.shape[0] > 10 * a.shape[1]:
+        notify(
+            f"X is read as {a.shape[0]} series of {a.shape[1]} values. {ONE_SERIES} X[:, :, None] is read as before, "
+            "without this warning."
+        )
     if a.ndim == 3 and d > a.shape[1]:
         notify(
             f"X has shape {a.shape}, read as (n_samples, n_timepoints, n_dimensions), with more dimensions than "
@@ -165,6 +172,8 @@ def read_item(item: Any) -> tuple[Kind, NDArray[Any] | str] | Problem:
     """Read one sequence; characters are returned as one str, vectors with shape ``(T, d)``."""
     if isinstance(item, str):
         return "characters", item
+    if isinstance(item, Problem):
+        return item
     if isinstance(item, bytes):
         try:
             return "characters", item.decode("ascii")

@@ -1,4 +1,4 @@
-"""Tables passed as data: all numbers are one series per row; anything else is for `read_table`."""
+"""Tables passed as data: numbered time steps are one series per row; anything else is for `read_table`."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mercer.data._names import telling
+from mercer.data._wide import numbered_columns
 from mercer.data.columns import Columns, columns_of
 from mercer.data.roles import looks_long
 
@@ -33,7 +34,7 @@ def _telling(table: Columns) -> dict[str, str]:
 
 
 def rows_of_frame(data: Any) -> NDArray[Any]:
-    """Return the numbers of a table, one row per series; raise if a column looks like an id, a time or a label."""
+    """Return the numbers of a table whose columns are time steps, one row per series; raise if they may be others."""
     if 0 in np.shape(data) if hasattr(data, "shape") else data.num_rows == 0:
         return np.empty(tuple(data.shape))
     plain = hasattr(data, "iloc") and data.index.nlevels == 1  # an index of one level is no column of numbers
@@ -59,6 +60,13 @@ def rows_of_frame(data: Any) -> NDArray[Any]:
             f"X is a table whose columns {found[0]!r} and {found[1]!r} count like an id and a time, so its rows are "
             f"not series. Read it with mc.read_table(df, id={found[0]!r}, time={found[1]!r}), or pass an array if "
             "every row is a series."
+        )
+    if [len(times) for times in numbered_columns(table.columns).values()] != [len(table.columns)]:
+        shown = ", ".join(map(repr, list(table.columns)[:6])) + (", ..." if len(table.columns) > 6 else "")
+        raise ValueError(
+            f"X is a table whose columns ({shown}) are not the numbered time steps of one channel. Pass [df] if it is "
+            "one recording with a channel per column, mc.read_table(df).X if it has other columns next to time steps, "
+            "or df.to_numpy() if every row is a series."
         )
     arrays = [c.raw if c.raw.dtype.kind in "iufb" else c.numbers for c in table.columns.values()]
     return np.stack(arrays, axis=1)

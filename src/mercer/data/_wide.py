@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -24,17 +25,17 @@ def wide_series(samples: Samples, names: tuple[str, ...], *, guessed: bool = Fal
     """Read columns of numbers as the time steps of one series per row.
 
     Columns such as ``x0, x1, ..., y0, y1, ...`` are channels x and y. Numbers in the names are time stamps. Missing
-    values at the end of a row are padding and are removed. Columns that are time steps by a guess and not numbered
-    like the others are named, with a warning.
+    values at the end of a row are padding and are removed. Of columns that are guessed to be values, those that are not
+    numbered like the others are left out.
     """
     table = samples.table
-    for name in names:
+    channels, layout, step = _layout(samples, names, guessed)
+    for name in (name for name in names if name not in samples.unused):
         column = table.columns[name]
         if column.kind not in ("number", "empty"):
             cure = column.mark_cure or "has no numbers; leave it out of values=[...]"
             raise ValueError(f"{table.name}: the column {name!r} {cure}.")
         samples.fail(np.flatnonzero(column.bad), not_a_number(column))
-    channels, layout, step = _layout(samples, names, guessed)
     cube = np.full((len(samples), layout.shape[0], layout.shape[1]), np.nan)
     for (t, channel), name in np.ndenumerate(layout):
         if name is not None:
@@ -52,51 +53,57 @@ def _layout(
     samples: Samples, names: tuple[str, ...], guessed: bool
 ) -> tuple[tuple[str, ...], NDArray[Any], float | None]:
     """Return the channels, the column of every time step and channel (None if absent), and the step of the grid."""
-    stamps = _stamps(names)
-    if stamps is not None:
-        return ("value",), *_in_time(samples, [names], [stamps])
-    parts = [_NUMBERED.fullmatch(name) for name in names]
-    stems: dict[str, tuple[list[str], list[float]]] = {}
-    for name, part in zip(names, parts, strict=True):
-        if part is not None:
-            columns, times = stems.setdefault(part[1], ([], []))
-            columns.append(name)
-            times.append(float(part[2]))
-    distinct = all(len(set(times)) == len(times) > 1 for _, times in stems.values())
-    if not stems or None in parts or not distinct:
-        odd = [n for n, part in zip(names, parts, strict=True) if part is None or len(stems[part[1]][0]) == 1]
-        _say_steps(samples, names, odd, guessed)
+    numbered = numbered_columns(names)
+    if guessed and numbered:  # dose1 and dose2 next to t0, ..., t59 are not measured at every step either
+        most = max(map(len, numbered.values()))
+        numbered = {channel: times for channel, times in numbered.items() if 2 * len(times) >= most}
+        used = {column for columns in numbered.values() for column in columns}
+        samples.unused = tuple(name for name in names if name not in used)
+    elif sum(map(len, numbered.values())) < len(names):
+        _say_steps(samples, names, guessed)
         return ("value",), np.array(names, dtype=object)[:, None], None
-    everything = list(stems.values())
-    layout, step = _in_time(samples, [tuple(x) for x, _ in everything], [np.array(t) for _, t in everything])
-    return tuple(stem or "value" for stem in stems), layout, step
+    columns = [tuple(found) for found in numbered.values()]
+    layout, step = _in_time(samples, columns, [np.array(list(found.values())) for found in numbered.values()])
+    return tuple(stem or "value" for stem in numbered), layout, step
 
 
-def _say_steps(samples: Samples, names: tuple[str, ...], odd: list[str], guessed: bool) -> None:
-    """Name the columns that are time steps in their order, and warn of those that are not numbered like the others."""
+def numbered_columns(names: Iterable[str]) -> dict[str, dict[str, float]]:
+    """Return the columns that are time steps by their names: the time of each, by channel.
+
+    Names are numbers, or a channel and a number, such as ``x0, x1, ..., y0, y1, ...``.
+    """
+    stamps = {name: time for name in names if (time := _stamp(name)) is not None}
+    found: dict[str, dict[str, float]] = {"": stamps}
+    if len(stamps) < 2:
+        found = {}
+        for name in names:
+            part = _NUMBERED.fullmatch(name)
+            if part is not None:
+                found.setdefault(part[1], {})[name] = float(part[2])
+    return {stem: times for stem, times in found.items() if len(set(times.values())) == len(times) > 1}
+
+
+def _say_steps(samples: Samples, names: tuple[str, ...], guessed: bool) -> None:
+    """Name the columns that are time steps in their order, and warn if nothing but a guess says so."""
     if len(names) == 1:
         samples.said.append(f"the column {names[0]!r} is the only time step")
         return
-    alike = [name for name in names if name not in odd]
-    shown = ", ".join(map(repr, odd[:6])) + (", ..." if len(odd) > 6 else "")
-    named = f"{alike[0]!r} to {alike[-1]!r}" + (f" and {shown}" if odd else "") if alike else shown
-    samples.said.append(f"the {len(names)} columns {named} are time steps, in their order")
-    if guessed and odd:
-        what = counted(len(odd), "column")
-        like = f" like {alike[0]!r}" if alike else ""
+    shown = ", ".join(map(repr, names[:6])) + (", ..." if len(names) > 6 else "")
+    samples.said.append(f"the {len(names)} columns {shown} are time steps, in their order")
+    if guessed:
         notify(
-            f"{samples.table.name}: {what} ({shown}) taken as time steps, but not numbered{like}. Pass values=[...] "
-            "with the time steps only, and covariates=[...] for confounds, or leave the column out of the table."
+            f"{samples.table.name}: {counted(len(names), 'column')} ({shown}) taken as time steps, but not numbered. "
+            "Pass values=[...] with the time steps only, or ignore=[...] with the others."
         )
 
 
-def _stamps(names: tuple[str, ...]) -> Floats | None:
-    """Return the names as distinct numbers, or None."""
+def _stamp(name: str) -> float | None:
+    """Return a name as a finite number, or None."""
     try:
-        out = np.array([number(name) for name in names])
+        time = number(name)
     except ValueError:
         return None
-    return out if len(np.unique(out)) == len(out) and np.isfinite(out).all() else None
+    return time if np.isfinite(time) else None
 
 
 def _in_time(

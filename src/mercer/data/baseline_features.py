@@ -10,20 +10,23 @@ from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.preprocessing import StandardScaler
 
 from mercer._array import Floats
+from mercer.data.channels import by_name
 from mercer.data.resample import Resample
 from mercer.data.sequences import Sequences
 from mercer.data.wrapped import inside, wrapped_like
 
 
 class _Features(TransformerMixin, BaseEstimator, ABC):
-    """A transformer that learns nothing."""
+    """A transformer that learns nothing but the order of the channels."""
 
     def fit(self, X: Any, y: Any = None) -> Self:
-        """Do nothing."""
+        """Learn the names of the channels."""
+        by_name(self, X, reset=True)
         return self
 
     def transform(self, X: Any) -> Any:
         """Return the features, ``(N, D)``."""
+        X = by_name(self, X, reset=False)
         return wrapped_like(X, self._features(inside(X)))
 
     @abstractmethod

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
+from fnmatch import fnmatchcase
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -47,19 +48,25 @@ def roles_of(
     target: Choice = None,
     group: Choice = None,
     covariates: Any = None,
+    ignore: Any = None,
 ) -> Roles:
     """Return the roles of the columns: those that are given, and guesses for the others."""
     given = {"time": time, "label": label, "target": target, "group": group}
     ids = _several(table, id, "id")
-    listed = _several(table, values, "values")
     beside = _several(table, covariates, "covariates")
+    ignored = _several(table, ignore, "ignore")
+    others = {*ids, *beside, *ignored, *(str(choice) for choice in given.values())}
+    asked = _several(table, values, "values", others)
+    listed = tuple(name for name in asked if name not in ignored)
+    if asked and not listed:
+        raise ValueError(f"{table.name}: all columns of values={values!r} are ignored; leave out one of the two.")
     found: dict[str, str | None] = {
         role: None if choice is None or choice is False else _known(table, choice, role)
         for role, choice in given.items()
     }
     if label not in (None, False) and target not in (None, False):
         raise ValueError(f"label={label!r} and target={target!r} cannot both be y; pass one of them.")
-    taken = {*ids, *listed, *beside, *(name for name in found.values() if name is not None)}
+    taken = {*ids, *listed, *beside, *ignored, *(name for name in found.values() if name is not None)}
     free = [name for name in table.columns if name not in taken and not _is_row_number(table, name)]
     guessed = set()
     if id is None:
@@ -86,7 +93,7 @@ def roles_of(
     if values is None:
         settled = any(found[role] is not None or given[role] is False for role in ("label", "target"))
         free = _without_roles(table, free, settled, found["label"] or found["target"])
-        listed = _guess_values(table, free)
+        listed = _guess_values(table, free, ids, settled)
         guessed.add("values")
     return Roles(ids, **found, values=listed, covariates=beside, guessed=frozenset(guessed))
 
@@ -135,11 +142,27 @@ def _known(table: Columns, choice: Any, role: str) -> str:
     return name
 
 
-def _several(table: Columns, choice: Any, role: str) -> tuple[str, ...]:
+def _several(table: Columns, choice: Any, role: str, others: Collection[str] = ()) -> tuple[str, ...]:
+    """Return columns by their names, patterns and ranges; those do not take columns of ``others``."""
     if choice is None or choice is False:
         return ()
     several = [choice] if isinstance(choice, str | int) or not isinstance(choice, Iterable) else list(choice)
-    return tuple(_known(table, name, role) for name in several)
+    found: list[str] = []
+    for name in several:
+        free = [x for x in _matching(list(table.columns), str(name).strip()) if x not in others]
+        found += free if free else [_known(table, name, role)]
+    return tuple(dict.fromkeys(found))
+
+
+def _matching(columns: list[str], pattern: str) -> list[str]:
+    """Return the columns of a pattern such as ``t*``, or of a range such as ``t0:t59`` or ``t0-t59``."""
+    if pattern in columns:
+        return [pattern]
+    for mark in re.finditer("[:-]", pattern):
+        ends = pattern[: mark.start()].strip(), pattern[mark.end() :].strip()
+        if all(end in columns for end in ends):
+            return columns[columns.index(ends[0]) : columns.index(ends[1]) + 1]
+    return [name for name in columns if fnmatchcase(name, pattern)]
 
 
 def _guess(table: Columns, role: str, names: list[str]) -> list[str]:
@@ -163,8 +186,11 @@ def _is_row_number(table: Columns, name: str) -> bool:
     return bool((numbers[1:] - numbers[:-1] == 1).all() and numbers[:1] in (0.0, 1.0))
 
 
-def _guess_values(table: Columns, free: list[str]) -> tuple[str, ...]:
-    """Return the columns of values: a column of sequences, all numbers, or the only column that is left."""
+def _guess_values(table: Columns, free: list[str], ids: tuple[str, ...], settled: bool) -> tuple[str, ...]:
+    """Return the columns of values: a column of sequences, all numbers, or the only column that is left.
+
+    ``settled`` tells whether y is given, found or excluded.
+    """
     kinds = {name: table.columns[name].kind for name in free}
     lists = [name for name in free if kinds[name] == "list"]
     if lists:
@@ -180,23 +206,41 @@ def _guess_values(table: Columns, free: list[str]) -> tuple[str, ...]:
         return (sequences[0],)
     if len(text) == 1 and not numbers and kinds[text[0]] == "text":
         return (text[0],)
-    if text:
-        name = text[0]
-        first = next((x for x in table.columns[name].text if x is not None), "")
-        if looks_like("channel", [name]) and numbers:
-            raise ValueError(
-                f"{table.name}: the column {name!r} ({first[:20]!r}) looks like the name of a channel; make one column "
-                f"per channel first, as with pandas' df.pivot_table(index=[...], columns={name!r}, "
-                f"values={numbers[-1]!r})."
-            )
+    channel = looks_like("channel", text)
+    if channel and numbers:
         raise ValueError(
-            f"{table.name}: the column {name!r} contains {'text' if kinds[name] == 'text' else 'dates'} "
-            f"({first[:20]!r}), and its name does not tell its role; pass it as id, time, label or group, or pass "
-            "values=[...] to choose the columns of values."
+            f"{table.name}: the column {channel[0]!r} ({_first(table, channel[0])}) looks like the name of a channel; "
+            "make one column per channel first, as with pandas' df.pivot_table(index=[...], "
+            f"columns={channel[0]!r}, values={numbers[-1]!r})."
         )
+    if text:
+        raise _unknown_role(table, text, ids, settled)
     if not numbers:
         raise ValueError(f"{table.name} has no column of values; pass values=[...].")
     return tuple(numbers)
+
+
+def _unknown_role(table: Columns, names: list[str], ids: tuple[str, ...], settled: bool) -> ValueError:
+    """Return the error of columns of text or dates whose names do not tell their role, with an example of a cure."""
+    sizes = {}
+    for name in names if not settled else ():  # a class has several samples, and a sample has one class
+        column = table.columns[name].text
+        pairs = set(zip(*(table.columns[x].text for x in ids), column, strict=True))
+        if 1 < len(set(column)) < len(pairs) == len({pair[:-1] for pair in pairs} if ids else column):
+            sizes[name] = len(set(column))
+    label = min(sizes, key=sizes.__getitem__, default=None)
+    rest = [name for name in names if name != label]
+    example = ([f"label={label!r}"] if label else []) + ([f"ignore={rest!r}"] if rest else [])
+    shown = ", ".join(f"{name!r} ({_first(table, name)})" for name in names)
+    what = f"the columns {shown} contain" if len(names) > 1 else f"the column {shown} contains"
+    return ValueError(
+        f"{table.name}: {what} text or dates, and no name among them tells a role; pass id=, time=, label= or group= "
+        f"for what is used and ignore= for the others, for example {', '.join(example)}."
+    )
+
+
+def _first(table: Columns, name: str) -> str:
+    return repr(next((x for x in table.columns[name].text if x is not None), "")[:20])
 
 
 def looks_long(table: Columns, names: Iterable[str]) -> tuple[str, str] | None:

@@ -112,6 +112,24 @@ def in_double(X: Any) -> Any:
     return X if X.is_symbols or X.values.dtype == np.float64 else X.mapped(lambda x: x.astype(np.float64))
 
 
+def in_numbers(X: Sequences) -> Sequences:
+    """Return integers, which are read as symbols, as numbers; other sequences as they are."""
+    if X.alphabet is None or isinstance(X.alphabet.symbols[0], str):
+        return X
+    numbers = np.full(X.alphabet.n_codes, np.nan)  # the last code is a missing value
+    numbers[: len(X.alphabet)] = X.alphabet.symbols
+    return Sequences._make(numbers[X.values][:, None], X.offsets, None, X.ids)
+
+
+def columns_as_symbols(X: Any) -> Any:
+    """Return integer arrays of shape (T, 1), one per sequence, as those of shape (T,), which are read as symbols."""
+    if isinstance(X, Sequences) or not (isinstance(X, list | tuple) or len(getattr(X, "shape", ())) == 3):
+        return X
+    columns = [x for x in X if len(getattr(x, "shape", ())) == 2 and x.shape[1] == 1]
+    arrays = [np.asarray(x)[:, 0] for x in columns] if len(columns) == len(X) else []
+    return arrays if arrays and all(x.dtype.kind in "biu" for x in arrays) else X
+
+
 def sample_name(X: Any, i: int) -> str:
     """Return the name of sample ``i``, for a message."""
     return str(X.name(i)) if isinstance(X, Sequences) else f"row {int(i)}"

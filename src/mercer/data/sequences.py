@@ -13,10 +13,11 @@ from mercer._checks import is_listing, is_number
 from mercer._parameters import check
 from mercer._parameters import function as callable_rule
 from mercer.data import ragged as _ragged
-from mercer.data._build import build, check_ids, common_columns, unwrap
+from mercer.data._build import build, check_ids, unwrap
 from mercer.data._container import Container, check_channels, naming
 from mercer.data._forms import Problem, as_floats, read_item
 from mercer.data.alphabet import Alphabet
+from mercer.data.channels import channel_names, in_order
 from mercer.data.ragged import offsets_of
 
 
@@ -40,8 +41,8 @@ class Sequences(Container):
         Whether to raise at the first sequence that cannot be read, or to leave out all such sequences and report
         them in `kept` and `problems`.
     channels : iterable of str, optional
-        Distinct names of the coordinates of vectors, for the names of features; by default the columns, if the
-        sequences are DataFrames with the same columns.
+        Distinct names of the coordinates of vectors: an estimator finds channels in another order by them, and features
+        are named after them. By default the columns, if the sequences are DataFrames: in the order of the first.
 
     Attributes
     ----------
@@ -90,10 +91,11 @@ class Sequences(Container):
             inside = Sequences.concat(inside)
         data = inside
         if not isinstance(data, Sequences):
-            built = build(data, alphabet, unknown, ids, invalid)
+            columns = channel_names(data)
+            aligned = data if columns is None else in_order(data, columns, "sequence 0")
+            built = build(aligned, alphabet, unknown, ids, invalid)
             width = None if built.alphabet is not None else int(built.values.shape[1])
-            names = check_channels(channels, width) or common_columns(data, width)
-            self._hold(*built, names)
+            self._hold(*built, check_channels(channels, width) or (None if width is None else columns))
             return
         if alphabet is not None:
             data._check_alphabet(Alphabet.of(alphabet))
@@ -200,7 +202,7 @@ class Sequences(Container):
     def concat(cls, parts: Iterable[Sequences]) -> Sequences:
         """Concatenate Sequences of the same alphabet or dimension.
 
-        Ids are kept if all parts have them, names of channels if all parts have the same.
+        Ids and names of channels are kept if all parts have them; channels are put in the order of the first part.
 
         Examples
         --------
@@ -224,9 +226,11 @@ class Sequences(Container):
         ids = None
         if all(part.ids is not None for part in parts):
             ids = tuple(name for part in parts for name in part.ids or ())
+        channels = parts[0].channels if all(part.channels is not None for part in parts) else None
+        if channels is not None:
+            parts = [part if part.channels == channels else part.in_channels(channels, "part 0") for part in parts]
         values = np.concatenate([part.values for part in parts])
         offsets = offsets_of(np.concatenate([part.lengths for part in parts]))
-        channels = parts[0].channels if len({part.channels for part in parts}) == 1 else None
         return cls._make(values, offsets, parts[0].alphabet, ids, None, None, channels)
 
     def recode(self, alphabet: Any) -> Sequences:

@@ -48,6 +48,7 @@ def read_table(
     target: Choice = None,
     group: Choice = None,
     covariates: str | Iterable[str] | None = None,
+    ignore: str | Iterable[str] | None = None,
     labels: Any = None,
     form: str | None = None,
     kind: str | None = None,
@@ -82,9 +83,11 @@ def read_table(
         regular grid become missing values. With False, rows are in their order.
     values : str or list of str, optional
         Columns of values: the channels of a long table, the time steps of a wide one, or the one column that holds
-        strings or lists. By default, all columns of numbers without another role, but not a second column named like a
-        label, an id or a time, or after the column of y ("gait_score" next to "gait"), nor one of a long table that is
-        constant in every series.
+        strings or lists. Patterns (``"t*"``) and ranges of columns (``"t0:t59"`` or ``"t0-t59"``) are allowed, here and
+        in `covariates` and `ignore`. By default, all columns of numbers without another role, but not a second column
+        named like a label, an id or a time, or after the column of y ("gait_score" next to "gait"), nor one of a long
+        table that is constant in every series, nor one of a wide table that is not numbered as the time steps are
+        ("age" next to "t0", "t1", ...).
     label : str or False, optional
         Column of classes.
     target : str or False, optional
@@ -93,6 +96,8 @@ def read_table(
         Column of groups of related samples, such as subjects, for scikit-learn's GroupKFold.
     covariates : str or list of str, optional
         Columns with one number per sample, such as confounds or weights. They are not values of the series.
+    ignore : str or list of str, optional
+        Columns that are not read.
     labels : path, DataFrame, Table or mapping, optional
         A second table with one row per sample: the id and the label or target, and possibly the group. `label`,
         `target` and `group` then name its columns, `covariates` those of either table. A mapping goes from ids to
@@ -178,15 +183,15 @@ def read_table(
                 "UCR archive, with the label first, with mc.read_ucr."
             )
     if labels is None:
-        roles = roles_of(
-            table, id=id, time=time, values=values, label=label, target=target, group=group, covariates=covariates
-        )
+        answers = {"label": label, "target": target, "group": group}
+        roles = roles_of(table, id=id, time=time, values=values, covariates=covariates, ignore=ignore, **answers)
     else:
         here = group if isinstance(group, str) and group in table.columns else None if group is None else False
         beside = [covariates] if isinstance(covariates, str) else list(covariates or ())
         there = tuple(name for name in beside if str(name).strip() not in table.columns)
         own = [name for name in beside if name not in there]
-        roles = roles_of(table, id=id, time=time, values=values, label=False, target=False, group=here, covariates=own)
+        answers = {"label": False, "target": False, "group": here}
+        roles = roles_of(table, id=id, time=time, values=values, covariates=own, ignore=ignore, **answers)
         roles = joined(table, roles, labels, label, target, None if here else group, there)
     samples, series, form = _samples(table, roles, form, kind, resample, time_channel, alphabet, invalid)
     roles = replace(roles, values=tuple(name for name in roles.values if name not in samples.unused))
@@ -360,5 +365,5 @@ def _description(
     text = "; ".join([", ".join(found), *samples.said])
     return (
         f"{table.name}, {form} form: {content}; {text}. To correct it, pass id=, time=, values=, label=, target=, "
-        "group= (a column, or False for none) or form=."
+        "group= (a column, or False for none), ignore= or form=."
     )

@@ -13,6 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from mercer._parameters import CheckedParameters
 from mercer.data._forms import as_floats
+from mercer.data.channels import by_name
 from mercer.data.sequences import Sequences
 from mercer.data.wrapped import inside, wrapped_like
 
@@ -35,8 +36,7 @@ class _Transformer(CheckedParameters, TransformerMixin, BaseEstimator):
             Present for API consistency.
         """
         self._check_parameters()
-        vectors = self._vectors(X, reset=True)
-        self.n_features_in_, self._channels_in = vectors.values.shape[1], vectors.channels
+        self.n_features_in_ = self._vectors(X, reset=True).values.shape[1]
         return self
 
     def get_feature_names_out(self, input_features: Any = None) -> NDArray[Any]:
@@ -49,7 +49,7 @@ class _Transformer(CheckedParameters, TransformerMixin, BaseEstimator):
         """
         check_is_fitted(self, "n_features_in_")
         numbers = [f"x{i}" for i in range(self.n_features_in_)]
-        names = getattr(self, "_channels_in", None) or numbers if input_features is None else input_features
+        names = getattr(self, "feature_names_in_", numbers) if input_features is None else input_features
         given = [str(name) for name in names]
         if len(given) != self.n_features_in_:
             raise ValueError(f"input_features must have {self.n_features_in_} names, one per channel; got {given!r}.")
@@ -64,19 +64,15 @@ class _Transformer(CheckedParameters, TransformerMixin, BaseEstimator):
         return out if vectors.channels is None else out.with_channels(self._names_out(vectors.channels))
 
     def _vectors(self, X: Any, *, reset: bool = False) -> Sequences:
-        """Return the input as Sequences of vectors; unless ``reset``, check the dimension against that seen in fit."""
+        """Return the input as Sequences of vectors; unless ``reset``, with the channels that were seen in fit."""
         X = Sequences(inside(X))
         if X.is_symbols:
             raise TypeError(
                 f"{type(self).__name__} requires vectors; got symbols from {X.alphabet.describe()}. "
                 "Pass Sequences(X).one_hot()."
             )
-        expected = X.dimension if reset else getattr(self, "n_features_in_", X.dimension)
-        if X.dimension != expected:
-            raise ValueError(
-                f"X must have dimension {expected}, as in fit of {type(self).__name__}; got dimension {X.dimension}."
-            )
-        return X
+        X = by_name(self, X, reset=reset)
+        return X if reset else X.require_dimension(getattr(self, "n_features_in_", None))
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -133,6 +129,8 @@ class Derivatives(_Appending):
     ----------
     n_features_in_ : int
         Dimension of the training data.
+    feature_names_in_ : array of str
+        Names of the training data's channels, if they have names: new data with another order are put in this one.
 
     Notes
     -----
@@ -181,6 +179,8 @@ class Delays(_Appending):
     ----------
     n_features_in_ : int
         Dimension of the training data.
+    feature_names_in_ : array of str
+        Names of the training data's channels, if they have names: new data with another order are put in this one.
 
     Notes
     -----
@@ -229,6 +229,8 @@ class PerStep(_Transformer):
         The fitted clone.
     n_features_in_ : int
         Dimension of the training data.
+    feature_names_in_ : array of str
+        Names of the training data's channels, if they have names: new data with another order are put in this one.
 
     Notes
     -----
@@ -317,7 +319,7 @@ class PerStep(_Transformer):
             Names of the input features.
         """
         check_is_fitted(self, "transformer_")
-        given = getattr(self, "_channels_in", None) if input_features is None else input_features
+        given = getattr(self, "feature_names_in_", None) if input_features is None else input_features
         return self.transformer_.get_feature_names_out(given)
 
     def __sklearn_tags__(self) -> Any:

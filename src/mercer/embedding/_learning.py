@@ -10,6 +10,7 @@ import numpy as np
 from mercer._array import Floats, Indices
 from mercer._random import random_generator, seed_of
 from mercer._units import human
+from mercer.data.channels import by_name
 from mercer.data.segments import in_digest_order
 from mercer.embedding._comparison import Comparison
 from mercer.embedding._filter import Beliefs, run
@@ -73,7 +74,7 @@ class Learned:
     operators: Operators
 
     def __init__(self, setting: Setting, X: Any) -> None:
-        X = in_digest_order(X)
+        X = in_digest_order(by_name(self, X, reset=True))
         self.setting, self.alphabet, self.dimension = setting, X.alphabet, getattr(X, "dimension", None)
         steps = steps_of(X, one_hot=setting.kernel is not None)
         times = checked_triples(steps, setting.window, X)
@@ -110,10 +111,9 @@ class Learned:
         """Read sequences of the same kind as the training sequences."""
         if not compares_vectors(self.setting.kernel):
             return read_objects(X)
-        X = read_series(X, self.alphabet)
-        if X.dimension != self.dimension:
-            had = "symbols" if self.dimension is None else f"vectors of {self.dimension} coordinates"
-            got = "symbols" if X.dimension is None else f"vectors of {X.dimension} coordinates"
+        X = by_name(self, read_series(X, self.alphabet), reset=False).require_dimension(self.dimension)
+        if X.is_symbols != (self.dimension is None):
+            had, got = ("vectors", "symbols") if X.is_symbols else ("symbols", "vectors")
             raise ValueError(f"The sequences have {got}, but the model was fitted to {had}. Pass the same kind.")
         return X
 

@@ -63,7 +63,7 @@ class BeliefKernel(Linear):
 
     def _accept(self, X: Any, *, reset: bool) -> Any:
         reader = (EmbeddedHMM() if self.model is None else self.model) if reset else self.model_
-        return reader.accept(X, reset=reset)
+        return reader.accept(X, owner=self, reset=reset)
 
     def _learn(self, X: Any, y: Any = None) -> None:
         self.model_ = EmbeddedHMM() if self.model is None else clone(self.model)

@@ -14,6 +14,7 @@ from mercer._checks import is_whole
 from mercer._notices import warns_once
 from mercer._parameters import NONE, CheckedParameters, Rule, Rules, instance_of, one_of, positive, seed, whole
 from mercer.data import Sequences
+from mercer.data.channels import by_name
 from mercer.embedding._filter import Beliefs, last_beliefs
 from mercer.embedding._learning import Learned, Setting
 from mercer.embedding._prediction import Prediction
@@ -162,6 +163,7 @@ class EmbeddedHMM(CheckedParameters, Prediction, TransformerMixin, BaseEstimator
         """Convert ``X`` to `Sequences` of vectors or symbols, or to sequences of objects."""
         if not reset and hasattr(self, "_learned"):
             return self._learned.read(X)
+        X = by_name(self if owner is None else owner, X, reset=reset)
         return read_series(X, getattr(context, "alphabet", None)) if compares_vectors(self.kernel) else read_objects(X)
 
     def _begun(self, X: Any) -> Learned:

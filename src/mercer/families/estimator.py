@@ -21,9 +21,11 @@ from mercer._notices import About, Finding, SampleName, by_place, collected, rep
 from mercer._parameters import CheckedParameters, Rule, Rules
 from mercer._renamed import STACKED, no_keyword
 from mercer.data import Alphabet, Sequences
+from mercer.data.channels import by_name
 from mercer.data.csr import CSRRows
 from mercer.data.segments import (
     check_observed,
+    columns_as_symbols,
     data_digests,
     in_digest_order,
     in_double,
@@ -144,21 +146,19 @@ class Estimator(CheckedParameters, BaseEstimator):
             Whose alphabet strings are read with.
         """
         if isinstance(X, list | tuple) and not len(X):
-            raise ValueError("X must have at least one sample; got an empty list.")
+            raise ValueError("X is empty; pass at least one sample.")
         if self.takes == "symbols":
             alphabet = getattr(self, "alphabet", None)
             if alphabet is None and context is not None:
                 alphabet = context.alphabet
-            X = Sequences(X, alphabet=alphabet, unknown=getattr(self, "unknown", "raise"))
-            if not len(X):
-                raise ValueError("X must have at least one sample; got none.")
+            X = self._sequences(columns_as_symbols(X), owner, reset, alphabet, getattr(self, "unknown", "raise"))
             if not X.is_symbols:
                 raise TypeError(
                     f"{type(self).__name__} is a model of symbols; got vectors. Use Gaussian, or pass strings."
                 )
             return X
         if isinstance(X, Sequences) or not looks_like_matrix(X):
-            X = Sequences(X)
+            X = self._sequences(X, owner, reset)
             self._check_vectors(X)
             return in_double(X)
         X = validated(
@@ -175,10 +175,16 @@ class Estimator(CheckedParameters, BaseEstimator):
             self._check_observed(X)
         return X
 
-    def _check_vectors(self, X: Sequences) -> None:
-        """Raise if sequences hold symbols, no sample or no coordinate."""
+    def _sequences(self, X: Any, owner: Any, reset: bool, alphabet: Any = None, unknown: str = "raise") -> Sequences:
+        """Return ``X`` as one sequence or more, with the channels in the order that the owner learned in ``fit``."""
+        X = Sequences(X, alphabet=alphabet, unknown=unknown)
         if not len(X):
-            raise ValueError("X must have at least one sample; got none.")
+            raise ValueError("X is empty; pass at least one sequence.")
+        named: Sequences = by_name(self if owner is None else owner, X, reset=reset)
+        return named
+
+    def _check_vectors(self, X: Sequences) -> None:
+        """Raise if sequences hold symbols or no coordinate."""
         if X.alphabet is not None and not isinstance(X.alphabet.symbols[0], str):
             raise TypeError(
                 f"{type(self).__name__} is a model of numbers; got lists of integers of several lengths, which are "
@@ -331,10 +337,11 @@ class Estimator(CheckedParameters, BaseEstimator):
             )
 
     def _check_context(self, X: Any, context: Context) -> None:
-        found = X.dimension if isinstance(X, Sequences) else X.shape[1]
-        if found is not None and found != context.dimension:
+        if isinstance(X, Sequences):
+            X.require_dimension(context.dimension)
+        elif X.shape[1] != context.dimension:
             raise ValueError(
-                f"The data must have {context.dimension} coordinates, as the training data had; got {found}."
+                f"The data must have {context.dimension} coordinates, as the training data had; got {X.shape[1]}."
             )
 
     def _fit_cached(self, X: Any, context: Context) -> Any:

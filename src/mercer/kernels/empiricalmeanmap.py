@@ -119,7 +119,8 @@ class EmpiricalMeanMap(RandomFeatures, LogPairs, Kernel):
         return None if self.n_components is None else self._seed
 
     def _source(self, X: Sequences) -> Sequences:
-        if X.is_symbols != (self.alphabet_ is not None) or X.dimension != self.dimension_:
+        X.require_dimension(self.dimension_)
+        if X.is_symbols != (self.alphabet_ is not None):
             raise ValueError(
                 f"The data are {X!r}, but the training data have alphabet {self.alphabet_}, dimension "
                 f"{self.dimension_}. Pass data of the same kind, or call fit again."

@@ -176,8 +176,8 @@ class FisherEnsemble(Compound):
         unseen = np.flatnonzero(segment_sum((~np.isnan(X.values)).any(axis=1).astype(float), X.offsets) == 0)
         if len(unseen):
             raise ValueError(f"{X.name(int(unseen[0]))} has no observed value (all are NaN). Leave it out.")
-        if not reset and X.dimension != self.n_features_in_:
-            raise ValueError(f"X must have {self.n_features_in_} channels, as in fit; got {X.dimension}.")
+        if not reset:
+            X.require_dimension(self.n_features_in_)
         return X.mapped(lambda values: values.astype(np.float64))
 
     def _make_parts(self, X: Sequences) -> None:

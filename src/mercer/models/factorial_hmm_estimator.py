@@ -27,7 +27,6 @@ from mercer.models._fitting.checks import (
     check_range,
     check_something,
     impossible,
-    warn_of_one_series,
 )
 from mercer.models._fitting.climb import Climbed
 from mercer.models._fitting.iterative import IterativeEstimator
@@ -186,11 +185,7 @@ class FactorialHMM(IterativeEstimator):
 
     def accept(self, X: Any, *, owner: Any = None, reset: bool = False, context: Context | None = None) -> Sequences:
         """Convert ``X`` to `Sequences`; a 2-D array is N univariate series if floats, N strings if integers."""
-        if isinstance(X, list | tuple) and not len(X):
-            raise ValueError("X must have at least one sample; got an empty list.")
-        if context is None:
-            warn_of_one_series(X)
-        X = Sequences(X, alphabet=self._known_alphabet(context), unknown=self.unknown)
+        X = self._sequences(X, owner, reset, self._known_alphabet(context), self.unknown)
         if context is not None and (context.alphabet is not None) != X.is_symbols:
             kinds = ("symbols", "vectors") if X.is_symbols else ("vectors", "symbols")
             raise TypeError(f"The training sequences are {kinds[1]}; got {kinds[0]}. Pass {kinds[1]}.")

@@ -19,7 +19,7 @@ from mercer._random import seed_of
 from mercer._renamed import STACKED, no_keyword
 from mercer.data import Sequences
 from mercer.data.alphabet import ALPHABET
-from mercer.data.segments import digest_order, in_digest_order
+from mercer.data.segments import columns_as_symbols, digest_order, in_digest_order, in_numbers
 from mercer.families.categorical import Categorical
 from mercer.families.estimator import Context, Estimator
 from mercer.families.gaussian_estimator import Gaussian
@@ -34,7 +34,6 @@ from mercer.models._fitting.checks import (
     check_spread,
     check_suited,
     impossible,
-    warn_of_one_series,
     warn_of_short,
     warn_of_unconverged,
     warn_of_unvisited,
@@ -243,19 +242,16 @@ class HMM(Decoder, IterativeEstimator):
 
     def accept(self, X: Any, *, owner: Any = None, reset: bool = False, context: Context | None = None) -> Sequences:
         """Convert ``X`` to `Sequences`; a 2-D array is N univariate series if floats, N strings if integers."""
-        if isinstance(X, list | tuple) and not len(X):
-            raise ValueError("X must have at least one sequence; got an empty list.")
         if sparse.issparse(X):
             raise TypeError("An HMM takes sequences, not a sparse matrix. Pass X.toarray(), whose rows are N series.")
-        if context is None:
-            warn_of_one_series(X)
-        X = Sequences(X, alphabet=self._known_alphabet(context), unknown=self._unknown())
-        if len(X) == 0:
-            raise ValueError("X must have at least one sequence; got none.")
+        takes = None if self.emission is None else leaf_of(self.emission).takes
+        X = columns_as_symbols(X) if takes == "symbols" else X
+        X = self._sequences(X, owner, reset, self._known_alphabet(context), self._unknown())
+        X = X if takes in (None, "symbols") else in_numbers(X)
         emission = self._emission(X.is_symbols)
         check_kind(X, emission, context)
         check_range(X)
-        accepted: Sequences = leaf_of(emission).accept(X)
+        accepted: Sequences = leaf_of(emission).accept(X, owner=self if owner is None else owner, reset=reset)
         return accepted
 
     def _unknown(self) -> str:

@@ -9,6 +9,7 @@ import numpy as np
 
 from mercer._array import Floats, to_numpy
 from mercer.data import Sequences
+from mercer.data.segments import columns_as_symbols, in_numbers
 from mercer.families.categorical import Categoricals
 from mercer.models._forward.evidence import code_probabilities, evidence_of, row_log_prob
 from mercer.models._forward.interface import (
@@ -22,17 +23,14 @@ from mercer.models._forward.interface import (
     paths,
 )
 
-__all__ = ["ONE_SERIES", "best_paths", "crossed_log_prob", "own_expectations", "read", "read_before"]
-
-ONE_SERIES = "A 2-D array is read as N univariate series; pass one series x of shape (T, d) as [x]."
+__all__ = ["best_paths", "crossed_log_prob", "own_expectations", "read", "read_before"]
 
 
 def read(emission: Any, X: Any) -> Sequences:
     """Convert ``X`` to sequences of the kind that the emission emits."""
-    shape: tuple[int, ...] = getattr(X, "shape", ())
     alphabet: Any = getattr(getattr(emission, "components", emission), "alphabet", None)
     try:
-        X = Sequences(X, alphabet=alphabet) if alphabet is not None else Sequences(X)
+        X = Sequences(X) if alphabet is None else Sequences(columns_as_symbols(X), alphabet=alphabet)
     except ValueError as error:
         raise read_before(error) from None
     except TypeError:
@@ -42,17 +40,10 @@ def read(emission: Any, X: Any) -> Sequences:
             f"The model emits symbols of {alphabet.describe()}; got vectors. Pass strings, or use a model of vectors."
         ) from None
     if alphabet is None:
-        if X.alphabet is not None:
-            text = isinstance(X.alphabet.symbols[0], str)
-            cure = (
-                "Use a model of symbols, such as HMM fits to text." if text else "Pass floats, such as X.astype(float)."
-            )
-            raise TypeError(f"The model emits numbers; got symbols. {cure}")
-        if X.dimension != emission.dimension:
-            cure = f" {ONE_SERIES}" if len(shape) == 2 and shape[1] == emission.dimension else ""
-            raise ValueError(
-                f"The data must have {emission.dimension} coordinates, as the model has; got {X.dimension}.{cure}"
-            )
+        X = in_numbers(X)
+        if X.is_symbols:
+            raise TypeError("The model emits numbers; got symbols. Use a model of symbols, such as HMM fits to text.")
+        X.require_dimension(emission.dimension, "the model has")
     return X
 
 

@@ -16,13 +16,13 @@ from mercer._parameters import NONE, Rule, Rules, nonnegative, one_of, whole
 from mercer._random import seed_of
 from mercer._renamed import STACKED, no_keyword
 from mercer.data import Sequences
-from mercer.data.segments import in_digest_order, in_double
+from mercer.data.segments import in_digest_order, in_double, in_numbers
 from mercer.families.estimator import Context
 from mercer.families.gaussian_estimator import Gaussian
 from mercer.models._dynamics.checks import check_fixed, noiseless
 from mercer.models._dynamics.em import Averages, LDSGoal, averages
 from mercer.models._dynamics.starts import start
-from mercer.models._fitting.checks import Found, check_range, check_spread, warn_of_one_series, warn_of_unconverged
+from mercer.models._fitting.checks import Found, check_range, check_spread, warn_of_unconverged
 from mercer.models._fitting.climb import Climbed, Collapsed, Impossible, better_of, climb, in_order
 from mercer.models._fitting.data import Data
 from mercer.models._fitting.iterative import IterativeEstimator
@@ -161,15 +161,9 @@ class LDS(IterativeEstimator):
 
     def accept(self, X: Any, *, owner: Any = None, reset: bool = False, context: Context | None = None) -> Sequences:
         """Convert ``X`` to `Sequences` of vectors; a 2-D array is N univariate series."""
-        if isinstance(X, list | tuple) and not len(X):
-            raise ValueError("there are no data: the list is empty.")
-        if context is None:
-            warn_of_one_series(X)
-        X = in_double(Sequences(X))
+        X = in_double(in_numbers(self._sequences(X, owner, reset)))
         if X.is_symbols:
-            raise TypeError(f"{type(self).__name__} needs series of numbers; got symbols. Use mc.HMM, or pass floats.")
-        if len(X) == 0:
-            raise ValueError("there are no data: X has no series.")
+            raise TypeError(f"{type(self).__name__} needs series of numbers; got symbols. Use mc.HMM.")
         check_range(X)
         return X
 

@@ -158,7 +158,7 @@ class ProfileHMM(Estimator):
             Not used.
         """
         if isinstance(X, list | tuple) and not len(X):
-            raise ValueError("X must have at least one sample; got an empty list.")
+            raise ValueError("X is empty; pass at least one sequence.")
         plain = self._plain()
         if not reset:
             return without_gaps(X, plain, self.unknown)

@@ -160,7 +160,7 @@ class EstimatorContract:
         stranger = mc.Gaussians([[0.0]], [1.0]) if not isinstance(pooled, mc.Gaussians) else mc.Poissons([[1.0]])
         with pytest.raises(TypeError, match=r"prior does not suit .*same family"):
             self.estimator(prior=stranger).fit_each(sets)
-        with pytest.raises(ValueError, match=r"got an empty list|nothing to|no symbol"):
+        with pytest.raises(ValueError, match=r"X is empty|nothing to|no symbol"):
             self.estimator().fit_each([])
 
 

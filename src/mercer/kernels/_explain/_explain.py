@@ -7,6 +7,7 @@ from typing import Any
 from mercer._checks import is_whole
 from mercer._config import without_caches
 from mercer._refusals import NotAdditive
+from mercer.data.channels import by_name
 from mercer.kernels._explain._additive import additive
 from mercer.kernels._explain._decision import decision_of
 from mercer.kernels._explain._explanation import Explanation, output_index
@@ -79,6 +80,8 @@ def explain(pipeline: Any, X: Any, *, method: str = "auto", window: int = 1, out
         decision = decision.taken(output_index(output, decision.outputs, decision.classes))
     if method == "additive" and window != 1:
         raise ValueError(f"window = {window} needs method='marginal': exact shares are of single positions.")
+    first = decision.terms[0]
+    X = by_name([*first.steps, first.kernel][0], X, reset=False)  # contributions have the channels of the input
     with without_caches():
         if method == "marginal" or window != 1:
             return marginalized(decision, X, window=int(window))

@@ -105,7 +105,6 @@ class Compound(Kernel):
     def _copy_width(self) -> None:
         """Follow scikit-learn's rule: a fitted estimator knows the number of columns of its input."""
         for name in ("n_features_in_", "feature_names_in_"):
-            self.__dict__.pop(name, None)
             if hasattr(self.kernels_[0], name):
                 setattr(self, name, getattr(self.kernels_[0], name))
 

@@ -16,6 +16,7 @@ from mercer._array import Array, Floats, Indices, namespace, safe_log
 from mercer._batch import Batch
 from mercer._cache import parameter_key
 from mercer._notices import collected, warns_once
+from mercer.data.channels import by_name
 from mercer.data.sequences import Sequences
 from mercer.data.wrapped import is_wrapped
 from mercer.kernels._changes import check_unchanged, kept_values
@@ -288,7 +289,7 @@ class Kernel(Hooks, Arithmetic, GaussianProcess, TransformerMixin, BaseEstimator
         if reset:  # input with columns sets them again
             for name in ("n_features_in_", "feature_names_in_"):
                 self.__dict__.pop(name, None)
-        accepted = self._accept(X, reset=reset)
+        accepted = self._accept(by_name(self, X, reset=reset), reset=reset)
         if not reset:
             self._check_empty(accepted)
         return accepted

@@ -9,7 +9,7 @@ import numpy as np
 from sklearn.base import clone
 
 from mercer._array import Floats
-from mercer._notices import About, Finding, notify, notify_unconverged, repeat
+from mercer._notices import About, Finding, notify_unconverged, repeat
 from mercer.data import Sequences
 from mercer.data.csr import CSRRows
 from mercer.data.segments import point_name, sample_name, segment_sum, segments
@@ -18,7 +18,6 @@ from mercer.models._fitting.climb import UNVISITED, Climbed
 from mercer.models._fitting.emission_steps import leaf_of
 from mercer.models._fitting.topology import allowed
 from mercer.models.hmm import HMMs
-from mercer.models.inference import ONE_SERIES
 
 LARGEST = 1e150
 
@@ -29,9 +28,8 @@ Found = list[tuple[Climbed, Callable[[int], str]]]
 def check_kind(X: Sequences, emission: Estimator, context: Context | None) -> None:
     """Raise if the sequences are symbols and the emissions are numbers, or the reverse."""
     if X.alphabet is not None and emission.takes != "symbols":
-        text = isinstance(X.alphabet.symbols[0], str)
-        cure = "Use mc.Categorical()" if text else "Pass floats, as in X.astype(float), or use mc.Categorical()"
-        raise TypeError(f"{type(leaf_of(emission)).__name__} emissions must be numbers; got symbols. {cure}.")
+        who = type(leaf_of(emission)).__name__
+        raise TypeError(f"{who} emissions must be numbers; got symbols. Use mc.Categorical().")
     if not X.is_symbols and emission.takes == "symbols":
         raise TypeError(
             f"{type(leaf_of(emission)).__name__} emissions must be symbols; got vectors. Use mc.Gaussian(), or pass "
@@ -40,16 +38,6 @@ def check_kind(X: Sequences, emission: Estimator, context: Context | None) -> No
     if context is not None and (context.alphabet is not None) != X.is_symbols:
         kinds = ("symbols", "vectors") if X.is_symbols else ("vectors", "symbols")
         raise TypeError(f"The training sequences are {kinds[1]}; got {kinds[0]}. Pass {kinds[1]}.")
-
-
-def warn_of_one_series(X: Any) -> None:
-    """Warn if the input looks like one long series of a few channels, but is read as many short series."""
-    shape: tuple[int, ...] = getattr(X, "shape", ())
-    kind = getattr(getattr(X, "dtype", None), "kind", "")
-    if kind == "f" and len(shape) == 2 and shape[1] < 10 and shape[0] > 10 * shape[1]:
-        notify(
-            f"X is read as {shape[0]} series of {shape[1]} values. {ONE_SERIES}",
-        )
 
 
 def check_range(X: Sequences) -> None:

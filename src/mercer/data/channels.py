@@ -1,0 +1,79 @@
+"""Channels go by their names: what enters an estimator is put in the order that it learned in ``fit``."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from mercer.data._container import Container, difference
+from mercer.data._forms import Problem
+from mercer.data.wrapped import inside, wrapped_like
+
+
+def by_name(owner: Any, X: Any, *, reset: bool) -> Any:
+    """Return sequences with the channels in the order of those that ``owner`` was fitted to.
+
+    Sequences and lists of DataFrames have names; other input, and input without names, is returned as it is.
+
+    Parameters
+    ----------
+    owner : estimator
+        Has the names in ``feature_names_in_``, if its training data had names.
+    X : data
+        The input; objects with their confounds, too.
+    reset : bool
+        Whether ``X`` is training data, whose names ``owner`` learns.
+    """
+    objects = inside(X)
+    names = channel_names(objects)
+    if reset:
+        owner.__dict__.pop("feature_names_in_", None)
+        if names is not None:
+            owner.feature_names_in_ = np.array(names, dtype=object)
+        return X
+    known = getattr(owner, "feature_names_in_", None)
+    if names is None or known is None or names == tuple(known):
+        return X
+    return wrapped_like(X, _ordered(objects, tuple(known)))
+
+
+def channel_names(X: Any) -> tuple[str, ...] | None:
+    """Return the names of the channels of Sequences, or of the first of several DataFrames; None without names."""
+    if isinstance(X, Container):
+        return X.channels
+    if not isinstance(X, list | tuple) or not X or not all(hasattr(x, "columns") for x in X):
+        return None
+    columns = [_columns(x) for x in X]
+    named = all(isinstance(name, str) for names in columns for name in names)
+    return columns[0] if named and all(len(set(names)) == len(names) for names in columns) else None
+
+
+def in_order(frames: Sequence[Any], names: tuple[str, ...], where: str) -> list[Any]:
+    """Return DataFrames with the columns ``names``, in their order; a `Problem` in place of one with other columns."""
+    out = []
+    for frame in frames:
+        own = _columns(frame)
+        text = difference(own, names, where)
+        chosen = frame.select if _is_arrow(frame) else frame.__getitem__
+        out.append(Problem(ValueError, text) if text else frame if own == names else chosen(list(names)))
+    return out
+
+
+def _columns(frame: Any) -> tuple[Any, ...]:
+    return tuple(frame.column_names if _is_arrow(frame) else frame.columns)
+
+
+def _is_arrow(frame: Any) -> bool:
+    return type(frame).__module__.startswith("pyarrow")
+
+
+def _ordered(X: Any, names: tuple[str, ...]) -> Any:
+    if isinstance(X, Container):
+        return X.in_channels(names)
+    frames = in_order(X, names, "in fit")
+    for i, frame in enumerate(frames):
+        if isinstance(frame, Problem):
+            raise frame.error(f"sequence {i} {frame.text}")
+    return frames
