@@ -137,7 +137,7 @@ class TestOneSeries:
 
     def test_one_series_for_what_was_fitted_to_several(self):
         y, X = [0, 1] * 3, [self.x[i : i + 30] for i in range(6)]
-        machine, states = SVC(kernel="precomputed"), mc.HMM(2, n_iter=2, tol=0.1)
+        machine, states = SVC(kernel="precomputed"), mc.HMM(2, tol=0.1)
         pipelines = [
             make_pipeline(*steps, machine) for steps in ((mc.Fisher(states),), (mc.Clock(), mc.Fisher(states)))
         ]

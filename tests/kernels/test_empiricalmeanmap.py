@@ -390,7 +390,7 @@ def test_bad_input():
         k()([np.zeros((2, 1)), np.array([[np.nan]])])
     with pytest.raises(ValueError, match="sequence 1 is empty; drop it"):
         k()(["ab", ""])
-    with pytest.raises(ValueError, match="but the training data have"):
+    with pytest.raises(ValueError, match="must have 2 coordinates, as the training data had; got 3"):
         k().fit([np.zeros((2, 2))]).transform([np.zeros((2, 3))])
     with pytest.raises(ValueError, match=r"not in the alphabet|alphabet"):
         k().fit(["ab", "ba"]).transform(["xy"])

@@ -137,8 +137,8 @@ def _from_array(a: NDArray[Any]) -> Flat:
     d = 1 if a.ndim == 2 else a.shape[2]
     if a.ndim == 2 and a.shape[1] < 10 and a.shape[0] > 10 * a.shape[1]:
         notify(
-            f"X is read as {a.shape[0]} series of {a.shape[1]} values. {ONE_SERIES} X[:, :, None] is read as before, "
-            "without this warning."
+            f"X is read as {a.shape[0]} series of {a.shape[1]} values. {ONE_SERIES} Pass "
+            "X[:, :, None] to confirm that every row is a series."
         )
     if a.ndim == 3 and d > a.shape[1]:
         notify(
