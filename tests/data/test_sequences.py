@@ -412,7 +412,7 @@ def test_offenders(data, options, error, match):
     assert list(X.problems) == ["two"]
     assert X.problems["two"].startswith("sequence 'two' ")
     assert X.ids == ("one",)
-    assert "1 left out" in repr(X)
+    assert "1 left out (see X.problems)" in repr(X)
     assert same(X, Sequences(data[:1], **options))
     assert list(Sequences(data, invalid="mask", **options).problems) == [1]
 
