@@ -150,6 +150,21 @@ def check_observed(X: Any, cure: str) -> None:
         raise ValueError(f"{point_name(X, rows[0])} has a missing coordinate (NaN). {cure}")
 
 
+def check_coordinates(X: Any, offsets: Indices) -> None:
+    """Raise if a coordinate is NaN throughout a sample, or in all of them if ``offsets`` puts them together."""
+    unseen = np.argwhere(segment_sum((~np.isnan(segments(X)[0])).astype(int), offsets) == 0)
+    if len(unseen) and len(offsets) == 2 and len(X) != 1:
+        raise ValueError(
+            f"There is nothing to learn about coordinate {unseen[0][1]}: it is NaN in all samples. Leave it out."
+        )
+    if len(unseen):
+        i, column = unseen[0]
+        raise ValueError(
+            f"{sample_name(X, i)} has no observation of coordinate {column}, which is NaN throughout. Leave it out, or "
+            "use prior='pooled'."
+        )
+
+
 def validated(owner: Any, X: Any, **options: Any) -> Any:
     """Validate a matrix as scikit-learn does; the error states the position of an invalid entry."""
     try:

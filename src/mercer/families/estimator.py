@@ -24,6 +24,7 @@ from mercer.data import Alphabet, Sequences
 from mercer.data.channels import by_name
 from mercer.data.csr import CSRRows
 from mercer.data.segments import (
+    check_coordinates,
     check_observed,
     columns_as_symbols,
     data_digests,
@@ -494,6 +495,12 @@ class FamilyEstimator(Estimator):
     def from_mean(self, mu: Floats, context: Context) -> Any:
         """Turn mean parameters ``(..., D)`` into a batch of shape ``(...)``."""
         return self.template(context).with_mean_parameters(mu)
+
+    def _check_data(self, X: Any, offsets: Floats) -> None:
+        """Raise also if a coordinate was never observed in a sample and there is no prior."""
+        super()._check_data(X, offsets)
+        if self.prior is None and self._missing_allowed():
+            check_coordinates(X, offsets)
 
     def _prior_mean(self, context: Context) -> Floats:
         prior = self._suited(self._prior_batch(context), self.template(context))

@@ -23,6 +23,7 @@ from mercer.families._gaps import determinant_gap, log_mean_gap
 from mercer.families._gaussian_pairs import GaussianPairs
 from mercer.families._laplace import log_laplace
 from mercer.families.base import observed_scores
+from mercer.families.gaussian_gaps import patterns
 
 if TYPE_CHECKING:
     from mercer.families.gaussian_estimator import Gaussian
@@ -192,7 +193,7 @@ class Gaussians(GaussianPairs):
         xp = namespace(x, self.mean)
         missing = xp.isnan(x)
         if bool(xp.any(missing)) and self.structure == "full":
-            value = single._log_prob_observed(to_numpy(x), to_numpy(missing))
+            value = single._log_prob_observed(to_numpy(x))
         elif bool(xp.any(missing)):
             variances = single._variances[..., :, None, :]
             difference = x[..., None, :, :] - single.mean[..., :, None, :]
@@ -208,18 +209,12 @@ class Gaussians(GaussianPairs):
             value = xp.where(far, -xp.inf, value)
         return value if self.shape else value[..., 0, :]
 
-    def _log_prob_observed(self, x: Floats, missing: Floats) -> Floats:
-        """Marginalise unobserved coordinates: one pass per pattern of missing coordinates."""
-        if x.ndim != 2:
-            raise ValueError(
-                "Missing coordinates can be marginalized under full covariances only for points of shape (T, d)."
-            )
+    def _log_prob_observed(self, x: Floats) -> Floats:
+        """Marginalize unobserved coordinates: one pass per pattern of missing coordinates."""
+        _check_flat(x)
         out = np.zeros((*self.shape, len(x)))
-        for pattern in np.unique(missing, axis=0):
-            rows = np.flatnonzero(np.all(missing == pattern, axis=1))
-            seen = np.flatnonzero(~pattern)
-            if len(seen):
-                out[..., rows] = self.marginal(seen).log_prob(x[np.ix_(rows, seen)])
+        for rows, seen in patterns(x):
+            out[..., rows] = self.marginal(seen).log_prob(x[np.ix_(rows, seen)])
         return out
 
     def marginal(self, coordinates: Any) -> Gaussians:
@@ -358,15 +353,18 @@ class Gaussians(GaussianPairs):
     def fisher_scores(self, x: Array) -> Array:
         """Scores in (mean, log sd) or, full, (mean, symmetric covariance gradient) (FK-0, FK-4).
 
-        A coordinate that was not observed (NaN) has the score zero; a full covariance cannot tell, and raises.
+        They are those of the coordinates that were observed (not NaN); all others have the score zero.
         """
         single, x = self._crossable(self._checked_points(as_float(x)))
         single._require_regular("the Fisher score")
         xp = namespace(x, self.mean)
         difference = x[..., None, :, :] - single.mean[..., :, None, :]
         if self.structure == "full":
-            if not bool(xp.all(xp.isfinite(x))):
-                raise ValueError("Fisher scores of full covariances need finite coordinates; a point has NaN or inf.")
+            if bool(xp.any(xp.isinf(x))):
+                raise ValueError("Fisher scores of full covariances need finite coordinates; a point has inf.")
+            if bool(xp.any(xp.isnan(x))):
+                value = single._scores_observed(to_numpy(x))
+                return value if self.shape else value[..., 0, :, :]
             precision = xp.linalg.inv(single.covariance)[..., None, :, :]
             g = (precision @ difference[..., None])[..., 0]
             gradient = (g[..., :, None] * g[..., None, :] - precision) / 2
@@ -379,6 +377,18 @@ class Gaussians(GaussianPairs):
                 spread = xp.sum(spread, axis=-1, keepdims=True)
             value = xp.concat([g, spread], axis=-1)
         return value if self.shape else value[..., 0, :, :]
+
+    def _scores_observed(self, x: Floats) -> Floats:
+        """Scores of the coordinates that were observed: one pass per pattern of missing coordinates."""
+        _check_flat(x)
+        d = self.dimension
+        out = np.zeros((*self.shape, len(x), self.n_parameters))
+        for rows, seen in patterns(x):
+            own = np.isin(np.arange(d), seen)
+            left, right = np.triu_indices(d)
+            columns = np.flatnonzero(np.concatenate([own, own[left] & own[right]]))
+            out[..., rows[:, None], columns] = self.marginal(seen).fisher_scores(x[np.ix_(rows, seen)])
+        return out
 
     def score_names(self) -> list[str]:
         """Name the columns of the Fisher scores."""
@@ -464,3 +474,11 @@ class Gaussians(GaussianPairs):
         if self.structure == "diagonal":
             return xp.sum(xp.log(self.covariance), axis=-1)
         return self.dimension * xp.log(self.covariance)
+
+
+def _check_flat(x: Floats) -> None:
+    """Raise if points with missing coordinates are not the rows of one matrix."""
+    if x.ndim != 2:
+        raise ValueError(
+            "Missing coordinates can be marginalized under full covariances only for points of shape (T, d)."
+        )

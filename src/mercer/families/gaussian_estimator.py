@@ -8,13 +8,17 @@ from typing import Any, ClassVar
 import numpy as np
 from sklearn.base import clone
 
-from mercer._array import Floats
+from mercer._array import Floats, Indices, Mask
 from mercer._parameters import Rules, nonnegative, one_of
 from mercer.data.segments import in_digest_order, segment_sum, segments
 from mercer.families._predictive import Predictive
 from mercer.families.estimator import Context, FamilyEstimator, moments
 from mercer.families.gaussian import Gaussians
+from mercer.families.gaussian_step import fit_gaussians
 from mercer.families.student_t import StudentTs
+
+MOST_STEPS, SMALL = 1000, 1e-10
+"""EM of points with missing coordinates ends after so many steps, or if none changes by this fraction of its spread."""
 
 
 @dataclass(frozen=True)
@@ -108,7 +112,7 @@ class Gaussian(Predictive, FamilyEstimator):
         return "full" if self.covariance == "tied" else self.covariance
 
     def _missing_allowed(self) -> bool:
-        return self._structure == "diagonal"
+        return self._structure == "diagonal" or self.estimate == "point"
 
     def context(self, X: Any) -> Context:
         """Learn the dimension, where the data lie and how they spread, and the pooled model where it is the prior.
@@ -180,7 +184,7 @@ class Gaussian(Predictive, FamilyEstimator):
             return StudentTs._make(location=found.mean, scale=scale, freedom=known + 2.0)
         if not self._is_predictive:
             batch: Gaussians = super()._fit_alone(x, offsets, context)
-            return batch
+            return self._climbed(batch, x, offsets, context)
         prior = self._suited(self._prior_batch(context), self.template(context))
         weights = np.ones((len(x), 1))
         known = moments(x, weights, offsets)[1] + self.prior_strength
@@ -192,13 +196,19 @@ class Gaussian(Predictive, FamilyEstimator):
             structure=self._structure,
         )
 
+    def _gaps(self, x: Floats, offsets: Floats) -> Mask:
+        """Whether each sample lacks coordinates that its other ones tell something of, ``(N,)``."""
+        if self._structure == "diagonal":
+            return np.zeros(len(offsets) - 1, dtype=bool)
+        return np.asarray(segment_sum(np.isnan(x).any(axis=1).astype(int), offsets) > 0)
+
     def _check_data(self, X: Any, offsets: Floats) -> None:
         super()._check_data(X, offsets)
-        if self._structure != "diagonal":
+        if not self._missing_allowed():
             self._check_observed(X)
 
     def _missing_cure(self) -> str:
-        return "Only covariance='diagonal' can be fitted to such data."
+        return f"With estimate={self.estimate!r}, use covariance='diagonal' for such data, or use estimate='point'."
 
     def template(self, context: Context) -> Gaussians:
         """Return a Gaussian with the estimator's structure."""
@@ -231,13 +241,29 @@ class Gaussian(Predictive, FamilyEstimator):
         """Fit to weighted points by moments, each model about its own mean.
 
         First the means, then the moments about them: a covariance is then no difference of large numbers, however far
-        the data (or the components of a mixture) lie apart.
+        the data (or the components of a mixture) lie apart. Samples with missing coordinates make one step of EM if
+        covariances are not diagonal, from ``start`` or else from independent coordinates.
         """
         self._refuse_weights()
-        columns, lengths = [], np.diff(offsets)
         prior = None
         if self.prior is not None:
             prior = self._suited(self._prior_batch(context), self.template(context))
+        gaps = self._gaps(x, offsets)
+        if not gaps.any():
+            return self._by_moments(x, weights, offsets, context, prior, start)
+        found, places = [], []
+        for which, fit in ((gaps, self._by_expectations), (~gaps, self._by_moments)):
+            if which.any():
+                places.append(np.flatnonzero(which))
+                rows, ends = _of_samples(which, offsets)
+                begin = None if start is None else start[places[-1]]
+                found.append(fit(x[rows], weights[rows], ends, context, prior, begin))
+        return _in_order(found, places)
+
+    def _by_moments(
+        self, x: Any, weights: Floats, offsets: Floats, context: Context, prior: Any, start: Any
+    ) -> Gaussians:
+        columns, lengths = [], np.diff(offsets)
         for j in range(weights.shape[1]):
             begin = None if start is None else start[:, j]
             means = self._means(x, weights[:, j : j + 1], offsets, context, prior, begin)
@@ -251,6 +277,35 @@ class Gaussian(Predictive, FamilyEstimator):
             covariance=np.stack([c.covariance for c in columns], axis=1),
             structure=self._structure,
         )
+
+    def _by_expectations(
+        self, x: Any, weights: Floats, offsets: Floats, context: Context, prior: Any, start: Any
+    ) -> Gaussians:
+        """Make one step of EM, of samples with missing coordinates."""
+        if start is None:  # every coordinate from the points that have it
+            alone = clone(self).set_params(covariance="diagonal", prior=None if prior is None else _diagonal(prior))
+            start = alone.fit_weighted(x, weights, offsets, context)
+            if self._structure == "full":
+                start = start._as_full()
+            else:
+                variance = start.covariance.mean(axis=-1)
+                start = Gaussians._make(mean=start.mean, covariance=variance, structure="isotropic")
+        return fit_gaussians(x, weights, offsets, context.floor, start, prior, float(self.prior_strength))
+
+    def _climbed(self, current: Gaussians, x: Any, offsets: Floats, context: Context) -> Gaussians:
+        """Continue EM of samples with missing coordinates to maxima of the density of what was observed."""
+        moving, active = self._gaps(x, offsets), np.arange(len(current))
+        finished, places = [], []
+        for step in range(MOST_STEPS + 1):
+            finished.append(current[np.flatnonzero(~moving)])
+            places.append(active[~moving])
+            if not moving.any():
+                break
+            rows, offsets = _of_samples(moving, offsets)
+            x, active, current = x[rows], active[moving], current[np.flatnonzero(moving)]
+            after = self.fit_weighted(x, np.ones((len(x), 1)), offsets, context, start=current.reshape(-1, 1))[:, 0]
+            moving, current = _moves(current, after) & (step + 1 < MOST_STEPS), after
+        return _in_order(finished, places)
 
     def _means(self, x: Any, weights: Floats, offsets: Floats, context: Context, prior: Any, start: Any) -> Floats:
         """Posterior means ``(N, d)``, summed about the centre of all data, which keeps digits."""
@@ -290,3 +345,33 @@ def _about(batch: Gaussians, center: Floats) -> Floats:
     which = np.zeros(len(center), dtype=int) if len(batch) == 1 else np.arange(len(center))
     batch = batch[which]
     return np.asarray(batch._replaced(mean=np.asarray(batch.mean) - center).mean_parameters)
+
+
+def _diagonal(batch: Gaussians) -> Gaussians:
+    """Return Gaussians with the same variances of the coordinates, which are independent."""
+    variances = np.diagonal(batch._as_full().covariance, axis1=-2, axis2=-1)
+    return Gaussians._make(mean=batch.mean, covariance=variances, structure="diagonal")
+
+
+def _of_samples(which: Mask, offsets: Floats) -> tuple[Mask, Indices]:
+    """Return which points some samples have, and their offsets."""
+    lengths = np.diff(offsets)
+    return np.repeat(which, lengths), np.concatenate([[0], np.cumsum(lengths[which])])
+
+
+def _in_order(parts: list[Gaussians], places: list[Indices]) -> Gaussians:
+    """Join batches whose members have the given places."""
+    joined: Gaussians = parts[0] if len(parts) == 1 else Gaussians.concat(parts)[np.argsort(np.concatenate(places))]
+    return joined
+
+
+def _moves(before: Gaussians, after: Gaussians) -> Mask:
+    """Whether a mean or a covariance of each of N Gaussians changes by more than a small part of its spread."""
+    sd = np.sqrt(_diagonal(after).covariance)
+    change = [np.abs(b - a) for a, b in zip(_moments(before), _moments(after), strict=True)]
+    mean, spread = change[0] > SMALL * sd, change[1] > SMALL * sd[..., :, None] * sd[..., None, :]
+    return np.asarray(mean.any(axis=1) | spread.any(axis=(1, 2)))
+
+
+def _moments(batch: Gaussians) -> tuple[Floats, Floats]:
+    return np.asarray(batch.mean), np.asarray(batch._as_full().covariance)

@@ -17,13 +17,12 @@ from mercer._parameters import Rule, Rules, nonnegative, one_of, states
 from mercer._random import seed_of
 from mercer.data import Sequences
 from mercer.data.alphabet import ALPHABET
-from mercer.data.segments import in_digest_order, in_double
+from mercer.data.segments import check_coordinates, in_digest_order, in_double
 from mercer.families.categorical import Categorical
 from mercer.families.estimator import Context
 from mercer.models._factorial import em, table
 from mercer.models._factorial.dense import FEW_JOINT, MOST_JOINT
 from mercer.models._fitting.checks import (
-    check_observed,
     check_range,
     check_something,
     impossible,
@@ -227,7 +226,7 @@ class FactorialHMM(IterativeEstimator):
     def _check_data(self, X: Any, offsets: Floats) -> None:
         super()._check_data(X, offsets)
         if self.prior is None and not X.is_symbols:
-            check_observed(X, offsets)
+            check_coordinates(X, offsets)
 
     # -- what all models share -------------------------------------------------------------------------------
 

@@ -88,6 +88,7 @@ class LinearGaussianNet(Estimator):
 
     def _check_data(self, X: Any, offsets: Floats) -> None:
         self._moments()._check_data(X, offsets)
+        self._check_observed(X)
 
     def fit_weighted(self, x: Any, weights: Floats, offsets: Floats, context: Context, start: Any = None) -> Any:
         """Fit to weighted points: by moments, then one regression per node."""

@@ -27,7 +27,6 @@ from mercer.models._fitting.checks import (
     Found,
     check_given,
     check_kind,
-    check_observed,
     check_pooled_size,
     check_range,
     check_something,
@@ -314,9 +313,7 @@ class HMM(Decoder, IterativeEstimator):
         super()._check_data(X, offsets)
         # A family allows empty sequences if it has a prior; here the prior is that of the HMM.
         leaf = leaf_of(self._emission(X.is_symbols))
-        clone(leaf).set_params(prior=None if self.prior is None else "pooled")._check_data(X, offsets)
-        if self.prior is None and leaf.prior is None and not X.is_symbols:
-            check_observed(X, offsets)
+        clone(leaf).set_params(prior=leaf.prior if self.prior is None else "pooled")._check_data(X, offsets)
 
     # -- sizes ------------------------------------------------------------------------------------------
 

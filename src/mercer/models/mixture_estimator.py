@@ -165,8 +165,8 @@ class Mixture(IterativeEstimator):
     def _check_data(self, X: Any, offsets: Floats) -> None:
         super()._check_data(X, offsets)
         # A family allows empty samples if it has a prior; here the prior is that of the mixture.
-        shrunk = None if self.prior is None else "pooled"
-        clone(self._component()).set_params(prior=shrunk)._check_data(X, offsets)
+        component = self._component()
+        clone(component).set_params(prior=component.prior if self.prior is None else "pooled")._check_data(X, offsets)
 
     # -- the fit ------------------------------------------------------------------------------------------
 

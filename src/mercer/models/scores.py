@@ -10,7 +10,7 @@ from scipy import sparse
 
 from mercer._array import Floats
 from mercer.data import Sequences
-from mercer.data.segments import segments
+from mercer.data.segments import segment_sum, segments
 from mercer.models._scores.scores import alphabet_of, check_posterior, family_scores, posterior_scores
 from mercer.models._scores.weighted import check_parametrization, difference
 from mercer.models.hmm import HMMs
@@ -143,9 +143,20 @@ def _scores(models: Any, X: Any, parametrization: str) -> Any:
     if is_posterior(X):
         return posterior_scores(models, X, parametrization)
     if is_sequential(models):
-        return models.sequence_scores(X, parametrization)
+        return _of_observed(models.sequence_scores(X, parametrization), X)
     x, offsets = segments(X)
     return family_scores(models, x, offsets, parametrization)
+
+
+def _of_observed(scores: Any, X: Any) -> Any:
+    """Return scores ``(N, M, P)`` with exact zeros for series of numbers that are missing as a whole.
+
+    Sums that cancel, or averages over random paths, would give them a direction that normalization makes large.
+    """
+    if sparse.issparse(scores) or not isinstance(X, Sequences) or X.is_symbols:
+        return scores
+    blank = segment_sum((~np.isnan(X.values)).any(axis=1).astype(int), X.offsets) == 0
+    return np.where(blank[:, None], 0.0, scores) if blank.any() else scores
 
 
 def dense(scores: Any, what: str) -> Floats:

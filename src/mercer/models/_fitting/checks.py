@@ -12,7 +12,7 @@ from mercer._array import Floats
 from mercer._notices import About, Finding, notify_unconverged, repeat
 from mercer.data import Sequences
 from mercer.data.csr import CSRRows
-from mercer.data.segments import point_name, sample_name, segment_sum, segments
+from mercer.data.segments import point_name, segments
 from mercer.families.estimator import Context, Estimator
 from mercer.models._fitting.climb import UNVISITED, Climbed
 from mercer.models._fitting.emission_steps import leaf_of
@@ -148,17 +148,6 @@ def check_suited(name: str, found: Any, emission: Any, x: Floats, context: Conte
         like._check_alike(found)
     except (TypeError, ValueError) as error:
         raise type(error)(f"{name} does not suit {who} emissions: {error}") from None
-
-
-def check_observed(X: Sequences, offsets: Floats) -> None:
-    """Raise if a coordinate is NaN throughout a sequence."""
-    unseen = np.argwhere(segment_sum((~np.isnan(X.values)).astype(int), offsets) == 0)
-    if len(unseen):
-        i, column = unseen[0]
-        raise ValueError(
-            f"{sample_name(X, i)} has no observation of coordinate {column}, which is NaN throughout. Leave it out, or "
-            "use prior='pooled'."
-        )
 
 
 def impossible(name: str, source: str) -> ValueError:

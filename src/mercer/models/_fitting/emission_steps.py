@@ -19,8 +19,9 @@ from mercer.families.categorical import Categorical, Categoricals
 from mercer.families.estimator import Context, Estimator
 from mercer.families.gaussian import Gaussians
 from mercer.families.gaussian_estimator import Gaussian
+from mercer.families.gaussian_gaps import gaps_of
+from mercer.families.gaussian_step import fit_gaussians
 from mercer.models._fitting.data import Data
-from mercer.models._fitting.gaussian_step import fit_gaussians
 from mercer.models._fitting.mixture_steps import side_by_side
 from mercer.models._forward.evidence import code_probabilities, row_log_prob
 from mercer.models._forward.interface import Densities, Evidence, Expectations, Symbols
@@ -145,7 +146,7 @@ class DensityStep(EmissionStep):
                 ]
             )
         if self.tied:
-            mass = segment_sum(shares, offsets)
+            mass = segment_sum(shares * np.isfinite(data.x).any(axis=1, keepdims=True), offsets)
             fitted = tied(fitted, mass if self.prior is None else mass + self.strength)
         if memory is None:
             return fitted
@@ -205,16 +206,22 @@ class DensityStep(EmissionStep):
         floor = self.context.floor
         if not isinstance(leaves, Gaussians) or floor == 0:
             return 0.0
-        covariance, owner = to_numpy(leaves.covariance), data.owner
+        covariance, owner, rows = to_numpy(leaves.covariance), data.owner, data.incomplete
         if leaves.structure == "full":
-            return np.asarray(floor / 2 * np.trace(np.linalg.inv(covariance), axis1=-2, axis2=-1))[owner]
+            cost = np.asarray(floor / 2 * np.trace(np.linalg.inv(covariance), axis1=-2, axis2=-1))[owner]
+            cost[rows] = 0.0
+            for part in gaps_of(data.x, owner).blocks(leaves.shape[1]) if len(rows) else ():
+                trace = np.trace(part.precisions(covariance), axis1=-2, axis2=-1)
+                cost[part.rows] = floor / 2 * trace[part.group]
+            return cost
+        d = leaves.dimension
         if leaves.structure == "isotropic":
-            return np.asarray(floor / 2 * leaves.dimension / covariance)[owner]
-        precision = 1.0 / covariance
-        cost = np.asarray(floor / 2 * precision.sum(axis=-1))[owner]
-        rows = data.incomplete
+            cost = np.asarray(floor / 2 * d / covariance)[owner]
+            covariance = np.repeat(covariance[..., None], d, axis=-1)
+        else:
+            cost = np.asarray(floor / 2 * (1.0 / covariance).sum(axis=-1))[owner]
         seen = ~np.isnan(data.x[rows])
-        cost[rows] = floor / 2 * np.sum(precision[owner[rows]] * seen[:, None, :], axis=-1)
+        cost[rows] = floor / 2 * np.sum(seen[:, None, :] / covariance[owner[rows]], axis=-1)
         return cost
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from typing import Any
 
@@ -10,9 +11,11 @@ import numpy as np
 from mercer._array import Floats, as_float, logsumexp, safe_log, to_numpy
 from mercer.families.categorical import Categoricals
 from mercer.families.gaussian import Gaussians
+from mercer.families.gaussian_gaps import gaps_of
 from mercer.models._forward.interface import Densities, Evidence, Symbols
 from mercer.models._forward.work import CHUNK_SECONDS, share
 
+LOG_2PI = math.log(2 * math.pi)
 CELLS = 20_000
 """Points times states whose densities are computed at once, so that the parameters stay in the cache."""
 
@@ -87,34 +90,34 @@ def _blocks(x: Any, n: int) -> Iterator[Any]:
 
 
 def _gaussian(emission: Gaussians, x: Any, owner: Floats) -> Floats:
-    from mercer.compiled.gaussian_rows import GaussianRows
-
     x = np.asarray(emission._checked_points(as_float(to_numpy(x))), dtype=np.float64)
     emission._require_regular("a density")
     mean, covariance = to_numpy(emission.mean), to_numpy(emission.covariance)
+    table = _densities(mean, covariance, x, owner)
+    if emission.structure == "full":
+        table[np.isnan(x).all(axis=1)] = 0.0
+        for part in gaps_of(x, owner).blocks(mean.shape[1]):
+            # A missing coordinate is a standard normal at its mean, whose density is then taken off.
+            seen = part.seen[part.group]
+            points, centers = np.where(seen, x[part.rows], 0.0), np.where(part.seen[:, None], mean[part.owner], 0.0)
+            found = _densities(centers, part.covariances(covariance), points, part.group)
+            table[part.rows] = found + LOG_2PI / 2 * (~seen).sum(axis=1, keepdims=True)
+    return table
+
+
+def _densities(mean: Floats, covariance: Floats, x: Floats, owner: Floats) -> Floats:
+    """Log densities of points under the Gaussians of their models, ``(T, n)``; NaN if they are incomplete."""
+    from mercer.compiled.gaussian_rows import GaussianRows
+
+    d, full = mean.shape[2], covariance.ndim > mean.ndim
     table = np.empty((len(x), mean.shape[1]))
     loops = GaussianRows(mean, covariance)
 
     def work(rows: slice) -> None:
         loops.fill(x[rows], owner[rows], table[rows])
 
-    terms = mean.shape[2] * (mean.shape[2] + 1) / 2 if emission.structure == "full" else mean.shape[2]
-    pieces, seconds = _pieces(len(x), (10 + loops.width * terms / 2) * 1e-9)
+    pieces, seconds = _pieces(len(x), (10 + loops.width * (d * (d + 1) / 2 if full else d) / 2) * 1e-9)
     share(work, pieces, seconds)
-    if emission.structure == "full":
-        partly = np.isnan(x).any(axis=1)
-        if partly.any():
-            table[partly] = _marginal(emission, x[partly], owner[partly])
-    return table
-
-
-def _marginal(emission: Gaussians, x: Floats, owner: Floats) -> Floats:
-    """Densities of points with missing coordinates under full covariances, one pass per pattern."""
-    table, missing = np.zeros((len(x), int(emission.shape[-1]))), np.isnan(x)
-    for pattern in np.unique(missing, axis=0):
-        rows, seen = np.flatnonzero(np.all(missing == pattern, axis=1)), np.flatnonzero(~pattern)
-        if len(seen):  # a fully missing point has density 1
-            table[rows] = _gaussian(emission.marginal(seen), x[np.ix_(rows, seen)], owner[rows])
     return table
 
 

@@ -12,6 +12,7 @@ from mercer.data.segments import segment_sum
 from mercer.families._covariance import upper
 from mercer.families.categorical import Categoricals
 from mercer.families.gaussian import Gaussians
+from mercer.families.gaussian_gaps import patterns
 from mercer.families.multinomial import Multinomials
 from mercer.models._forward.evidence import code_probabilities
 
@@ -151,20 +152,16 @@ def _full_scores(members: Gaussians, x: Any, offsets: Floats, weights: Floats) -
     """Mean and symmetric covariance gradient (FK-4, FK-9); missing coordinates are marginalized."""
     members._require_regular("the Fisher score")
     x, n, d = np.asarray(x), len(members), members.dimension
-    missing = np.isnan(x)
-    if not missing.any():
+    if not np.isnan(x).any():
         location, gradient = _full_gradients(members, x, offsets, weights)
         return np.concatenate([location, upper(gradient)], axis=-1)
     size = len(offsets) - 1
     location, gradient = np.zeros((size, n, d)), np.zeros((size, n, d, d))
-    for pattern in np.unique(missing, axis=0):
-        seen = np.flatnonzero(~pattern)
-        if len(seen):
-            rows = np.flatnonzero((missing == pattern).all(axis=1))
-            part = members.marginal(seen)
-            found = _full_gradients(part, x[np.ix_(rows, seen)], np.searchsorted(rows, offsets), weights[rows])
-            location[..., seen] += found[0]
-            gradient[..., seen[:, None], seen] += found[1]
+    for rows, seen in patterns(x):
+        part = members.marginal(seen)
+        found = _full_gradients(part, x[np.ix_(rows, seen)], np.searchsorted(rows, offsets), weights[rows])
+        location[..., seen] += found[0]
+        gradient[..., seen[:, None], seen] += found[1]
     return np.concatenate([location, upper(gradient)], axis=-1)
 
 
