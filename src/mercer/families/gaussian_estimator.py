@@ -58,6 +58,11 @@ class Gaussian(Predictive, FamilyEstimator):
     context_ : Context
         Properties of the training data that all models share.
 
+    Notes
+    -----
+    Missing coordinates are NaN. Estimates maximize the density of the coordinates that were observed: by EM if
+    covariances are full (EST-1b).
+
     Examples
     --------
     >>> import numpy as np, mercer as mc

@@ -132,7 +132,8 @@ class HMM(Decoder, IterativeEstimator):
     ``(s p0 + E[n]) / (s + sum E[n])`` for each row of probabilities, ``(s mu0 + sum of gamma phi(x)) / (s + sum of
     gamma)`` for each emission. The pooled model includes, in each state, one additional observation that is spread
     evenly (all symbols equally, a fair coin, the mean count), so that symbols that do not occur in the training data
-    have positive probability. The ``floor`` of a Gaussian is a variance of each observation, in both steps.
+    have positive probability. The ``floor`` of a Gaussian is a variance of each observation, in both steps. Series may
+    have missing values (NaN), in whole steps or single channels, with every covariance (EST-1b).
 
     With ``prior="pooled"`` and sizes that depend on the sequence, a new sequence gets the nearest size that was
     learned.
