@@ -151,7 +151,7 @@ class TestMissing:
     def test_points_of_a_set_are_left_out(self):
         rng = np.random.default_rng(0)
         X = [rng.normal(size=(5, 2)) + i % 2 for i in range(12)]
-        kernel = mc.ProbabilityProduct(mc.Gaussian(prior="pooled"))  # full covariance matrices take no NaN
+        kernel = mc.ProbabilityProduct(mc.Gaussian(prior="pooled", estimate="predictive"))  # takes no NaN
         pipeline = make_pipeline(kernel, SVC(kernel="precomputed")).fit(X, np.arange(12) % 2)
         found, decide = explained(pipeline, X[:1]), pipeline.decision_function
         assert found.channels is None
