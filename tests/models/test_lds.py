@@ -1,5 +1,10 @@
 """Linear dynamical systems against the dense joint distribution of states and observations."""
 
+import re
+import warnings
+from contextlib import nullcontext
+
+import mpmath as mp
 import numpy as np
 import pytest
 from hypothesis import given
@@ -244,17 +249,94 @@ def test_imputed_values_are_conditional_expectations():
     np.testing.assert_array_equal(found[seen], x.ravel()[seen])
 
 
-def test_long_series_and_extreme_starts_stay_exact():
+def test_long_series_and_extreme_starts_stay_finite():
     rng = np.random.default_rng(0)
-    model = mc.LDSs(
-        [[[1.0, 1.0], [0.0, 1.0]]], [[[1.0, 0.0]]], [[[1e-6, 0.0], [0.0, 1e-8]]], [[[1e-4]]], [[0.0, 0.0]],
-        [[[1e10, 0.0], [0.0, 1e10]]],
+    for start, length in ((1.0, 100_000), (1e10, 1000)):
+        model = mc.LDSs(
+            [[[1.0, 1.0], [0.0, 1.0]]], [[[1.0, 0.0]]], [[[1e-6, 0.0], [0.0, 1e-8]]], [[[1e-4]]], [[1e6, 0.0]],
+            [start * np.eye(2)],
+        )  # fmt: skip
+        x = 1e6 + np.cumsum(rng.normal(size=length) * 1e-3)
+        with nullcontext() if start < 1e6 else pytest.warns(UserWarning, match="About 0 digits"):
+            states = model.posterior([x])  # the covariance of the first state is a difference of large numbers
+        assert np.isfinite(states.log_prob).all()
+        np.testing.assert_allclose(states.means[:, 0], x, atol=0.1)
+        assert (np.linalg.eigvalsh(states.covariances[::1000][1:]) > 0).all()
+
+
+def exact_filter(model, x, dps=80):
+    """Log probability, means and covariances of the states of one series given the past, in many digits."""
+    with mp.workdps(dps):
+        names = list(model._arrays)[:6]
+        a, c, q, r, m, p = (mp.matrix(np.asarray(getattr(model, name))[0].tolist()) for name in names)
+        log, means, spreads = mp.mpf(0), [], []
+        for t, value in enumerate(x):
+            if t:
+                m, p = a * m, a * p * a.T + q
+            spread, away = c * p * c.T + r, mp.matrix(value.tolist()) - c * m
+            inverse = spread**-1
+            log -= ((away.T * inverse * away)[0] + mp.log(mp.det(spread)) + len(value) * mp.log(2 * mp.pi)) / 2
+            gain = p * c.T * inverse
+            m, p = m + gain * away, p - gain * c * p
+            means.append([float(v) for v in m])
+            spreads.append([[float(v) for v in row] for row in p.tolist()])
+        return float(log), np.array(means), np.array(spreads)
+
+
+@pytest.mark.parametrize("far", [0.0, 1e12])
+@pytest.mark.parametrize("start", [1e4, 1e8, 1e10, 1e12, 1e14])
+def test_diffuse_starts_are_exact_or_tell_how_many_digits_are_left(start, far):
+    for seed, (n, d) in enumerate([(1, 1), (2, 2), (3, 1), (4, 2)]):
+        rng, model = np.random.default_rng(seed), systems(seed, 1, n, d)
+        zero = np.zeros((1, n)), np.zeros((1, d))
+        first = {"initial_covariance": start * np.eye(n)[None], "initial_mean": np.full((1, n), far)}
+        model = model._replaced(**first, state_offset=zero[0], observation_offset=zero[1])
+        x = rng.normal(size=(10, d))
+        log, means, spreads = exact_filter(model, x)
+        scale = np.sqrt(np.diagonal(spreads, axis1=1, axis2=2))
+        for call in (model.log_prob, model.filter):
+            with warnings.catch_warnings(record=True) as told:
+                warnings.simplefilter("always")
+                found = call([x])
+            error = abs(float(np.ravel(getattr(found, "log_prob", found))[0]) - log) / max(abs(log), 1.0)
+            if call == model.filter:
+                away = np.abs(found.means - means) / np.maximum(scale, np.abs(means))
+                spread = np.abs(found.covariances - spreads) / (scale[:, :, None] * scale[:, None, :])
+                error = max(error, away.max(), spread.max())
+            digits = int(re.match("About ([0-9]+) digits", str(told[0].message))[1]) if told else 8
+            assert error <= 10.0**-digits * (1 if digits else np.inf), (n, d, error, digits)
+            assert start > 1e4 or not told
+            assert error > 1e-11 or not told  # no false alarm
+
+
+def test_a_state_that_is_known_is_no_alarm():
+    known = mc.LDSs(
+        [np.eye(2)], [[[1.0, 1.0]]], [np.diag([0.1, 0.0])], [[[1.0]]], [[0.0, 2.0]], [np.diag([1e8, 0.0])]
     )  # fmt: skip
-    x = 1e6 + np.cumsum(rng.normal(size=100_000) * 1e-3)
-    states = model.posterior([x])
-    assert np.isfinite(states.log_prob).all()
-    np.testing.assert_allclose(states.means[:, 0], x, atol=0.1)
-    assert (np.linalg.eigvalsh(states.covariances[::1000]) > 0).all()
+    x = np.random.default_rng(0).normal(size=(20, 1))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        found = known.filter([x])
+    _, means, spreads = exact_filter(known, x)
+    np.testing.assert_allclose(found.means, means, rtol=1e-8)
+    np.testing.assert_allclose(found.covariances, spreads, rtol=1e-7, atol=1e-10)
+
+
+def test_a_start_without_digits_is_named():
+    for n, make in ((3, lambda part: part), (3, lambda part: mc.SwitchingLDSs([[1.0]], [[[1.0]]], part.reshape(1, 1)))):
+        part = systems(2, 1, n, 1)._replaced(initial_covariance=1e24 * np.eye(n)[None])
+        for mean in (0.0, 1e12):
+            model = make(part._replaced(initial_mean=np.full((1, n), mean)))
+            with pytest.raises(ValueError, match=r"initial_covariance is [0-9]e\+[0-9]+ times .* Use a smaller"):
+                model.log_prob([np.zeros((9, 1))])
+            calls = [model.sequence_scores]
+            calls += [model.viterbi, model.regime_probabilities] if make(part) is not part else [model.posterior]
+            for call in calls:
+                with pytest.raises(ValueError, match=r"initial_covariance is [0-9]e\+[0-9]+ times"):
+                    call([np.zeros((9, 1))])
+    still = mc.LDSs([[[1.0]]], [[[1.0]]], [[[0.0]]], [[[0.0]]], [[0.0]], [[[1e24]]])
+    with pytest.raises(ValueError, match=r"singular, or overflows because the transition is unstable\. Add"):
+        still.log_prob([[1.0, 2.0]])
 
 
 def test_a_singular_process_noise_is_a_straight_line():

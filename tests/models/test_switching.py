@@ -332,6 +332,14 @@ def test_what_is_made_of_scores_accepts_singular_regimes():
     assert np.isfinite(list(found.deviations.values())).all()
 
 
+def test_diffuse_starts_cost_as_many_digits_as_in_the_linear_dynamical_system():
+    plain = systems(2, 1, 3, 1)._replaced(initial_covariance=1e14 * np.eye(3)[None])
+    model, x = mc.SwitchingLDSs([[1.0]], [[[1.0]]], plain.reshape(1, 1)), np.zeros((9, 1))
+    for one in (plain, model):
+        with pytest.warns(UserWarning, match="digits of the results are left: initial_covariance"):
+            one.log_prob([x])
+
+
 def test_messages():
     models, one = switching(0, 1), systems(0, 1)
     half, step = [[0.5, 0.5]], [[[0.5, 0.5], [0.5, 0.5]]]

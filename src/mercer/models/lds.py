@@ -16,7 +16,8 @@ from mercer._renamed import LENGTH, STEPS, no_keyword
 from mercer.data import Sequences
 from mercer.families.gaussian import Gaussians
 from mercer.models._dynamics import runs
-from mercer.models._dynamics.checks import checked_systems, possible
+from mercer.models._dynamics.checks import checked_systems
+from mercer.models._dynamics.diffuse import LogProbs, computed
 from mercer.models._dynamics.interop import from_dynamax, from_pykalman, from_statsmodels, to_pykalman
 from mercer.models._dynamics.overflow import within_range
 from mercer.models._dynamics.scores import score_names, sequence_scores
@@ -306,9 +307,9 @@ class LDSs(Batch):
         """
         self._require_axis()
         X = self.read(X)
-        values = np.asarray(X.values, dtype=np.float64)
-        found = runs.log_likelihoods(runs.systems_of(self), values, Runs.crossed(X.offsets, len(self)))
-        return possible(found.reshape(len(self), len(X)), X)
+        values, pairs = np.asarray(X.values, dtype=np.float64), Runs.crossed(X.offsets, len(self))
+        found = computed(lambda own: LogProbs(runs.log_likelihoods(own, values, pairs)), runs.systems_of(self), X)
+        return found.log_prob.reshape(len(self), len(X))
 
     def _own(self, X: Any) -> tuple[Sequences, runs.Systems, Floats, Runs]:
         """Read series that go with the one system, or series i with system i."""
@@ -326,8 +327,8 @@ class LDSs(Batch):
             system i.
         """
         X, systems, values, own = self._own(X)
-        found = runs.filtered(systems, values, own)
-        return HiddenStates(X, found.means, found.covariances, possible(found.log_prob, X))
+        found = computed(lambda systems: runs.filtered(systems, values, own), systems, X)
+        return HiddenStates(X, found.means, found.covariances, found.log_prob)
 
     def update(self, observation: Any, belief: Any = None) -> tuple[Floats, Floats]:
         """Distribution of the state after one more observation, at a constant cost: for streams.
@@ -386,8 +387,8 @@ class LDSs(Batch):
         [[0.88], [1.06], [1.24]]
         """
         X, systems, values, own = self._own(X)
-        found = runs.smoothed(systems, values, own)
-        return HiddenStates(X, found.means, found.covariances, possible(found.log_prob, X), found.lags)
+        found = computed(lambda systems: runs.smoothed(systems, values, own), systems, X)
+        return HiddenStates(X, found.means, found.covariances, found.log_prob, found.lags)
 
     def state_posteriors(self, X: Any) -> Gaussians:
         """Posteriors of `posterior` at every observation of all series, as one batch ``(T,)``."""
@@ -420,8 +421,7 @@ class LDSs(Batch):
         """
         steps = whole_size(steps, "observations", name="steps", least=1)
         X, systems, values, pairs = self._own(X)
-        found = runs.filtered(systems, values, pairs)
-        possible(found.log_prob, X)
+        found = computed(lambda systems: runs.filtered(systems, values, pairs), systems, X)
         own = runs.Systems(*(part[pairs.model] for part in systems))
         d = self.dimension
         mean, covariance = np.array(own.initial_mean), np.array(own.initial_covariance)
@@ -456,8 +456,7 @@ class LDSs(Batch):
         [[0.0], [0.5], [1.0]]
         """
         X, systems, values, own = self._own(X)
-        found = runs.smoothed(systems, values, own)
-        possible(found.log_prob, X)
+        found = computed(lambda systems: runs.smoothed(systems, values, own), systems, X)
         owner, filled = np.repeat(own.model, X.lengths), values.copy()
         for t in np.flatnonzero(np.isnan(values).any(axis=1)):
             missing = np.isnan(values[t])

@@ -12,9 +12,11 @@ from mercer._random import whole_size
 from mercer._renamed import STEPS, no_keyword
 from mercer.data import Sequences
 from mercer.models._dynamics.checks import possible
+from mercer.models._dynamics.diffuse import computed
 from mercer.models._dynamics.overflow import within_range
+from mercer.models._dynamics.runs import Systems
 from mercer.models._forward.interface import Runs
-from mercer.models._switching.hypotheses import chains_of, explore
+from mercer.models._switching.hypotheses import chains_of, explore, plain
 from mercer.models._switching.likelihood import METHODS, log_likelihoods
 from mercer.models._switching.selection import best
 from mercer.models._switching.smoothing import regime_posteriors
@@ -101,11 +103,17 @@ class DecodedRegimes:
         X = self.read(X)
         runs = Runs.crossed(X.offsets, len(self))
         values = np.asarray(X.values, dtype=np.float64)
-        found, errors = log_likelihoods(
-            chains_of(self), self.n_regimes, values, runs, method, n_particles, random_state
-        )
-        shape = (len(self), len(X))
-        return LogProbEstimate(possible(found.reshape(shape), X), errors.reshape(shape))
+        chains = chains_of(self)
+        before: list[Floats] = []
+
+        def estimated(systems: Systems) -> LogProbEstimate:
+            every = chains._replace(systems=plain(systems))
+            logs, errors = log_likelihoods(every, self.n_regimes, values, runs, method, n_particles, random_state)
+            before.append(logs)
+            return LogProbEstimate(np.where(errors > 0, before[0], logs), errors)  # digits of estimates do not count
+
+        found = computed(estimated, chains.systems, X)
+        return LogProbEstimate(*(part.reshape(len(self), len(X)) for part in found))
 
     def regime_probabilities(self, X: Any, n_paths: int = 64, random_state: Any = 0) -> Posterior:
         """Posterior probabilities of the regimes at each observation given the whole series.
@@ -132,8 +140,9 @@ class DecodedRegimes:
         self._require_axis()
         n_paths = whole_size(n_paths, "paths", name="n_paths", least=1)
         X, values, runs = self._own(X)
-        found, log_prob = regime_posteriors(chains_of(self), self.n_regimes, values, runs, int(n_paths), random_state)
-        return Posterior._make(X, found, None, possible(log_prob, X))
+        chains = chains_of(self)
+        found, log_prob = regime_posteriors(chains, self.n_regimes, values, runs, int(n_paths), random_state)
+        return Posterior._make(X, found, None, possible(log_prob, X, chains.systems))
 
     def viterbi(self, X: Any, n_paths: int = 64) -> tuple[list[Indices], Floats]:
         """Most probable path of regimes of each series that a beam search finds, and its log probability.
@@ -158,7 +167,7 @@ class DecodedRegimes:
         assert found.regimes is not None
         at = found.log_weight.argmax(axis=1)
         paths = [found.regimes[at[i], a:b].astype(int) for i, (a, b) in enumerate(pairwise(X.offsets))]
-        return paths, possible(found.log_weight.max(axis=1), X)
+        return paths, possible(found.log_weight.max(axis=1), X, chains.systems)
 
     def _own(self, X: Any) -> tuple[Sequences, Floats, Runs]:
         """Read series that go with the one model, or series i with model i."""
@@ -194,10 +203,11 @@ class DecodedRegimes:
         steps = whole_size(steps, "observations", name="steps", least=1)
         n_particles = whole_size(n_particles, "particles", name="n_particles", least=1)
         X, values, runs = self._own(X)
+        chains = chains_of(self)
         with np.errstate(over="ignore", invalid="ignore"):  # checked at the end
-            found = forecasts(chains_of(self), values, runs, steps, int(n_particles), random_state)
+            found = forecasts(chains, values, runs, steps, int(n_particles), random_state)
         means, covariances, log_prob = found
-        possible(log_prob, X)
+        possible(log_prob, X, chains.systems)
         within_range(covariances, 1, "steps", "covariances of the forecast")
         return within_range(means, 1, "steps", "forecasts"), covariances
 

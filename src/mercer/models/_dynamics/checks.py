@@ -8,9 +8,12 @@ import numpy as np
 
 from mercer._array import Floats, Mask, as_float, to_numpy
 from mercer.data import Sequences
+from mercer.models._dynamics.runs import Systems
 
-__all__ = ["check_fixed", "checked_systems", "noiseless", "possible"]
+__all__ = ["check_fixed", "checked_systems", "noiseless", "possible", "variances"]
 
+_LOST = 1e14
+"""Ratio of variances, of the start and of the noise, from which on a filter may have no digit left."""
 _ROUNDING = 1e-8
 """Relative tolerance of symmetry and of negative eigenvalues, which come from rounding."""
 
@@ -112,13 +115,28 @@ def check_fixed(fixed: dict[str, Floats]) -> None:
                 )
 
 
-def possible(log_prob: Floats, X: Sequences) -> Floats:
-    """Return log probabilities; raise if one is not a number, because a covariance of a prediction is singular."""
+def variances(systems: Systems) -> tuple[Floats, Floats]:
+    """Return the largest variance that a start gives to an observation, and the smallest of the noise, ``(N,)``."""
+    c = systems.emission
+    start = np.diagonal(systems.initial_covariance, axis1=1, axis2=2).max(axis=1) * (c**2).sum(axis=2).max(axis=1)
+    noise = np.diagonal(systems.observation_covariance + c @ systems.process_covariance @ c.swapaxes(1, 2), 0, 1, 2)
+    return start, np.maximum(noise.min(axis=1), 1e-30 * start + 1e-300)
+
+
+def possible(log_prob: Floats, X: Sequences, systems: Systems | None = None) -> Floats:
+    """Return log probabilities; raise if one is not a number, because a covariance of a prediction is singular.
+
+    With ``systems``, a start that is so diffuse that no digit is left can be the reason too.
+    """
     bad = np.argwhere(~np.isfinite(log_prob))
     if len(bad):
+        start, noise = (np.ones(1), np.ones(1)) if systems is None else variances(systems)
+        ratio = (start / noise).max()
+        more = f", or loses all digits because initial_covariance is {ratio:.0e} times that of the noise"
         raise ValueError(
             f"{X.name(int(bad[0][-1]))} has no density under its model: the covariance of a predicted observation is "
-            "singular, or overflows because the transition is unstable. Add a small multiple of the identity to "
-            "observation_covariance, or use a transition with eigenvalues of at most 1."
+            f"singular, or overflows because the transition is unstable{more if ratio > _LOST else ''}. Add a small "
+            "multiple of the identity to observation_covariance, or use a transition with eigenvalues of at most 1"
+            f"{', or a smaller initial_covariance' if ratio > _LOST else ''}."
         )
     return log_prob

@@ -10,7 +10,7 @@ import numpy as np
 from mercer._array import Floats
 from mercer.data import Sequences
 from mercer.models._dynamics import runs
-from mercer.models._dynamics.checks import possible
+from mercer.models._dynamics.diffuse import computed
 from mercer.models._forward.interface import Runs
 
 __all__ = ["columns", "score_names", "sequence_scores"]
@@ -26,8 +26,8 @@ def _triangle(twice: Floats) -> Floats:
 def sequence_scores(models: Any, X: Sequences) -> Floats:
     """Scores of each series under each system, ``(N, M, P)``."""
     values, shape = np.asarray(X.values, dtype=np.float64), (len(models), len(X))
-    found = runs.expected(runs.systems_of(models), values, Runs.crossed(X.offsets, len(models)))
-    possible(found.log_prob.reshape(shape), X)
+    pairs = Runs.crossed(X.offsets, len(models))
+    found = computed(lambda systems: runs.expected(systems, values, pairs), runs.systems_of(models), X)
     return columns(found).reshape(*shape, -1)
 
 

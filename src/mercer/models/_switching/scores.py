@@ -49,7 +49,7 @@ def _block(
     for group, paths, share, log_prob in posterior_paths(
         chains, copies.n_regimes, values, data.runs, n_paths, random_state, probability
     ):
-        possible(log_prob, X[which[group]])
+        possible(log_prob, X[which[group]], chains.systems)
         every = np.zeros((size, len(paths)))
         every[group] = 1 / len(paths) if share is None else share
         found, counts, moves = path_gradients(chains, data, paths, every)
