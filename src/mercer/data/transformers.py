@@ -25,6 +25,16 @@ class _Transformer(CheckedParameters, TransformerMixin, BaseEstimator):
         # Output features have names, but Sequences are not a table, so scikit-learn must not wrap them in a DataFrame.
         super().__init_subclass__(auto_wrap_output_keys=auto_wrap_output_keys, **options)
 
+    def set_output(self, *, transform: Any = None) -> Self:
+        """Choose the container of the output; `Sequences` are no table, and stay as they are.
+
+        Parameters
+        ----------
+        transform : {"default", "pandas", "polars"} or None, default=None
+            As for any transformer of scikit-learn, so that a pipeline can pass it on to all of its steps.
+        """
+        return super().set_output(transform=transform) if self._sklearn_auto_wrap_output_keys else self
+
     def fit(self, X: Any, y: Any = None) -> Self:
         """Validate the parameters and store the dimension of the data.
 

@@ -82,7 +82,7 @@ class BeliefKernel(Linear):
         values, vectors = np.linalg.eigh(operators.metric)
         root = vectors * np.sqrt(np.maximum(values, 0.0))
         if self.when == "last":
-            return self.model_.transform(X) @ root
+            return np.asarray(self.model_.transform(X)) @ root
         found = self.model_.filter(X)
         parts = zip(found.offsets[:-1], found.offsets[1:], strict=True)
         means = [found.values[a:b].mean(axis=0) if b > a else operators.start for a, b in parts]

@@ -7,7 +7,7 @@ from dataclasses import fields
 from typing import Any, ClassVar, Self
 
 import numpy as np
-from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 
 from mercer._array import Floats, as_float, to_numpy
 from mercer._checks import is_whole
@@ -39,7 +39,7 @@ def _squares(x: Floats) -> bool:
         return math.isfinite(x.dot(x))
 
 
-class EmbeddedHMM(CheckedParameters, Prediction, TransformerMixin, BaseEstimator):
+class EmbeddedHMM(CheckedParameters, Prediction, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
     r"""Hidden Markov model of any observations that have a kernel, learned without local minima (HSE-1 to HSE-9).
 
     The model represents the distribution of the next observations by its mean in the feature space of a kernel, and
@@ -302,6 +302,10 @@ class EmbeddedHMM(CheckedParameters, Prediction, TransformerMixin, BaseEstimator
         if _squares(row):
             return row[None]
         return learned.steps([row[None]]).values if not np.isnan(row).all() else None
+
+    @property
+    def _n_features_out(self) -> int:
+        return self.n_components_
 
     def transform(self, X: Any) -> Floats:
         """Return the belief after the last step of each sequence as features, ``(N, n_components_)``."""

@@ -7,7 +7,7 @@ from itertools import product
 from typing import Any, ClassVar, Self
 
 import numpy as np
-from sklearn.base import BaseEstimator, TransformerMixin, clone
+from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin, clone
 from sklearn.model_selection import BaseCrossValidator, KFold, TimeSeriesSplit
 from sklearn.utils.validation import check_is_fitted
 
@@ -36,7 +36,7 @@ _SPLITTER = Rule(
 )
 
 
-class EmbeddedHMMCV(CheckedParameters, TransformerMixin, BaseEstimator):
+class EmbeddedHMMCV(CheckedParameters, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
     """`EmbeddedHMM` with rank, regularization and window chosen by held-out one-step error.
 
     It accepts many series, whose folds are whole series, and one long series, whose folds are later parts of it.
@@ -210,6 +210,10 @@ class EmbeddedHMMCV(CheckedParameters, TransformerMixin, BaseEstimator):
     def forecast(self, X: Any, steps: int = 1, quantiles: Any = None) -> Any:
         """Predict the observations after the end of each sequence; see `EmbeddedHMM.forecast`."""
         return self._best().forecast(X, steps, quantiles)
+
+    @property
+    def _n_features_out(self) -> int:
+        return self._best().n_components_
 
     def transform(self, X: Any) -> Floats:
         """Return the belief after the last step of each sequence; see `EmbeddedHMM.transform`."""

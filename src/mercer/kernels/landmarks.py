@@ -410,8 +410,7 @@ class Landmarks(CheckedParameters, ClassNamePrefixFeaturesOutMixin, TransformerM
         X : data
             Input of the kernel.
         """
-        X, kernel = self._read(X), self.kernel_
-        return kernel.features(X) if self.explicit_ else self._mapped(kernel._source(kernel._admit(X, reset=False)))
+        return self._features_of(self._read(X))
 
     def get_feature_names_out(self, input_features: Any = None) -> Floats:
         """Return the names of the features: those of the kernel's explicit features, or numbers for landmarks.
@@ -441,7 +440,7 @@ class Landmarks(CheckedParameters, ClassNamePrefixFeaturesOutMixin, TransformerM
         """
         X = self._read(X)
         exact = np.asarray(to_numpy(self.kernel_(X)), dtype=float)
-        features = self.transform(X)
+        features = self._features_of(X)
         found = features @ features.T
         wrong = exact - (found.toarray() if sparse.issparse(found) else found)
         size = float(np.linalg.norm(exact)) or 1.0

@@ -6,6 +6,7 @@ import os
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -164,7 +165,7 @@ class Streaming:
             writer(out, None)  # raise before any work is done
         found = feature_blocks(
             in_blocks(blocks, int(block_size), invalid, _alphabet(kernel)),
-            self._transformed_once,
+            partial(self._features_of, memo=False),
             self._n_features_out,
             getattr(self, "_sparse", False),  # absent from files of earlier versions
             getattr(self, "n_features_in_", None),
@@ -172,12 +173,12 @@ class Streaming:
         )
         return found if out is None else streamed(found, out, self.get_feature_names_out)
 
-    def _transformed_once(self, X: Any) -> Any:
-        """Return the features of data that are not looked up in the memo of pairs, nor stored there."""
+    def _features_of(self, X: Any, memo: bool = True) -> Any:
+        """Return the features of data, looked up in the memo of pairs or not."""
         kernel = self.kernel_
-        if self.explicit_:
-            return kernel.features(X)
-        return self._mapped(kernel._source(kernel._admit(X, reset=False)), memo=False)
+        return (
+            kernel.features(X) if self.explicit_ else self._mapped(kernel._source(kernel._admit(X, reset=False)), memo)
+        )
 
 
 def streamed(blocks: Iterator[FeatureBlock], out: Any, names: Any) -> StreamedFeatures:

@@ -350,14 +350,14 @@ def _affine(step: Any, name: str, weights: Floats) -> tuple[Floats, Floats] | No
         factor = machines.scaler_factor(step, name)
         if factor is None:
             return None
-        shift = step.transform(np.zeros((1, weights.shape[1])))[0]
+        shift = np.asarray(step.transform(np.zeros((1, weights.shape[1]))))[0]
         return weights * factor, weights @ shift
     if name == "KernelCenterer":
         total = weights.sum(axis=1)
         constant = step.K_fit_all_ * total - weights @ step.K_fit_rows_
         return weights - (total / weights.shape[1])[:, None], constant
     if name in ("PCA", "TruncatedSVD"):
-        shift = step.transform(np.zeros((1, step.components_.shape[1])))[0]
+        shift = np.asarray(step.transform(np.zeros((1, step.components_.shape[1]))))[0]
         scale = np.sqrt(step.explained_variance_) if getattr(step, "whiten", False) else 1.0
         return (weights / scale) @ step.components_, weights @ shift
     return None
