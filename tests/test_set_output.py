@@ -29,9 +29,9 @@ TABLES = [
     mc.EmbeddedHMM(n_components=3),
     mc.EmbeddedHMMCV(n_components=[2]),
     mc.BeliefKernel(mc.EmbeddedHMM(n_components=3)),
-    mc.Landmarks(mc.EmpiricalMeanMap(), 5),
+    mc.Landmarks(mc.ProbabilityProduct(mc.Gaussian("diagonal")), 5),
     mc.Features(mc.Fisher(mc.Gaussian("diagonal"))),
-    mc.EmpiricalMeanMap(),
+    mc.ProbabilityProduct(mc.Gaussian("diagonal")),
 ]
 
 
@@ -72,7 +72,9 @@ def pipelines():
     machine = SVC(kernel="precomputed", C=10)
     scaled = make_pipeline(mc.Features(fisher), StandardScaler(), LogisticRegression())
     return {
-        "kernel": make_pipeline(*SEQUENCES, mc.EmpiricalMeanMap(), machine).fit(SERIES, Y).decision_function(SERIES),
+        "kernel": make_pipeline(*SEQUENCES, mc.ProbabilityProduct(mc.Gaussian("diagonal")), machine)
+        .fit(SERIES, Y)
+        .decision_function(SERIES),
         "landmarks": make_pipeline(mc.Landmarks(mc.Centered(fisher), 9), LinearSVC()).fit(SERIES, Y).predict(SERIES),
         "compact": mc.compact(make_pipeline(mc.Standardize(), fisher, machine).fit(SERIES, Y)).predict(SERIES[:3]),
         "explained": mc.explain(scaled.fit(SERIES, Y), SERIES[:2]).decision,
@@ -93,5 +95,5 @@ def test_global_output_changes_no_result(container):
 
 
 def test_a_pipeline_passes_it_on():
-    pipeline = make_pipeline(*SEQUENCES, mc.EmpiricalMeanMap()).set_output(transform="pandas")
+    pipeline = make_pipeline(*SEQUENCES, mc.ProbabilityProduct(mc.Gaussian("diagonal"))).set_output(transform="pandas")
     assert isinstance(pipeline.fit_transform(SERIES), pd.DataFrame)

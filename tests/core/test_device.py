@@ -45,6 +45,14 @@ def test_without_torch_a_kernel_says_so(monkeypatch):
         mc.ProbabilityProduct()(MODELS)
 
 
+@pytest.mark.parametrize("fit", ["fit", "fit_each"])
+def test_without_torch_a_fit_says_so_too(monkeypatch, fit):
+    monkeypatch.setitem(sys.modules, "torch", None)
+    cure = r"device='cuda' needs torch, which is not installed\. Use mc\.set_config\(device=None\)"
+    with mc.config(device="cuda", cache_bytes=0), pytest.raises(ImportError, match=cure):
+        getattr(mc.HMM(2, mc.Categorical(alphabet="dna"), n_iter=2), fit)(["ACGTACGT", "CCGGTTAA"])
+
+
 @pytest.mark.parametrize("kernel", [mc.ProbabilityProduct(length=5), mc.MeanMap(gamma=0.3, length=5)])
 @pytest.mark.parametrize("models", [MODELS, GAUSSIANS])
 def test_numpy_is_moved_and_results_are_brought_back(moving, monkeypatch, kernel, models):

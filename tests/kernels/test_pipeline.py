@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from sklearn.cluster import SpectralClustering
 from sklearn.decomposition import KernelPCA
-from sklearn.gaussian_process import GaussianProcessRegressor
+from sklearn.gaussian_process import GaussianProcessClassifier, GaussianProcessRegressor
 from sklearn.kernel_ridge import KernelRidge
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import GridSearchCV
@@ -87,7 +87,11 @@ class TestSecondKernel:
             (SVC(), r"SVC\(kernel='rbf'\) comes after RBF.*SVC\(kernel='precomputed'\), or mc.Features\(RBF"),
             (SVR(kernel="linear"), r"SVR\(kernel='linear'\)"),
             (mc.KernelRidge(mc.RBF()), r"KernelRidge\(kernel=...\)"),
-            (GaussianProcessRegressor(), r"GaussianProcessRegressor\(kernel=...\)"),
+            (
+                GaussianProcessRegressor(),
+                r"GaussianProcessRegressor\(kernel=...\).*Use GaussianProcessRegressor\(RBF\(...\).fit\(X\).as_gp\(\)\)"
+                r".fit\(mc.objects\(X\), y\)",
+            ),
             (KernelPCA(1), r"KernelPCA\(kernel='linear'\)"),
             (SpectralClustering(2), r"SpectralClustering\(affinity='rbf'\)"),
         ],
@@ -95,6 +99,15 @@ class TestSecondKernel:
     def test_is_seen(self, last, said):
         with pytest.warns(UserWarning, match=said):
             make_pipeline(mc.RBF(), last).fit(X, Y)
+
+    def test_what_is_said_about_a_gaussian_process_works(self):
+        machine = GaussianProcessClassifier()
+        with pytest.warns(UserWarning, match="comes after Fisher") as told:
+            make_pipeline(mc.Fisher(mc.Gaussian("diagonal")), machine).fit(X, Y)
+        advice = str(told[0].message).partition("Use ")[2].partition(" without")[0]
+        code = advice.replace("Fisher(...)", "mc.Fisher(mc.Gaussian('diagonal'))")
+        scope = {"mc": mc, "GaussianProcessClassifier": GaussianProcessClassifier, "X": X, "y": Y}
+        assert set(eval(code, scope).predict(mc.objects(X))) <= set(Y)
 
     def test_in_a_longer_pipeline_and_a_search(self, tmp_path):
         long = make_pipeline(None, mc.RBF(), "passthrough", SVC())

@@ -47,9 +47,12 @@ def warn_of_second_kernel(kernel: Any) -> None:
             continue
         last, first = type(step).__name__, type(kernel).__name__
         chosen = repr(value) if isinstance(value, str) else "..."
+        cure = f"{last}({name}='precomputed')"
+        if type(step).__module__.startswith("sklearn.gaussian_process"):  # it takes no kernel matrix
+            cure = f"{last}({first}(...).fit(X).as_gp()).fit(mc.objects(X), y) without a pipeline"
         notify(
             f"{last}({name}={chosen}) comes after {first}: it computes a second kernel, of the rows of the kernel "
-            f"matrix. Use {last}({name}='precomputed'), or mc.Features({first}(...)) if you want features."
+            f"matrix. Use {cure}, or mc.Features({first}(...)) if you want features."
         )
 
 

@@ -32,10 +32,9 @@ def fits_on_card(X: Any, size: int, limits: Any) -> bool:
 
 
 def climb_there(goal: HMMGoal, data: Data, models: HMMs, n_iter: int, tol: float) -> Climbed:
-    """Do as `climb`, on the device of the settings if the program takes the models."""
-    place = target() if settings().device is not None and _suits(goal, data, models) else None
-    found = None
-    if place is not None and cuda.has_triton():
+    """Do as `climb`, on the device of the settings if the program takes the models; raise if it is not there."""
+    place, found = target(), None
+    if place is not None and _suits(goal, data, models) and cuda.has_triton():
         found = _fits(goal, data, models, n_iter, tol, place)
     # Nearly impossible observations need numbers of a wider range, and impossible ones a message.
     return climb(goal, data, models, n_iter, tol) if found is None else found
