@@ -29,7 +29,8 @@ class Settings:
         Number of threads that compute a Gram matrix. None uses all cores if the matrix is large enough, -1 always
         uses all cores.
     progress : bool or None
-        Whether to show a progress bar for work that takes more than a second; None shows it only on a terminal.
+        Whether to show a progress bar for work that takes more than a second. None shows it on a terminal, and
+        elsewhere for work of more than 30 s, with a line that says how long it takes.
     cache_bytes : int
         Memory for models fitted to single samples, shared by all estimators; 0 disables the cache.
     memo_bytes : int

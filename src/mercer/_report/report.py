@@ -55,7 +55,7 @@ class Report:
     --------
     >>> import mercer as mc
     >>> mc.Report("<html></html>", "No kernel finished.", [])
-    Report('No kernel finished.', 0 methods, 0 bytes)
+    Report('No kernel finished.', 0 methods, 13 bytes)
     """
 
     html: str
