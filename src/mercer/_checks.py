@@ -6,6 +6,7 @@ from collections.abc import Callable, Container, Iterable
 from typing import Any
 
 import numpy as np
+from sklearn.utils.multiclass import type_of_target
 
 from mercer._array import Array, Floats, as_float, to_numpy
 
@@ -81,3 +82,11 @@ def _check_constant(name: str, value: Any) -> None:
             f"{name} must be a plain number; got a tensor that requires a gradient, and kernels have gradients only in "
             f"the parameters of models. Pass {name}.item() and choose it by cross-validation."
         )
+
+
+def kind_of_target(y: Any) -> str:
+    """Return scikit-learn's ``type_of_target``; "continuous" for floats too large for int64."""
+    array = np.asarray(y)
+    if array.dtype.kind == "f" and (np.abs(array) >= 2.0**63).any():  # it would cast them, with a warning of NumPy
+        return "continuous"
+    return str(type_of_target(y))

@@ -5,6 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 import pytest
+from numpy.testing import assert_allclose
+from scipy.sparse.linalg import aslinearoperator
+from sklearn.preprocessing import StandardScaler
 
 import mercer as mc
 from mercer.datasets import make_dna, make_families, make_point_sets
@@ -292,3 +295,78 @@ class TestBatches:
     def test_nonsense(self, call, message):
         with pytest.raises((TypeError, ValueError, IndexError), match=message):
             call()
+
+
+NET = mc.BayesNet({"a": ["x", "y"], "b": ["x", "y"]}, {"b": ["a"]})
+UNEVEN = [["x", "y"], ["x"]]
+DELAYS = mc.Delays().fit(SERIES)
+
+
+class TestForeign:
+    """No exception of Python, NumPy or scikit-learn that does not know what was asked."""
+
+    @pytest.mark.parametrize("blank", [b"\x1f", b"\x1c\x1d \n", "\u2003\n".encode()])
+    def test_a_file_of_blanks(self, tmp_path, blank):
+        (tmp_path / "x.hmm").write_bytes(blank)
+        with pytest.raises(ValueError, match=r"x\.hmm is empty; pass a HMMER3 file with at least one profile"):
+            mc.read_hmmer(tmp_path / "x.hmm")
+
+    def test_no_aligned_sequences(self):
+        with pytest.raises(ValueError, match="A profile needs at least one aligned sequence; got none"):
+            mc.ProfileHMM(alphabet="dna").fit(np.zeros((0, 2)))
+
+    def test_scores_of_no_sequences(self):
+        model = mc.FactorialHMM(n_chains=1, n_states=1, n_iter=1).fit(SERIES[:, :, :1]).model_
+        assert model.sequence_scores(np.zeros((0, 2))).shape == (1, 0, len(model.score_names()))
+
+    @pytest.mark.parametrize("method", ["log_prob", "point_scores", "fisher_scores"])
+    def test_uneven_rows_of_a_network(self, method):
+        model = NET.fit([["x", "y"], ["x", "x"], ["y", "y"]]).model_
+        with pytest.raises(ValueError, match=r"Points must be rows of 2 states; .* entry 1 has shape \(1,\)"):
+            getattr(model, method)(UNEVEN)
+        with pytest.raises(ValueError, match="Points must be rows of 2 states"):
+            NET.fit(UNEVEN)
+
+    @pytest.mark.parametrize("kernel", ["precomputed", mc.RBF(gamma=1.0)])
+    def test_uneven_targets(self, kernel):
+        with pytest.raises(ValueError, match=r"y must be one number or row .* entry 1 has shape \(1,\)"):
+            mc.KernelRidge(kernel).fit(np.eye(3), [[1, 2], [3], [4]])
+
+    @pytest.mark.parametrize("K", [[10**400], [[10**400]], [[1.0, 10**400], [0.0, 1.0]]])
+    def test_whole_numbers_beyond_floats(self, K):
+        with pytest.raises(ValueError, match="K must be finite; got a whole number that overflows float64"):
+            mc.gram.diagnose(K)
+
+    @pytest.mark.parametrize("gap", [np.array([1, 2]), np.array([True, False]), 1.5, -1, None, "2"])
+    def test_gaps_of_a_stream(self, gap):
+        belief = EMBEDDED.update(np.zeros(2))
+        for before in (None, belief):
+            with pytest.raises(ValueError, match="gap must be a whole number, 0 or more; got"):
+                EMBEDDED.update(np.zeros(2), before, gap=gap)
+
+    @pytest.mark.parametrize("names", [1.0, 3, "ab", [["a", "b"]], ["a"], np.eye(2)])
+    @pytest.mark.parametrize("transformer", [DELAYS, mc.PerStep(StandardScaler()).fit(SERIES)])
+    def test_names_of_channels(self, names, transformer):
+        with pytest.raises(ValueError, match="input_features must be a list of 2 names, one per channel; got"):
+            transformer.get_feature_names_out(names)
+        assert len(transformer.get_feature_names_out(["a", "b"])) == len(transformer.get_feature_names_out())
+
+    @pytest.mark.parametrize("trusted", [np.array("a"), np.array([3]), 3, "a", None])
+    def test_trusted_classes(self, tmp_path, trusted):
+        mc.save(mc.RBF(), tmp_path / "x")
+        with pytest.raises(TypeError, match="trusted must be a list of classes; got"):
+            mc.load(tmp_path / "x", trusted=trusted)
+
+    def test_targets_beyond_integers(self):
+        y = [1e300, 1e300, -1e300, 2.0]
+        found = mc.FisherEnsemble(n_states=(1,), topologies=("ergodic",)).fit(SERIES, y)
+        assert np.isfinite(found.transform(SERIES)).all()
+
+    @pytest.mark.parametrize("n", [2, 3, 12])
+    def test_systems_that_are_not_symmetric(self, n):
+        K = np.eye(n) * n
+        assert_allclose(mc.gram.solve(K.tolist(), np.ones(n), alpha=1.0), np.full(n, 1 / (n + 1)))
+        K[0, 1] = 1.0
+        for given in (K, K.tolist(), aslinearoperator(K)):
+            with pytest.raises(ValueError, match="K must be symmetric; for two random vectors"):
+                mc.gram.solve(given, np.ones(n), alpha=1.0)

@@ -159,7 +159,7 @@ def read_text(source: Source, what: str, unit: str = "sequence") -> Text:
         raise ValueError(f"{name} is UTF-16 text; save it as UTF-8.")
     if b"\0" in raw[:65536]:
         raise ValueError(f"{name} is a binary file; pass a {what} file, plain or gzipped.")
-    if not raw.strip():
+    if not decoded(raw[:4096]).strip() and not decoded(raw).strip():  # text has more blanks than bytes, such as 0x1f
         raise ValueError(f"{name} is empty; pass a {what} file with at least one {unit}.")
     raw = raw.removeprefix(_UTF8_MARK)
     if b"\r" in raw:

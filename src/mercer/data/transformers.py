@@ -60,10 +60,16 @@ class _Transformer(CheckedParameters, TransformerMixin, BaseEstimator):
         check_is_fitted(self, "n_features_in_")
         numbers = [f"x{i}" for i in range(self.n_features_in_)]
         names = getattr(self, "feature_names_in_", numbers) if input_features is None else input_features
-        given = [str(name) for name in names]
+        return np.array(self._names_out(self._checked_names(names)), dtype=object)
+
+    def _checked_names(self, names: Any) -> tuple[str, ...]:
+        """Return names of the input channels; raise unless there is one per channel."""
+        given = tuple(str(name) for name in names) if not isinstance(names, str) and np.ndim(names) == 1 else ()
         if len(given) != self.n_features_in_:
-            raise ValueError(f"input_features must have {self.n_features_in_} names, one per channel; got {given!r}.")
-        return np.array(self._names_out(tuple(given)), dtype=object)
+            raise ValueError(
+                f"input_features must be a list of {self.n_features_in_} names, one per channel; got {names!r}."
+            )
+        return given
 
     def _names_out(self, channels: tuple[str, ...]) -> list[str]:
         """Return the names of the output channels from those of the input."""
@@ -329,7 +335,8 @@ class PerStep(_Transformer):
             Names of the input features.
         """
         check_is_fitted(self, "transformer_")
-        given = getattr(self, "feature_names_in_", None) if input_features is None else input_features
+        known = getattr(self, "feature_names_in_", None)
+        given = known if input_features is None else self._checked_names(input_features)
         return self.transformer_.get_feature_names_out(given)
 
     def __sklearn_tags__(self) -> Any:

@@ -271,7 +271,7 @@ class EmbeddedHMM(CheckedParameters, Prediction, ClassNamePrefixFeaturesOutMixin
         array of shape (n_components,)
         """
         learned = self._known()
-        if type(belief) is type(observation) is np.ndarray and gap == 0:  # nearly always, in a stream
+        if type(belief) is type(observation) is np.ndarray and type(gap) is int and gap == 0:  # nearly always
             new = learned.quick(belief, observation)
             if new is not None:
                 return new
@@ -279,7 +279,7 @@ class EmbeddedHMM(CheckedParameters, Prediction, ClassNamePrefixFeaturesOutMixin
         before = start if belief is None else _numbers(belief, "belief")
         if before is not start and (before.shape != start.shape or not _squares(before)):
             raise ValueError(f"belief must have shape ({len(start)},) and finite values; got shape {before.shape}.")
-        if gap != 0 and not is_whole(gap, 0):
+        if not is_whole(gap, 0):
             raise ValueError(f"gap must be a whole number, 0 or more; got {gap!r}. It is a number of missing steps.")
         value = self._observation(learned, observation)
         if value is not None and self.max_gap is not None and gap > self.max_gap:

@@ -10,7 +10,7 @@ import numpy as np
 from scipy import linalg
 from sklearn.exceptions import ConvergenceWarning
 
-from mercer._array import Floats
+from mercer._array import Floats, as_array
 from mercer._checks import is_number, is_whole
 from mercer._notices import notify, warns_once
 from mercer._random import random_generator
@@ -76,6 +76,7 @@ def solve(
     >>> bool(np.allclose(weights, exact))
     True
     """
+    K = as_array(K, "K") if isinstance(K, list | tuple) else K
     Y = _checked(K, y, alpha, tol, max_iter)
     n = len(Y)
     if rank is not None and not is_whole(rank, 0):
@@ -159,10 +160,12 @@ class _Nystrom:
 
 def _nystrom(product: _Product, n: int, rank: int, alpha: float, random_state: Any) -> _Nystrom:
     """Approximate the leading eigenvectors from one product with random vectors (Frangella et al., Algorithm 2.1)."""
+    test = np.linalg.qr(random_generator(random_state).standard_normal((n, min(max(rank, 2), n))))[0]
+    image = product(test)
+    _check_symmetric(test, image)
+    test, image = test[:, :rank], image[:, :rank]
     if rank == 0:
         return _Nystrom(np.zeros((n, 0)), np.zeros(0))
-    test = np.linalg.qr(random_generator(random_state).standard_normal((n, rank)))[0]
-    image = product(test)
     shift = np.finfo(float).eps * np.linalg.norm(image)  # keeps the small matrix positive definite
     image = image + shift * test
     inner = test.T @ image
@@ -175,6 +178,18 @@ def _nystrom(product: _Product, n: int, rank: int, alpha: float, random_state: A
     spectrum = np.maximum(singular**2 - shift, 0.0)
     least = spectrum[-1] + alpha
     return _Nystrom(U, 1 - least / (spectrum + alpha))
+
+
+def _check_symmetric(test: Floats, image: Floats) -> None:
+    """Raise unless u'Kv = v'Ku for random orthogonal vectors."""
+    inner = test.T @ image
+    difference = np.abs(inner - inner.T)
+    if difference.max() > 1e-6 * np.linalg.norm(image, axis=0).max():
+        i, j = np.unravel_index(np.argmax(difference), inner.shape)
+        raise ValueError(
+            f"K must be symmetric; for two random vectors, u'Kv is {inner[i, j]:.6g} and v'Ku is {inner[j, i]:.6g}. "
+            "Pass the Gram matrix of one data set, not a cross-Gram matrix."
+        )
 
 
 def _conjugate_gradients(

@@ -6,9 +6,9 @@ from typing import Any, ClassVar
 
 import numpy as np
 from sklearn.pipeline import make_pipeline
-from sklearn.utils.multiclass import type_of_target
 
 from mercer._array import Array, Floats, as_array
+from mercer._checks import kind_of_target
 from mercer._parallel import n_threads, thread_map
 from mercer._parameters import NONE, Rule, Rules, boolean, one_of, positive, seed, whole
 from mercer._random import seed_of
@@ -267,7 +267,7 @@ def _has_classes(y: Any, X: Sequences) -> bool:
     check_target(target, len(X))
     if target.dtype.kind == "f" and not np.isfinite(target).all():
         raise ValueError("y contains NaN or infinity. Pass a class or a number for every sample.")
-    if type_of_target(y) not in ("binary", "multiclass"):
+    if kind_of_target(y) not in ("binary", "multiclass"):
         return False
     owner = np.repeat(np.unique(y, return_inverse=True)[1], X.lengths)
     seen = [~np.isnan(X.values[owner == label]).all(axis=0) for label in range(owner.max() + 1)]

@@ -17,7 +17,7 @@ from sklearn.utils.validation import (
     validate_data,
 )
 
-from mercer._array import Floats, to_numpy
+from mercer._array import Floats, as_array, to_numpy
 from mercer._checks import is_number
 from mercer._notices import warns_once
 from mercer._parallel import single_blas
@@ -159,8 +159,9 @@ class KernelRidge(CheckedParameters, MultiOutputMixin, RegressorMixin, BaseEstim
             raise ValueError(
                 f"{type(self).__name__} requires y to be passed, but the target y is None. Pass one number per sample."
             )
-        if np.asarray(y).dtype.kind in "US":
-            first = np.asarray(y).ravel()[:1].tolist()
+        target = y if hasattr(y, "shape") else as_array(y, "y", "one number or row of numbers per sample")
+        if np.asarray(target).dtype.kind in "US":
+            first = np.asarray(target).ravel()[:1].tolist()
             raise ValueError(f"y must be numbers; got {first} first. Use SVC(kernel='precomputed') for classes.")
         return np.asarray(check_array(y, ensure_2d=False, allow_nd=False, dtype=float, input_name="y"))
 

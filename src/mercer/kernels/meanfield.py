@@ -6,7 +6,7 @@ from typing import Any, ClassVar
 
 from sklearn.base import clone
 
-from mercer._array import Array
+from mercer._array import Array, namespace
 from mercer._coupling import required
 from mercer._parameters import NONE, Rules, rho, seed, whole
 from mercer._random import seed_of
@@ -83,6 +83,8 @@ class MeanField(ModelKernel):
     def gap(self, X: Any, Y: Any = None) -> Array:
         """Return how far the bounds are below the exact log kernels, before any normalization, ``(N, M)``.
 
+        It is 0 where both kernels are 0, and infinite where the bound is 0 and the kernel is not.
+
         Parameters
         ----------
         X : data
@@ -109,7 +111,10 @@ class MeanField(ModelKernel):
         kernel, left, right = self.sources(X, Y)
         exact = ProbabilityProduct(rho=float(self.rho), length=self.length, normalize=False)
         bound = clone(kernel).set_params(model=None, normalize=False)
-        return exact.log(left, right) - bound.log(left, right)
+        value, below = exact.log(left, right), bound.log(left, right)
+        xp = namespace(value, below)
+        zero, same = xp.zeros_like(value), value == below  # both are -inf where the kernel is 0
+        return xp.where(same, zero, value) - xp.where(same, zero, below)
 
     def _prepare(self, source: Any) -> Any:
         able = "mc.FactorialHMMs or mc.BayesNets"

@@ -203,7 +203,8 @@ def _shown(given: Any) -> str:
 
 def _by_name(trusted: Any) -> dict[str, type]:
     """Return the user's own trusted classes by name."""
-    classes = list(trusted) if isinstance(trusted, Iterable) and not isinstance(trusted, str | type) else [trusted]
+    listed = isinstance(trusted, Iterable) and not isinstance(trusted, str | type | np.ndarray)
+    classes = list(trusted) if listed else [trusted]
     for cls in classes:
         if not isinstance(cls, type):
             raise TypeError(f"trusted must be a list of classes; got {cls!r}.")

@@ -163,6 +163,8 @@ def finite_square(K: Any) -> np.ndarray[Any, Any]:
         K = K.astype(float)
     except (TypeError, ValueError):
         raise TypeError(f"K must be a square matrix of numbers; got dtype {K.dtype}.") from None
+    except OverflowError:
+        raise ValueError("K must be finite; got a whole number that overflows float64. Rescale the kernel.") from None
     if K.ndim != 2 or K.shape[0] != K.shape[1] or len(K) == 0:
         raise ValueError(f"K must be a square matrix; got shape {K.shape}.")
     if not np.isfinite(K).all():

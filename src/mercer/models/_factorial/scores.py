@@ -20,6 +20,8 @@ from mercer.models.inference import double
 
 def factorial_scores(models: Any, i: int, X: Any, parametrization: str) -> Floats:
     """Return the scores of all sequences under model i, ``(M, P)``."""
+    if not len(X):
+        return np.empty((0, len(score_names(models))))
     found: Joint = models._expected(i, X, by_run=True)
     initial, transition = double(models.initial)[i], double(models.transition)[i]
     parts = [

@@ -10,7 +10,7 @@ import numpy as np
 from mercer._array import Floats, to_numpy
 from mercer._coupling import OneAxis
 from mercer.models._nets.contraction import contract
-from mercer.models._nets.operand import NetOperand, joined
+from mercer.models._nets.operand import Joined, NetOperand, joined
 from mercer.models._nets.order import BATCH, Labels
 
 TOLERANCE = 1e-9
@@ -18,7 +18,9 @@ TOLERANCE = 1e-9
 SWEEPS = 1000
 """Most sweeps over all variables."""
 LEAST = 1e-300
-"""Probabilities below count as this, so that logarithms are finite."""
+"""Probabilities below count as this while a bound is raised, so that logarithms are finite."""
+NEVER = 1e-30
+"""Beliefs below count as 0 when the result is compared with probabilities of 0."""
 
 
 @dataclass
@@ -58,19 +60,27 @@ class NodeBound(OneAxis):
     def _bounds(self, other: Self, *, aligned: bool) -> Floats:
         graph = joined(self.nets.graph, other.nets.graph, False, 1, aligned)
         factors, _ = self.nets.factors(other.nets, graph, aligned=aligned)
-        logs = [self.rho * np.log(np.maximum(to_numpy(x), LEAST)) for x in factors]
+        tables = [to_numpy(x) for x in factors]
         shape = (len(self),) if aligned else (len(self), len(other))
         best = np.full(shape, -np.inf)
         for k in range(self.n_init):
             rng = None if k == 0 else np.random.default_rng([self.seed, k])
-            best = np.maximum(best, _climb(graph.inputs, graph.sizes, logs, shape, rng))
+            best = np.maximum(best, _climb(graph, tables, self.rho, shape, rng, decided=False))
+        stuck = np.isneginf(best)
+        if stuck.any():
+            best = np.where(stuck, _climb(graph, tables, self.rho, shape, None, decided=True), best)
         return best
 
 
 def _climb(
-    inputs: tuple[Labels, ...], sizes: tuple[int, ...], logs: list[Floats], shape: tuple[int, ...], rng: Any
+    graph: Joined, tables: list[Floats], rho: float, shape: tuple[int, ...], rng: Any, *, decided: bool
 ) -> Floats:
-    """Update one variable after the other until no bound grows."""
+    """Update one variable after the other until no bound grows; -inf if the beliefs allow what has probability 0.
+
+    With ``decided``, each variable first takes its best state given the others, which ends ties between states.
+    """
+    inputs, sizes = graph.inputs, graph.sizes
+    logs = [rho * np.log(np.maximum(x, LEAST)) for x in tables]
     batch = tuple(BATCH + k for k in range(len(shape)))
     used = sorted({v for labels in inputs for v in labels if v < BATCH})
     beliefs: dict[int, Floats] = {}
@@ -79,11 +89,13 @@ def _climb(
         beliefs[v] = rows / rows.sum(axis=0)
     near = {v: [k for k, labels in enumerate(inputs) if v in labels] for v in used}
     before = np.full(shape, -np.inf)
-    for _ in range(SWEEPS):
+    for sweep in range(SWEEPS):
         for v in used:
             parts: list[Any] = [_expected(inputs[k], logs[k], beliefs, v, batch) for k in near[v]]
             pull = np.broadcast_to(sum(parts), (sizes[v], *shape))
             weight = np.exp(pull - pull.max(axis=0))
+            if decided and sweep == 0:
+                weight = 1.0 * (np.arange(sizes[v]).reshape(-1, *[1] * len(shape)) == pull.argmax(axis=0))
             beliefs[v] = weight / weight.sum(axis=0)
         bound: Any = sum(_expected(labels, x, beliefs, -1, batch) for labels, x in zip(inputs, logs, strict=True))
         for q in beliefs.values():
@@ -91,6 +103,10 @@ def _climb(
         if np.all(bound - before <= TOLERANCE):
             break
         before = bound
+    possible = {v: np.where(q < NEVER, 0.0, q) for v, q in beliefs.items()}
+    for labels, x in zip(inputs, tables, strict=True):
+        if not (x > 0).all():
+            bound = np.where(_expected(labels, 1.0 * (x <= 0), possible, -1, batch) > 0, -np.inf, bound)
     return np.asarray(bound)
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from mercer._array import Floats, to_numpy
+from mercer._array import Floats, as_array, to_numpy
 from mercer.models._nets.graph import Graph
 
 
@@ -36,7 +36,7 @@ def values_of(graph: Graph, x: Any, *, complete: bool = False) -> Floats:
         if len(known) < len(names):
             x = np.full((len(values), len(names)), None, dtype=object)
             x[:, known] = values
-    table = x if hasattr(x, "shape") else np.asarray(x)
+    table = x if hasattr(x, "shape") else as_array(x, "Points", f"rows of {len(names)} states")
     table = np.asarray(to_numpy(table))
     if table.ndim != 2 or table.shape[1] != len(names):
         raise ValueError(

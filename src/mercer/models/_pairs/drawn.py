@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from sklearn.utils.multiclass import type_of_target
 
 from mercer._array import Floats, as_array
+from mercer._checks import kind_of_target
 from mercer.data import Sequences
 from mercer.data.segments import digest_order
 
@@ -48,7 +48,7 @@ def drawn_pairs(X: Sequences, y: Any, n_pairs: int, seed: int, otherwise: str) -
     groups = [order]
     if y is not None:
         label = classes_of(X, y)
-        if type_of_target(label) not in ("continuous", "unknown"):  # regression targets are not classes
+        if kind_of_target(label) not in ("continuous", "unknown"):  # regression targets are not classes
             _, member = np.unique(label, return_inverse=True)
             groups = [order[member[order] == g] for g in range(member.max() + 1)]
     sizes = np.array([len(group) for group in groups])
