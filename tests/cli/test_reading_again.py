@@ -169,6 +169,32 @@ class TestOtherForms:
         result = run("predict", str(saved), str(tmp_path / "new.csv"))
         assert "add it, or fit the model again and pass --time none to take the rows" in said(result)
 
+    @pytest.mark.parametrize("options", [(), ("--values", "t*"), ("--values", "t0-t3"), ("--ignore", "age,heart_rate")])
+    def test_columns_next_to_time_steps(self, tmp_path, options):
+        rows = [
+            f"s{i},{40 + i},{'ab'[i % 2]},{60 + i}," + ",".join(f"{t + 3 * (i % 2)}" for t in range(4))
+            for i in range(20)
+        ]
+        path = tmp_path / "wide.csv"
+        path.write_text("\n".join(["id,age,gait,heart_rate,t0,t1,t2,t3", *rows]))
+        result = run(
+            "fit", str(path), "--label", "gait", *options, "--kernel", KERNEL, "-o", str(tmp_path / "m.mercer")
+        )
+        assert "ignored: 'age', 'heart_rate'; columns are time steps 0 to 3" in result.output
+        assert self.predictions(tmp_path / "m.mercer", path) == ["a", "b"] * 10
+
+    def test_columns_of_text_are_named_at_once(self, tmp_path):
+        path = tmp_path / "long.csv"
+        notes = "".join(
+            f"r{i},{t},{i + t},{'ok' if t else 'start'},{'ab'[i % 2]}\n" for i in range(20) for t in range(4)
+        )
+        path.write_text(f"id,time,v,notes,gait\n{notes}")
+        result = run("fit", str(path), "--kernel", KERNEL, "-o", str(tmp_path / "m.mercer"))
+        assert result.exit_code == 2
+        assert "the columns 'notes' ('start'), 'gait' ('a') contain text" in said(result)
+        assert said(result).rstrip().endswith("for example --label gait --ignore notes.")
+        fitted(path, "--label", "gait", "--ignore", "notes")
+
     def test_channels_in_another_order(self, tmp_path):
         rng = np.random.default_rng(0)
         rows = [(f"r{i}", t, rng.normal() + 3 * (i % 2), 9 * rng.normal()) for i in range(20) for t in range(6)]

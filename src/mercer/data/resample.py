@@ -26,6 +26,8 @@ class Resample(_Transformer):
     ----------
     n_features_in_ : int
         Dimension of the training data.
+    feature_names_in_ : array of str
+        Names of the training data's channels, if they have names: new data with another order are put in this one.
 
     Notes
     -----

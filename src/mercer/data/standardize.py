@@ -32,6 +32,8 @@ class Standardize(_Transformer):
         Mean and standard deviation of every channel of the training series; with ``per="channel"``.
     n_features_in_ : int
         Dimension of the training data.
+    feature_names_in_ : array of str
+        Names of the training data's channels, if they have names: new data with another order are put in this one.
 
     Notes
     -----
@@ -127,6 +129,8 @@ class Clock(_Transformer):
     ----------
     n_features_in_ : int
         Dimension of the training data.
+    feature_names_in_ : array of str
+        Names of the training data's channels, if they have names: new data with another order are put in this one.
 
     Notes
     -----

@@ -69,6 +69,8 @@ class FisherEnsemble(Compound):
         Their weights, which sum to 1.
     n_features_in_ : int
         Number of channels.
+    feature_names_in_ : array of str
+        Names of the training data's channels, if they have names: new data with another order are put in this one.
 
     Notes
     -----
