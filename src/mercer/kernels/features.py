@@ -26,7 +26,7 @@ class Features(Landmarks):
     Attributes
     ----------
     kernel_ : Kernel
-        The kernel, fitted to all training data.
+        The fitted kernel; with landmarks, see `Landmarks`.
     explicit_ : bool
         Whether the features are the kernel's own, which are exact.
     error_ : float or None
