@@ -209,7 +209,7 @@ class TestArguments:
             (lambda: mc.LDSs(1j, *[[[1.0]]] * 3, [0.0], [[1.0]]), "transition must be an array of numbers; got 1j"),
             (
                 lambda: mc.Gaussians([0.0], [[1.0]]).fisher_scores([[np.inf]]),
-                "finite coordinates; a point has NaN or inf",
+                "finite coordinates; a point has inf",
             ),
             (lambda: mc.read_ucr(""), "The file '' does not exist"),
             (lambda: mc.read_ucr("."), "'.' is a folder. Pass the path of a"),

@@ -451,3 +451,12 @@ class TestMeanMap(SampledContract):
 
     def truth(self, X):
         return mc.MeanMap(gamma=0.3, normalize=False)(X)
+
+
+@pytest.mark.parametrize("size", [200, 203, 7])
+def test_the_order_of_the_training_data_does_not_matter(size):
+    batch = gaussians(np.random.default_rng(3).normal(size=(10, 5)))
+    order = np.random.default_rng(0).permutation(10)
+    kernels = [mc.Sampled(rho=0.5, n_samples=size).fit(x) for x in (batch, batch[order])]
+    one, other = (kernel.transform(batch) for kernel in kernels)
+    np.testing.assert_allclose(other[:, np.argsort(order)], one, rtol=1e-9, atol=1e-12)

@@ -61,7 +61,7 @@ class TestMutants:
     @pytest.mark.parametrize("half", [0, 1])
     def test_all(self, tmp_path, half):
         save_all(tmp_path, list(made.cases())[half::2])
-        assert predicted(tmp_path, 1) > 2000
+        assert predicted(tmp_path, 5) > 2000
 
 
 @pytest.mark.filterwarnings("ignore")

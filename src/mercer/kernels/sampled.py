@@ -188,9 +188,9 @@ class Sampled(ModelKernel):
         if self._kind != "common":
             return source
         n, size = len(source), int(self.n_samples)
-        counts = np.full(n, size // n)  # as many from each, which varies less than random numbers
-        counts[np.random.default_rng(self._seed).permutation(n)[: size % n]] += 1
         own = seeds(source, self._seed, apart=True)
+        counts = np.full(n, size // n)  # as many from each, which varies less than random numbers
+        counts[np.argsort(own, kind="stable")[: size % n]] += 1  # by content, not by position
         drawn = [draw(source, i, int(counts[i]), self.length, own[i]) for i in range(n) if counts[i]]
         self.samples_ = joined(drawn)
         values = densities(source, self.samples_)
