@@ -2,6 +2,7 @@
 // (src/mercer/_native/signatures.py).
 #include "chains.hpp"
 #include "csr.hpp"
+#include "gaussians.hpp"
 
 using namespace mercer;
 
@@ -20,3 +21,4 @@ MERCER_EXPORT int64_t discounted_chains(const DiscountedChainArguments* a) {
 }
 MERCER_EXPORT int64_t csr_products(const CsrArguments* a) { return csr<RowProduct>(*a); }
 MERCER_EXPORT int64_t csr_entropies(const CsrArguments* a) { return csr<SharedEntropy>(*a); }
+MERCER_EXPORT int64_t gaussian_pairs(const GaussianPairArguments* a) { return gaussian_pairs(*a); }

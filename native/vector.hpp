@@ -167,7 +167,9 @@ MERCER_INLINE V exp2_of(V t) {
 template <class V>
 MERCER_INLINE void split(V x, V& mantissa, V& exponent) {
   auto bits = bits_of(x);
-  exponent = __builtin_convertvector((bits >> 52) - 1023, V);
+  // an integer below 2^52 in the lowest bits of 2^52: few processors convert vectors of 64-bit
+  // integers
+  exponent = from_bits<V>((bits >> 52) | 0x4330000000000000) - (4503599627370496.0 + 1023.0);
   mantissa = from_bits<V>((bits & 0x000fffffffffffff) | 0x3ff0000000000000);
 }
 

@@ -62,4 +62,18 @@ SIGNATURES = {
         patience: int
         value: out f64[I J]
     """,
+    "gaussian_pairs": """
+        entries_a: f64[I e]
+        mean_a: f64[I d]
+        entries_b: f64[J e]
+        mean_b: f64[J d]
+        scale: real
+        identity: real
+        weight: real
+        own: f64[I]?
+        other: f64[J]?
+        value: out f64[I J]?
+        log_det: out f64[I J]?
+        quadratic: out f64[I J]?
+    """,
 }

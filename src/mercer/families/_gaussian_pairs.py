@@ -13,14 +13,13 @@ from typing import Any, Self
 import numpy as np
 from array_api_compat import is_numpy_array
 
-from mercer._array import Array, Floats, namespace, to_numpy
+from mercer._array import Array, namespace, to_numpy
 from mercer.compiled import cuda
 from mercer.families._covariance import Structure, smallest_eigenvalue
 from mercer.families._planes import log_det_and_quadratic
 from mercer.families.base import ExponentialFamily
 
 MOST_ON_CARD = 12  # coordinates of full covariances whose factors fit into the registers of a thread
-_LANE_WORK = 1e5  # coordinates of pairs below which loading compiled code costs more than it saves
 
 
 class GaussianPairs(ExponentialFamily):
@@ -116,13 +115,13 @@ class GaussianPairs(ExponentialFamily):
             value = programs.log_kernels(left, right, scale, identity, weight, own + constant, theirs)
             if math.isfinite(float(value.sum())):  # else a product of pivots left the range of floats
                 return value
-        if self._fused() and other._fused() and len(self) * len(other) * self.dimension >= _LANE_WORK:
-            from mercer.compiled import gaussians
+        if self._fused() and other._fused():
+            from mercer._native import gaussians
 
             own, theirs = sides if sides else (np.zeros(len(self)), np.zeros(len(other)))
-            own = own + constant
-            value = gaussians.log_kernels(self._packed(), other._packed(), scale, identity, weight, own, theirs)
-            if math.isfinite(value.sum()):  # else a product of pivots left the range of floats: planes do not form it
+            pair = (self.mean, self.covariance), (other.mean, other.covariance)
+            value = gaussians.log_kernels(*pair, scale, identity, weight, own + constant, theirs)
+            if math.isfinite(value.sum()):  # else a pivot left the range of floats
                 return value
         log_det, quadratic = self._pair_solve(other, scale, identity)
         value = constant - log_det / 2 - weight * quadratic
@@ -131,10 +130,11 @@ class GaussianPairs(ExponentialFamily):
     def _pair_solve(self, other: Self, scale: float = 1.0, identity: float = 0.0) -> tuple[Array, Array]:
         """Return log|M| and v' M^{-1} v of every pair, for M = scale (S + S') + identity and v = m - m'."""
         if self._in_lanes() and other._in_lanes():
-            from mercer.compiled import gaussians
+            from mercer._native import gaussians
 
-            log_det, quadratic = gaussians.solve(self._packed(), other._packed(), scale, identity)
-            if np.isfinite(log_det).all():  # else a product of pivots left the range of floats: planes do not form it
+            pair = (self.mean, self.covariance), (other.mean, other.covariance)
+            log_det, quadratic = gaussians.solve(*pair, scale, identity)
+            if np.isfinite(log_det).all():  # else a pivot left the range of floats
                 return log_det, quadratic
         planes, difference = self._pair_planes(other)
         if (scale, identity) != (1.0, 0.0):
@@ -162,11 +162,6 @@ class GaussianPairs(ExponentialFamily):
     def _entries(self) -> Array:
         """Full covariances, or variances."""
         return self.covariance if self.structure == "full" else self._variances
-
-    def _packed(self) -> tuple[Floats, Floats]:
-        from mercer.compiled import gaussians
-
-        return gaussians.packed(self.mean, self.covariance)
 
     def _solve_planes(self, planes: list[list[Array]], difference: list[Array]) -> tuple[Array, Array]:
         """Return log|M| and v' M^{-1} v for planes of a matrix with this batch's structure."""
