@@ -84,7 +84,7 @@ COUPLINGS = [PowerProduct(0.5), PowerProduct(1.0), PowerProduct(2.0), Smoothed(0
 @pytest.fixture(params=["lanes", "system", "series", "logarithms"])
 def way(request, monkeypatch):
     """Sum all lengths in SIMD lanes, by a linear system, by the series, and by logarithms."""
-    monkeypatch.setattr(_coupled, "_LANE_WORK", 0 if request.param == "lanes" else np.inf)
+    monkeypatch.setattr(_coupled, "_LANE_STATES", 40 if request.param == "lanes" else 0)
     if request.param not in ("lanes", "system"):
         monkeypatch.setattr(_resolvent, "_SYSTEM_AT_ONCE", 0)
         monkeypatch.setattr(_resolvent, "_LARGEST_SYSTEM", 0)
@@ -167,13 +167,11 @@ def test_slow_series_in_lanes_become_systems(states, monkeypatch):
     kernel = mc.ProbabilityProduct(rho=1.0, length=Discounted(1 - 1e-7), normalize=False)
     same = mc.MeanMap(gamma=0.0, length=Discounted(1 - 1e-7), normalize=False)
     expected = kernel(models)
-    monkeypatch.setattr(_coupled, "_LANE_WORK", 0)
     np.testing.assert_allclose(kernel(models), expected, rtol=1e-12)
     np.testing.assert_allclose(same(models), 1.0, rtol=1e-6)
 
 
 def test_neighbors_do_not_change_a_bit_of_a_discounted_kernel(monkeypatch):
-    monkeypatch.setattr(_coupled, "_LANE_WORK", 0)
     models = mc.HMMs.concat([symbols(0, 9, 3), symbols(1, 4, 2)])
     kernel = mc.MeanMap(gamma=0.3, length=Discounted(0.99), normalize=False)
     np.testing.assert_array_equal(kernel(models[:3], models)[:, 4:5], kernel(models[:3], models[4:5]))

@@ -100,7 +100,7 @@ def rng():
 @pytest.fixture(params=["products", "lanes"])
 def scheme(request, monkeypatch):
     """Run a test once with matrix products and once with vector lanes."""
-    monkeypatch.setattr(_chain, "_LANE_WORK", 0 if request.param == "lanes" else math.inf)
+    monkeypatch.setattr(_chain, "_LANE_STATES", 40 if request.param == "lanes" else 0)
     return request.param
 
 

@@ -34,11 +34,9 @@ from mercer.models._chains.rescue import (
 )
 from mercer.models._chains.sweep import Side, log_sweep, steps_between_scalings, sweep
 
-# Compiled lanes are faster than matrix products for more states too, but each number of states is compiled anew.
+# Up to these sizes, SIMD lanes are faster than products of large matrices.
 _LANE_STATES = 40
 _LANE_SYMBOLS = 64
-# A call with fewer operations takes about a millisecond, so loading compiled code does not pay.
-_LANE_WORK = 1e6
 
 
 def chain_tile(n_states: int) -> int:
@@ -97,7 +95,7 @@ def coupled_chains_inner(left: tuple[Array, ...], right: tuple[Array, ...], leng
     def psi() -> Array:
         return xp.reshape(features_a, (-1, k)) @ xp.reshape(features_b, (-1, k)).T
 
-    if k <= _LANE_SYMBOLS and fits_lanes(a[0], b[0], lengths):
+    if k <= _LANE_SYMBOLS and fits_lanes(a[0], b[0]):
         from mercer._native.chains import small_chains
 
         return rescue(small_chains(left, right, lengths), a, b, psi, lengths)
@@ -146,18 +144,17 @@ def _length_column(values: Array, lengths: tuple[int, ...]) -> Array:
 # ------------------------------------------------------------------ all pairs of a tile, scaled
 
 
-def fits_lanes(initial_a: Array, initial_b: Array, lengths: tuple[int, ...]) -> bool:
-    """Whether compiled SIMD lanes support this call and are faster."""
+def fits_lanes(initial_a: Array, initial_b: Array) -> bool:
+    """Whether the native library takes these chains: float64 in NumPy, and not too many states."""
     if not is_numpy_array(initial_a) or initial_a.dtype != np.float64 or initial_b.dtype != np.float64:
         return False
-    (i, n), (j, m) = initial_a.shape, initial_b.shape
-    work = 2.0 * i * j * n * m * (n + m) * lengths[-1]
-    return bool(n <= _LANE_STATES and n * m <= _LANE_STATES**2 and work >= _LANE_WORK)
+    n, m = initial_a.shape[1], initial_b.shape[1]
+    return bool(0 < n <= _LANE_STATES and n * m <= _LANE_STATES**2 and len(initial_a) and len(initial_b))
 
 
 def _all_pairs(left: Side, right: Side, psi: Array, lengths: tuple[int, ...], first: Array | None = None) -> Array:
     """Compute the log kernels of a tile without scales; NaN if the sums of a pair leave the floating-point range."""
-    if fits_lanes(left[0], right[0], lengths):
+    if fits_lanes(left[0], right[0]):
         from mercer._native.chains import small_chains
 
         return small_chains(left, right, lengths, psi, first)

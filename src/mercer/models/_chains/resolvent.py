@@ -32,7 +32,6 @@ _LARGEST_SYSTEM = 1024
 # Logarithm beyond which a leaf kernel overflows.
 _LARGEST_LOG = 700.0
 _LARGEST_SOLUTION = 1e12
-_FEW_STEPS = 10
 
 
 def discounted_chains(left: Side, right: Side, log_psi: Array, d: float) -> Array:
@@ -55,8 +54,7 @@ def discounted_chains(left: Side, right: Side, log_psi: Array, d: float) -> Arra
     xp = namespace(log_psi)
     (i, n), (j, m) = left[0].shape, right[0].shape
     table = xp.reshape(log_psi, (i, n, j, m))
-    # With less work than a few steps, loading compiled code does not pay.
-    if fits_lanes(left[0], right[0], (_FEW_STEPS,)):
+    if fits_lanes(left[0], right[0]):
         found = _in_lanes(left, right, log_psi, d)
     else:
         found = _discounted(Tile, left, right, table, d)
