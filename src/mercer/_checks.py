@@ -6,7 +6,6 @@ from collections.abc import Callable, Container, Iterable
 from typing import Any
 
 import numpy as np
-from sklearn.utils.multiclass import type_of_target
 
 from mercer._array import Array, Floats, as_float, to_numpy
 
@@ -86,6 +85,8 @@ def _check_constant(name: str, value: Any) -> None:
 
 def kind_of_target(y: Any) -> str:
     """Return scikit-learn's ``type_of_target``; "continuous" for floats too large for int64."""
+    from sklearn.utils.multiclass import type_of_target  # not for a command line that only prints its help
+
     array = np.asarray(y)
     if array.dtype.kind == "f" and (np.abs(array) >= 2.0**63).any():  # it would cast them, with a warning of NumPy
         return "continuous"
