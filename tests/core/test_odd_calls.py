@@ -351,6 +351,11 @@ class TestForeign:
             transformer.get_feature_names_out(names)
         assert len(transformer.get_feature_names_out(["a", "b"])) == len(transformer.get_feature_names_out())
 
+    @pytest.mark.parametrize("channels", [2, "ab", None])
+    def test_channels_in_another_order(self, channels):
+        with pytest.raises(TypeError, match="channels must be a list of strings; got"):
+            mc.Sequences(SERIES).in_channels(channels)
+
     @pytest.mark.parametrize("trusted", [np.array("a"), np.array([3]), 3, "a", None])
     def test_trusted_classes(self, tmp_path, trusted):
         mc.save(mc.RBF(), tmp_path / "x")

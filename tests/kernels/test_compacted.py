@@ -669,3 +669,14 @@ def test_the_choice_of_a_container_returns_the_compact_pipeline():
     assert small.set_output(transform="pandas") is small
     assert isinstance(small[0].transform(X), pd.DataFrame)
     assert isinstance(pipeline[0].transform(X), np.ndarray)
+
+
+@pytest.mark.parametrize(
+    "model", [mc.KernelRidge(mc.RBF(gamma=0.3)), make_pipeline(mc.RBF(gamma=0.3), SVC(kernel="precomputed"))]
+)
+def test_score_needs_a_target(model):
+    small = mc.compact(model.fit(TABLE, TWO))
+    for call in (lambda: small.score(TABLE), lambda: small.score(TABLE, None), lambda: small.score(TABLE, y=None)):
+        with pytest.raises(ValueError, match="score requires y to be passed"):
+            call()
+    assert small.score(TABLE, TWO) == small.score(TABLE, y=TWO) == model.score(TABLE, TWO)

@@ -25,14 +25,18 @@ def check_channels(channels: Any, dimension: int | None) -> tuple[str, ...] | No
     """Return the names of channels as a tuple of distinct strings, one per coordinate."""
     if channels is None:
         return None
-    if isinstance(channels, str) or not is_listing(channels):
-        raise TypeError(f"channels must be a list of strings; got {channels!r}.")
-    names = tuple(str(name) for name in channels)
+    names = _names(channels)
     if dimension is None:
         raise TypeError("channels name the coordinates of vectors; got symbols. Omit channels=.")
     if len(names) != dimension or len(set(names)) != dimension:
         raise ValueError(f"channels must be {dimension} distinct names, one per coordinate; got {list(names)!r}.")
     return names
+
+
+def _names(channels: Any) -> tuple[str, ...]:
+    if isinstance(channels, str) or not is_listing(channels):
+        raise TypeError(f"channels must be a list of strings; got {channels!r}.")
+    return tuple(str(name) for name in channels)
 
 
 def difference(own: Sequence[str], names: Sequence[str], where: str) -> str:
@@ -181,7 +185,7 @@ class Container(Immutable):
         array([[2., 1.],
                [4., 3.]])
         """
-        own, names = self.channels or (), tuple(channels)
+        own, names = self.channels or (), _names(channels)
         wrong = difference(own, names, where)
         if wrong:
             raise ValueError(f"X {wrong} If these are the same quantities, rename them with X.with_channels([...]).")

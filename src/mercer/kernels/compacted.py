@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 from typing import Any, NoReturn
 
-from sklearn.base import BaseEstimator
+from sklearn.base import BaseEstimator, is_classifier, is_regressor
 from sklearn.utils import get_tags
 from sklearn.utils.metaestimators import available_if
 
@@ -127,6 +127,9 @@ def _forwarded(name: str, what: str) -> Any:
     """Return a method that calls the pipeline, if the pipeline has it."""
 
     def method(self: Compacted, X: Any, *rest: Any, **params: Any) -> Any:
+        no_target = name == "score" and (rest or (params.get("y"),))[0] is None
+        if no_target and (is_classifier(self.estimator) or is_regressor(self.estimator)):
+            raise ValueError("score requires y to be passed, but the target y is None. Pass one value per sample.")
         with without_caches():
             shortcut = None if rest or params else self._shortcut(name)
             return getattr(self.estimator if shortcut is None else shortcut, name)(X, *rest, **params)
