@@ -5,6 +5,7 @@ import pytest
 from scipy import sparse
 from scipy.spatial.distance import cdist
 from sklearn.base import clone
+from sklearn.exceptions import NotFittedError
 from sklearn.metrics import pairwise
 
 import mercer as mc
@@ -272,3 +273,61 @@ def test_a_parameter_that_is_set_after_fit_is_checked():
     with pytest.raises(ValueError, match=r"gamma.*-1"):
         kernel.set_params(gamma=-1.0).transform(X)
     np.testing.assert_allclose(kernel.set_params(gamma=2.0).transform(X), mc.RBF(gamma=2.0)(X))
+
+
+# -- a width from the data --------------------------------------------------------------------------------------
+
+
+class TestMedianRBF(TestLinear):
+    features = False
+
+    def kernel(self):
+        return mc.RBF(gamma="median")
+
+    def truth(self, X):
+        pairs = [np.sum((x - y) ** 2) for i, x in enumerate(X) for y in X[:i]]
+        return by_pairs(lambda x, y: np.exp(-np.sum((x - y) ** 2) / np.median(pairs)), X)
+
+    def ready(self, X):
+        return self.kernel().fit(X)  # of each call's own data, every width would be another
+
+
+@pytest.mark.parametrize("form", [np.asarray, sparse.csr_array], ids=["dense", "sparse"])
+def test_the_median_width_is_that_of_all_pairs_in_any_units(form):
+    X = np.random.default_rng(0).normal(size=(12, 3))
+    median = np.median([np.sum((X[i] - X[j]) ** 2) for i in range(12) for j in range(i)])
+    kernel = mc.RBF(gamma="median").fit(form(X))
+    assert kernel.gamma_ == pytest.approx(1 / median)
+    for scale, shift in ((1e3, 0.0), (1e-3, 0.0), (1.0, 1e7)):
+        K = mc.RBF(gamma="median").fit_transform(form(scale * X + shift))
+        np.testing.assert_allclose(K, np.exp(-cdist(X, X, "sqeuclidean") / median), rtol=1e-6)
+
+
+def test_the_median_width_is_learned_from_the_training_data_only(tmp_path):
+    X, new = np.random.default_rng(0).normal(size=(9, 2)), 100 * np.ones((2, 2))
+    kernel = mc.RBF(gamma="median").fit(X)
+    expected = np.exp(-kernel.gamma_ * cdist(new, X, "sqeuclidean"))
+    np.testing.assert_allclose(kernel.transform(new), expected)
+    mc.save(kernel, tmp_path / "kernel.mercer")
+    np.testing.assert_allclose(mc.load(tmp_path / "kernel.mercer").transform(new), expected)
+    total = (mc.RBF(gamma="median") + mc.RBF(gamma=1.0)).fit(X)
+    np.testing.assert_allclose(total.transform(X), kernel(X) + mc.RBF(gamma=1.0)(X))
+    assert total.get_params()["k0__gamma"] == "median"
+    with pytest.raises(NotFittedError, match=r"fitted with gamma = 'median', which is 2.0 now"):
+        kernel.set_params(gamma=2.0).transform(X)
+    kernel.fit(X)
+    assert not hasattr(kernel, "gamma_")
+    with pytest.raises(NotFittedError, match="fit"):
+        mc.RBF(gamma="median").as_gp()
+
+
+def test_the_median_width_of_repeated_rows():
+    """Most distances are 0: the median is that of different rows."""
+    X = np.array([[0.0]] * 20 + [[2.0]])
+    assert mc.RBF(gamma="median").fit(X).gamma_ == 0.25
+    np.testing.assert_array_equal(mc.RBF(gamma="median")(np.ones((3, 2))), np.ones((3, 3)))
+
+
+def test_many_rows_have_about_the_same_median_width():
+    X = np.random.default_rng(0).normal(size=(3000, 2))
+    assert mc.RBF(gamma="median").fit(X).gamma_ == pytest.approx(1 / np.median(cdist(X, X, "sqeuclidean")), rel=0.05)

@@ -12,9 +12,8 @@ from sklearn.base import clone
 from mercer._array import Floats, Indices, to_numpy
 from mercer.embedding._steps import take, windows
 from mercer.kernels import RBF, Kernel, Linear
+from mercer.kernels.linear_rbf import median_squared_distance
 
-MEDIAN_ROWS = 1000
-"""Number of observations among which the median distance is computed."""
 EXPLICIT_COLUMNS = 1024
 """Maximum number of windows of symbols that are one-hot encoded; beyond it, the delta kernel is evaluated."""
 NEGATIVE = 1e-8
@@ -81,17 +80,13 @@ class Explicit:
 
 def median_gamma(rows: Floats, rng: np.random.Generator) -> float:
     """Return gamma of the Gaussian kernel whose standard deviation is the median distance of two rows."""
-    some = rows if len(rows) <= MEDIAN_ROWS else rows[np.sort(rng.choice(len(rows), MEDIAN_ROWS, replace=False))]
-    squares = np.einsum("ij,ij->i", some, some)
-    distances = squares[:, None] + squares - 2 * some @ some.T
-    found = distances[np.triu_indices(len(some), 1)]
-    found = found[found > 1e-12 * max(float(squares.max()), 1e-300)]
-    if not len(found):
+    median = median_squared_distance(rows, rng)
+    if median == 0:
         raise ValueError(
             f"All observations are equal ({rows[0][:3]} ...), so there is no distance to choose the bandwidth from and "
             "nothing to predict. Pass data that vary."
         )
-    return float(0.5 / np.median(found))
+    return 0.5 / median
 
 
 class Comparison:
@@ -137,7 +132,7 @@ class Comparison:
         if kernel is None or isinstance(kernel, RBF):
             if kernel is None:
                 return Gaussian(median_gamma(rows, rng))
-            return Gaussian(1.0 / rows.shape[1] if kernel.gamma is None else float(kernel.gamma))
+            return Gaussian(clone(kernel).fit(rows).inverse_width(rows.shape[1]))
         return Fitted(clone(kernel).fit(rows))
 
     @property

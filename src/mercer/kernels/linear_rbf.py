@@ -7,14 +7,42 @@ from typing import Any, ClassVar
 import numpy as np
 from scipy import sparse
 
-from mercer._array import Array
-from mercer._parameters import Rules, gamma, optional
+from mercer._array import Array, Floats, to_numpy
+from mercer._parameters import Check, Rules, gamma
 from mercer._verdict import Verdict
 from mercer.data.csr import CSRRows
 from mercer.data.segments import validated
 from mercer.kernels._operands import CHEAP_COLUMNS, InnerProducts, Rows
 from mercer.kernels.base.hooks import WIDE, Bounds
 from mercer.kernels.base.kernel import Kernel
+
+
+MEDIAN_ROWS = 1000
+"""Number of rows among which the median distance is computed."""
+
+
+def median_squared_distance(rows: Any, rng: np.random.Generator) -> float:
+    """Return the median of the positive squared distances of at most 1,000 rows; 0 if all rows are equal.
+
+    Equal rows are left out: where most values are repeated, the median of all pairs would be 0.
+    """
+    n = len(rows)
+    some = Rows.widened(rows if n <= MEDIAN_ROWS else rows[np.sort(rng.choice(n, MEDIAN_ROWS, replace=False))])
+    squared: Floats = to_numpy(some.squared_distances(some))[np.triu_indices(len(some), 1)]
+    squared = squared[squared > 1e-14 * squared.max(initial=0.0)]  # rounding of equal rows
+    return float(np.median(squared)) if len(squared) else 0.0
+
+
+def _width(check: Check) -> Check:
+    """Accept None, "median" and what ``check`` accepts."""
+
+    def checked(name: str, value: Any) -> None:
+        if isinstance(value, str) and value != "median":
+            raise ValueError(f"{name} must be a number, 'median' or None; got {value!r}.")
+        if value is not None and not isinstance(value, str):
+            check(name, value)
+
+    return checked
 
 
 class _VectorKernel(Kernel):
@@ -71,8 +99,14 @@ class RBF(_VectorKernel):
 
     Parameters
     ----------
-    gamma : float or None, default=None
-        Inverse width; None means 1 / n_features.
+    gamma : float, "median" or None, default=None
+        Inverse width. None means 1 / n_features, which suits columns of variance 1. "median" means 1 / m, where m is
+        the median squared distance of two different training rows: it suits data in any units.
+
+    Attributes
+    ----------
+    gamma_ : float
+        The inverse width that was learned; only for ``gamma="median"``.
 
     Examples
     --------
@@ -80,9 +114,11 @@ class RBF(_VectorKernel):
     >>> mc.RBF(gamma=0.5)([[0.0], [1.0]]).round(4)
     array([[1.    , 0.6065],
            [0.6065, 1.    ]])
+    >>> mc.RBF(gamma="median").fit([[0.0], [1000.0], [2000.0]]).gamma_
+    1e-06
     """
 
-    _parameters: ClassVar[Rules] = {"gamma": optional(gamma())}
+    _parameters: ClassVar[Rules] = {"gamma": _width(gamma())}
     _smooth: ClassVar[Bounds] = {"gamma": WIDE}
     _stationary = True
 
@@ -90,15 +126,36 @@ class RBF(_VectorKernel):
 
     psd = Verdict("always", "the Gaussian kernel (Schoenberg)")
 
-    def __init__(self, gamma: float | None = None) -> None:
+    def __init__(self, gamma: float | str | None = None) -> None:
         self.gamma = gamma
+
+    def _learn(self, X: Any, y: Any = None) -> None:
+        self.__dict__.pop("gamma_", None)
+        if isinstance(self.gamma, str):
+            median = median_squared_distance(X, np.random.default_rng(0))
+            self.gamma_ = 1.0 / median if median > 0 else 1.0  # the kernel of equal rows is 1 for every width
+
+    def _learned(self) -> Any:
+        return getattr(self, "gamma_", None)
+
+    def _fixed_by_fit(self) -> tuple[str, ...]:
+        return ("gamma",) if isinstance(self.gamma, str) or hasattr(self, "gamma_") else ()
+
+    @property
+    def _learns_from_call(self) -> bool:
+        return isinstance(self.gamma, str)
+
+    def inverse_width(self, n_features: int) -> float:
+        """Return gamma as a number; for "median" after ``fit``."""
+        if self.gamma is None:
+            return 1.0 / n_features
+        return self.gamma_ if isinstance(self.gamma, str) else float(self.gamma)
 
     def _prepare(self, source: Any) -> Rows:
         return Rows.widened(source)
 
     def _tile(self, a: Rows, b: Rows) -> Array:
-        gamma = 1.0 / a.width if self.gamma is None else float(self.gamma)
-        return -gamma * a.squared_distances(b)
+        return -self.inverse_width(a.width) * a.squared_distances(b)
 
     def _self(self, a: Rows) -> Array:
         return np.zeros(len(a))
