@@ -16,7 +16,6 @@ from mercer.kernels._operands import CHEAP_COLUMNS, InnerProducts, Rows
 from mercer.kernels.base.hooks import WIDE, Bounds
 from mercer.kernels.base.kernel import Kernel
 
-
 MEDIAN_ROWS = 1000
 """Number of rows among which the median distance is computed."""
 
