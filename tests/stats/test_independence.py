@@ -66,6 +66,7 @@ def test_a_trait_of_subjects_is_tested_by_subject():
         assert found.permuted == "groups"
         p.append(found.p_value)
     swapped = mc.stats.independence_test(trait, x, "labels", RBF, groups=subject, n_permutations=99, random_state=39)
+    found = mc.stats.independence_test(x, trait, RBF, "labels", groups=subject, n_permutations=99, random_state=39)
     assert (swapped.statistic, swapped.permuted) == (pytest.approx(found.statistic), "groups")
     assert np.mean(np.array(p) < 0.05) < 0.2
 
@@ -88,15 +89,90 @@ def test_labels_and_constant_input():
     assert (constant.p_value, constant.correlation) == (1.0, 0.0)
 
 
+# -- widths from the data -----------------------------------------------------------------------------------------
+
+
+def fused_by_definition(x, z):
+    """The soft maximum of the correlations of all pairs of widths, by quadruples."""
+
+    def kernels(values):
+        squared = ((values[:, None] - values) ** 2).sum(axis=-1)
+        low, high = np.sqrt(np.quantile(squared[np.tril_indices(len(values), -1)], [0.05, 0.95]))
+        return [np.exp(-squared / (2 * s**2)) for s in np.geomspace(low / 2, 2 * high, 5)]
+
+    def correlation(K, L):
+        return by_quadruples(K, L) / np.sqrt(by_quadruples(K, K) * by_quadruples(L, L))
+
+    n = len(x)
+    values = np.array([correlation(K, L) for K in kernels(x) for L in kernels(z)])
+    return np.log(np.mean(np.exp(np.sqrt(n * (n - 1)) * values))) / np.sqrt(n * (n - 1))
+
+
+def test_every_permutation_computes_the_whole_fused_statistic():
+    rng = np.random.default_rng(6)
+    x = rng.normal(size=(5, 2))
+    z = x[:, 0] ** 2 + 0.1 * rng.normal(size=5)
+    found = mc.stats.independence_test(x, z)
+    orders = list(itertools.permutations(range(5)))
+    assert (found.exact, found.n_permutations, found.n_widths) == (True, 120, (5, 5))
+    assert found.statistic == pytest.approx(fused_by_definition(x, z[:, None]))
+    some = [fused_by_definition(x, z[list(order), None]) for order in orders[1:4]]
+    assert np.abs(np.array(some)[:, None] - found.null).min(axis=1).max() < 1e-12
+    assert found.p_value == pytest.approx(np.mean(found.null >= found.statistic - 1e-12))
+    assert "Gaussian kernels of 5 x 5 widths" in str(found)
+
+
+@pytest.mark.parametrize("kernels", [(), (mc.RBF(), mc.RBF())], ids=["fused", "median"])
+def test_units_do_not_matter(kernels):
+    rng = np.random.default_rng(7)
+    x = rng.normal(size=40)
+    z = x**2 + 0.3 * rng.normal(size=40)
+    found = [mc.stats.independence_test(s * x, z / s, *kernels, n_permutations=199) for s in (1e-3, 1, 1e3)]
+    assert [one.p_value for one in found] == [1 / 200] * 3
+    assert [one.correlation for one in found] == pytest.approx([found[0].correlation] * 3)
+
+
+def test_each_side_has_its_own_width():
+    rng = np.random.default_rng(8)
+    x, z = rng.normal(size=(20, 1)), 1000 * rng.normal(size=(20, 1))
+    K, L = (mc.RBF(gamma="median").fit(side) for side in (x, z))
+    expected = mc.stats.independence_test(x, z, K, L, n_permutations=19).statistic
+    assert mc.stats.independence_test(x, z, mc.RBF(), mc.RBF(), n_permutations=19).statistic == pytest.approx(expected)
+
+
+def test_two_numbers_are_the_same_test_as_two_labels():
+    rng = np.random.default_rng(9)
+    x, y = rng.normal(size=(20, 1)), np.arange(20) % 2
+    numbers, labels = (mc.stats.independence_test(x, y, RBF, kernel) for kernel in (None, "labels"))
+    assert numbers.p_value == labels.p_value
+    assert numbers.correlation == pytest.approx(labels.correlation)
+
+
+def test_fused_level_and_power():
+    rng, rejected = np.random.default_rng(10), []
+    for seed in range(200):
+        x, z = rng.normal(size=(2, 30))
+        pairs = (x, z), (x, np.sin(3 * x) + 0.5 * z)
+        rejected.append(
+            [mc.stats.independence_test(*p, n_permutations=99, random_state=seed).p_value <= 0.05 for p in pairs]
+        )
+    level, power = np.mean(rejected, axis=0)
+    assert 0.02 <= level <= 0.085
+    assert power > 0.5
+
+
 @pytest.mark.parametrize(
     ("arguments", "options", "match"),
     [
         ((["a"] * 5, [1] * 4, mc.Spectrum(1)), {}, "same objects; got 5 and 4"),
         ((["a"] * 3, [1, 2, 1], mc.Spectrum(1)), {}, "at least 4 objects; got 3"),
-        ((["a"] * 5, [1.5, 2.5, 3.5, 4.5, 5.5], mc.Spectrum(1)), {}, "labels of Z are different.*mc.RBF"),
-        ((["a"] * 5, [1, 1, 1, 1, 1], mc.Spectrum(1)), {}, "labels of Z are equal"),
-        ((["a"] * 5, [1, 1, None, 2, 2], mc.Spectrum(1)), {}, "Z has no entry for object 2"),
-        ((["a"] * 5, [[1.0]] * 5, mc.Spectrum(1)), {}, "one label per object.*mc.RBF"),
+        ((["a"] * 5, list("abcde"), mc.Spectrum(1)), {}, "labels of Z are different.*mc.RBF"),
+        ((["a"] * 5, [1, 1, 1, 1, 1], mc.Spectrum(1)), {}, "values of Z are equal"),
+        ((["a"] * 5, ["b"] * 5, mc.Spectrum(1)), {}, "labels of Z are equal"),
+        ((["a"] * 5, ["a", "a", None, "b", "b"], mc.Spectrum(1)), {}, "Z has no entry for object 2"),
+        ((["a"] * 5, [[1.0]] * 5, mc.Spectrum(1), "labels"), {}, "one label per object.*mc.RBF"),
+        ((["a", "b"] * 3, [1, 2, 3, 4, 5, 6]), {}, r"got strings. Pass kernel_x, such as mc.Spectrum\(3\)"),
+        (([1, 2, 3, 4], [[[1.0]], [[2.0], [1.0]]] * 2), {}, r"got series. Pass kernel_z, such as mc.Fisher"),
         ((["a"] * 5, [1, 1, 1, 2, 2], "rbf"), {}, "kernel_x must be a kernel.*'rbf'"),
         ((["a"] * 5, [1, 1, 1, 2, 2], mc.Spectrum(1)), {"n_permutations": 1.5}, "n_permutations.*1.5"),
         ((["a"] * 6, [1, 1, 2, 2, 1, 1], mc.Spectrum(1)), {"groups": [0, 0, 1, 1, 2, 2]}, "at least 4 groups; got 3"),

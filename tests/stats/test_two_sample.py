@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import warnings
 
 import numpy as np
 import pytest
@@ -12,7 +13,7 @@ from scipy import stats
 
 import mercer as mc
 from mercer.stats._assignments import Design
-from mercer.stats._discrepancy import Discrepancy
+from mercer.stats._discrepancy import Discrepancy, Effect, interval
 
 RBF = mc.RBF(gamma=0.5)
 
@@ -60,14 +61,14 @@ def test_statistic_witness_and_effect_are_those_of_the_definition(design):
     K, first, units = design
     found = Discrepancy.of(K, Design(first, units))
     assert found.squared(first[:, None].astype(float))[0] == pytest.approx(by_definition(K, first, units), abs=1e-12)
-    assert found.effect(0.9)[0] == pytest.approx(effect_by_definition(K, first, units), abs=1e-10)
+    assert found.effect().square == pytest.approx(effect_by_definition(K, first, units), abs=1e-10)
     i = 1
     far = units != units[i]
     expected = K[i, far & first].mean() - K[i, far & ~first].mean()
     assert found.witness()[i] == pytest.approx(expected, abs=1e-12)
 
 
-def test_interval_is_the_jackknife():
+def test_variance_of_the_effect_is_the_jackknife():
     rng = np.random.default_rng(0)
     X, units = rng.normal(size=(14, 2)), np.repeat(np.arange(7), 2)
     first = np.arange(14) < 8
@@ -77,26 +78,71 @@ def test_interval_is_the_jackknife():
         keep = units != u
         values.append(effect_by_definition(K[np.ix_(keep, keep)], first[keep], units[keep]))
     values = np.array(values)
-    variance = 3 * np.var(values[:4]) + 2 * np.var(values[4:])
-    estimate = effect_by_definition(K, first, units)
-    half = stats.t.ppf(0.9, 5) * np.sqrt(variance)
-    found, (low, high) = Discrepancy.of(K, Design(first, units)).effect(0.8)
-    assert found == pytest.approx(estimate)
-    size = max(estimate, 0.0)
-    upper = size + half + (min(half**2 / (4 * size), half) if size else half)
-    assert (low**2, high**2) == pytest.approx((max(estimate - half, 0), upper))
+    found = Discrepancy.of(K, Design(first, units)).effect()
+    assert found.variance == pytest.approx(3 * np.var(values[:4]) + 2 * np.var(values[4:]))
+    assert found.square == pytest.approx(effect_by_definition(K, first, units))
+    assert found.freedom == 2  # the smaller sample has three groups
 
 
-def test_interval_covers_the_effect():
-    """Two normal distributions at distance d, linear kernel: the effect size is d."""
-    rng = np.random.default_rng(0)
+@pytest.mark.parametrize("share", [0.2, 0.9, 1.0])
+@pytest.mark.parametrize("square", [-0.1, 0.0, 0.3, 2.0])
+def test_interval_is_the_set_of_effects_that_are_not_far(square, share):
+    """By scanning: x is below the estimate by less than the critical value, above it by less than t deviations."""
+    null = np.array([-0.2, -0.1, 0.1, 0.2])
+    effect, t, under = Effect(square, 0.06, 1.0, 9), stats.t.ppf(0.975, 9), 0.025
+    slope = (0.06 - under) / max(square, np.sqrt(under))
+    steep = max(slope, np.sqrt(8 * under) * min(1.0, np.sqrt(under) / max(square, 1e-300)))
+    x = np.linspace(0, 9, 900_001)
+    low, high = interval(effect, null, share, 0.95)
+    above = (x <= square) | ((x - square) ** 2 <= t**2 * (under + steep * x))
+    assert high**2 == pytest.approx(x[above].max(), abs=1e-4)
+    if share < 1 and square > 0:
+        below = (x >= square) | ((x - square) ** 2 <= (share * square) ** 2 + t**2 * slope * x)
+        assert low**2 == pytest.approx(x[below].min(), abs=1e-4)
+    assert (low > 0) == (share < 1)
+
+
+@given(
+    st.integers(0, 10_000), st.floats(0.0, 2.0), st.sampled_from([0.8, 0.9, 0.95]), st.sampled_from(["plain", "groups"])
+)
+def test_interval_contains_zero_exactly_if_the_test_does_not_reject(seed, shift, level, kind):
+    rng = np.random.default_rng(seed)
+    X, Y = rng.normal(size=(10, 2)), rng.normal(size=(12, 2)) + shift
+    groups = None if kind == "plain" else np.r_[np.arange(10) // 2, 5 + np.arange(12) // 2]
+    confounds = rng.normal(size=22) if seed % 2 else None
+    for kernel in (None, mc.RBF(), mc.Linear(normalize=False)):
+        options = {"groups": groups, "level": level, "n_permutations": 49}
+        found = mc.stats.two_sample_test(X, Y, kernel, confounds=confounds, **options)
+        assert (found.interval[0] == 0) == (found.p_value > 1 - level + 1e-12)
+        assert found.interval[0] <= found.interval[1]
+        if kernel is not None:
+            halves = mc.stats.two_sample_test(X, Y, kernel, method="studentized", level=level)
+            assert (halves.interval[0] == 0) == (halves.p_value > 1 - level)
+
+
+def gaussian_effect(shift, gamma, d):
+    """Effect of a shift of every coordinate of standard normal vectors under the Gaussian kernel, in closed form."""
+    same = (1 + 4 * gamma) ** (-d / 2)
+    return np.sqrt(2 * same * (1 - np.exp(-gamma * d * shift**2 / (1 + 4 * gamma))) / (1 - same))
+
+
+def coverage(shift, runs):
     inside = []
-    for _ in range(200):
-        X, Y = rng.normal(size=(15, 1)), 0.5 + rng.normal(size=(15, 1))
-        K = np.concatenate([X, Y]) @ np.concatenate([X, Y]).T
-        low, high = Discrepancy.of(K, Design(np.arange(30) < 15, np.arange(30))).effect(0.95)[1]
-        inside.append(low <= 0.5 <= high)
-    assert np.mean(inside) > 0.9
+    for seed in range(runs):
+        rng = np.random.default_rng(seed)
+        X, Y = rng.normal(size=(25, 2)), rng.normal(size=(25, 2)) + shift
+        low, high = mc.stats.two_sample_test(X, Y, mc.RBF(gamma=0.25), n_permutations=199).interval
+        inside.append(low <= gaussian_effect(shift, 0.25, 2) <= high)
+    return np.mean(inside)
+
+
+@pytest.mark.parametrize("shift", [0.0, 0.4, 0.75, 1.25, 2.5])
+def test_interval_covers_the_effect(shift):
+    assert 0.90 <= coverage(shift, 200) <= 0.99
+
+
+def test_interval_covers_an_effect_in_a_few_runs():
+    assert coverage(0.75, 30) >= 0.8
 
 
 def test_exact_p_value_is_that_of_all_splits():
@@ -264,6 +310,141 @@ def test_groups_of_different_sizes_are_said():
         mc.stats.two_sample_test(X[:18], X[18:], RBF, groups=groups)
 
 
+# -- widths from the data -----------------------------------------------------------------------------------------
+
+
+def shifted(rng, n=30):
+    return rng.normal(size=(n, 3)), rng.normal(size=(n, 3)) + 1
+
+
+@pytest.mark.parametrize("kernel", [None, mc.RBF(), mc.RBF() + mc.Linear(normalize=False) * 1e-9], ids=str)
+def test_units_do_not_matter(kernel):
+    X, Y = shifted(np.random.default_rng(0))
+    found = [mc.stats.two_sample_test(s * X, s * Y, kernel, n_permutations=199) for s in (1e-3, 1, 1e3)]
+    assert [one.p_value for one in found] == [1 / 200] * 3
+    if not isinstance(kernel, mc.Sum):
+        assert [one.effect_size for one in found] == pytest.approx([found[0].effect_size] * 3)
+
+
+def test_the_width_is_that_of_the_pooled_sample():
+    X, Y = shifted(np.random.default_rng(1), 8)
+    pool = np.concatenate([X, Y])
+    found = mc.stats.two_sample_test(X, Y, mc.RBF())
+    assert found.kernel.gamma_ == mc.RBF(gamma="median").fit(pool).gamma_
+    K = np.exp(-found.kernel.gamma_ * ((pool[:, None] - pool) ** 2).sum(axis=-1))
+    assert found.statistic == pytest.approx(by_definition(K, np.arange(16) < 8, np.arange(16)))
+    halves = mc.stats.two_sample_test(100 * X, 100 * Y, mc.RBF(), method="studentized")
+    plain = mc.stats.two_sample_test(X, Y, mc.RBF(), method="studentized")
+    assert halves.p_value == pytest.approx(plain.p_value)
+
+
+def fused_by_definition(pool, first, units):
+    """MMD-FUSE with centered kernels, by loops."""
+    n = len(pool)
+    squared = ((pool[:, None] - pool) ** 2).sum(axis=-1)
+    distances = np.sqrt([squared[i, j] for i in range(n) for j in range(i)])
+    low, high = np.quantile(distances**2, [0.05, 0.95]) ** 0.5
+    pairs = [(i, j) for i in range(n) for j in range(n) if units[i] != units[j]]
+    smaller = min(len(set(units[first])), len(set(units[~first])))
+    terms = []
+    for power in np.linspace(0, 1, 5):
+        K = np.exp(-squared / (2 * ((low / 2) ** (1 - power) * (2 * high) ** power) ** 2))
+        means = [np.mean([K[i, j] for j in range(n) if units[j] != units[i]]) for i in range(n)]
+        total = np.mean([K[i, j] for i, j in pairs])
+        spread = np.sqrt(np.mean([(K[i, j] - means[i] - means[j] + total) ** 2 for i, j in pairs]))
+        terms.append(by_definition(K, first, units) / spread)
+    sharpness = np.sqrt(smaller * (smaller - 1))
+    return np.log(np.mean(np.exp(sharpness * np.array(terms)))) / sharpness
+
+
+@pytest.mark.parametrize(
+    ("groups", "units"),
+    [
+        (None, range(8)),
+        ([0, 0, 1, 2, 3, 3, 4, 5], [0, 0, 1, 2, 3, 3, 4, 5]),
+        ([0, 0, 1, 1, 0, 0, 1, 1], range(8)),  # within groups, pairs of one group count
+    ],
+    ids=["objects", "groups", "within"],
+)
+def test_every_permutation_computes_the_whole_fused_statistic(groups, units):
+    rng = np.random.default_rng(2)
+    pool = rng.normal(size=(8, 2)) + np.repeat([[0.0], [1.0]], 4, axis=0)
+    first, units = np.arange(8) < 4, np.array(units)
+    design = Design(first, np.arange(8) if groups is None else np.array(groups))
+    values = [fused_by_definition(pool, column == 1, units) for column in design.every().T]
+    observed = fused_by_definition(pool, first, units)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        found = mc.stats.two_sample_test(pool[:4], pool[4:], groups=groups)
+    assert found.exact
+    assert found.statistic == pytest.approx(observed)
+    assert sorted(found.null) == pytest.approx(sorted(values))
+    assert found.p_value == pytest.approx(np.mean(np.array(values) >= observed - 1e-12))
+    assert "Gaussian kernels of 5 widths" in str(found)
+
+
+def test_fused_kernel_explains_the_effect():
+    X, Y = shifted(np.random.default_rng(3), 10)
+    found = mc.stats.two_sample_test(X, Y)
+    K = found.kernel(np.concatenate([X, Y]))
+    again = mc.stats.two_sample_test(K, [0] * 10 + [1] * 10, "precomputed")
+    assert found.effect_size == pytest.approx(again.effect_size)
+    np.testing.assert_allclose(found.witness, again.witness)
+
+
+def test_fused_level_and_power():
+    """A shift, which wide kernels see, and a fine structure within clusters, which narrow kernels see."""
+    rng = np.random.default_rng(4)
+
+    def clusters(width):
+        return 10.0 * rng.integers(0, 2, size=(40, 1)) + width * rng.normal(size=(40, 1))
+
+    rates = {"null": [], "shift": [], "fine": []}
+    for seed in range(200):
+        options = {"n_permutations": 99, "random_state": seed}
+        normal = rng.normal(size=(2, 40, 2))
+        rates["null"].append(mc.stats.two_sample_test(normal[0], normal[1], **options).p_value <= 0.05)
+        rates["shift"].append(mc.stats.two_sample_test(normal[0], normal[1] + 0.6, **options).p_value <= 0.05)
+        fine = clusters(1.0), clusters(3.0)
+        rates["fine"].append(
+            [mc.stats.two_sample_test(*fine, kernel, **options).p_value <= 0.05 for kernel in (None, mc.RBF())]
+        )
+    assert 0.02 <= np.mean(rates["null"]) <= 0.09
+    assert np.mean(rates["shift"]) > 0.8
+    fused, median = np.mean(rates["fine"], axis=0)
+    assert fused > 0.7 > 0.3 > median
+
+
+def test_equal_and_two_valued_vectors():
+    same = mc.stats.two_sample_test(np.ones((5, 2)), np.ones((6, 2)))
+    assert (same.p_value, same.effect_size) == (1.0, 0.0)
+    two = mc.stats.two_sample_test([0.0] * 6, [1.0] * 6)
+    assert two.n_widths == 1
+    assert two.p_value == pytest.approx(2 / 924)
+
+
+def test_numbers_are_a_column():
+    pd = pytest.importorskip("pandas")
+    rng = np.random.default_rng(5)
+    x, y = rng.normal(size=9), rng.normal(size=8) + 1
+    expected = mc.stats.two_sample_test(x[:, None], y[:, None], RBF).statistic
+    for form in (np.asarray, list, pd.Series):
+        assert mc.stats.two_sample_test(form(x), form(y), RBF).statistic == expected
+    with pytest.raises(ValueError, match="first at row 1, column 0"):
+        mc.stats.two_sample_test([1.0, float("nan"), 2.0], [1.0, 2.0, 3.0])
+
+
+@pytest.mark.parametrize("scale", [1.0, 1e4])
+def test_a_matrix_that_is_the_identity_is_said(scale):
+    X, Y = shifted(np.random.default_rng(6), 10)
+    with warnings.catch_warnings(record=True) as found:
+        warnings.simplefilter("always")
+        mc.stats.two_sample_test(scale * X, scale * Y, mc.RBF(gamma=0.2))
+        mc.stats.independence_test(scale * X, Y, mc.RBF(gamma=0.2))
+    names = [one.category for one in found]
+    assert names == ([] if scale == 1.0 else [mc.gram.DiagonalDominanceWarning] * 2)
+
+
 def test_few_permutations_are_said():
     with pytest.warns(UserWarning, match="only 6 permutations.*0.17"):
         mc.stats.two_sample_test([[0.0], [1.0]], [[2.0], [3.0]], RBF)
@@ -285,6 +466,11 @@ def test_few_permutations_are_said():
         ((np.eye(3), [0, 1], "precomputed"), {}, "one entry for each of 3"),
         ((np.eye(3), [0, 1, 2], "precomputed"), {}, "two different labels; got 3"),
         (("abc", ["b"] * 4, mc.Spectrum(1)), {}, "X must be a list of samples"),
+        ((["ab", "ba"], ["b", "aa"]), {}, r"got strings. Pass kernel, such as mc.Spectrum\(3\)"),
+        (([np.ones((3, 1)), np.ones((2, 1))],) * 2, {}, r"got series. Pass kernel, such as mc.Fisher\(mc.HMM"),
+        ((mc.Poissons([[1.0], [2.0]]),) * 2, {}, r"got models \(Poissons\). Pass kernel, such as mc.Prob"),
+        (([[0.0], [1.0]], [[1.0], [2.0]]), {"method": "studentized"}, r"no form over several widths.*mc.RBF\(\)"),
+        (([[0.0], [1.0]], [[1.0], [2.0]], lambda x: x), {}, "kernel must be a kernel.*got a function"),
         ((mc.Poissons([[1.0], [2.0]]), [[1.0], [2.0]], mc.ProbabilityProduct()), {}, "both be models of one kind"),
     ],
 )

@@ -30,6 +30,8 @@ class Confounded:
     --------
     >>> import numpy as np, mercer as mc
     >>> X = mc.Confounded(["acca", "caac", "acac"], [20.0, 35.0, 50.0])
+    >>> X
+    Confounded(3 objects, 1 confound)
     >>> len(X), X[1:].confounds.tolist()
     (3, [[35.0], [50.0]])
     """
@@ -45,6 +47,11 @@ class Confounded:
                 f"confounds must have one row per object; got {len(self.confounds)} rows for {n_objects(self.objects)} "
                 "objects."
             )
+
+    def __repr__(self) -> str:
+        count = self.confounds.shape[1]
+        names = "" if self.names is None else f": {', '.join(map(str, self.names))}"
+        return f"Confounded({len(self)} objects, {count} confound{'' if count == 1 else 's'}{names})"
 
     @property
     def shape(self) -> tuple[int]:

@@ -42,6 +42,25 @@ class Design:
             return "objects"
         return "objects within groups" if self.crossed else "groups"
 
+    @property
+    def exchangeable(self) -> Design:
+        """The design of the statistic: within groups, pairs of one group tell most, and permutations allow them."""
+        return Design(self.first, np.arange(len(self.units))) if self.crossed else self
+
+    @property
+    def smaller(self) -> int:
+        """Number of units of the smaller sample."""
+        items = self._items()
+        return min(len(np.unique(items[side])) for side in (self.first, ~self.first))
+
+    def observed(self) -> Floats:
+        """Return the assignment of both samples, 1 for objects of the first."""
+        return self.first.astype(float)
+
+    def weights(self) -> Floats:
+        """Return the weight of every object in the difference of the means of both samples."""
+        return np.where(self.first, 1 / self.first.sum(), -1 / (~self.first).sum())
+
     def _items(self) -> Indices:
         """Return the item of every object: what is exchanged as a whole, a group or one object."""
         return np.arange(len(self.units)) if self.crossed else self.units

@@ -3,13 +3,63 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Self
+from typing import NamedTuple, Self
 
 import numpy as np
 from scipy import sparse, stats
 
 from mercer._array import Floats
 from mercer.stats._assignments import Design
+
+
+class Effect(NamedTuple):
+    """The squared effect size, its variance, the variance within samples that it is divided by, degrees of freedom."""
+
+    square: float
+    variance: float
+    within: float
+    freedom: int
+
+
+def interval(effect: Effect, null: Floats, share: float, level: float) -> tuple[float, float]:
+    r"""Return the interval of an effect size, which contains 0 unless a test of the same level rejects.
+
+    The deviation of the estimate :math:`e` of a squared effect :math:`x` is that of the hypothesis for :math:`x = 0`,
+    and its square increases in proportion to x, as the jackknife says at :math:`x = e`. The lower end solves
+    :math:`(e - x)^2 = c^2 + t^2 s x` with the critical value c of the test, the upper end the same with the deviation
+    under the hypothesis, :math:`t^2 v`, in place of :math:`c^2`.
+
+    Parameters
+    ----------
+    effect : Effect
+        The estimate.
+    null : ndarray of shape (B,)
+        The squared difference for every permutation.
+    share : float
+        Critical value of the test by its statistic; below 1 if the test rejects.
+    level : float
+        Level of the interval.
+    """
+    rejects, smallest = share < 1, np.finfo(float).tiny
+    if not np.isfinite(effect.square) or not np.isfinite(effect.variance):  # no variance, or too few to leave one out
+        low, high = (effect.square, effect.square) if effect.square in (0.0, np.inf) else (0.0, np.inf)
+        return (max(low, smallest), high) if rejects else (0.0, high)
+    quantile = float(stats.t.ppf((1 + level) / 2, effect.freedom))
+    under = float(np.mean(null**2)) / effect.within**2
+    estimate, deviation = effect.square, np.sqrt(under)
+    slope = max(effect.variance - under, 0.0) / max(estimate, deviation, smallest)
+    # An estimate near 0 does not tell the slope, which is at most 2 sqrt(2) deviations: that of the first eigenvector.
+    steep = max(slope, 2 * np.sqrt(2) * deviation * min(1.0, deviation / max(estimate, smallest)))
+    low, high = 0.0, _root(estimate, quantile**2 * steep, quantile**2 * under, 1)
+    if rejects:
+        low = max(_root(estimate, quantile**2 * slope, (share * estimate) ** 2, -1), smallest)
+    return float(np.sqrt(low)), float(np.sqrt(max(high, 0.0)))
+
+
+def _root(e: float, slope: float, c: float, sign: int) -> float:
+    """Return the smaller or the larger solution x of (e - x)^2 = c + slope x."""
+    middle = e + slope / 2
+    return float(middle + sign * np.sqrt(max(middle**2 - e**2 + c, 0.0)))
 
 
 @dataclass(frozen=True)
@@ -76,8 +126,18 @@ class Discrepancy:
             means.append((self.K @ z) / np.maximum(others, 1.0))
         return np.asarray(means[0] - means[1])
 
-    def effect(self, level: float) -> tuple[float, tuple[float, float]]:
-        """Return the squared discrepancy by the variance within samples, and the interval of its root."""
+    @property
+    def spread(self) -> float:
+        """Root mean square of the centered kernel of objects of different groups: no permutation changes it."""
+        same = (self.members.T @ self.members).tocoo()
+        others = len(self.K) - np.asarray(self.members.sum(axis=1))[self.design.units]
+        means = self.K.sum(axis=0) / np.maximum(others, 1)
+        centered = self.K - means - means[:, None] + self.K.sum() / others.sum()
+        centered[same.row, same.col] = 0.0
+        return float(np.sqrt((centered**2).sum() / others.sum()))
+
+    def effect(self) -> Effect:
+        """Return the squared discrepancy by the variance within samples, and its variance by the jackknife."""
         z = self.design.first.astype(float)
         n_units = self.members.shape[0]
         towards = np.stack([self.K @ z, self.K @ (1 - z)])
@@ -85,8 +145,8 @@ class Discrepancy:
         (xx, xy), (yx, yy) = [[self.members @ (side * row) for row in towards] for side in (z, 1 - z)]
         dx, dy, nx, ny = (self.members @ v for v in (z * self.diagonal, (1 - z) * self.diagonal, z, 1 - z))
 
-        def ratio(keep: Floats) -> Floats:
-            """Return the estimate without some groups; each row of ``keep`` has a zero for every group left out."""
+        def ratio(keep: Floats) -> tuple[Floats, Floats]:
+            """Return the estimate without the groups that have a zero in a row of ``keep``, and its denominator."""
             out = 1 - keep
             n, m = keep @ nx, keep @ ny
             pairs = n**2 - keep @ nx**2, n * m - keep @ (nx * ny), m**2 - keep @ ny**2
@@ -96,20 +156,15 @@ class Discrepancy:
                 squared = _combined(*sums, *pairs)
                 noise = 1e-14 * self.scale
                 within, squared = (np.where(np.abs(v) <= noise, 0.0, v) for v in (within, squared))
-                return np.where(squared == 0, 0.0, squared / within)
+                return np.where(squared == 0, 0.0, squared / within), within
 
-        estimate = float(ratio(np.ones((1, n_units)))[0])
-        without = ratio(1 - np.eye(n_units))
+        estimate, within = (float(value[0]) for value in ratio(np.ones((1, n_units))))
+        without = ratio(1 - np.eye(n_units))[0]
         strata = [np.ones(n_units, dtype=bool)] if self.design.crossed else [nx > 0, nx == 0]
-        if not np.isfinite(without).all():  # too few groups to leave one out, or no variance within samples
-            return estimate, (0.0, np.inf)
-        variance = sum((s.sum() - 1) * np.var(without[s]) for s in strata)
-        half = float(stats.t.ppf((1 + level) / 2, n_units - len(strata)) * np.sqrt(variance))
-        # The deviation of the square shrinks with the square itself, so the upper end is that of the root where it is
-        # larger, up to the root of twice the half width.
-        size = max(estimate, 0.0)
-        upper = size + half + min(half**2 / (4 * size) if size > 0 else np.inf, half)
-        return estimate, (float(np.sqrt(max(estimate - half, 0.0))), float(np.sqrt(upper)))
+        with np.errstate(invalid="ignore"):  # no variance within samples
+            variance = float(sum((s.sum() - 1) * np.var(without[s]) for s in strata))
+        freedom = min(int(s.sum()) for s in strata) - 1
+        return Effect(estimate, variance if within > 0 else np.nan, within, freedom)
 
 
 def _combined(xx: Floats, xy: Floats, yy: Floats, nxx: Floats, nxy: Floats, nyy: Floats) -> Floats:

@@ -11,17 +11,25 @@ from sklearn.base import clone
 from mercer._array import Floats, to_numpy
 from mercer._batch import Batch
 from mercer._checks import is_choice, is_listing, is_whole
+from mercer._notices import notify
+from mercer.data import Sequences
+from mercer.data.segments import looks_like_matrix
 from mercer.families.estimator import Estimator
+from mercer.gram import DiagonalDominanceWarning
+from mercer.kernels import RBF
 from mercer.kernels.base import Kernel, concatenated, unwrapped
 
 Indices = NDArray[np.int64]
+SIMILAR, DOMINATED = 0.95, 1e-3
+"""A test is blind if this share of pairs has a normalized kernel below the second number."""
 
 
 def check_kernel(kernel: Any, name: str = "kernel", *words: str) -> None:
     """Raise unless ``kernel`` is a kernel or one of the ``words``."""
     if not isinstance(kernel, Kernel) and not is_choice(kernel, words):
         or_words = "".join(f" or {word!r}" for word in words)
-        raise TypeError(f"{name} must be a kernel, such as mc.RBF(){or_words}; got {kernel!r}.")
+        shown = repr(kernel) if isinstance(kernel, str | type(None)) else f"a {type(kernel).__name__}"
+        raise TypeError(f"{name} must be a kernel, such as mc.RBF(){or_words}; got {shown}.")
 
 
 def check_count(value: Any, name: str, least: int) -> int:
@@ -40,7 +48,7 @@ def check_level(level: Any) -> float:
 
 def pooled(X: Any, Y: Any) -> tuple[Any, int, int]:
     """Concatenate two samples; return them and the number of objects of each."""
-    X, Y = unwrapped(X), unwrapped(Y)
+    X, Y = columns(X), columns(Y)
     sizes = [count_of(side, name) for side, name in ((X, "X"), (Y, "Y"))]
     if isinstance(X, Batch) or isinstance(Y, Batch):
         if type(X) is not type(Y):
@@ -58,6 +66,32 @@ def pooled(X: Any, Y: Any) -> tuple[Any, int, int]:
     if len(set(widths)) > 1:
         raise ValueError(f"X and Y must have the same number of columns; got {widths[0]} and {widths[1]}.")
     return concatenated((X, Y)), *sizes
+
+
+def columns(X: Any) -> Any:
+    """Return data that can be read twice; numbers, one per object, as a matrix of one column."""
+    X = unwrapped(X)
+    if isinstance(X, list | tuple):
+        numbers = len(X) > 0 and all(isinstance(x, int | float | np.number) and not isinstance(x, bool) for x in X)
+    else:
+        is_array = isinstance(X, np.ndarray) or hasattr(X, "iloc")
+        numbers = is_array and X.ndim == 1 and np.asarray(X).dtype.kind in "biuf"
+    return np.asarray(X, dtype=float)[:, None] if numbers else X
+
+
+def check_vectors(X: Any, name: str = "kernel") -> None:
+    """Raise, naming a kernel, unless the data are vectors, which have a kernel by default."""
+    if isinstance(X, Batch):
+        what, such = f"models ({type(X).__name__})", "mc.ProbabilityProduct()"
+    elif looks_like_matrix(X):
+        return
+    else:
+        try:
+            symbols = Sequences(X).alphabet is not None
+        except (TypeError, ValueError):
+            symbols = False
+        what, such = ("strings", "mc.Spectrum(3)") if symbols else ("series", "mc.Fisher(mc.HMM(n_states=4))")
+    raise TypeError(f"Vectors have a kernel by default; got {what}. Pass {name}, such as {such}.")
 
 
 def count_of(side: Any, name: str) -> int:
@@ -78,15 +112,38 @@ def gram_matrix(kernel: Any, X: Any) -> Floats:
 
 def fitted_gram(kernel: Any, X: Any) -> tuple[Any, Floats]:
     """Return the fitted kernel, and the Gram matrix of ``X``."""
-    made = kernel if hasattr(kernel, "train_") else clone(kernel)
+    made = kernel if hasattr(kernel, "train_") else with_median_widths(kernel)
     K = made(X) if made is kernel else made.fit_transform(X)
+    return made, checked_gram(K)
+
+
+def with_median_widths(kernel: Any) -> Any:
+    """Return a copy in which Gaussian kernels without a width take it from the data: 1 / n_features suits few units."""
+    made = clone(kernel)
+    for part in (made, *made.get_params().values()):
+        if isinstance(part, RBF) and part.gamma is None:
+            part.gamma = "median"
+    return made
+
+
+def checked_gram(K: Any) -> Floats:
+    """Return a Gram matrix; raise if a value is not finite, and warn if the matrix is nearly diagonal."""
     K = np.asarray(to_numpy(K), dtype=float)
     if not np.isfinite(K).all():
         i, j = np.argwhere(~np.isfinite(K))[0]
         raise ValueError(
             f"The kernel of objects {i} and {j} is {K[i, j]}. Normalize the kernel (normalize=True), or leave them out."
         )
-    return made, K
+    root = np.sqrt(np.maximum(np.diag(K), np.finfo(float).tiny))
+    off = np.abs(K / root / root[:, None])[~np.eye(len(K), dtype=bool)]
+    if len(K) > 2 and np.quantile(off, SIMILAR) < DOMINATED:
+        notify(
+            f"The Gram matrix is nearly diagonal: {SIMILAR:.0%} of the pairs of different objects have a normalized "
+            f"kernel below {DOMINATED}, so that a test finds hardly any difference. Use a wider kernel, such as "
+            "mc.RBF(gamma='median'), or scale the data.",
+            DiagonalDominanceWarning,
+        )
+    return K
 
 
 def numbered(values: Any, n: int, name: str) -> Indices:
@@ -122,6 +179,15 @@ def p_of(observed: float, null: Floats, scale: float, *, exact: bool) -> float:
         raise ValueError("The statistic is not a number, because there are too few objects. Collect more of them.")
     count = int(np.sum(null >= observed - 1e-12 * scale))
     return count / len(null) if exact else (count + 1) / (len(null) + 1)
+
+
+def critical_share(observed: float, null: Floats, p: float, level: float, *, exact: bool) -> float:
+    """Return the critical value of a test by the observed statistic; below 1 exactly if p is at most ``1 - level``."""
+    if p > 1 - level + 1e-12:
+        return 1.0
+    allowed = int((1 - level) * (len(null) + (not exact)) + 1e-9) - (not exact)
+    critical = float(np.sort(null)[::-1][min(allowed, len(null) - 1)])
+    return float(np.clip(critical / observed, 0.0, 1 - 1e-12)) if observed > 0 else 0.0
 
 
 def p_text(p: float) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
@@ -11,12 +11,17 @@ from mercer._array import Floats
 from mercer._notices import notify, warns_once
 from mercer._parallel import n_threads, thread_map
 from mercer._random import random_generator
+from mercer.kernels import Confounded, Residualized
 from mercer.kernels.base import unwrapped
 from mercer.stats._assignments import Orders, members
+from mercer.stats._confounds import Confounds, residual
+from mercer.stats._fused import Widths, fused
 from mercer.stats._input import (
     Indices,
     check_count,
     check_kernel,
+    check_vectors,
+    columns,
     count_of,
     gram_matrix,
     numbered,
@@ -38,27 +43,31 @@ class Independence:
     p_value : float
         Probability of a statistic at least as large if X and Z are independent.
     statistic : float
-        The unbiased Hilbert-Schmidt independence criterion.
+        The unbiased Hilbert-Schmidt independence criterion; without kernels, the soft maximum of the correlations over
+        several widths.
     correlation : float
-        The same in units of both variances: 0 on average under independence, at most 1.
+        The criterion in units of both variances: 0 on average under independence, at most 1.
     n : int
         Number of objects, or of groups if these are permuted.
     permuted : str
-        "objects", "groups" or "objects within groups".
+        What is permuted: "objects", "groups" or "objects within groups"; with confounds, "residuals of objects" or
+        "objects within strata", for example.
     n_permutations : int
         Number of permutations.
     exact : bool
         Whether these are all permutations.
     null : ndarray of shape (n_permutations,)
         The statistic of every permutation.
+    n_widths : tuple of int, default=(1, 1)
+        Number of Gaussian kernels of X and of Z that the test combines.
 
     Examples
     --------
     >>> import numpy as np, mercer as mc
     >>> x = np.linspace(-1, 1, 30)[:, None]
-    >>> found = mc.stats.independence_test(x, x**2, mc.RBF(gamma=4.0), mc.RBF(gamma=4.0))
-    >>> round(found.p_value, 3), bool(found.correlation > 0.3)
-    (0.001, True)
+    >>> found = mc.stats.independence_test(x, x**2)
+    >>> found.p_value, found.n_widths
+    (0.002, (5, 5))
     """
 
     p_value: float
@@ -69,10 +78,13 @@ class Independence:
     n_permutations: int
     exact: bool
     null: Floats = field(repr=False)
+    n_widths: tuple[int, int] = (1, 1)
 
     def __str__(self) -> str:
         verdict = "X and Z depend on each other" if self.p_value <= 0.05 else "No dependence was found"
         count = f"{'all ' if self.exact else ''}{self.n_permutations:,} permutations of {self.permuted}"
+        if max(self.n_widths) > 1:
+            count += f"; Gaussian kernels of {' x '.join(str(n) for n in self.n_widths if n > 1)} widths"
         return f"{verdict} ({p_text(self.p_value)}; {count}). Kernel correlation {self.correlation:.3f}; n = {self.n}."
 
 
@@ -80,10 +92,11 @@ class Independence:
 def independence_test(
     X: Any,
     Z: Any,
-    kernel_x: Any,
-    kernel_z: Any = "labels",
+    kernel_x: Any = None,
+    kernel_z: Any = None,
     *,
     groups: Any = None,
+    confounds: Any = None,
     n_permutations: int = 999,
     random_state: Any = 0,
 ) -> Independence:
@@ -92,15 +105,21 @@ def independence_test(
     Parameters
     ----------
     X, Z : data
-        Both observations of every object, in the same order: sequences and a trait, series and documents, ...
-    kernel_x : Kernel or "labels"
-        Kernel of X. A fitted kernel is used as it is; any other is fitted to X.
-    kernel_z : Kernel or "labels", default="labels"
-        Kernel of Z; "labels" is 1 for equal labels and 0 for different ones.
+        Both observations of every object, in the same order: sequences and a trait, series and documents, ... 1-D
+        arrays of numbers are columns.
+    kernel_x, kernel_z : Kernel, "labels" or None, default=None
+        Kernels of X and of Z. "labels" is 1 for equal labels and 0 for different ones. None is "labels" for text and
+        booleans, one per object, and for numbers and vectors Gaussian kernels of several widths, which are combined in
+        one test; pass "labels" for classes that are numbers. A fitted kernel is used as it is; any other is fitted to
+        its side. An `RBF` without ``gamma`` has ``gamma="median"`` here.
     groups : array-like of shape (N,), default=None
         The group of every object, such as the subject that it comes from: objects of one group are not independent. If
         X or Z is the same for all objects of a group, as a diagnosis is for all recordings of a subject, groups are
         compared by the means of their kernels and permuted as a whole. Otherwise objects are permuted within groups.
+    confounds : array-like of shape (N, c) or (N,), default=None
+        What both may depend on, such as age or site: text, booleans and numbers with at most five values are
+        categories, within which objects are permuted. Other numbers are regressed out of the features of both kernels
+        by a cubic spline, and residuals are permuted (Freedman and Lane 1983).
     n_permutations : int, default=999
         Number of random permutations. If there are no more than that, all of them are used.
     random_state : int, Generator, RandomState or None, default=0
@@ -118,7 +137,9 @@ def independence_test(
     with matrices that are centered without their diagonals, which makes the estimate unbiased (Song et al. 2012,
     Szekely and Rizzo 2014). It is the squared Hilbert-Schmidt norm of the cross-covariance operator, which is zero only
     for independent X and Z if both kernels are characteristic (Gretton et al. 2008). The correlation divides by the
-    root of the product of HSIC(X, X) and HSIC(Z, Z).
+    root of the product of HSIC(X, X) and HSIC(Z, Z). With several widths, the statistic is the soft maximum of the
+    correlations of all pairs of kernels, as in `two_sample_test`. With confounds, the matrices are those of residuals,
+    and the mean of the criterion under independence is subtracted.
 
     Examples
     --------
@@ -131,55 +152,179 @@ def independence_test(
     >>> print(str(found).partition(" (")[0])
     X and Z depend on each other
     """
-    check_kernel(kernel_x, "kernel_x", "labels")
-    check_kernel(kernel_z, "kernel_z", "labels")
     check_count(n_permutations, "n_permutations", 1)
     rng = random_generator(random_state)
-    X, Z = unwrapped(X), unwrapped(Z)
-    n, other = count_of(X, "X"), count_of(Z, "Z")
+    X, confounds = _without_confounds(X, confounds)
+    n, other = (count_of(unwrapped(side), name) for side, name in ((X, "X"), (Z, "Z")))
     if n != other:
         raise ValueError(f"X and Z must be of the same objects; got {n} and {other}.")
-    K, L = _matrix(kernel_x, X, "X"), _matrix(kernel_z, Z, "Z")
-    units = unit_numbers(groups, n)
-    blocks, permuted = [np.arange(n)], "objects"
-    if groups is not None and units.max() + 1 < n:
-        if _constant(L, units) or _constant(K, units):
-            K, L, permuted = _group_means(K, units), _group_means(L, units), "groups"
-            blocks = [np.arange(len(K))]
+    sides = [_matrices(X, kernel_x, "X"), _matrices(Z, kernel_z, "Z")]
+    units, known = unit_numbers(groups, n), None if confounds is None else Confounds.read(confounds, n)
+    orders, permuted = Orders([np.arange(n)]), "objects"
+    if units.max() + 1 < n:
+        if any(_constant(side[0], units) for side in sides):
+            sides = [[_group_means(K, units) for K in side] for side in sides]
+            known, permuted = None if known is None else known.of_groups(units), "groups"
+            orders = Orders([np.arange(len(sides[0][0]))])
         else:
-            blocks, permuted = members(units), "objects within groups"
-    if len(K) < LEAST:
-        raise ValueError(f"The test needs at least {LEAST} {permuted}; got {len(K)}.")
-    scale_of_terms = float(np.abs(K).max() * np.abs(L).max())
-    K, L = _centered(K), _centered(L)
-    n = len(K)
-    scale = n * (n - 3)
-    permutations = Orders(blocks)
-    count = permutations.count()
-    exact = count <= n_permutations
+            known, permuted = None if known is None else known.within(units), "objects within groups"
+            orders = Orders(members(units))
+    if known is not None:
+        orders, permuted = known.orders(), known.permuted(permuted.partition(" ")[0])
+    n = len(sides[0][0])
+    if n < LEAST:
+        raise ValueError(f"The test needs at least {LEAST} {permuted}; got {n}.")
+    scale = float(np.prod([np.abs(side[0]).max() for side in sides]))
+    pairs = Pairs.of(sides, known)
+    drawn, exact = _drawn(orders, permuted, int(n_permutations), rng)
+    null = np.empty((len(drawn), len(sides[0]), len(sides[1])))
+
+    def work(b: int) -> None:
+        null[b] = pairs.correlations(drawn[b])
+
+    thread_map(work, list(range(len(drawn))), threads=n_threads(), label="permutations")
+    every = np.concatenate([pairs.correlations(np.arange(n))[None], null])
+    if every[0].size > 1:
+        values, scale = fused(every.reshape(len(every), -1).T, n), 1.0
+    else:
+        values = every[:, 0, 0] * pairs.size
+    p = p_of(float(values[0]), values[1:], scale, exact=exact)
+    widths = len(sides[0]), len(sides[1])
+    return Independence(
+        p,
+        float(values[0]),
+        pairs.first.correlation(pairs.second),
+        n,
+        permuted,
+        len(drawn),
+        exact,
+        values[1:],
+        n_widths=widths,
+    )
+
+
+@dataclass(frozen=True)
+class Side:
+    """Centered Gram matrices of one side, each divided by its norm.
+
+    Parameters
+    ----------
+    matrices : ndarray of shape (A, n, n)
+        The matrices.
+    means : ndarray of shape (A,)
+        Products of the means of both sides are the correlations under independence that centering leaves.
+    norms : ndarray of shape (A,)
+        What the matrices were divided by.
+    """
+
+    matrices: Floats
+    means: Floats
+    norms: Floats
+
+    @classmethod
+    def of(cls, matrices: Floats, freedom: float) -> Self:
+        """Normalize matrices with so many degrees of freedom that their traces contribute to each product."""
+        traces = np.einsum("knn->k", matrices) / np.sqrt(freedom)
+        norms = np.sqrt(np.maximum((matrices**2).sum(axis=(1, 2)) - traces**2, 0.0))
+        divisor = np.where(norms > 0, norms, 1.0)
+        return cls(matrices / divisor[:, None, None], traces / divisor, norms)
+
+    def correlations(self, other: Side) -> Floats:
+        """Return the correlation of every matrix with every one of the other side, ``(A, B)``."""
+        flat = [side.matrices.reshape(len(side.matrices), -1) for side in (self, other)]
+        return np.asarray(flat[0] @ flat[1].T - np.outer(self.means, other.means))
+
+    def correlation(self, other: Side) -> float:
+        """Return the correlation of the mean matrices of both sides."""
+        size = np.sqrt(self.correlations(self).mean() * other.correlations(other).mean())
+        return float(self.correlations(other).mean() / size) if size > 0 else 0.0
+
+
+@dataclass(frozen=True)
+class Pairs:
+    """Both sides: centered without their diagonals or, with confounds, those of residuals."""
+
+    first: Side
+    second: Side
+    basis: Floats | None
+    again: bool
+    """Whether permuted residuals are regressed on the confounds again (Freedman and Lane)."""
+
+    @classmethod
+    def of(cls, sides: list[list[Floats]], confounds: Confounds | None) -> Self:
+        """Center the matrices of both sides."""
+        if confounds is None:
+            first, second = (Side.of(np.stack([_centered(K) for K in side]), 1.0) for side in sides)
+            return cls(first, second, None, False)
+        basis = confounds.basis()
+        freedom = len(basis) - basis.shape[1]
+        first, second = (Side.of(np.stack([residual(K, basis) for K in side]), freedom) for side in sides)
+        return cls(first, second, basis, confounds.numbers.shape[1] > 0)
+
+    @property
+    def size(self) -> float:
+        """Factor that turns the first correlation into the criterion."""
+        n = self.first.matrices.shape[1]
+        return float(self.first.norms[0] * self.second.norms[0]) / (n * (n - 3) if self.basis is None else n * n)
+
+    def correlations(self, order: Indices) -> Floats:
+        """Return the correlations with the objects of the second side in another order, ``(A, B)``."""
+        moved = self.second.matrices[:, order[:, None], order]
+        if not self.again or self.basis is None:
+            return self.first.correlations(Side(moved, self.second.means, self.second.norms))
+        freedom = len(self.basis) - self.basis.shape[1]
+        return self.first.correlations(Side.of(np.stack([residual(K, self.basis) for K in moved]), freedom))
+
+
+def _without_confounds(X: Any, confounds: Any) -> tuple[Any, Any]:
+    """Return objects, and the confounds that came with them or next to them."""
+    if not isinstance(X, Confounded):
+        return X, confounds
+    if confounds is not None:
+        raise TypeError("X has confounds already (mc.Confounded). Pass all confounds at once.")
+    return X.objects, X.confounds
+
+
+def _drawn(orders: Orders, permuted: str, n_permutations: int, rng: np.random.Generator) -> tuple[Indices, bool]:
+    """Return the permutations, and whether these are all."""
+    count = orders.count()
     if count < 20:
         notify(
             f"There are only {count} permutations of {permuted}, so the smallest possible p-value is {1 / count:.2g}. "
             "Collect more objects, or coarser groups."
         )
-    orders = permutations.every() if exact else permutations.drawn(int(n_permutations), rng)
-    null = np.empty(len(orders))
-
-    def work(b: int) -> None:
-        null[b] = np.vdot(K, L[np.ix_(orders[b], orders[b])]) / scale
-
-    thread_map(work, list(range(len(orders))), threads=n_threads(), label="permutations")
-    statistic = float(np.vdot(K, L)) / scale
-    size = float(np.sqrt(np.vdot(K, K) * np.vdot(L, L))) / scale
-    correlation = statistic / size if size > 0 else 0.0
-    return Independence(
-        p_of(statistic, null, scale_of_terms, exact=exact), statistic, correlation, n, permuted, len(null), exact, null
-    )
+    exact = count <= n_permutations
+    return orders.every() if exact else orders.drawn(n_permutations, rng), exact
 
 
-def _matrix(kernel: Any, X: Any, name: str) -> Floats:
-    if not isinstance(kernel, str):
-        return gram_matrix(kernel, X)
+def _matrices(X: Any, kernel: Any, name: str) -> list[Floats]:
+    """Return the Gram matrices of a side: that of its kernel, or those of several widths."""
+    parameter = f"kernel_{name.lower()}"
+    if kernel is not None:
+        check_kernel(kernel, parameter, "labels")
+    if isinstance(kernel, str):
+        return [_labels(unwrapped(X), name)]
+    X = columns(X)
+    if kernel is not None:
+        return [gram_matrix(kernel.kernel if isinstance(kernel, Residualized) else kernel, X)]
+    if name == "Z" and _has_labels(X):
+        return [_labels(X, name)]
+    check_vectors(X, parameter)
+    found = list(Widths.of(X))
+    if np.ptp(found[0]) == 0:
+        raise ValueError(f"All values of {name} are equal, so there is nothing to test. Pass data that vary.")
+    return found
+
+
+def _has_labels(X: Any) -> bool:
+    """Whether there is one value per object, rather than a row or a sequence."""
+    if isinstance(X, list | tuple):
+        return all(isinstance(value, str | bytes) or not hasattr(value, "__len__") for value in X)
+    return (isinstance(X, np.ndarray) or hasattr(X, "iloc")) and X.ndim == 1
+
+
+def _labels(X: Any, name: str) -> Floats:
+    """Return the kernel of labels, 1 for equal ones."""
     if np.ndim(X) != 1:
         raise ValueError(
             f"With 'labels', {name} must have one label per object; got shape {np.shape(X)}. Pass a kernel for other "

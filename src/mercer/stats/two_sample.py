@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 from scipy import stats
-from sklearn.base import clone
 from sklearn.utils import _safe_indexing
 
 from mercer._array import Floats, to_numpy
@@ -16,22 +15,33 @@ from mercer._checks import is_choice
 from mercer._notices import notify, warns_once
 from mercer._random import random_generator
 from mercer.gram import psd
+from mercer.kernels import Confounded, Residualized
+from mercer.kernels.base import concatenated
 from mercer.stats._assignments import Design
-from mercer.stats._discrepancy import Discrepancy
+from mercer.stats._discrepancy import Discrepancy, interval
+from mercer.stats._fused import Widths, fused
 from mercer.stats._input import (
     Indices,
     check_count,
     check_kernel,
     check_level,
+    check_vectors,
+    checked_gram,
+    columns,
+    critical_share,
     fitted_gram,
     numbered,
     p_of,
     p_text,
     pooled,
     unit_numbers,
+    with_median_widths,
 )
+from mercer.stats._regression import Adjusted, Regression, adjusted
 
 METHODS = ("permutation", "studentized")
+DRAWN = 199
+"""Number of permutations from which the interval of a studentized test takes the deviation under the hypothesis."""
 
 
 @dataclass(frozen=True)
@@ -43,18 +53,20 @@ class TwoSample:
     p_value : float
         Probability of a statistic at least as large if both samples have one distribution.
     statistic : float
-        The unbiased squared maximum mean discrepancy; for ``method="studentized"`` its studentized form.
+        The unbiased squared maximum mean discrepancy; its studentized form for ``method="studentized"``; without a
+        kernel, the soft maximum over several widths.
     effect_size : float
-        Distance of the mean embeddings in units of the standard deviation within samples, as Cohen's d; 0 if the
-        estimate of its square is negative.
+        Distance of the mean embeddings in units of the standard deviation within samples, in the feature space of the
+        kernel; 0 if the estimate of its square is negative. Compare it between tests with the same kernel only.
     interval : tuple of float
-        Confidence interval of the effect size, from a jackknife over objects, or over groups.
+        Confidence interval of the effect size. It contains 0 exactly if ``p_value`` is above ``1 - level``.
     level : float
         Its level.
     n_first, n_second : int
         Number of objects of both samples.
     permuted : str
-        "objects", "groups" or "objects within groups"; "" for the studentized test.
+        What is permuted: "objects", "groups" or "objects within groups"; with confounds, "residuals of objects" or
+        "objects within strata", for example; "" for the studentized test.
     n_permutations : int
         Number of permutations; 0 for the studentized test.
     exact : bool
@@ -64,8 +76,13 @@ class TwoSample:
     witness : ndarray of shape (N,)
         Mean kernel of every object with the first sample minus that with the second, the objects of X before those of
         Y; the object itself and its group are left out.
+    weights : ndarray of shape (N,)
+        Weight of every object in the witness function, in the same order: 1 / n for those of X, -1 / m for those of Y,
+        or the coefficients of a regression with confounds.
+    n_widths : int, default=1
+        Number of Gaussian kernels that the test combines.
     kernel : Kernel or None, default=None
-        The fitted kernel; None if the matrix was precomputed.
+        The fitted kernel; None if the matrix was precomputed. Without a kernel, the mean of the Gaussian kernels.
     objects : data or None, default=None
         The objects of both samples, those of X before those of Y, for `mercer.explain`.
 
@@ -94,12 +111,14 @@ class TwoSample:
     exact: bool
     null: Floats = field(repr=False)
     witness: Floats = field(repr=False)
+    weights: Floats = field(repr=False)
+    n_widths: int = 1
     kernel: Any = field(default=None, repr=False)
     objects: Any = field(default=None, repr=False)
 
     def witness_weights(self) -> Floats:
-        """Return the weight of every object in the witness function: 1 / n for those of X, -1 / m for those of Y."""
-        return np.repeat([1 / self.n_first, -1 / self.n_second], [self.n_first, self.n_second])
+        """Return the weight of every object in the witness function."""
+        return self.weights
 
     def most_different(self, n: int = 5) -> tuple[Indices, Indices]:
         """Return the positions in X and in Y of the ``n`` objects that are most unlike the other sample.
@@ -128,6 +147,8 @@ class TwoSample:
             if self.n_permutations
             else "studentized, without permutations"
         )
+        if self.n_widths > 1:
+            how += f"; Gaussian kernels of {self.n_widths} widths"
         verdict = "The two samples differ" if self.p_value <= 0.05 else "No difference was found"
         low, high = self.interval
         return (
@@ -140,9 +161,10 @@ class TwoSample:
 def two_sample_test(
     X: Any,
     Y: Any,
-    kernel: Any,
+    kernel: Any = None,
     *,
     groups: Any = None,
+    confounds: Any = None,
     method: str = "permutation",
     n_permutations: int = 999,
     level: float = 0.95,
@@ -153,18 +175,27 @@ def two_sample_test(
     Parameters
     ----------
     X, Y : data
-        The two samples, in any form that the kernel accepts. With ``kernel="precomputed"``, X is the Gram matrix of all
-        objects and Y says by two labels which sample each object belongs to; the first label is that of X.
-    kernel : Kernel or "precomputed"
-        A fitted kernel is used as it is. Any other is fitted to both samples together, without their labels; for
-        ``method="studentized"`` to the half that defines the witness.
+        The two samples, in any form that the kernel accepts; 1-D arrays of numbers are columns. With
+        ``kernel="precomputed"``, X is the Gram matrix of all objects and Y says by two labels which sample each object
+        belongs to; the first label is that of X.
+    kernel : Kernel, "precomputed" or None, default=None
+        None is for vectors: one test over Gaussian kernels of several widths, from half the 5 % quantile of the
+        distances to twice their 95 % quantile. A fitted kernel is used as it is. Any other is fitted to both samples
+        together, without their labels; for ``method="studentized"`` to the half that defines the witness. An `RBF`
+        without ``gamma`` has ``gamma="median"`` here.
     groups : array-like of shape (N,), default=None
         The group of every object of X, then of Y, such as the subject that it comes from: objects of one group are not
         independent. If every group is in one sample, whole groups are permuted; they should have about the same
         numbers of objects. If groups are in both, objects are permuted within groups, as in a paired test.
+    confounds : array-like of shape (N, c) or (N,), or a pair of them, default=None
+        What else may differ between the samples, such as age or site: a row for every object of X, then of Y, or the
+        confounds of X and of Y. Text, booleans and numbers with at most five values are categories, within which
+        objects are permuted. Other numbers are regressed out of the features of the kernel by a cubic spline, and
+        residuals are permuted (Freedman and Lane 1983). `Confounded` samples have them with them.
     method : {"permutation", "studentized"}, default="permutation"
-        Permutations have the right level for every sample size. The studentized test compares one half of the data with
-        a witness function from the other, and needs no permutations; it loses some power.
+        Permutations have the right level for every sample size (with numbers as confounds, nearly). The studentized
+        test compares one half of the data with a witness function from the other, and needs no permutations; it loses
+        some power. It needs a kernel, and has no form with confounds.
     n_permutations : int, default=999
         Number of random permutations. If there are no more than that, all of them are used.
     level : float, default=0.95
@@ -185,8 +216,17 @@ def two_sample_test(
     leaves out pairs of an object with itself, and of objects of one group; the statistic of permutations within groups
     contains the latter, since differences within groups are what it tests. The effect size is the root of
     :math:`\mathrm{MMD}^2 / \sigma^2`, where :math:`\sigma^2` is the mean over both samples of
-    :math:`E\,k(x, x) - E\,k(x, x')`, the variance in feature space. The studentized test is that of Shekhar, Kim and
-    Ramdas (2022), by groups where there are groups.
+    :math:`E\,k(x, x) - E\,k(x, x')`, the variance in feature space. Its interval inverts the test at 0, and uses a
+    jackknife over objects, or over groups, for positive sizes. The studentized test is that of Shekhar, Kim and Ramdas
+    (2022), by groups where there are groups.
+
+    Without a kernel, the statistic is that of MMD-FUSE (Biggs, Schrab and Gretton 2023),
+
+    .. math:: \frac1\lambda \log \frac1K \sum_{k=1}^K \exp\left(\lambda\,\mathrm{MMD}^2_k / \sqrt{N_k}\right),
+        \qquad \lambda = \sqrt{n(n-1)},
+
+    with the mean :math:`N_k` of the squared kernel over all pairs, here of the centered kernel, which makes wide
+    kernels count as much as narrow ones. Every permutation computes all of it again.
 
     Examples
     --------
@@ -196,47 +236,112 @@ def two_sample_test(
     >>> round(found.p_value, 3), round(found.effect_size, 2)
     (0.001, 2.92)
     """
-    check_kernel(kernel, "kernel", "precomputed")
+    level, rng = check_level(level), random_generator(random_state)
+    check_count(n_permutations, "n_permutations", 1)
+    X, Y, kernel, confounds = _apart(X, Y, kernel, confounds)
+    _check_method(method, kernel, confounds)
+    pool, first, learned, grams = _read(X, Y, kernel)
+    plain = Design(first, unit_numbers(groups, len(first)))
+    _check_design(plain)
+    design = adjusted(plain, confounds)
+    matrix: Any = Adjusted if isinstance(design, Regression) else Discrepancy
+    if method == "studentized":
+        statistic, p, share = _studentized(grams[0], kernel, pool, plain, rng, level)
+        orders, null, exact, permuted = design.drawn(DRAWN, rng), np.empty(0), False, ""
+    else:
+        orders, exact = _orders(design, int(n_permutations), level, rng)
+        every, scale, spreads = _statistics(grams, matrix, design, np.column_stack([design.observed(), orders]))
+        statistic, null, permuted = float(every[0]), every[1:], design.permuted
+        p = p_of(statistic, null, scale, exact=exact)
+        share = critical_share(statistic, null, p, level, exact=exact)
+        if kernel is None:
+            learned = grams.kernel(spreads).fit(pool)
+    found = matrix.of(grams[0] if kernel is not None else np.asarray(learned(pool), dtype=float), design)
+    effect, order = found.effect(), np.argsort(~first, kind="stable")  # the objects of X before those of Y
+    return TwoSample(
+        p,
+        statistic,
+        effect_size=float(np.sqrt(max(effect.square, 0.0))),
+        interval=interval(effect, found.squared(orders), share, level),
+        level=level,
+        n_first=int(first.sum()),
+        n_second=int((~first).sum()),
+        permuted=permuted,
+        n_permutations=len(null),
+        exact=exact,
+        null=null,
+        witness=found.witness()[order],
+        weights=design.weights()[order],
+        n_widths=1 if kernel is not None else len(grams.gammas),
+        kernel=learned,
+        objects=pool,
+    )
+
+
+def _apart(X: Any, Y: Any, kernel: Any, confounds: Any) -> tuple[Any, Any, Any, Any]:
+    """Return the samples without their confounds, a kernel of these, and the confounds of X and then of Y."""
+    held = [isinstance(side, Confounded) for side in (X, Y)]
+    if any(held):
+        if not all(held) or confounds is not None:
+            raise TypeError("X and Y must both have confounds (mc.Confounded), or pass them as confounds=, not twice.")
+        X, Y, confounds = X.objects, Y.objects, (X.confounds, Y.confounds)
+    if isinstance(kernel, Residualized):  # the test itself regresses out confounds
+        kernel = kernel.kernel
+        if confounds is None:
+            raise TypeError("Residualized got no confounds. Pass confounds=(those of X, those of Y).")
+    if isinstance(confounds, tuple) and len(confounds) == 2:
+        confounds = concatenated(tuple(columns(side) for side in confounds))
+    return X, Y, kernel, confounds
+
+
+def _check_method(method: Any, kernel: Any, confounds: Any) -> None:
     if not is_choice(method, METHODS):
         raise ValueError(f"method must be 'permutation' or 'studentized'; got {method!r}.")
-    check_count(n_permutations, "n_permutations", 1)
-    level, rng = check_level(level), random_generator(random_state)
+    if kernel is not None:
+        check_kernel(kernel, "kernel", "precomputed")
+    if method == "studentized" and kernel is None:
+        raise ValueError("method='studentized' has no form over several widths. Pass a kernel, such as mc.RBF().")
+    if method == "studentized" and confounds is not None:
+        raise ValueError("method='studentized' has no form with confounds. Use method='permutation'.")
+
+
+def _read(X: Any, Y: Any, kernel: Any) -> tuple[Any, Floats, Any, Any]:
+    """Return the objects, which of them are in the first sample, the fitted kernel, and one or several matrices."""
     if isinstance(kernel, str):
-        K = np.asarray(psd.square(X), dtype=float)
-        first, pool, learned = _labels(Y, len(K)), None, None
-    else:
-        pool, n, m = pooled(X, Y)
-        first = np.arange(n + m) < n
-        learned, K = fitted_gram(kernel, pool)
-    design = Design(first, unit_numbers(groups, len(K)))
-    _check_design(design)
-    found = Discrepancy.of(K, design)
-    squared, interval = found.effect(level)
-    common: dict[str, Any] = {
-        "effect_size": float(np.sqrt(max(squared, 0.0))),
-        "interval": interval,
-        "level": level,
-        "n_first": int(first.sum()),
-        "n_second": int((~first).sum()),
-        "witness": np.concatenate([found.witness()[first], found.witness()[~first]]),
-        "kernel": learned,
-        "objects": pool,
-    }
-    if method == "studentized":
-        statistic, p = _studentized(K, kernel, pool, design, rng)
-        return TwoSample(p, statistic, permuted="", n_permutations=0, exact=False, null=np.empty(0), **common)
-    exact = design.count() <= n_permutations
-    if design.count() < 1 / (1 - level):
+        K = checked_gram(psd.square(X))
+        return None, _labels(Y, len(K)), None, [K]
+    pool, n, m = pooled(X, Y)
+    first = np.arange(n + m) < n
+    if kernel is None:
+        check_vectors(pool)
+        return pool, first, None, Widths.of(pool)
+    learned, K = fitted_gram(kernel, pool)
+    return pool, first, learned, [K]
+
+
+def _orders(design: Any, n_permutations: int, level: float, rng: np.random.Generator) -> tuple[Floats, bool]:
+    """Return the permutations, one per column, and whether these are all."""
+    count = design.count()
+    if count < 1 / (1 - level):
         notify(
-            f"There are only {design.count()} permutations of {design.permuted}, so the smallest possible p-value is "
-            f"{1 / design.count():.2g}. Collect more of them, or use method='studentized'."
+            f"There are only {count} permutations of {design.permuted}, so the smallest possible p-value is "
+            f"{1 / count:.2g}. Collect more of them, or use method='studentized'."
         )
-    if design.crossed:  # within groups, pairs of one group are the most informative ones, and permutations allow them
-        found = Discrepancy.of(K, Design(first, np.arange(len(K))))
-    null = found.squared(design.every() if exact else design.drawn(int(n_permutations), rng))
-    observed = found.observed()
-    p = p_of(observed, null, found.scale, exact=exact)
-    return TwoSample(p, observed, permuted=design.permuted, n_permutations=len(null), exact=exact, null=null, **common)
+    exact = count <= n_permutations
+    return design.every() if exact else design.drawn(n_permutations, rng), exact
+
+
+def _statistics(grams: Any, matrix: Any, design: Any, Z: Floats) -> tuple[Floats, float, Floats]:
+    """Return the statistic of every column of Z, the size of the terms that it sums, and the spread of every kernel."""
+    rows, scales, spreads = [], [], []
+    for K in grams:
+        found = matrix.of(K, design.exchangeable)
+        spread = found.spread if isinstance(grams, Widths) else 1.0
+        rows.append(found.squared(Z) / max(spread, np.finfo(float).tiny))
+        scales.append(found.scale / max(spread, np.finfo(float).tiny))
+        spreads.append(spread)
+    statistics = rows[0] if len(rows) == 1 else fused(np.array(rows), design.smaller)
+    return statistics, max(scales), np.array(spreads)
 
 
 def _labels(Y: Any, n: int) -> Floats:
@@ -272,8 +377,10 @@ def _check_design(design: Design) -> None:
         )
 
 
-def _studentized(K: Floats, kernel: Any, pool: Any, design: Design, rng: np.random.Generator) -> tuple[float, float]:
-    """Return the studentized difference of the witness between both samples, and its p-value.
+def _studentized(
+    K: Floats, kernel: Any, pool: Any, design: Design, rng: np.random.Generator, level: float
+) -> tuple[float, float, float]:
+    """Return the studentized difference of the witness between both samples, its p-value and its critical share.
 
     The witness is learned from one half of the units, and evaluated on the other.
     """
@@ -288,15 +395,15 @@ def _studentized(K: Floats, kernel: Any, pool: Any, design: Design, rng: np.rand
     if pool is None or hasattr(kernel, "train_"):
         rows = K[np.ix_(tested, rest)]
     else:
-        learned = clone(kernel).fit(_safe_indexing(pool, np.flatnonzero(rest)))
+        learned = with_median_widths(kernel).fit(_safe_indexing(pool, np.flatnonzero(rest)))
         rows = np.asarray(to_numpy(learned.transform(_safe_indexing(pool, np.flatnonzero(tested)))), dtype=float)
     first = design.first
     witness = rows[:, first[rest]].mean(axis=1) - rows[:, ~first[rest]].mean(axis=1)
     units = np.unique(design.units[tested], return_inverse=True)[1].reshape(-1)
     sides = [_unit_means(witness, units, side) for side in (first[tested], ~first[tested])]
     if design.crossed:
-        return _t_statistic([sides[0] - sides[1]])
-    return _t_statistic([side[np.isfinite(side)] for side in sides])
+        return _t_statistic([sides[0] - sides[1]], level)
+    return _t_statistic([side[np.isfinite(side)] for side in sides], level)
 
 
 def _half(design: Design, rng: np.random.Generator) -> Floats:
@@ -323,15 +430,18 @@ def _unit_means(values: Floats, units: Indices, side: Floats) -> Floats:
     return np.where(count > 0, total / np.maximum(count, 1), np.nan)
 
 
-def _t_statistic(sides: list[Floats]) -> tuple[float, float]:
-    """Return Welch's statistic of one or two means, and the probability of a larger one."""
+def _t_statistic(sides: list[Floats], level: float) -> tuple[float, float, float]:
+    """Return Welch's statistic of one or two means, the probability of a larger one, and the critical value by it."""
     difference = float(sides[0].mean() - (sides[1].mean() if len(sides) > 1 else 0.0))
     variances = np.array([side.var(ddof=1) / len(side) for side in sides])
     total = float(variances.sum())
     if total <= 1e-28 * max(float(np.abs(np.concatenate(sides)).max()), 1e-300) ** 2:
         # No variance: count the assignments of signs, or of objects to both samples, which is all that is known.
         count = 2 ** len(sides[0]) if len(sides) == 1 else comb(sum(map(len, sides)), len(sides[0]))
-        return (np.inf, 1 / count) if difference > 1e-14 * float(np.abs(sides[0]).max()) else (0.0, 1.0)
+        if difference <= 1e-14 * float(np.abs(sides[0]).max()):
+            return 0.0, 1.0, 1.0
+        return np.inf, 1 / count, float(1 / count > 1 - level)
     freedom = total**2 / float((variances**2 / np.array([len(side) - 1 for side in sides])).sum())
     statistic = difference / float(np.sqrt(total))
-    return statistic, float(stats.t.sf(statistic, freedom))
+    share = float(stats.t.isf(1 - level, freedom)) / statistic if statistic > 0 else 1.0
+    return statistic, float(stats.t.sf(statistic, freedom)), max(share, 0.0)
