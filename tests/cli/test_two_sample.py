@@ -57,6 +57,40 @@ def test_groups_and_classes_of_one_file(files):
     assert "924 permutations of groups" in " ".join(two.output.split())
 
 
+def test_copies_are_no_matter_of_folds(files):
+    text = (files / "old.fasta").read_text()
+    (files / "twice.fasta").write_text(text + "\n" + text.replace(">old", ">again"))
+    result = run(files / "twice.fasta", files / "new.fasta", "-k", "Spectrum(k=1)")
+    said = " ".join(result.output.split())
+    assert "24 of 24 samples are identical to another one, and a test counts copies as independent samples" in said
+    assert "fold" not in said
+    assert "leak" not in said
+
+
+def test_confounds_are_columns_of_tables(files):
+    rng = np.random.default_rng(1)
+    for name, mean in (("young", 30), ("old", 60)):
+        ages = rng.normal(mean, 20, size=15)
+        rows = [f"{name}{i},{t},{a / 10 + rng.normal()},{a}" for i, a in enumerate(ages) for t in range(8)]
+        (files / f"{name}.csv").write_text("\n".join(["id,time,x,age", *rows]))
+    paths = files / "young.csv", files / "old.csv"
+    kernel = ("-k", "EmpiricalMeanMap(gamma=0.05)", "-q", "--values", "x")
+    plain, adjusted = run(*paths, *kernel), run(*paths, *kernel, "--confounds", "age")
+    assert adjusted.exit_code == 0, adjusted.output
+    assert "The two samples differ" in plain.output
+    assert "No difference was found" in adjusted.output
+    assert "permutations of residuals of objects" in " ".join(adjusted.output.split())
+
+
+def test_a_kernel_without_a_width_takes_it_from_the_data(files):
+    rng = np.random.default_rng(2)
+    rates = 1000 * np.array([[30, 30], [33, 30]])
+    lines = [f"{c} 1:{rng.poisson(rates[c, 0])} 2:{rng.poisson(rates[c, 1])}" for c in (0, 1) * 10]
+    (files / "counts.svm").write_text("\n".join(lines))
+    result = run(files / "counts.svm", "-k", "RBF()", "-q")
+    assert "The two samples differ (p = 0.00" in " ".join(result.output.split()), result.output
+
+
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.calibration import CalibratedClassifierCV
+from sklearn.pipeline import make_pipeline
 from threadpoolctl import threadpool_limits
 
 import mercer as mc
@@ -159,16 +160,16 @@ def predicted(path: Path, source: Path, *, proba: bool, **options: Any) -> tuple
     return rows, records
 
 
-def gram_of(X: Any, kernel: str | None, seed: int) -> tuple[str, Any]:
-    """Return the name of a kernel, by default the first recipe for such data, and the Gram matrix."""
+def kernel_of_data(X: Any, kernel: str | None, seed: int) -> tuple[str, Any, Any]:
+    """Return the name of a kernel, by default the first recipe for such data, its input, and the kernel."""
     factory = ContenderFactory()
 
     def known() -> list[Contender]:
         return [each for each in contenders(X, factory, seed) if each.is_kernel]
 
     contender = known()[0] if kernel is None else chosen(kernel, factory, known)
-    with collected():  # a diagnosis, or the test itself, tells what is wrong
-        return kernel or slug(contender.name), contender.estimator[:-1].fit_transform(X)
+    *before, made = (step for _, step in contender.estimator.steps[:-1])
+    return kernel or slug(contender.name), make_pipeline(*before).fit_transform(X) if before else X, made
 
 
 def gram(source: Path, reading: Reading, kernel: str, output: Path, seed: int) -> list[str]:
@@ -176,8 +177,9 @@ def gram(source: Path, reading: Reading, kernel: str, output: Path, seed: int) -
     records = read(source, reading, with_answers=False)
     if output.suffix not in (".npz", ".npy", ".csv"):
         raise ValueError(f"{output} must end in .npz (with ids), .npy or .csv.")
-    _, K = gram_of(records.X, kernel, seed)
     with collected():  # the verdict says what a warning would
+        _, data, made = kernel_of_data(records.X, kernel, seed)
+        K = made.fit_transform(data)
         verdict = str(mc.gram.diagnose(K))
     names = [str(name) for name in records.ids]
     if output.suffix == ".npz":

@@ -74,6 +74,12 @@ class Read:
         return "; ".join(text for text in (describe(self.X), taken, without_advice(self.skipped)) if text)
 
     @property
+    def about_test(self) -> str:
+        """What the data of a test are, which has no folds: copies are counted as independent samples."""
+        said = "and a test counts copies as independent samples; remove them unless they were drawn independently"
+        return re.sub(r", which is a leak if the two are in different folds; [^;.]*(?=[;.]|$)", f", {said}", self.about)
+
+    @property
     def skipped(self) -> str:
         """Which records were left out, because they could not be read."""
         problems = self.records.problems

@@ -33,22 +33,32 @@ def two_sample(
     quiet: Quiet = False,
 ) -> None:
     """Test whether two groups of samples have the same distribution, and name the samples that differ most."""
-    if reading.confounds or reading.weight or reading.target:
-        fail("--confounds, --weight and --target do not apply to a test of two groups; omit them.")
+    if reading.weight or reading.target:
+        fail("--weight and --target do not apply to a test of two groups; omit them.")
     check_outputs(json_path, inputs=(source, other, reading.label_table))
     with one_sentence():
+        import numpy as np
+
         import mercer as mc
+        from mercer._notices import Notice, collected
         from mercer.cli import _fitting
 
         groups = _two_groups(source, other, reading)
-        name, K = _fitting.gram_of(groups.X, kernel, seed)
-        found = mc.stats.two_sample_test(
-            K, groups.second, "precomputed", groups=groups.units, n_permutations=permutations, random_state=seed
-        )
-    warn(groups.warnings)
-    ids: list[list[str]] = [
-        [groups.ids[i] for i, second in enumerate(groups.second) if second == side] for side in (False, True)
-    ]
+        sides = [np.flatnonzero(np.equal(groups.second, side)) for side in (False, True)]
+        order = np.concatenate(sides)
+        with collected() as notices:
+            name, X, made = _fitting.kernel_of_data(groups.X, kernel, seed)
+            found = mc.stats.two_sample_test(
+                X[sides[0]],
+                X[sides[1]],
+                made,
+                groups=None if groups.units is None else [groups.units[i] for i in order],
+                confounds=None if groups.confounds is None else groups.confounds[order],
+                n_permutations=permutations,
+                random_state=seed,
+            )
+    warn((*groups.warnings, *dict.fromkeys(one.message for one in notices if isinstance(one, Notice))))
+    ids: list[list[str]] = [[groups.ids[i] for i in side] for side in sides]
     most = [[ids[side][i] for i in positions] for side, positions in enumerate(found.most_different(SHOWN))]
     content = {
         "kernel": name,
@@ -73,7 +83,7 @@ def two_sample(
 
 
 class _Groups(NamedTuple):
-    """Samples of two groups: which are in the second, the names of both, and the units that are permuted."""
+    """Samples of two groups: which are in the second, the names of both, units that are permuted, and confounds."""
 
     X: Any
     second: list[bool]
@@ -81,11 +91,14 @@ class _Groups(NamedTuple):
     units: Any
     ids: list[str]
     about: list[str]
+    confounds: Any = None
     warnings: tuple[str, ...] = ()
 
 
 def _two_groups(source: Path, other: Path | None, reading: Any) -> _Groups:
     """Read two files, or one file with two classes."""
+    import numpy as np
+
     from mercer.cli._readers import read
     from mercer.kernels.base import concatenated
 
@@ -96,9 +109,14 @@ def _two_groups(source: Path, other: Path | None, reading: Any) -> _Groups:
         if len(classes) != 2:
             what = f"{source} has {len(classes)} classes" if labels else f"{source} has no classes"
             raise ValueError(f"{what}, and a test compares two; pass a second file, or a --label with two classes.")
-        units = one.records.groups
         return _Groups(
-            one.X, [label == classes[1] for label in labels], (classes[0], classes[1]), units, one.ids, [one.about]
+            one.X,
+            [label == classes[1] for label in labels],
+            (classes[0], classes[1]),
+            one.records.groups,
+            one.ids,
+            [one.about_test],
+            getattr(one.data, "confounds", None),
         )
     # Units that are permuted together are read as labels: there are no other answers.
     plain = replace(reading, label=reading.group, group=None)
@@ -122,7 +140,8 @@ def _two_groups(source: Path, other: Path | None, reading: Any) -> _Groups:
         names,
         together,
         [*both[0].ids, *both[1].ids],
-        [f"{name}: {part.about}" for name, part in zip(names, both, strict=True)],
+        [f"{name}: {part.about_test}" for name, part in zip(names, both, strict=True)],
+        np.concatenate([part.data.confounds for part in both]) if reading.confounds else None,
         _in_both(X, sizes[0], names),
     )
 
