@@ -2,6 +2,7 @@
 
     python benchmarks/stats_calibration.py             # 1,000 draws under the null hypothesis, 200 under alternatives
     python benchmarks/stats_calibration.py --draws 100
+    python benchmarks/stats_calibration.py --widths    # power over four differences of vectors in other units
 
 With 1,000 draws, a test of level .05 has a rate between .036 and .064 with probability .95. hyppo runs next to the
 tests of vectors where it is installed.
@@ -104,8 +105,22 @@ def hyppo_mmd(name: str, rng: np.random.Generator, other: bool) -> float:
     return float(found[1])
 
 
+def no_kernel(name: str, rng: np.random.Generator, other: bool) -> float:
+    return mc.stats.two_sample_test(vectors(rng, 20), vectors(rng, 20, other), random_state=rng, **SMALL).p_value
+
+
+def confounded(name: str, rng: np.random.Generator, other: bool) -> float:
+    """Forty objects each, which depend on an age in which both samples differ; the alternative has a shift, too."""
+    ages = rng.normal(size=40), rng.normal(size=40) + 0.8
+    X, Y = (np.column_stack([age, age**2 / 2]) + vectors(rng, 40) for age in ages)
+    return mc.stats.two_sample_test(X, Y + 0.6 * other, confounds=ages, random_state=rng, **SMALL).p_value
+
+
+VECTORS_ONLY = (hyppo_mmd, no_kernel, confounded)
 TESTS: dict[str, Any] = {
     "two samples, permutations": two_sample,
+    "two samples, no kernel": no_kernel,
+    "two samples, no kernel, confound": confounded,
     "two samples, groups": grouped,
     "two samples, studentized": lambda *a: two_sample(*a, method="studentized"),
     "independence": independence,
@@ -114,6 +129,44 @@ TESTS: dict[str, Any] = {
     "t-tests of coordinates or counts": composition,
     "hyppo's MMD": hyppo_mmd,
 }
+
+
+def clusters(rng: np.random.Generator, deviation: float) -> np.ndarray:
+    return 10.0 * rng.integers(0, 2, size=(40, 1)) + deviation * rng.normal(size=(40, 1))
+
+
+DIFFERENCES: dict[str, Any] = {
+    "means, 2 columns": lambda rng: (rng.normal(size=(40, 2)), rng.normal(size=(40, 2)) + 0.6),
+    "means, 20 columns": lambda rng: (rng.normal(size=(40, 20)), rng.normal(size=(40, 20)) + 0.3),
+    "deviations": lambda rng: (rng.normal(size=(40, 2)), 1.6 * rng.normal(size=(40, 2))),
+    "deviations in two clusters": lambda rng: (clusters(rng, 1.0), clusters(rng, 3.0)),
+}
+
+
+def widths(draws: int) -> None:
+    """Print the power of two-sample tests in other units: every value is multiplied by 1,000."""
+    kernels = {"no kernel: 5 widths": None, "RBF(gamma='median')": mc.RBF(gamma="median"), "RBF(gamma=1)": mc.RBF(1.0)}
+    print(f"| kernel | {' | '.join(DIFFERENCES)} |\n|---|{'---|' * len(DIFFERENCES)}")
+    for name in (*kernels, "hyppo's MMD"):
+        cells = []
+        for draw in DIFFERENCES.values():
+            rng, rejected = np.random.default_rng(0), []
+            for _ in range(draws):
+                X, Y = (1000 * side for side in draw(rng))
+                if name in kernels:
+                    found = mc.stats.two_sample_test(X, Y, kernels[name], random_state=rng, **SMALL).p_value
+                else:
+                    found = _hyppo(X, Y, rng)
+                rejected.append(found <= 0.05)
+            cells.append(f"{np.mean(rejected):.2f}")
+        print(f"| {name} | {' | '.join(cells)} |", flush=True)
+
+
+def _hyppo(X: np.ndarray, Y: np.ndarray, rng: np.random.Generator) -> float:
+    from hyppo.ksample import MMD
+
+    # Its default: a Gaussian kernel with the median distance.
+    return float(MMD().test(X, Y, reps=199, auto=False, random_state=int(rng.integers(2**31)))[1])
 
 
 def rate(test: Any, name: str, draws: int, other: bool) -> float:
@@ -125,14 +178,18 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--draws", type=int, default=1000, help="draws under the null hypothesis")
     parser.add_argument("--test", help="only the test whose name starts so")
+    parser.add_argument("--widths", action="store_true", help="power over widths instead")
     args = parser.parse_args()
     warnings.simplefilter("ignore")
+    if args.widths:
+        widths(args.draws // 5)
+        return
     print(f"| test | kernel | level, {args.draws} draws | power, {args.draws // 5} draws |\n|---|---|---|---|")
     for label, test in TESTS.items():
         if args.test and not label.startswith(args.test):
             continue
         for name in KERNELS:
-            if test is hyppo_mmd and "vectors" not in name:
+            if test in VECTORS_ONLY and "vectors" not in name:
                 continue
             try:
                 level, power = rate(test, name, args.draws, False), rate(test, name, args.draws // 5, True)
