@@ -2,7 +2,6 @@
 
 Run: python benchmarks/bench_device.py --device cuda
      python benchmarks/bench_device.py --device cuda --whole     rates of whole calls, with fused programs
-     python benchmarks/bench_device.py --device cuda --fit       Baum-Welch of many sequences
      python benchmarks/bench_device.py --device cuda --hidden    shared histories, linear systems, discounted lengths
      python benchmarks/bench_device.py --device cuda --float32   errors of float32 by kernel
 """
@@ -57,15 +56,12 @@ def main() -> None:
     parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
     parser.add_argument("--scale", type=float, default=1.0, help="multiplies the numbers of models")
     parser.add_argument("--whole", action="store_true", help="rates of whole calls")
-    parser.add_argument("--fit", action="store_true", help="time of Baum-Welch")
     parser.add_argument("--hidden", action="store_true", help="shared histories, linear systems, discounted lengths")
     parser.add_argument("--float32", action="store_true", help="errors of float32")
     arguments = parser.parse_args()
     device, scale = arguments.device, arguments.scale
     if arguments.whole:
         return whole(device, scale)
-    if arguments.fit:
-        return fit(device, scale)
     if arguments.hidden:
         return hidden(device, scale)
     if arguments.float32:
@@ -170,33 +166,6 @@ def hidden(device: str, scale: float) -> None:
         print(
             f"{name:48s} two cores {0.5 / two:8.2e} pairs/s, device {0.5 / back:8.2e} ({two / back:5.0f}x), "
             f"{back * len(X) * (len(X) + 1):6.3f} s for {len(X)}; log differs by {error:.0e}",
-            flush=True,
-        )
-
-
-def fit(device: str, scale: float) -> None:
-    """Fit one HMM to each of many sequences, on two cores and on the device."""
-    X = mc.Sequences.from_codes(chain(4).sample(200, int(10_000 * scale), random_state=4)[0], "dna")
-    for name, estimator in (
-        ("prior of all sequences, until converged", mc.HMM(n_states=4)),
-        ("prior of all sequences, 50 iterations", mc.HMM(n_states=4, n_iter=50, tol=0.0)),
-        ("no prior, one start, 50 iterations", mc.HMM(n_states=4, prior=None, n_iter=50, tol=0.0)),
-    ):
-        context = estimator.context(X)
-
-        def work(estimator: Any = estimator, context: Any = context) -> Any:
-            return estimator.fit_each(X, context)
-
-        with mc.config(cache_bytes=0, n_jobs=2):
-            two = seconds(work, "cpu", 1)
-            expected = work()
-        with mc.config(cache_bytes=0, n_jobs=2, device=device):
-            there = seconds(work, device, 2)
-            found = work()
-        apart = np.abs(found.transition - expected.transition).max(axis=(1, 2))
-        print(
-            f"{name:42s} two cores {two:6.2f} s, device {there:6.3f} s ({two / there:5.1f}x); transitions differ by "
-            f"{np.median(apart):.0e}, at most {apart.max():.0e}",
             flush=True,
         )
 

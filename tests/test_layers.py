@@ -10,13 +10,30 @@ import pytest
 
 PACKAGE = Path(__file__).parents[1] / "src" / "mercer"
 
-ORDER = ("core", "_native", "compiled", "data", "families", "models", "gram", "kernels", "embedding", "datasets")
+ORDER = (
+    "core",
+    "_native",
+    "compiled",
+    "cuda",
+    "data",
+    "families",
+    "models",
+    "gram",
+    "kernels",
+    "embedding",
+    "datasets",
+)
 # These may import one another.
 LAST = ("saving", "stats", "papers", "plot", "testing", "_comparison", "_explain", "_report", "cli", "__main__")
 # "mercer" is the package itself: to import a public name from it is to import everything.
 RANK = {room: rank for rank, room in enumerate(ORDER)} | dict.fromkeys((*LAST, "mercer"), len(ORDER))
 # The engine knows a protocol, not a model: right of the models, but it may not import them.
-ONLY = {"gram": {"core", "gram"}, "_native": {"core", "_native"}, "compiled": {"core", "_native", "compiled"}}
+ONLY = {
+    "gram": {"core", "gram"},
+    "_native": {"core", "_native"},
+    "compiled": {"core", "_native", "compiled"},
+    "cuda": {"core", "cuda"},
+}
 # Private modules that another room may import, each with the reason. The list only shrinks.
 PRIVATE_EXCEPTIONS = {
     ("cli", "mercer.papers._figures"): "the command draws what papers return",

@@ -13,8 +13,8 @@ from typing import Any, Self
 import numpy as np
 from array_api_compat import is_numpy_array
 
+from mercer import cuda
 from mercer._array import Array, namespace, to_numpy
-from mercer.compiled import cuda
 from mercer.families._covariance import Structure, smallest_eigenvalue
 from mercer.families._planes import log_det_and_quadratic
 from mercer.families.base import ExponentialFamily
@@ -106,7 +106,7 @@ class GaussianPairs(ExponentialFamily):
     ) -> Array:
         """Return -log|M| / 2 - weight v' M^{-1} v of every pair, M as in `_pair_solve`, plus numbers of either side."""
         if self._on_card() and other._on_card() and cuda.usable(self.mean, other.mean):
-            from mercer.compiled.cuda import gaussians as programs
+            from mercer.cuda import gaussians as programs
 
             zeros = [namespace(side.mean).zeros_like(side.mean[:, 0]) for side in (self, other)]
             own, theirs = sides if sides else zeros

@@ -37,14 +37,13 @@ from mercer.models._fitting.checks import (
     warn_of_unconverged,
     warn_of_unvisited,
 )
-from mercer.models._fitting.climb import Climbed, Collapsed, Impossible, better_of, in_order
+from mercer.models._fitting.climb import Climbed, Collapsed, Impossible, better_of, climb, in_order
 from mercer.models._fitting.data import Data
 from mercer.models._fitting.emission_steps import emission_step, evenly, leaf_of
 from mercer.models._fitting.goals import HMMGoal
 from mercer.models._fitting.iterative import IterativeEstimator
 from mercer.models._fitting.limits import FIXABLE, Limits, is_fixed, is_smoothing
 from mercer.models._fitting.mixture_steps import spread
-from mercer.models._fitting.on_card import climb_there, fits_on_card
 from mercer.models._fitting.starts import starts
 from mercer.models._fitting.topology import allowed, check_topology, jebara_states
 from mercer.models.hmm import HMMs
@@ -449,11 +448,7 @@ class HMM(Decoder, IterativeEstimator):
         tasks = []
         for size in np.unique(sizes):
             members = np.flatnonzero(sizes == size)
-            limits = Limits.of(self.fixed, self.smoothing, allowed(self.topology, int(size)))
-            # A card takes all at once; starts are made by threads of the CPU.
-            share = -(-len(members) // (n_threads() if self.prior is None else 1))
-            chunk = max(CHUNK, share) if fits_on_card(X, int(size), limits) else CHUNK
-            tasks += [members[begin : begin + chunk] for begin in range(0, len(members), chunk)]
+            tasks += [members[begin : begin + CHUNK] for begin in range(0, len(members), CHUNK)]
 
         def work(task: tuple[int, Floats]) -> None:
             number, members = task
@@ -512,14 +507,14 @@ class HMM(Decoder, IterativeEstimator):
 
         if start is not None:
             repeated = start if len(start) == data.size else start[np.zeros(data.size, dtype=int)]
-            return climb_there(goal, data, limited(repeated), self.n_iter, self.tol)
+            return climb(goal, data, limited(repeated), self.n_iter, self.tol)
         attempts = range(self.n_init if size == 1 else max(self.n_init, trials))
         begins = (limited(starts(emission, data, context, mask, seed, attempt)) for attempt in attempts)
         if len(attempts) > self.n_init and self.n_iter > POOLED_TRIAL:
-            tried = [climb_there(goal, data, begin, POOLED_TRIAL, self.tol) for begin in begins]
+            tried = [climb(goal, data, begin, POOLED_TRIAL, self.tol) for begin in begins]
             tried.sort(key=lambda found: -float(found.objective[0]))
             begins = (found.models for found in tried[: self.n_init])
-        return reduce(better_of, (climb_there(goal, data, begin, self.n_iter, self.tol) for begin in begins))
+        return reduce(better_of, (climb(goal, data, begin, self.n_iter, self.tol) for begin in begins))
 
     def fit_weighted(self, x: Any, weights: Floats, offsets: Floats, context: Context, start: Any = None) -> Any:
         """Raise TypeError: an HMM is fitted to sequences, not to weighted points."""

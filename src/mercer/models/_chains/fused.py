@@ -6,9 +6,9 @@ import functools
 import math
 from typing import Any
 
+from mercer import cuda
 from mercer._array import Array, Floats, beside, namespace
 from mercer._coupling import InnerLeaf
-from mercer.compiled import cuda
 from mercer.models._chains.rescue import pieces, rescue, restore_lost, smallest_weight, take_from_tile
 from mercer.models._chains.sweep import Side, steps_between_scalings
 from mercer.models.discount import Discounted
@@ -49,7 +49,7 @@ def fused_features(
 
     If ``right`` is ``left``, only half of the pairs are computed.
     """
-    from mercer.compiled.cuda.chains import fused_chains
+    from mercer.cuda.chains import fused_chains
 
     xp = namespace(*left)
     bound = xp.reshape(_largest_norm(left[2]) * _largest_norm(right[2]), (1,))
@@ -76,7 +76,7 @@ def fused_table(
     left: Side, right: Side, log_psi: Array, sizes: tuple[Floats, Floats], lengths: tuple[int, ...]
 ) -> Array:
     """Compute log kernels ``(H, I, J)`` from the logarithms of leaf kernels, ``(I * n, J * m)``."""
-    from mercer.compiled.cuda.chains import fused_chains
+    from mercer.cuda.chains import fused_chains
 
     xp, (i, n), (j, m) = namespace(log_psi), left[0].shape, right[0].shape
     block = steps_between_scalings(left, right, xp.ones_like(log_psi[:1, 0]))
@@ -103,7 +103,7 @@ def fused_discounted(
 
     Leaf kernels have the logarithms ``log_psi``, or are inner products of the features ``left[2]`` and ``right[2]``.
     """
-    from mercer.compiled.cuda.chains import fused_chains
+    from mercer.cuda.chains import fused_chains
 
     values, scale, _ = fused_chains(left, right, sizes, (1,), 1, log_psi, d)
     found = values[0, ...] + math.log1p(-d)

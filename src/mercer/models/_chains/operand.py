@@ -8,10 +8,10 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from array_api_compat import is_numpy_array
 
+from mercer import cuda
 from mercer._array import Array, Floats, namespace, safe_log, to_numpy
 from mercer._batch import take_rows
 from mercer._coupling import InnerLeaf, OneAxis, power
-from mercer.compiled import cuda
 from mercer.models._chains import fused
 from mercer.models._chains.coupled import (
     chain_tile,

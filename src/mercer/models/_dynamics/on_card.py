@@ -7,10 +7,10 @@ from typing import Any, Self
 
 import numpy as np
 
+from mercer import cuda
 from mercer._array import Array, Floats
 from mercer._cached import cached_property
 from mercer._coupling import Smoothed
-from mercer.compiled import cuda
 from mercer.models._dynamics.operand import LOG_2PI, SystemOperand, at_zero
 from mercer.models.discount import Discounted
 
@@ -111,7 +111,7 @@ class CardSystems:
 
     def pair(self, other: Self) -> Array:
         """Log kernels of every pair, ``(H, I, J)`` with H lengths."""
-        from mercer.compiled.cuda.kalman_pairs import pair_densities
+        from mercer.cuda.kalman_pairs import pair_densities
 
         equal = self.systems.equal(other.systems)  # raises for some pairs of unstable systems
         coupling, lengths = self.systems.coupling, self._lengths

@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
+from mercer import cuda
 from mercer._array import Array, beside, namespace, to_numpy
-from mercer.compiled import cuda
 from mercer.models._history.planes import Evidence, History
 
 MOST_STATES = 16
@@ -43,7 +43,7 @@ def fused_sums(history: History, left: Evidence, right: Evidence | None) -> Arra
 
     If ``right`` is ``left``, only half of the pairs are computed.
     """
-    from mercer.compiled.cuda.forest import forest_sums
+    from mercer.cuda.forest import forest_sums
 
     forest, xp = history.forest, namespace(left.values)
     order = beside(left.values, forest.order)

@@ -7,11 +7,11 @@ from typing import Any, ClassVar, NamedTuple, Self
 import numpy as np
 from array_api_compat import is_numpy_array
 
+from mercer import cuda
 from mercer._array import Array, Floats, beside, identity, logsumexp, namespace, safe_log
 from mercer._cached import cached_property
 from mercer._coupling import OneAxis, power
 from mercer._units import human
-from mercer.compiled import cuda
 from mercer.models._chains import fused
 from mercer.models.discount import Discounted
 

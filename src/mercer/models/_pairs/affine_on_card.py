@@ -7,17 +7,17 @@ from typing import Any, Self
 
 import numpy as np
 
+from mercer import cuda
 from mercer._array import Array, Floats
 from mercer._cached import cached_property
 from mercer._coupling import OneAxis
-from mercer.compiled import cuda
 from mercer.models._pairs.affine_operand import AffineOperand, letter_sums
 from mercer.models._pairs.affine_range import Scaling, scaling64
 
 PAIRS = 2**26
 """Number of pairs that a tile holds."""
 STRIP = 24
-"""Number of columns of a strip, see `mercer.compiled.cuda.pairs_affine`."""
+"""Number of columns of a strip, see `mercer.cuda.pairs_affine`."""
 _logger = logging.getLogger("mercer")
 
 
@@ -79,7 +79,7 @@ class CardOperand(OneAxis):
 
     @cached_property
     def _there(self) -> Any:
-        from mercer.compiled.cuda.pairs_affine import Strings
+        from mercer.cuda.pairs_affine import Strings
 
         fast = self.strings.recursion.fast
         assert fast is not None
@@ -110,7 +110,7 @@ class CardOperand(OneAxis):
         return self._checked(values, asked, lambda i: self.strings._ranged(self.strings, i, i))
 
     def _logs(self, other: Any) -> Any:
-        from mercer.compiled.cuda.pairs_affine import affine_kernels
+        from mercer.cuda.pairs_affine import affine_kernels
 
         fast = self.strings.recursion.fast
         assert fast is not None

@@ -10,10 +10,9 @@ import numpy as np
 import pytest
 
 import mercer as mc
-from mercer.compiled import cuda
+from mercer import cuda
 from mercer.kernels import _evaluation
 from mercer.models._dynamics import on_card as systems_on_card
-from mercer.models._fitting import on_card
 
 
 @pytest.fixture
@@ -142,35 +141,6 @@ def test_gradients_and_float32_use_array_code(torch, place):
     mc.ProbabilityProduct()(mc.HMMs(initial, moved.transition, moved.emission)).sum().backward()
     assert bool(torch.isfinite(initial.grad).all())
     assert not cuda.usable(moved.initial.float())
-
-
-@pytest.mark.parametrize("prior", ["pooled", None])
-def test_baum_welch(torch, place, monkeypatch, prior):
-    monkeypatch.setattr(on_card, "target", lambda: torch.device(place))
-    monkeypatch.setattr(on_card, "LEAST_MODELS", 2)
-    strings = ["ACGTAACC", "AAAACG", "GGTTACCA", "ACCA"]
-    estimator = mc.HMM(n_states=2, prior=prior, n_iter=5, tol=1e-3)
-    with mc.config(cache_bytes=0):
-        expected, info = estimator.fit_each(strings, return_info=True)
-        context = estimator.context(mc.Sequences(strings))
-        with mc.config(device="cuda"):
-            monkeypatch.setattr(on_card, "climb", None)  # all are fitted on the device
-            found, there = estimator.fit_each(strings, context, return_info=True)
-    np.testing.assert_allclose(found.transition, expected.transition, rtol=1e-9)
-    np.testing.assert_allclose(found.emission.probability, expected.emission.probability, rtol=1e-9)
-    np.testing.assert_allclose(there.objective, info.objective, rtol=1e-12)
-    np.testing.assert_array_equal(there.n_iter, info.n_iter)
-    np.testing.assert_array_equal(there.converged, info.converged)
-
-
-def test_baum_welch_leaves_other_symbols_to_the_cpu(torch, place, monkeypatch):
-    monkeypatch.setattr(on_card, "target", lambda: torch.device(place))
-    monkeypatch.setattr(on_card, "LEAST_MODELS", 2)
-    with mc.config(cache_bytes=0):
-        expected = mc.HMM(n_states=2, alphabet="dna", n_iter=3, tol=0.0).fit_each(["ACGN", "AACC"])
-        with mc.config(device="cuda"):
-            found = mc.HMM(n_states=2, alphabet="dna", n_iter=3, tol=0.0).fit_each(["ACGN", "AACC"])
-    np.testing.assert_array_equal(found.transition, expected.transition)
 
 
 @pytest.fixture

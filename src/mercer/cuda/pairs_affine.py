@@ -17,7 +17,7 @@ import triton
 import triton.language as tl
 
 from mercer._array import Array, Floats
-from mercer.compiled.cuda import n_programs
+from mercer.cuda import n_programs
 
 LANES = 32
 STRIP = 24

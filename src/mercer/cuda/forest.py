@@ -13,7 +13,7 @@ import triton
 import triton.language as tl
 
 from mercer._array import Array
-from mercer.compiled.cuda import n_programs
+from mercer.cuda import n_programs
 
 MOST_STATES = 16
 """Messages of models with more states do not fit into registers."""
