@@ -7,7 +7,9 @@ import pandas as pd
 import pytest
 from numpy.testing import assert_allclose
 from scipy.sparse.linalg import aslinearoperator
+from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
+from sklearn.svm import SVC
 
 import mercer as mc
 from mercer.datasets import make_dna, make_families, make_point_sets
@@ -350,6 +352,11 @@ class TestForeign:
         with pytest.raises(ValueError, match="input_features must be a list of 2 names, one per channel; got"):
             transformer.get_feature_names_out(names)
         assert len(transformer.get_feature_names_out(["a", "b"])) == len(transformer.get_feature_names_out())
+
+    def test_an_array_is_no_output(self):
+        model = make_pipeline(mc.RBF(gamma=1.0), SVC(kernel="precomputed")).fit(np.eye(3), [0, 1, 0])
+        with pytest.raises(ValueError, match=r"output must be one of .*; got an array of shape \(3, 2\)"):
+            mc.explain(model, np.eye(3), output=np.ones((3, 2)))
 
     @pytest.mark.parametrize("channels", [2, "ab", None])
     def test_channels_in_another_order(self, channels):

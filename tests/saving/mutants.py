@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import resource
+import signal
 import sys
 from collections.abc import Iterator
 from contextlib import suppress
@@ -23,6 +24,8 @@ import mercer as mc
 
 BYTES = 16 << 30
 BAD = (2**31 - 5, -7, 10**6)
+SECONDS = 2
+"""Time for a prediction: a parameter of 2**31 may mean as many steps, which is slow and not a crash."""
 
 
 def changed_arrays(array: Any) -> Iterator[Any]:
@@ -67,9 +70,14 @@ def mutants(path: Path) -> Iterator[tuple[Any, dict[str, Any]]]:
         yield other, arrays
 
 
+def _too_long(*_: Any) -> None:
+    raise TimeoutError
+
+
 def main(folder: Path, step: int) -> None:
     """Try all mutants."""
     resource.setrlimit(resource.RLIMIT_AS, (BYTES, BYTES))
+    signal.signal(signal.SIGALRM, _too_long)
     data, known = made.data(), made.cases()
     mutant, number = folder / "mutant.npz", 0
     for path in sorted(folder.glob("*.mercer")):
@@ -87,9 +95,11 @@ def main(folder: Path, step: int) -> None:
                     raise
                 continue
             for method in made.METHODS:
+                signal.alarm(SECONDS)
                 with suppress(Exception):  # wrong numbers may fail, and must not crash
                     if hasattr(model, method):
                         getattr(model, method)(X)
+                signal.alarm(0)
     print(number)
 
 

@@ -44,7 +44,7 @@ def predicted(folder, step):
     script = Path(__file__).parent / "mutants.py"
     done = subprocess.run([sys.executable, "-W", "ignore", script, folder, str(step)], capture_output=True, text=True)
     assert done.returncode == 0, ((folder / "now").read_text(), done.returncode, done.stderr[-500:])
-    return int(done.stdout)
+    return int(done.stdout.splitlines()[-1])  # a mutant may be verbose
 
 
 WITH_PLACES = ("svc-sparse", "words", "one-hot-rare", "neighbors", "svc")
@@ -61,7 +61,7 @@ class TestMutants:
     @pytest.mark.parametrize("half", [0, 1])
     def test_all(self, tmp_path, half):
         save_all(tmp_path, list(made.cases())[half::2])
-        assert predicted(tmp_path, 5) > 2000
+        assert predicted(tmp_path, 1) > 2000
 
 
 @pytest.mark.filterwarnings("ignore")

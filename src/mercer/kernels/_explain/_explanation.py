@@ -229,6 +229,8 @@ def output_index(output: Any, outputs: tuple[str, ...], classes: Any) -> int:
             raise ValueError(f"There are {len(outputs)} outputs: {', '.join(outputs)}. Pass output=.")
         return 0
     labels = [] if classes is None or len(classes) != len(outputs) else np.asarray(classes).tolist()
+    if getattr(output, "ndim", 0):
+        raise ValueError(f"output must be one of {', '.join(outputs)}; got an array of shape {np.shape(output)}.")
     if output in labels:
         return labels.index(output)
     if str(output) in outputs:
