@@ -1,6 +1,7 @@
 // What Python calls: one function per recursion, each with one struct of arguments
 // (src/mercer/_native/signatures.py).
 #include "chains.hpp"
+#include "contraction.hpp"
 #include "csr.hpp"
 #include "gaussians.hpp"
 
@@ -22,3 +23,4 @@ MERCER_EXPORT int64_t discounted_chains(const DiscountedChainArguments* a) {
 MERCER_EXPORT int64_t csr_products(const CsrArguments* a) { return csr<RowProduct>(*a); }
 MERCER_EXPORT int64_t csr_entropies(const CsrArguments* a) { return csr<SharedEntropy>(*a); }
 MERCER_EXPORT int64_t gaussian_pairs(const GaussianPairArguments* a) { return gaussian_pairs(*a); }
+MERCER_EXPORT int64_t contraction(const ContractionArguments* a) { return contraction(*a); }

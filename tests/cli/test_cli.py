@@ -9,7 +9,6 @@ import subprocess
 import sys
 from pathlib import Path
 
-import numpy as np
 import pytest
 from tests.cli.command import run, said
 
@@ -157,17 +156,3 @@ class TestMachine:
         result = run("warmup")
         assert result.exit_code == 0, result.output
         assert re.search(r"\d+ compiled functions, .*B, in ", result.stdout)
-
-    def test_warmup_compiles_the_steps_of_embedded_models(self, monkeypatch):
-        from mercer.cli._warmup import PARTS
-        from mercer.compiled import contraction
-
-        PARTS["streams"]()
-        known = [list(function.signatures) for function in (contraction._products, contraction._step)]
-        assert all(known)
-        monkeypatch.setattr("mercer.embedding._step.LARGE", 0)
-        X = [np.sin(np.arange(20.0) + i) for i in range(3)]
-        for features in ("landmarks", "random"):
-            model = mercer.EmbeddedHMM(mercer.RBF(), n_components=2, landmarks=8, features=features).fit(X)
-            model.update([0.3])
-        assert [list(function.signatures) for function in (contraction._products, contraction._step)] == known

@@ -63,35 +63,56 @@ def _function(name: str) -> tuple[Callable[[bytes], int], list[Field], struct.St
     return function, known, struct.Struct("".join(field.code for field in known))
 
 
-def call(name: str, **arguments: Any) -> int:
-    """Call a function of the library; arrays of another dtype or layout are copied, except those that are written.
+class Prepared:
+    """A function with its arguments, checked once: each call works on the present values of the arrays.
+
+    Arrays of another dtype or layout are copied, except those that are written.
 
     Raises
     ------
     ValueError
         If an array does not match the signature: an error in mercer, not of its user.
     """
-    function, known, packing = _function(name)
-    sizes: dict[str, int] = {}
-    packed: list[Any] = []
-    kept = []  # arrays must live until the call returns
-    if len(arguments) != len(known):
-        raise ValueError(f"{name} takes {[field.name for field in known]}; got {list(arguments)}.")
-    for field in known:
-        value = arguments[field.name]
-        if field.dtype is None:
-            packed.append(value)
-        elif value is None and field.optional:
-            packed += [0] * (1 + len(field.sizes))
-        else:
-            array = value if field.written else np.ascontiguousarray(value, field.dtype)
-            _check(name, field, array, sizes)
-            kept.append(array)
-            packed += [array.__array_interface__["data"][0], *array.shape]
-    status = function(packing.pack(*packed))
-    if status == -1:
-        raise MemoryError(f"There is not enough memory for {name}. Compute fewer samples at a time.")
-    return status
+
+    def __init__(self, name: str, **arguments: Any) -> None:
+        self._name = name
+        self._function, known, packing = _function(name)
+        self._kept = []  # arrays must live as long as their addresses
+        packed: list[Any] = []
+        sizes: dict[str, int] = {}
+        if len(arguments) != len(known):
+            raise ValueError(f"{name} takes {[field.name for field in known]}; got {list(arguments)}.")
+        for field in known:
+            value = arguments[field.name]
+            if field.dtype is None:
+                packed.append(value)
+            elif value is None and field.optional:
+                packed += [0] * (1 + len(field.sizes))
+            else:
+                array = value if field.written else np.ascontiguousarray(value, field.dtype)
+                _check(name, field, array, sizes)
+                self._kept.append(array)
+                packed += [_address(array), *array.shape]
+        self._packed = packing.pack(*packed)
+
+    def __call__(self) -> int:
+        """Call the function; return its status."""
+        status = self._function(self._packed)
+        if status == -1:
+            raise MemoryError(f"There is not enough memory for {self._name}. Compute fewer samples at a time.")
+        return status
+
+
+def call(name: str, **arguments: Any) -> int:
+    """Call a function of the library; arrays of another dtype or layout are copied, except those that are written."""
+    return Prepared(name, **arguments)()
+
+
+def _address(array: Any) -> int:
+    """Return the address of the memory of an array, five times as fast as by its interface if it can be written."""
+    if array.flags.writeable and array.size:
+        return ctypes.addressof(ctypes.c_char.from_buffer(array))
+    return int(array.__array_interface__["data"][0])
 
 
 def _check(name: str, field: Field, array: Any, sizes: dict[str, int]) -> None:

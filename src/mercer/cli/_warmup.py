@@ -52,20 +52,10 @@ def _dynamics() -> None:
     mc.ProbabilityProduct(mc.LDS(2, n_iter=2), length=10).fit_transform(X)
 
 
-def _streams() -> None:
-    from mercer.compiled.contraction import Contraction, GaussianContraction
-
-    # Of any size: those of embedded HMMs are compiled only if they are large.
-    tensor, belief = np.ones((2, 2, 8)), np.full(2, 0.5)
-    Contraction(tensor)(np.ones(8), belief)
-    GaussianContraction(tensor, np.zeros((8, 1)), 1.0, np.ones(2)).step(np.zeros(1), belief)
-
-
 PARTS: dict[str, Callable[[], None]] = {
     "strings": _quietly(_strings),
     "series": _quietly(_series),
     "alignments": _quietly(_alignments),
     "dynamics": _quietly(_dynamics),
-    "streams": _quietly(_streams),
 }
 """Functions by the kind of data for which they compile."""

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from mercer._array import Floats
+from mercer._native.contraction import Contraction, GaussianContraction
 from mercer.embedding._comparison import Gaussian, Nystroem
 from mercer.embedding._filter import SMALLEST, pulled, restarted
 from mercer.embedding._solve import Operators
@@ -49,8 +50,6 @@ class Stepper:
         if tensor.size < LARGE:
             self._tensor = tensor
             return
-        from mercer.compiled.contraction import Contraction, GaussianContraction
-
         tensor = tensor.reshape(operators.n, operators.n, -1)
         if self._scaled is not None and self._projection is None:
             self._at_once = GaussianContraction(tensor, features.landmarks, gram.gamma, operators.normalizer)
