@@ -78,11 +78,11 @@ struct Postings {
 template <class Term>
 int64_t csr(const CsrArguments& a) {
   const int64_t columns = a.out.shape[1];
-  Scratch scratch(Scratch::room<int64_t>(a.n_columns));
+  Scratch scratch(Scratch::room<int32_t>(a.n_columns));
   if (scratch.failed()) return OUT_OF_MEMORY;
-  int64_t* slots = scratch.take<int64_t>(a.n_columns);
-  for (int64_t word = 0; word < a.n_columns; ++word) slots[word] = -1;
-  for (int64_t s = 0; s < a.words.shape[0]; ++s) slots[a.words(s)] = s;
+  int32_t* slots = scratch.take<int32_t>(a.n_columns);
+  memset(slots, -1, size_t(a.n_columns) * sizeof(int32_t));
+  for (int64_t s = 0; s < a.words.shape[0]; ++s) slots[a.words(s)] = int32_t(s);
   for (int64_t i = 0; i < a.out.shape[0]; ++i) {
     double* line = a.out.at(i);
     memset(line, 0, size_t(columns) * sizeof(double));

@@ -4,6 +4,7 @@
 #include "contraction.hpp"
 #include "csr.hpp"
 #include "gaussians.hpp"
+#include "windows.hpp"
 
 using namespace mercer;
 
@@ -24,3 +25,10 @@ MERCER_EXPORT int64_t csr_products(const CsrArguments* a) { return csr<RowProduc
 MERCER_EXPORT int64_t csr_entropies(const CsrArguments* a) { return csr<SharedEntropy>(*a); }
 MERCER_EXPORT int64_t gaussian_pairs(const GaussianPairArguments* a) { return gaussian_pairs(*a); }
 MERCER_EXPORT int64_t contraction(const ContractionArguments* a) { return contraction(*a); }
+MERCER_EXPORT int64_t point_sums(const PointArguments* a) { return point_sums(*a); }
+MERCER_EXPORT int64_t window_sums(const WindowArguments* a) {
+  return a->term == SUM ? window_sums<SUM>(*a) : window_sums<NEAREST>(*a);
+}
+MERCER_EXPORT int64_t difference_counts(const DifferenceArguments* a) {
+  return difference_counts(*a);
+}

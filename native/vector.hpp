@@ -111,6 +111,13 @@ MERCER_INLINE double sum_of_lanes(V x) {
   return part[0];
 }
 
+template <class V>
+MERCER_INLINE double smallest_lane(V x) {
+  double least = x[0];
+  for (int lane = 1; lane < lanes_of<V>; ++lane) least = x[lane] < least ? x[lane] : least;
+  return least;
+}
+
 // ---- exponentials and logarithms, each written once
 
 constexpr double MAGIC =
@@ -142,9 +149,9 @@ MERCER_INLINE V exponential(V x) {
 }
 
 // 2^t for -1020 <= t <= 1000: a power of two times a Taylor polynomial for |t| <= 1/2; the next
-// term is below 2e-16.
-template <class V>
-MERCER_INLINE V exp2_of(V t) {
+// term is below 2e-16. Horner's scheme advances R vectors together, so that they hide its latency.
+template <int R, class V>
+MERCER_INLINE void exp2_of(V (&t)[R]) {
   constexpr double c[] = {1.0,
                           0.69314718055994530942,
                           0.24022650695910071233,
@@ -158,9 +165,15 @@ MERCER_INLINE V exp2_of(V t) {
                           7.0549116208011233298e-09,
                           4.4455382718708114976e-10,
                           2.5678435993488205142e-11};
-  V moved = t + MAGIC, r = t - (moved - MAGIC), sum = spread<V>(c[12]);
-  for (int k = 11; k >= 0; --k) sum = sum * r + c[k];
-  return scaled(sum, moved);
+  V moved[R], sum[R];
+  for (int r = 0; r < R; ++r) {
+    moved[r] = t[r] + MAGIC;
+    t[r] = t[r] - (moved[r] - MAGIC);
+    sum[r] = spread<V>(c[12]);
+  }
+  for (int k = 11; k >= 0; --k)
+    for (int r = 0; r < R; ++r) sum[r] = sum[r] * t[r] + c[k];
+  for (int r = 0; r < R; ++r) t[r] = scaled(sum[r], moved[r]);
 }
 
 // Positive normal numbers as mantissas in [1, 2) and exponents.

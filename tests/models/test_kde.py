@@ -2,8 +2,6 @@
 
 import copy
 import pickle
-import subprocess
-import sys
 
 import numpy as np
 import pytest
@@ -482,10 +480,6 @@ class TestBatch:
                 KDEs.from_sklearn(model)
         with pytest.raises(TypeError, match="must be KernelDensity of scikit-learn; got a SVC"):
             KDEs.from_sklearn(SVC())
-
-    def test_numba_waits(self):
-        code = "import sys, mercer.models.kde_estimator; assert 'numba' not in sys.modules"
-        subprocess.run([sys.executable, "-c", code], check=True)
 
 
 class TestMeanMapOfEstimates(KernelContract):

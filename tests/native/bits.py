@@ -57,8 +57,23 @@ def gaussians(structure: str) -> Callable[[Any], Case]:
     return case
 
 
+def points(order: int, d: int) -> Callable[[Any], Case]:
+    def case(rng: Any) -> Case:
+        series = [rng.normal(size=(size, d)) for size in (3, 9, 17, 8, 30, 5, 64)]
+        kernel = mc.EmpiricalMeanMap(order=order, gamma=0.3, normalize=False)
+        return (lambda left, right: kernel.log([series[i] for i in left], [series[j] for j in right])), 7, 7
+
+    return case
+
+
+def case_density_estimates(rng: Any) -> Case:
+    models = mc.KDE(bandwidth=0.4).fit_each([rng.normal(size=(size, 2)) for size in (3, 9, 17, 8, 30, 5, 64)])
+    return (lambda left, right: mc.ProbabilityProduct(rho=1, normalize=False).log(models[left], models[right])), 7, 7
+
+
 CASES = {name.removeprefix("case_"): case for name, case in list(globals().items()) if name.startswith("case_")}
 CASES |= {f"chains of {n} states": chains(n, 12) for n in (1, 3, 4, 6, 9)}
+CASES |= {f"windows of {order + 1} points": points(order, d) for order, d in ((0, 3), (1, 1), (2, 2))}
 CASES |= {f"gaussians, {structure}": gaussians(structure) for structure in ("full", "diagonal")}
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ctypes
 import functools
+import math
 import re
 import struct
 from collections.abc import Callable
@@ -35,8 +36,8 @@ class Field(NamedTuple):
     written: bool
     code: str
     dtype: Any
-    sizes: tuple[tuple[str, ...], ...]
-    """For every axis the names and numbers whose product is its size."""
+    sizes: tuple[str | tuple[str, ...], ...]
+    """For every axis the name of its size, or the names and numbers whose product it is."""
     optional: bool
 
 
@@ -49,7 +50,7 @@ def fields(name: str) -> list[Field]:
             if match is None:
                 raise ValueError(f"The signature of {name} has a line that cannot be read: {line.strip()!r}.")
             field, out, number, dtype, sizes, optional = match.groups()
-            axes = tuple(tuple(axis.split("*")) for axis in sizes.split()) if sizes else ()
+            axes = tuple(axis if axis.isidentifier() else tuple(axis.split("*")) for axis in (sizes or "").split())
             code = {"int": "q", "real": "d"}.get(number) or "P" + "q" * len(axes)
             found.append(Field(field, bool(out), code, _DTYPES[dtype] if dtype else None, axes, bool(optional)))
     return found
@@ -122,9 +123,9 @@ def _check(name: str, field: Field, array: Any, sizes: dict[str, int]) -> None:
     if not good or (field.written and not flags.writeable):
         raise ValueError(f"{name}: {field.name} must be a contiguous {field.dtype} array with {len(field.sizes)} axes.")
     for axis, size in zip(field.sizes, array.shape, strict=True):
-        if len(axis) == 1 and not axis[0].isdigit():
-            wanted = sizes.setdefault(axis[0], size)
+        if isinstance(axis, str):
+            wanted = sizes.setdefault(axis, size)
         else:
-            wanted = int(np.prod([int(part) if part.isdigit() else sizes[part] for part in axis]))
+            wanted = math.prod(int(part) if part.isdigit() else sizes[part] for part in axis)
         if wanted != size:
-            raise ValueError(f"{name}: {field.name} has shape {array.shape}; {'*'.join(axis)} must be {wanted}.")
+            raise ValueError(f"{name}: {field.name} has shape {array.shape}; {''.join(axis)} must be {wanted}.")

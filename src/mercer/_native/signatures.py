@@ -86,5 +86,41 @@ SIGNATURES = {
         x: f64[d]?
         belief: f64[m]
         out: out f64[o]
+    "point_sums": """
+        x: f64[T d]
+        v: f64[T m]?
+        y: f64[d U]
+        w: f64[m U]?
+        begin_x: i64[P]
+        size_x: i64[P]
+        begin_y: i64[P]
+        size_y: i64[P]
+        scale: f64[P]
+        shift: f64[S]
+        term: int
+        each: int
+        out: out f64[S 2]
+    """,
+    "window_sums": """
+        x: f64[T d]
+        y: f64[d U]
+        begin_x: i64[P]
+        size_x: i64[P]
+        begin_y: i64[P]
+        size_y: i64[P]
+        width: int
+        scale: real
+        shift: f64[P]
+        term: int
+        out: out f64[P]
+    """,
+    "difference_counts": """
+        x: i32[T]
+        y: i32[U]
+        begin_x: i64[P]
+        size_x: i64[P]
+        begin_y: i64[P]
+        size_y: i64[P]
+        out: out f64[P c]
     """,
 }

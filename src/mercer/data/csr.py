@@ -260,10 +260,17 @@ class Prepared:
     @cached_property
     def index(self) -> _Index:
         """For every word the rows that hold it."""
-        columns = self.rows.to_scipy().tocsc()
-        counts = np.diff(columns.indptr)
-        words = np.flatnonzero(counts)
-        counts = counts[words]
+        matrix = self.rows.to_scipy()
+        if self.rows.n_columns > 8 * matrix.nnz:  # mostly empty columns
+            words, kept = np.unique(matrix.indices, return_inverse=True)
+            matrix = sparse.csr_array((matrix.data, kept, matrix.indptr), shape=(len(self), len(words)))
+            columns = matrix.tocsc()
+            counts = np.diff(columns.indptr)
+        else:
+            columns = matrix.tocsc()
+            counts = np.diff(columns.indptr)
+            words = np.flatnonzero(counts)
+            counts = counts[words]
         dense = counts > _DENSE_SHARE * len(self)
         starts = offsets_of(np.where(dense, len(self), counts))
         slot = np.repeat(np.arange(len(words)), counts)

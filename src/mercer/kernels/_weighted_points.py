@@ -12,7 +12,7 @@ from mercer.kernels._operands import Rows
 from mercer.kernels.base.hooks import NoFeatures
 
 if TYPE_CHECKING:
-    from mercer.compiled.points import PointSets
+    from mercer._native.points import PointSets
 
 TILE_POINTS = 2048
 """Number of points on one side of a tile."""
@@ -36,7 +36,7 @@ class WeightedPoints:
     @classmethod
     def of(cls, points: Floats, weights: Floats, offsets: Floats, gamma: float, beside: Rows) -> Self:
         """Arrange points ``(T, d)`` and weights ``(T, m)``, sample i at ``offsets[i]:offsets[i + 1]``."""
-        from mercer.compiled.points import PointSets
+        from mercer._native.points import PointSets
 
         return cls(PointSets.of(points, offsets, weights), np.diff(offsets), gamma, beside)
 
@@ -72,7 +72,7 @@ class WeightedPoints:
 
     def _sums(self, other: WeightedPoints, left: Floats, right: Floats) -> Floats:
         """Sum over all pairs of points of the samples ``left[p], right[p]``."""
-        from mercer.compiled.points import LOG2_E, WEIGHTED
+        from mercer._native.points import LOG2_E, WEIGHTED
 
         scale = np.full(len(left), -LOG2_E * self.gamma)
         return self.sets.ask(WEIGHTED, other.sets, left, right, scale)[:, 0]

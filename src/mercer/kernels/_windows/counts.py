@@ -162,12 +162,10 @@ class WindowCounts:
 
     def _walked(self, other: WindowCounts, left: Floats, right: Floats) -> Floats:
         """Log kernels of pairs of strings, from the numbers of pairs of windows that differ in 0, 1, ... positions."""
-        from mercer.compiled.windows import difference_counts
+        from mercer._native.points import difference_counts
 
-        counts = np.zeros((len(left), self.width + 1))
         x, y = self.strings, other.strings
-        codes = (np.ascontiguousarray(side.values, dtype=np.int32) for side in (x, y))
-        difference_counts(*codes, x.offsets, y.offsets, left, right, self.width, counts)
+        counts = difference_counts((x.values, y.values), (x.offsets, y.offsets), (left, right), self.width)
         with np.errstate(over="ignore"):  # a difference costs infinity, but no difference costs 0
             costs = self.gamma * (2.0 * np.arange(self.width + 1))
         logs = logsumexp(safe_log(counts) - costs, axis=1)

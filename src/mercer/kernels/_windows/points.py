@@ -36,17 +36,11 @@ class WindowSets:
         self.gamma = gamma
 
     @cached_property
-    def rows(self) -> Floats:
-        """All vectors, ``(T + PADDING, d)``."""
-        from mercer.compiled.windows import PADDING
-
-        values = self.sequences.values
-        return np.concatenate([values, np.zeros((PADDING, values.shape[1]))], dtype=np.float64)
-
-    @cached_property
     def lanes(self) -> Floats:
         """All vectors, coordinate by coordinate."""
-        return np.ascontiguousarray(self.rows.T)
+        from mercer._native.points import by_coordinate
+
+        return by_coordinate(self.sequences.values)
 
     @property
     def tile_hint(self) -> int:
@@ -80,14 +74,15 @@ class WindowSets:
     def _log_means(self, other: WindowSets, left: Floats, right: Floats) -> Floats:
         if self.gamma == 0:
             return np.zeros(len(left))
-        from mercer.compiled import points, windows
+        from mercer._native import points
 
         scale = -points.LOG2_E * float(self.gamma)
         offsets, width = (self.sequences.offsets, other.sequences.offsets), self.window_order + 1
 
         def ask(term: int, which: Any, shift: Floats) -> Floats:
-            return windows.ask(
-                term, self.rows, other.lanes, offsets, (left[which], right[which]), width, scale, shift
+            pairs = left[which], right[which]
+            return points.window_sums(
+                term, self.sequences.values, other.lanes, offsets, pairs, width, scale, shift
             )  # fmt: skip
 
         logs = points.log_sums(ask, np.full(len(left), scale))

@@ -14,7 +14,7 @@ from mercer.data.segments import segment_sum
 from mercer.models._kde.points import two_sums
 
 if TYPE_CHECKING:
-    from mercer.compiled.points import PointSets
+    from mercer._native.points import PointSets
 
 WIDEST = 4.0
 """The search starts at this multiple of Silverman's variance and halves it repeatedly."""
@@ -65,15 +65,14 @@ def pooled_scale(bandwidth: Floats, sizes: Floats, dimension: int) -> float:
 
 def criterion(packed: PointSets, sizes: Floats, bandwidth: Floats, unit: Floats) -> Floats:
     """Least-squares criterion of every set of two points or more (EST-6), times (4 pi unit)^(d/2)."""
-    d, m = packed.widths[0], sizes.astype(float)
+    d, m = packed.points[0].shape[1], sizes.astype(float)
     sums = np.empty((len(sizes), 2))
 
     def work(part: Floats) -> None:
         sums[part] = two_sums(packed[part], 1 / (4 * bandwidth[part]))
 
     pieces = np.array_split(np.arange(len(sizes)), min(len(sizes), 8 * n_threads()))
-    work(pieces[0])  # in this thread first, so that the loops are compiled only once
-    thread_map(work, pieces[1:], threads=n_threads(), label="bandwidths")
+    thread_map(work, pieces, threads=n_threads(), label="bandwidths")
     # N(x; 0, 2h) is exp(-x^2 / 4h) (4 pi h)^(-d/2), and N(x; 0, h) the square of that exponential times 2^(d/2)
     bracket = sums[:, 0] / m**2 - 2 ** (d / 2) * 2 * (sums[:, 1] - m) / (m * (m - 1))
     return np.asarray(bracket * np.exp(np.minimum(-d / 2 * np.log(bandwidth / unit), 600.0)))
@@ -84,7 +83,7 @@ def cross_validated(data: Floats, indptr: Floats, floor: Floats) -> Floats:
 
     Repeated halving from four times Silverman's variance brackets the lowest minimum; golden-section search refines it.
     """
-    from mercer.compiled.points import PointSets
+    from mercer._native.points import PointSets
 
     best = np.maximum(silverman(data, indptr), floor)
     sizes = np.diff(indptr)

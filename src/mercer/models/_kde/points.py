@@ -12,7 +12,7 @@ from mercer.data import ragged as _ragged
 from mercer.data.ragged import offsets_of
 
 if TYPE_CHECKING:
-    from mercer.compiled.points import PointSets
+    from mercer._native.points import PointSets
 
 
 class Points:
@@ -86,7 +86,7 @@ class Points:
     def packed(self) -> PointSets:
         """The points in the layout of the compiled loops, cached."""
         if self._packed is None:
-            from mercer.compiled.points import PointSets
+            from mercer._native.points import PointSets
 
             self._packed = PointSets.of(self.data, self.indptr)
         return self._packed
@@ -125,7 +125,7 @@ class Points:
         return {name: np.asarray(getattr(self, name)) for name in self.parts}
 
 
-# -- sums of base kernels; Numba is imported when a loop runs ------------------------------------------------
+# -- sums of base kernels ------------------------------------------------------------------------------------
 
 
 def log_sums(a: PointSets, b: PointSets, left: Floats, right: Floats, factor: Floats) -> Floats:
@@ -140,7 +140,7 @@ def log_sums(a: PointSets, b: PointSets, left: Floats, right: Floats, factor: Fl
     factor : array of shape (P,)
         Positive.
     """
-    from mercer.compiled import points
+    from mercer._native import points
 
     scale = -points.LOG2_E * factor
 
@@ -152,7 +152,7 @@ def log_sums(a: PointSets, b: PointSets, left: Floats, right: Floats, factor: Fl
 
 def log_sums_at(x: Floats, packed: PointSets, sets: PointSets, which: int, factor: float) -> Floats:
     """Compute log sum_j exp(-factor |x_t - y_j|^2) for points x ``(T, d)``, also ``packed``, and one set y."""
-    from mercer.compiled import points
+    from mercer._native import points
 
     scale = -points.LOG2_E * factor
 
@@ -165,7 +165,7 @@ def log_sums_at(x: Floats, packed: PointSets, sets: PointSets, which: int, facto
 
 def two_sums(a: PointSets, factor: Floats) -> Floats:
     """Sum exp(-factor |x_i - x_j|^2) and its square over all i and j of every set, ``(N, 2)``."""
-    from mercer.compiled.points import LOG2_E, TWO_SUMS
+    from mercer._native.points import LOG2_E, TWO_SUMS
 
     every = np.arange(len(a))
     return a.ask(TWO_SUMS, a, every, every, -LOG2_E * factor)

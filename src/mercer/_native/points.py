@@ -1,0 +1,176 @@
+"""Sums over all pairs of points, or of windows, of two sets, by native/points.hpp and native/windows.hpp.
+
+Every pair of sets is summed separately: its bits do not depend on its neighbors.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any, Self
+
+import numpy as np
+
+from mercer._array import Floats
+from mercer._native import call
+from mercer._rescue import rescued
+
+SUM, NEAREST, TWO_SUMS, WEIGHTED = 1, 2, 3, 4
+"""The sum of 2^t, the smallest squared distance, the sums of 2^t and of its square, the sum of 2^t <v, w>."""
+_LOST = 2.0**-900
+"""Sums below this have lost terms by underflow, and are recomputed relative to their largest term."""
+LOG2_E = 1 / math.log(2)
+_PADDING = 8
+"""Whole vectors are loaded: points after the last one are read, and do not count."""
+
+
+def by_coordinate(points: Floats) -> Floats:
+    """Return points ``(T, d)`` coordinate by coordinate, with padding, as a right side: ``(d, T + padding)``."""
+    out = np.zeros((points.shape[1], len(points) + _PADDING))
+    out[:, : len(points)] = points.T
+    return out
+
+
+@dataclass(frozen=True)
+class PointSets:
+    """Sets of points, with or without a vector of weights each, as left and as right side of pairs."""
+
+    points: tuple[Floats, Floats]
+    """Points ``(T, d)``, and by coordinate."""
+    weights: tuple[Floats, Floats] | tuple[None, None]
+    """Weights in the same layout, m per point."""
+    begin: Floats
+    """First point of every set, ``(N,)`` int."""
+    size: Floats
+    """Number of points of every set."""
+
+    @classmethod
+    def of(cls, points: Floats, offsets: Floats, weights: Floats | None = None) -> Self:
+        """Arrange points ``(T, d)`` and weights ``(T, m)``, set i at ``offsets[i]:offsets[i + 1]``."""
+        points = np.ascontiguousarray(points, np.float64)
+        pair = (None, None) if weights is None else (np.ascontiguousarray(weights), by_coordinate(weights))
+        return cls((points, by_coordinate(points)), pair, np.asarray(offsets[:-1]), np.diff(offsets))
+
+    def __len__(self) -> int:
+        return len(self.begin)
+
+    def __getitem__(self, key: Any) -> PointSets:
+        """Take some sets; all share the memory of the points."""
+        return replace(self, begin=self.begin[key], size=self.size[key])
+
+    def ask(
+        self, term: int, other: PointSets, left: Any, right: Any, scale: Floats, shift: Floats | None = None
+    ) -> Floats:
+        """Sum over all points of the pairs of sets ``left[p], right[p]``.
+
+        Parameters
+        ----------
+        term : {SUM, NEAREST, TWO_SUMS, WEIGHTED}
+            The quantity to compute, for t = scale |x - y|^2 + shift.
+        other : PointSets
+            The sets of the right side.
+        left, right : ndarray of int of shape (P,)
+            Indices of the sets of each pair.
+        scale, shift : ndarray of shape (P,)
+            Scale and shift of each pair.
+
+        Returns
+        -------
+        ndarray of shape (P, 2)
+            The second column is used by ``TWO_SUMS`` only.
+        """
+        shift = np.zeros(len(left)) if shift is None else shift
+        return self._sums(term, other, left, right, scale, shift, each=False)
+
+    def ask_each(self, term: int, other: PointSets, which: int, scale: float, shift: Floats) -> Floats:
+        """Return the result for every point of the single left set with set ``which`` of the right, ``(T,)``."""
+        return self._sums(term, other, [0], [which], np.array([scale]), shift, each=True)[:, 0]
+
+    def _sums(
+        self, term: int, other: PointSets, left: Any, right: Any, scale: Floats, shift: Floats, each: bool
+    ) -> Floats:
+        out = np.zeros((len(shift), 2))
+        call(
+            "point_sums", x=self.points[0], v=self.weights[0], y=other.points[1], w=other.weights[1],
+            begin_x=self.begin[left], size_x=self.size[left], begin_y=other.begin[right], size_y=other.size[right],
+            scale=scale, shift=shift, term=term, each=each, out=out,
+        )  # fmt: skip
+        return out
+
+
+def log_sums(ask: Callable[[int, Any, Floats], Floats], scale: Floats) -> Floats:
+    """Return the natural logarithms of sums of 2^(scale |x - y|^2), exact even if every term underflows.
+
+    Parameters
+    ----------
+    ask : callable
+        ``ask(term, which, shift)`` returns `SUM` or `NEAREST` of the given pairs, with ``shift`` added to exponents.
+    scale : ndarray of shape (P,)
+        Scale of every pair, negative.
+
+    Returns
+    -------
+    ndarray of shape (P,)
+        -inf where all points are infinitely far apart.
+    """
+    sums = ask(SUM, np.arange(len(scale)), np.zeros(len(scale)))
+
+    def careful(which: Floats) -> Floats:
+        with np.errstate(over="ignore", invalid="ignore"):  # distances that overflow
+            shift = -scale[which] * ask(NEAREST, which, np.zeros(len(which)))
+            again = ask(SUM, which, np.minimum(shift, np.finfo(float).max))
+            # Beyond 2^56 the rounding error of the shift exceeds the logarithm of the number of terms.
+            return np.where(shift > 2.0**56, -shift / LOG2_E, np.log(again) - shift / LOG2_E)
+
+    with np.errstate(divide="ignore"):
+        return rescued(np.log(sums), sums >= _LOST, careful)
+
+
+def window_sums(
+    term: int, x: Floats, y: Floats, offsets: tuple[Floats, Floats], pairs: tuple[Any, Any], width: int,
+    scale: float, shift: Floats,
+) -> Floats:  # fmt: skip
+    """Sum over all windows of pairs of sequences of vectors.
+
+    Parameters
+    ----------
+    term : {SUM, NEAREST}
+        The sum of 2^(scale q + shift) over the squared distances q of windows, or the smallest q.
+    x, y : ndarray
+        All vectors of the left side, ``(T, d)``, and of the right side, `by_coordinate`.
+    offsets : pair of ndarrays
+        Sequence i of the left side is ``x[offsets[0][i]:offsets[0][i + 1]]``.
+    pairs : pair of ndarrays of int of shape (P,)
+        Indices of the sequences of each pair.
+    width : int
+        Number of vectors in a window.
+    scale, shift : float and ndarray of shape (P,)
+        Scale and shift of the exponents.
+
+    Returns
+    -------
+    ndarray of shape (P,)
+    """
+    out = np.empty(len(shift))
+    call(
+        "window_sums", x=x, y=y, width=width, scale=scale, shift=shift, term=term, out=out, **_spans(offsets, pairs)
+    )  # fmt: skip
+    return out
+
+
+def difference_counts(
+    codes: tuple[Any, Any], offsets: tuple[Floats, Floats], pairs: tuple[Any, Any], width: int
+) -> Floats:
+    """Count the pairs of windows of strings that differ in 0, 1, ..., ``width`` positions, (P, width + 1)."""
+    out = np.empty((len(pairs[0]), width + 1))
+    call("difference_counts", x=codes[0], y=codes[1], out=out, **_spans(offsets, pairs))
+    return out
+
+
+def _spans(offsets: tuple[Floats, Floats], pairs: tuple[Any, Any]) -> dict[str, Floats]:
+    """Return where the sequences of all pairs begin, and their lengths."""
+    (x, y), (left, right) = offsets, pairs
+    return {
+        "begin_x": x[left], "size_x": np.diff(x)[left], "begin_y": y[right], "size_y": np.diff(y)[right],
+    }  # fmt: skip
