@@ -86,6 +86,7 @@ SIGNATURES = {
         x: f64[d]?
         belief: f64[m]
         out: out f64[o]
+    """,
     "point_sums": """
         x: f64[T d]
         v: f64[T m]?
