@@ -1,9 +1,13 @@
 // What Python calls: one function per recursion, each with one struct of arguments
 // (src/mercer/_native/signatures.py).
+#include "best_path.hpp"
 #include "chains.hpp"
 #include "contraction.hpp"
 #include "csr.hpp"
+#include "forward.hpp"
+#include "gaussian_rows.hpp"
 #include "gaussians.hpp"
+#include "moments.hpp"
 #include "windows.hpp"
 
 using namespace mercer;
@@ -32,3 +36,8 @@ MERCER_EXPORT int64_t window_sums(const WindowArguments* a) {
 MERCER_EXPORT int64_t difference_counts(const DifferenceArguments* a) {
   return difference_counts(*a);
 }
+MERCER_EXPORT int64_t forward(const ForwardArguments* a) { return forward(*a); }
+MERCER_EXPORT int64_t best_paths(const PathArguments* a) { return best_paths(*a); }
+MERCER_EXPORT int64_t gaussian_rows(const GaussianRowArguments* a) { return gaussian_rows(*a); }
+MERCER_EXPORT int64_t moments(const MomentArguments* a) { return moments(*a); }
+MERCER_EXPORT int64_t pair_cells(const PairCellArguments* a) { return pair_cells(*a); }

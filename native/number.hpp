@@ -63,15 +63,28 @@ struct Numbers {
   static MERCER_INLINE N zero() { return N{}; }
   static MERCER_INLINE N number(double x) { return spread<N>(x); }
   static MERCER_INLINE void put(N& n, int lane, double x) { n[lane] = x; }
+  // Entries of a row of vectors, by their place in memory.
+  static MERCER_INLINE double entry(const N* row, int64_t place) {
+    double x;
+    memcpy(&x, reinterpret_cast<const char*>(row) + place * sizeof x, sizeof x);
+    return x;
+  }
+  static MERCER_INLINE void write(N* row, int64_t place, double x) {
+    memcpy(reinterpret_cast<char*>(row) + place * sizeof x, &x, sizeof x);
+  }
+  static MERCER_INLINE N repeated(const N* row, int64_t place) {
+    return spread<N>(entry(row, place));
+  }
 };
 template <class V>
 struct Numbers<Ranged<V>> {
   using Vector = V;
   static MERCER_INLINE Ranged<V> zero() { return {V{}, WordsLike<V>{} + ZERO_POWER}; }
-  static MERCER_INLINE Ranged<V> number(double x) {
-    auto once = tidy<V>(spread<V>(x), WordsLike<V>{});  // the smallest number needs two factors
+  static MERCER_INLINE Ranged<V> of(V x) {
+    auto once = tidy<V>(x, WordsLike<V>{});  // the smallest number needs two factors
     return tidy<V>(once.value, once.power);
   }
+  static MERCER_INLINE Ranged<V> number(double x) { return of(spread<V>(x)); }
   static MERCER_INLINE void put(Ranged<V>& n, int lane, double x) {
     auto one = number(x);
     n.value[lane] = one.value[lane], n.power[lane] = one.power[lane];
@@ -84,6 +97,43 @@ struct Numbers<Ranged<V>> {
     n.value[lane] = exp(rest),
     n.power[lane] = int64_t(whole);  // |rest| <= 178, so the value is in range
   }
+  static MERCER_INLINE double entry(const Ranged<V>* row, int64_t place);
+  static MERCER_INLINE void write(Ranged<V>* row, int64_t place, double x) {
+    put(row[place / lanes_of<V>], int(place % lanes_of<V>), x);
+  }
+  static MERCER_INLINE Ranged<V> repeated(const Ranged<V>* row, int64_t place) {
+    const Ranged<V>& at = row[place / lanes_of<V>];
+    const int64_t lane = place % lanes_of<V>;
+    return {spread<V>(at.value[lane]), WordsLike<V>{} + at.power[lane]};
+  }
 };
+
+// A number in the range of floats; zero or infinity outside of it.
+template <class V>
+MERCER_INLINE V plain(V x) {
+  return x;
+}
+template <class V>
+MERCER_INLINE V plain(Ranged<V> x) {
+  V v = x.value;
+  v = x.power < 0 ? v * INVERSE_RADIX : x.power > 0 ? v * RADIX : v;
+  v = x.power < -1 ? v * INVERSE_RADIX : x.power > 1 ? v * RADIX : v;
+  return x.power < -2 ? V{} : x.power > 2 ? spread<V>(INFINITY) : v;
+}
+template <class V>
+MERCER_INLINE double Numbers<Ranged<V>>::entry(const Ranged<V>* row, int64_t place) {
+  return plain(row[place / lanes_of<V>])[place % lanes_of<V>];
+}
+
+// exp(log) with its own exponent; -inf becomes zero.
+template <class V>
+MERCER_INLINE Ranged<V> ranged_from_log(V log) {
+  auto some = log > -INFINITY;
+  log = some ? log : V{};
+  V quotient = log * (1 / LOG_RADIX) + MAGIC, whole = quotient - MAGIC;
+  V rest = (log - 512.0 * whole * LOG_2_HIGH) - 512.0 * whole * LOG_2_LOW;
+  auto power = __builtin_convertvector(whole, WordsLike<V>);
+  return {some ? exponential(rest) : V{}, some ? power : WordsLike<V>{} + ZERO_POWER};
+}
 
 }  // namespace mercer

@@ -9,17 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import mercer as mc
-from mercer.models._forward import scaled
+from mercer._native import forward as native
+from mercer.models._forward import interface
 from mercer.models._forward import work as _shared_work
 from mercer.models._forward.interface import Densities, Runs, Symbols, expectations, log_likelihoods, paths
-
-
-@pytest.fixture(scope="module", autouse=True)
-def compiled_lanes():
-    """Compile for every number of states at once, rather than when there is enough work."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(scaled, "LANES_AFTER_SECONDS", -1.0)
-        yield
 
 
 def log(x):
@@ -130,7 +123,7 @@ def test_enumeration_of_all_hidden_paths(codes):
         assert value[s] == pytest.approx(math.log(top), rel=1e-12, abs=1e-12)
 
 
-@pytest.mark.parametrize("n", [1, 2, 3, 5, 9, 20, 21, 25])  # every new number is compiled
+@pytest.mark.parametrize("n", [1, 2, 3, 4, 5, 9, 17, 20, 21, 25])
 @pytest.mark.parametrize("codes", [0, 4])
 def test_loops_in_the_log_domain(n, codes):
     check(*problem(n, n, [7, 0, 1, 40, 2, 3, 5, 4, 33, 6, 1, 70], codes=codes, own=n % 2 == 0))
@@ -261,44 +254,10 @@ def test_bits_do_not_depend_on_rare_codes_of_neighbours():
         np.testing.assert_array_equal(a[: 31 * (30 if len(a) > 32 else 1)], b[: 31 * (30 if len(b) > 32 else 1)])
 
 
-@pytest.mark.parametrize("sink", [False, True])
-def test_lanes_are_compiled_when_there_is_enough_work(sink, monkeypatch):
-    """Before, the rows of other numbers of states serve, with the same bits."""
-    initial, transition, evidence, runs = problem(11, 3, [30] * 32)
-    forms, saved = [], {}
-    passes = scaled.passes
-    monkeypatch.setattr(scaled, "passes", lambda form, *rest: forms.append(form) or passes(form, *rest))
-    monkeypatch.setattr(scaled, "is_compiled", lambda *arguments: False)
-    monkeypatch.setattr(scaled, "_saved", saved)
-    step = 32 * 30 * (scaled._row_step(3) - scaled._lanes_step(3) / scaled.Form.together(3).lanes)
-    monkeypatch.setattr(scaled, "LANES_AFTER_SECONDS", 2.5 * step)
-    found = []
-    for _ in range(4):
-        forms.append(None)
-        values = expectations(initial, transition, evidence, runs) if sink else None
-        found.append(flat(values) if sink else [log_likelihoods(initial, transition, evidence, runs)])
-    calls = " ".join("-" if form is None else "row" if form.row else "lanes" for form in forms).split("-")[1:]
-    assert [("row" in call, call.split()[-1]) for call in calls] == [
-        (True, "row"), (True, "row"), (False, "lanes"), (False, "lanes")
-    ]  # fmt: skip
-    for other in found[1:]:
-        for a, b in zip(found[0], other, strict=True):
-            np.testing.assert_array_equal(a, b)
-
-
-def test_code_on_disk_is_used_at_once(monkeypatch):
-    initial, transition, evidence, runs = problem(11, 3, [30] * 32)
-    want = log_likelihoods(initial, transition, evidence, runs)  # compiles
-    monkeypatch.setattr(scaled, "_saved", {})
-    monkeypatch.setattr(scaled, "LANES_AFTER_SECONDS", 1e9)
-    np.testing.assert_array_equal(log_likelihoods(initial, transition, evidence, runs), want)
-    assert scaled._saved == {(3, None): np.inf}
-
-
 @pytest.mark.parametrize("codes", [0, 4])
 def test_bits_do_not_depend_on_threads(codes, monkeypatch):
     monkeypatch.setattr(_shared_work, "CHUNK_SECONDS", 0.0)  # threads for everything
-    monkeypatch.setattr(scaled, "CHUNK_SECONDS", 1e-6)  # in many pieces
+    monkeypatch.setattr(interface, "CHUNK_SECONDS", 1e-6)  # in pieces
     initial, transition, evidence, runs = problem(8, 3, np.arange(100), codes=codes)
     # Some runs need numbers of a wider range.
     transition[::5, 0, 1], transition[::5, 1, 0] = 1e-250, 0.0
@@ -396,9 +355,9 @@ def test_weights_of_any_size(n, length, tiny, spread, seed):
 def test_both_ways_to_compute_agree(monkeypatch):
     initial, transition, evidence, runs = problem(9, 5, [40, 0, 7, 1])
     fast = expectations(initial, transition, evidence, runs, states=True)
-    assert scaled_is_sound(initial, transition, evidence, runs)
-    monkeypatch.setattr(scaled, "TRUSTED", 0.5)  # trusts nothing but empty runs
-    assert not scaled_is_sound(initial, transition, evidence, runs)
+    assert plain_is_sound(initial, transition, evidence, runs)
+    monkeypatch.setattr(native, "TRUSTED", 0.5)  # trusts nothing but empty runs
+    assert not plain_is_sound(initial, transition, evidence, runs)
     slow_one = expectations(initial, transition, evidence, runs, states=True)
     assert not np.array_equal(fast.states, slow_one.states)
     for a, b in zip(flat(fast), flat(slow_one), strict=True):
@@ -406,13 +365,13 @@ def test_both_ways_to_compute_agree(monkeypatch):
     np.testing.assert_allclose(log_likelihoods(initial, transition, evidence, runs), fast.log_prob, rtol=1e-13)
 
 
-def scaled_is_sound(initial, transition, evidence, runs):
-    """Whether the fast recursions answer for every run, forward only and both ways."""
-    part = scaled.Problem.of(initial, transition, evidence.log_density, None, None)
-    size, n = len(runs.start), initial.shape[1]
-    targets = scaled.Targets(np.empty(size * n), np.empty(size * n * n), np.empty(size * n), np.empty(0), np.empty(0))
-    forward = scaled.scaled_log_likelihoods(part, runs)[1]
-    return bool(forward.all() and scaled.scaled_expectations(part, runs, targets)[1].all())
+def plain_is_sound(*problem):
+    """Whether the results, forward only and both ways, are those of plain numbers: of a pass that trusts them all."""
+    found = [*flat(expectations(*problem)), log_likelihoods(*problem)]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(native, "TRUSTED", math.inf)
+        plain = [*flat(expectations(*problem)), log_likelihoods(*problem)]
+    return all(np.array_equal(a, b) for a, b in zip(found, plain, strict=True))
 
 
 def test_a_mixture_of_chains_that_comes_back():
@@ -468,7 +427,7 @@ def test_a_long_left_right_chain():
     table = -0.5 * (x[:, None] - means) ** 2
     runs = Runs.shared(np.array([0, length]))
     check(np.eye(n)[:1], transition[None], Densities(table), runs)
-    assert scaled_is_sound(np.eye(n)[:1], transition[None], Densities(table), runs)  # weights underflow, harmlessly
+    assert plain_is_sound(np.eye(n)[:1], transition[None], Densities(table), runs)  # weights underflow, harmlessly
 
 
 def test_a_hundred_thousand_observations():

@@ -66,15 +66,91 @@ def points(order: int, d: int) -> Callable[[Any], Case]:
     return case
 
 
+def runs(n: int, codes: int) -> Callable[[Any], Case]:
+    """Expectations, log-likelihoods and best paths of sequences under models, one of which needs unlimited range."""
+    from mercer.models._forward.interface import Densities, Runs, Symbols, expectations, log_likelihoods, paths
+
+    def case(rng: Any) -> Case:
+        length = rng.integers(1, 90, 37)
+        start, total = np.cumsum(length) - length, int(length.sum())
+        models = rng.dirichlet(np.ones(n), 4), rng.dirichlet(np.ones(n), (4, n))
+        models[1][3] *= 10.0 ** -rng.uniform(0, 250, (n, n))
+        symbols = Symbols(rng.integers(0, max(codes, 1), total), rng.dirichlet(np.ones(codes or 1), (4, n)))
+        evidence = symbols if codes else Densities(rng.normal(scale=9.0, size=(total, n)))
+
+        def compute(left: Any, right: Any) -> Any:
+            own = Runs(np.tile(start[right], len(left)), np.tile(length[right], len(left)), np.repeat(left, len(right)))
+            parts = [part for part in expectations(*models, evidence, own) if part is not None]
+            parts += [log_likelihoods(*models, evidence, own), paths(*models, evidence, own)[1]]
+            flat = np.concatenate([part.reshape(len(own.start), -1) for part in parts], axis=1)
+            return flat.reshape(len(left), len(right), -1)
+
+        return compute, 4, 37
+
+    return case
+
+
 def case_density_estimates(rng: Any) -> Case:
     models = mc.KDE(bandwidth=0.4).fit_each([rng.normal(size=(size, 2)) for size in (3, 9, 17, 8, 30, 5, 64)])
     return (lambda left, right: mc.ProbabilityProduct(rho=1, normalize=False).log(models[left], models[right])), 7, 7
+
+
+def case_step_counts(rng: Any) -> Case:
+    models, X = hmms(rng, 4, 3), ["".join(rng.choice(list("acgt"), k)) for k in rng.integers(2, 60, 21)]
+
+    def compute(left: Any, right: Any) -> Any:
+        strings = mc.Sequences([X[j] for j in right], alphabet="acgt")
+        return np.stack([models[i : i + 1].hidden_chain().step_counts(strings) for i in left])
+
+    return compute, 4, 21
+
+
+def densities(structure: str) -> Callable[[Any], Case]:
+    """Log densities of points, some of them incomplete, under the states of models."""
+    from mercer.models._forward.evidence import row_log_prob
+
+    def case(rng: Any) -> Case:
+        factors = rng.normal(size=(4, 11, 3, 5))
+        covariance = factors @ factors.swapaxes(-1, -2)
+        if structure == "diagonal":
+            covariance = np.diagonal(covariance, axis1=-2, axis2=-1)
+        emission, x = mc.Gaussians(rng.normal(size=(4, 11, 3)), covariance), rng.normal(size=(23, 3))
+        x[3, 0] = x[9, 1] = x[9, 2] = np.nan
+
+        def compute(left: Any, right: Any) -> Any:
+            points, owner = np.tile(x[right], (len(left), 1)), np.repeat(left, len(right))
+            return row_log_prob(emission, points, owner).reshape(len(left), len(right), 11)
+
+        return compute, 4, 23
+
+    return case
+
+
+def case_moments(rng: Any) -> Case:
+    from mercer._native.moments import moments
+
+    length = rng.integers(1, 50, 21)
+    parts = np.split(np.arange(length.sum()), np.cumsum(length)[:-1])
+    x, weights, center = rng.normal(size=(length.sum(), 3)), rng.random((length.sum(), 5)), rng.normal(size=(1, 5, 3))
+    x[rng.random(x.shape) < 0.1] = np.nan
+
+    def compute(left: Any, right: Any) -> Any:
+        points = np.concatenate([parts[j] for j in right])
+        offsets = np.concatenate([[0], np.cumsum(length[right])])
+        own = weights[np.ix_(points, left)]
+        found = moments(x[points], own, offsets, center[:, left], first=True, second=True, full=True)
+        flat = np.concatenate([part.reshape(len(right), len(left), -1) for part in found], axis=-1)
+        return flat.swapaxes(0, 1)
+
+    return compute, 5, 21
 
 
 CASES = {name.removeprefix("case_"): case for name, case in list(globals().items()) if name.startswith("case_")}
 CASES |= {f"chains of {n} states": chains(n, 12) for n in (1, 3, 4, 6, 9)}
 CASES |= {f"windows of {order + 1} points": points(order, d) for order, d in ((0, 3), (1, 1), (2, 2))}
 CASES |= {f"gaussians, {structure}": gaussians(structure) for structure in ("full", "diagonal")}
+CASES |= {f"runs of {n} states, {k} symbols": runs(n, k) for n in (1, 3, 5, 8, 10, 23) for k in (0, 3, 40)}
+CASES |= {f"densities, {structure}": densities(structure) for structure in ("full", "diagonal")}
 
 
 def check(name: str) -> None:

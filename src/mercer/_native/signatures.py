@@ -124,4 +124,68 @@ SIGNATURES = {
         size_y: i64[P]
         out: out f64[P c]
     """,
+    "forward": """
+        initial: f64[N n]
+        transition: f64[N n n]
+        log_density: f64[T n]?
+        codes: i64[T]?
+        probability: f64[N k n]?
+        start: i64[S]
+        length: i64[S]
+        model: i64[S]
+        order: i64[R]
+        begin: int
+        end: int
+        trusted: real
+        ratios: int
+        log_prob: out f64[S]
+        first: out f64[S n]?
+        transitions: out f64[S n n]?
+        visits: out f64[S n]?
+        states: out f64[T n]?
+        symbols: out f64[S n k]?
+        cell: i64[T]?
+        ends: i64[S1]?
+        steps: out f64[C n n]?
+    """,
+    "pair_cells": """
+        codes: i64[T]
+        offsets: i64[S1]
+        width: int
+        cell: out i64[T]
+        owner: out i64[T]
+        pair: out i64[T]
+    """,
+    "best_paths": """
+        log_initial: f64[N n]
+        log_transition: f64[N n n]
+        log_density: f64[T n]?
+        codes: i64[T]?
+        log_probability: f64[N k n]?
+        start: i64[S]
+        length: i64[S]
+        model: i64[S]
+        order: i64[R]
+        begin: int
+        end: int
+        path: out i32[T]
+        value: out f64[S]
+    """,
+    "gaussian_rows": """
+        x: f64[T d]
+        owner: i64[T]
+        mean: f64[N n d]
+        covariance: f64[N n c]
+        out: out f64[T n]
+    """,
+    "moments": """
+        x: f64[T d]
+        weights: f64[T n]
+        offsets: i64[S1]
+        center: f64[C n d]
+        mass: out f64[S n d]?
+        first: out f64[S n d]?
+        second: out f64[S n d]?
+        full: out f64[S n d d]?
+    """,
 }

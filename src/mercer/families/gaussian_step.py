@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from mercer._array import Floats, Indices, to_numpy
+from mercer._native.moments import moments
 from mercer.data.segments import segment_sum
 from mercer.families.gaussian import Gaussians
 from mercer.families.gaussian_gaps import gaps_of
@@ -48,17 +49,14 @@ def fit_gaussians(
     -------
     Gaussians of shape (N, k)
     """
-    from mercer.compiled.moments import full_moments, moments
-
     x, weights = (np.ascontiguousarray(a, dtype=np.float64) for a in (x, weights))
     offsets = np.ascontiguousarray(offsets, dtype=np.int64)
     old = np.array(to_numpy(start.mean), dtype=np.float64)
-    mass, total, nothing = np.empty_like(old), np.empty_like(old), np.empty((0, 0, 0))
     full, lacking = start.structure == "full", np.asarray(np.isnan(x).any(axis=1))
     incomplete = _expected_sums(x, weights, offsets, floor, start) if full and lacking.any() else None
     if incomplete is not None:
         weights = np.where(lacking[:, None], 0.0, weights)
-    moments(x, weights, offsets, old, mass, total, nothing)
+    mass, total, _, _ = moments(x, weights, offsets, old, first=True)
     noise = floor * mass  # every point varies by itself
     if incomplete is not None:
         mass, total = mass + incomplete.mass[..., None], total + incomplete.first
@@ -68,11 +66,8 @@ def fit_gaussians(
         total, mass = total + strength * (m0 - old), mass + strength
     empty = mass <= 0
     mean = old + total / np.where(empty, 1.0, mass)
-    second = np.empty((*mean.shape, mean.shape[-1]) if full else mean.shape)
-    if full:
-        full_moments(x, weights, offsets, mean, second)
-    else:
-        moments(x, weights, offsets, mean, nothing, nothing, second)
+    central = moments(x, weights, offsets, mean, second=not full, full=full)
+    second = central.full if full else central.second
     covariance = to_numpy(start.covariance)
     if full:
         second += noise[..., None] * np.eye(mean.shape[-1])
@@ -121,18 +116,14 @@ def _expected_sums(x: Floats, weights: Floats, offsets: Indices, floor: float, c
     A missing coordinate is ``mean_m + S_mo S_oo^-1 (x_o - mean_o)`` with the covariance ``S_mm - S_mo S_oo^-1 S_om``.
     Each coordinate that is observed has the variance ``floor`` of its own (EST-1). Parameters as in `fit_gaussians`.
     """
-    from mercer.compiled.moments import full_moments, moments
-
     mean, covariance = (np.asarray(to_numpy(part), dtype=np.float64) for part in (current.mean, current.covariance))
     n, d = mean.shape[1:]
     total = _Sums(np.zeros(mean.shape[:2]), np.zeros(mean.shape), np.zeros(covariance.shape))
     for part in gaps_of(x, np.repeat(np.arange(len(mean)), np.diff(offsets))).blocks(n):
         points, shares, center = x[part.rows], weights[part.rows], mean[part.owner]
         ends = np.ascontiguousarray(part.offsets, dtype=np.int64)
-        mass, first = segment_sum(shares, ends), np.empty(center.shape)
-        unused, second = np.empty(center.shape), np.empty((*center.shape, d))
-        moments(points, shares, ends, center, unused, first, np.empty((0, 0, 0)))
-        full_moments(points, shares, ends, center, second)
+        mass = segment_sum(shares, ends)
+        _, first, _, second = moments(points, shares, ends, center, first=True, full=True)
         own, seen = covariance[part.owner], part.seen[:, None, :, None]
         second = np.where(part.both, second + mass[..., None, None] * floor * np.eye(d), 0.0)
         gain = np.where(

@@ -9,6 +9,7 @@ import numpy as np
 from scipy import sparse
 
 from mercer._array import Floats
+from mercer._native import call
 from mercer.data import Sequences
 from mercer.models._forward.interface import Runs, steps
 from mercer.models.hidden import HiddenChain, SymbolShares, require_possible
@@ -54,8 +55,6 @@ class _Cells:
     @classmethod
     def present(cls, X: Sequences) -> _Cells:
         """Make cells of the pairs of codes that occur, sequence by sequence."""
-        from mercer.compiled.forward_sinks import pair_cells
-
         self = cls()
         used = np.flatnonzero(np.bincount(X.values))
         width = len(used)
@@ -63,7 +62,9 @@ class _Cells:
         place[used] = np.arange(width)
         self.cell, owner, pair = (np.zeros(len(X.values), dtype=np.int64) for _ in range(3))
         offsets = np.asarray(X.offsets, dtype=np.int64)
-        count = pair_cells(place[X.values], offsets, width, self.cell, owner, pair)
+        count = call(
+            "pair_cells", codes=place[X.values], offsets=offsets, width=width, cell=self.cell, owner=owner, pair=pair
+        )
         self.owner, pair = owner[:count], pair[:count]
         self.first, self.second = used[pair // max(width, 1)], used[pair % max(width, 1)]
         self.ends = np.searchsorted(self.owner, np.arange(len(X) + 1))

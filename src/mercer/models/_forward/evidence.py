@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from mercer._array import Floats, as_float, logsumexp, safe_log, to_numpy
+from mercer._native.gaussian_rows import gaussian_rows
 from mercer.families.categorical import Categoricals
 from mercer.families.gaussian import Gaussians
 from mercer.families.gaussian_gaps import gaps_of
@@ -107,16 +108,14 @@ def _gaussian(emission: Gaussians, x: Any, owner: Floats) -> Floats:
 
 def _densities(mean: Floats, covariance: Floats, x: Floats, owner: Floats) -> Floats:
     """Log densities of points under the Gaussians of their models, ``(T, n)``; NaN if they are incomplete."""
-    from mercer.compiled.gaussian_rows import GaussianRows
-
     d, full = mean.shape[2], covariance.ndim > mean.ndim
     table = np.empty((len(x), mean.shape[1]))
-    loops = GaussianRows(mean, covariance)
+    mean, covariance = mean.astype(np.float64, copy=False), covariance.astype(np.float64, copy=False)
 
     def work(rows: slice) -> None:
-        loops.fill(x[rows], owner[rows], table[rows])
+        gaussian_rows(x[rows], owner[rows], mean, covariance, table[rows])
 
-    pieces, seconds = _pieces(len(x), (10 + loops.width * (d * (d + 1) / 2 if full else d) / 2) * 1e-9)
+    pieces, seconds = _pieces(len(x), (10 + table.shape[1] * (d * (d + 1) / 2 if full else d) / 2) * 1e-9)
     share(work, pieces, seconds)
     return table
 

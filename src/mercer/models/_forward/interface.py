@@ -4,12 +4,13 @@ A *run* is a segment of observations evaluated under one model. The *evidence* i
 under each state: `Symbols` (codes and one table of probabilities per model) or `Densities` (a row of log densities per
 observation). Every result of a run depends on that run and its model only, not on other runs or the number of threads.
 
-Scaled recursions in SIMD lanes do the work (`mercer.models._forward.scaled`). They detect when a result may be
-inaccurate; such runs are repeated with numbers of a wider range (`mercer.compiled.forward_ranged`).
+The recursions are those of native/forward.hpp, which repeats runs whose results may be inaccurate with numbers of
+unlimited range.
 """
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable
 from typing import Any, NamedTuple, TypeAlias
 
@@ -17,7 +18,13 @@ import numpy as np
 
 from mercer._array import Floats, safe_log
 from mercer._cached import cached_property
-from mercer.models._forward.work import share
+from mercer._native.forward import best_paths, sweep
+from mercer.models._forward.work import CHUNK_SECONDS, share
+
+PIECES, LONGEST_SECONDS = 32, 0.1
+"""Work is done in this number of pieces, or more if they took longer than this."""
+TOGETHER = 64
+"""Pieces of work have multiples of so many runs, which is one of the number of lanes."""
 
 
 class _Stretches(NamedTuple):
@@ -110,67 +117,35 @@ def log_likelihoods(initial: Floats, transition: Floats, evidence: Evidence, run
     runs : Runs
         Segments of observations and their models.
     """
-    from mercer.compiled.forward_ranged import ranged_likelihood
-    from mercer.models._forward import scaled
-
-    runs = runs.plain
-    log_prob, sound = scaled.scaled_log_likelihoods(_problem(initial, transition, evidence), runs)
-
-    def again(s: int) -> None:
-        log_prob[s] = ranged_likelihood(*tables(s))
-
-    if not sound.all():
-        tables = _ranged(initial, transition, evidence, runs)
-        _redo(again, sound, runs, initial.shape[1])
+    log_prob = np.zeros(len(runs.start))
+    _swept(initial, transition, evidence, runs, log_prob)
     return log_prob
 
 
 def expectations(
-    initial: Floats, transition: Floats, evidence: Evidence, runs: Runs, *, states: bool = False
+    initial: Floats,
+    transition: Floats,
+    evidence: Evidence,
+    runs: Runs,
+    *,
+    states: bool = False,
+    ratios: bool = False,
 ) -> Expectations:
     """Log probabilities, expected transitions and visits of every run; with ``states``, all posteriors.
 
-    Parameters are those of `log_likelihoods`.
+    With ``ratios``, the posteriors of first states, transitions and symbols are divided by their own factors: initial
+    and transition probabilities, and likelihoods (FK-8). The other parameters are those of `log_likelihoods`.
     """
-    from mercer.compiled.forward_ranged import ranged_posteriors
-    from mercer.models._forward import scaled
-
     size, n = len(runs.start), initial.shape[1]
-    symbols = evidence.probability.shape[-1] if isinstance(evidence, Symbols) else 0
-    total = len(evidence.codes if isinstance(evidence, Symbols) else evidence.log_density)
-    targets = scaled.Targets(
-        first=np.zeros(size * n),
-        transitions=np.zeros(size * n * n),
-        visits=np.zeros(size * n),
-        states=np.zeros(total * n if states else 0),
-        symbols=np.zeros(size * n * symbols),
-    )
-    runs = runs.plain
-    log_prob, sound = scaled.scaled_expectations(_problem(initial, transition, evidence), runs, targets)
     found = Expectations(
-        log_prob,
-        targets.first.reshape(size, n),
-        targets.transitions.reshape(size, n, n),
-        targets.visits.reshape(size, n),
-        targets.states.reshape(total, n) if states else None,
-        targets.symbols.reshape(size, n, symbols) if isinstance(evidence, Symbols) else None,
+        log_prob=np.zeros(size),
+        first=np.zeros((size, n)),
+        transitions=np.zeros((size, n, n)),
+        visits=np.zeros((size, n)),
+        states=np.zeros((_observations(evidence), n)) if states else None,
+        symbols=np.zeros((size, n, evidence.probability.shape[-1])) if isinstance(evidence, Symbols) else None,
     )
-
-    def again(s: int) -> None:
-        rows = slice(int(runs.start[s]), int(runs.start[s] + runs.length[s]))
-        posterior = np.empty((int(runs.length[s]), n))
-        cells = np.zeros(len(posterior), np.int64)  # one cell for all steps
-        log_prob[s] = ranged_posteriors(*tables(s), cells, found.transitions[s : s + 1], posterior, np.empty(0), False)
-        found.first[s], found.visits[s] = posterior[0], posterior.sum(axis=0)
-        if found.states is not None:
-            found.states[rows] = posterior
-        if found.symbols is not None and isinstance(evidence, Symbols):
-            found.symbols[s] = 0.0
-            np.add.at(found.symbols[s].T, evidence.codes[rows], posterior)
-
-    if not sound.all():
-        tables = _ranged(initial, transition, evidence, runs)
-        _redo(again, sound, runs, n)
+    _swept(initial, transition, evidence, runs, ratios=ratios, **found._asdict())
     return found
 
 
@@ -183,97 +158,62 @@ def steps(
     ``ends[s]:ends[s + 1]``, and its step into observation t belongs to the ``cell[t]``-th of them. The other parameters
     are those of `log_likelihoods`.
     """
-    from mercer.compiled.forward_ranged import ranged_posteriors
-    from mercer.models._forward import scaled
-
-    runs, n = runs.plain, initial.shape[1]
-    out = np.zeros((int(ends[-1]), n, n))
-    log_prob, sound = scaled.scaled_steps(_problem(initial, transition, evidence), runs, cell, ends, out)
-
-    def again(s: int) -> None:
-        rows, mine = slice(int(runs.start[s]), int(runs.start[s] + runs.length[s])), out[ends[s] : ends[s + 1]]
-        log_prob[s] = ranged_posteriors(*tables(s), cell[rows], mine, np.empty((0, n)), np.empty(0), False)
-        mine /= max(runs.length[s] - 1, 1)
-
-    if not sound.all():
-        tables = _ranged(initial, transition, evidence, runs)
-        _redo(again, sound, runs, n)
+    out, log_prob = np.zeros((int(ends[-1]), *transition.shape[1:])), np.zeros(len(runs.start))
+    _swept(initial, transition, evidence, runs, log_prob, cell=cell, ends=ends, steps=out)
     return out, log_prob
 
 
 def paths(initial: Floats, transition: Floats, evidence: Evidence, runs: Runs) -> tuple[Floats, Floats]:
     """Find the most probable states (Viterbi), ``(T,)`` with -1 outside all runs, and their log probabilities."""
-    from mercer.compiled.best_path import log_path
-
-    runs = runs.plain
-    total = len(evidence.codes if isinstance(evidence, Symbols) else evidence.log_density)
-    states, value = np.full(total, -1, dtype=np.int32), np.zeros(len(runs.start))
-    tables = _logs(initial, transition, evidence, runs)
-
-    def find(s: int) -> None:
-        value[s] = log_path(*tables(s), states[runs.start[s] : runs.start[s] + runs.length[s]])
-
-    _redo(find, runs.length == 0, runs, initial.shape[1])
+    states, value = np.full(_observations(evidence), -1, dtype=np.int32), np.zeros(len(runs.start))
+    log_density, codes, probability = _likelihoods(evidence)
+    tables = log_density, codes, None if probability is None else safe_log(np.asarray(probability, np.float64))
+    models = safe_log(np.asarray(initial, np.float64)), safe_log(np.asarray(transition, np.float64))
+    order = _longest_first(runs)
+    _in_pieces(best_paths(models, tables, runs, order, states, value), runs.length[order], initial.shape[1])
     return states, value
 
 
-def _problem(initial: Floats, transition: Floats, evidence: Evidence) -> Any:
-    from mercer.models._forward.scaled import Problem
+def _swept(
+    initial: Floats, transition: Floats, evidence: Evidence, runs: Runs, log_prob: Floats, **targets: Any
+) -> None:
+    order = _longest_first(runs)
+    work = sweep((initial, transition), _likelihoods(evidence), runs, order, log_prob, **targets)
+    _in_pieces(work, runs.length[order], initial.shape[1])
 
+
+def _observations(evidence: Evidence) -> int:
+    return len(evidence.codes if isinstance(evidence, Symbols) else evidence.log_density)
+
+
+def _likelihoods(evidence: Evidence) -> tuple[Any, Any, Any]:
+    """Return log densities, codes, and the probabilities of codes ``(N, n_codes, n)``; None for what there is not."""
     if isinstance(evidence, Symbols):
-        return Problem.of(initial, transition, None, evidence.codes, evidence.probability)
-    return Problem.of(initial, transition, evidence.log_density, None, None)
+        return None, evidence.codes, evidence.probability.swapaxes(1, 2)
+    return evidence.log_density, None, None
 
 
-def _ranged(
-    initial: Floats, transition: Floats, evidence: Evidence, runs: Runs
-) -> Callable[[int], tuple[Floats, Floats, Floats, Floats]]:
-    """Return a function of a run: initial, transition, significands and exponents of its evidence ``(length, n)``."""
-    from mercer.compiled.ranged import from_logs, split
-
-    first, step = (np.array(x, dtype=np.float64) for x in (initial, transition))
-    if isinstance(evidence, Symbols):
-        by_code, powers = split(np.array(np.swapaxes(evidence.probability, 1, 2), dtype=np.float64, order="C"))
-
-    def tables(s: int) -> tuple[Floats, Floats, Floats, Floats]:
-        model, rows = runs.model[s], slice(int(runs.start[s]), int(runs.start[s] + runs.length[s]))
-        if isinstance(evidence, Symbols):
-            codes = evidence.codes[rows]
-            return first[model], step[model], by_code[model][codes], powers[model][codes]
-        return first[model], step[model], *from_logs(_log_densities(evidence, rows, s))
-
-    return tables
+def _longest_first(runs: Runs) -> Floats:
+    """Return the runs that are not empty; a group of them takes as long as the longest."""
+    order = np.argsort(-np.asarray(runs.length, np.int64), kind="stable")
+    return order[: np.count_nonzero(runs.length)]
 
 
-def _logs(
-    initial: Floats, transition: Floats, evidence: Evidence, runs: Runs
-) -> Callable[[int], tuple[Floats, Floats, Floats]]:
-    """Return a function of a run: logarithms of initial, transition and its evidence ``(length, n)``."""
-    first, step = safe_log(np.asarray(initial, np.float64)), safe_log(np.asarray(transition, np.float64))
-    if isinstance(evidence, Symbols):
-        by_code = np.ascontiguousarray(safe_log(np.asarray(evidence.probability, np.float64)).swapaxes(1, 2))
+def _in_pieces(work: Callable[[slice], int], length: Floats, n: int) -> None:
+    """Process runs of these lengths on threads, a millisecond or more at a time. The pieces depend on the runs only."""
+    if not len(length):
+        return
+    seconds = np.cumsum(length) * (10e-9 + n * n * 1e-9)
+    piece = min(max(CHUNK_SECONDS, seconds[-1] / PIECES), LONGEST_SECONDS)
+    ends = np.searchsorted(seconds, np.arange(piece, seconds[-1], piece)) // TOGETHER * TOGETHER
+    ends = np.unique(np.append(ends, [0, len(length)]))
 
-    def tables(s: int) -> tuple[Floats, Floats, Floats]:
-        model, rows = runs.model[s], slice(int(runs.start[s]), int(runs.start[s] + runs.length[s]))
-        if isinstance(evidence, Symbols):
-            return first[model], step[model], by_code[model][evidence.codes[rows]]
-        return first[model], step[model], _log_densities(evidence, rows, s)
+    def checked(part: slice) -> None:
+        undefined = work(part)
+        if undefined:
+            raise ValueError(
+                f"A log density of sequence {undefined - 1} is NaN or +inf, so its probability is undefined. Check the "
+                "data and the parameters for NaN, and for variances of zero."
+            )
 
-    return tables
-
-
-def _log_densities(evidence: Densities, rows: slice, s: int) -> Floats:
-    """Return log densities of one run, or raise for NaN or +inf, which the scaled recursions report as unsound."""
-    table = np.require(evidence.log_density[rows], np.float64, ["C", "W"])
-    if not np.all(table < np.inf):
-        raise ValueError(
-            f"A log density of sequence {s} is NaN or +inf, so its probability is undefined. Check the data and the "
-            "parameters for NaN, and for variances of zero."
-        )
-    return table
-
-
-def _redo(work: Callable[[int], None], done: Floats, runs: Runs, n: int) -> None:
-    """Process the runs that are not done, one by one."""
-    left = np.flatnonzero(~done & (runs.length > 0))
-    share(work, left.tolist(), float(runs.length[left].sum()) * n * n * 2e-8)
+    share(checked, [slice(int(a), int(b)) for a, b in itertools.pairwise(ends)], float(seconds[-1]))

@@ -144,7 +144,7 @@ def _centred(counts: Floats, p: Floats) -> Floats:
 def _gradients(model: Parameters, X: Sequences) -> tuple[Counts, Floats | None]:
     """Gradients in free weights, including zeros (FK-8), and in the letters, including probabilities near zero."""
     found, initial, transition, evidence, offsets = _chain(model, X)
-    n, divided = len(model.silent), ratios(initial[0], transition[0], evidence, offsets, X.name)
+    n, divided = len(model.silent), ratios(initial, transition, evidence, offsets, X.name)
     assert divided.first is not None
     assert divided.transitions is not None
     assert divided.symbols is not None

@@ -163,7 +163,7 @@ def _one_model(models: Any, c: int, X: Sequences, parametrization: str) -> Float
         )
     divided = Ratios(None, None, None)
     if parametrization == "weight" and min(initial.min(), transition.min(), _smallest(evidence)) < TINY:
-        divided = ratios(initial[0], transition[0], evidence, X.offsets, X.name)
+        divided = ratios(initial, transition, evidence, X.offsets, X.name)
     return _assembled(models, c, X, found, parametrization, divided)
 
 
@@ -207,29 +207,15 @@ def ratios(
 
     Sample i has the observations ``offsets[i]:offsets[i + 1]`` of the evidence; ``name(i)`` names it in messages.
     """
-    from mercer.compiled.forward_ranged import ranged_ratios
-
-    if isinstance(evidence, Symbols):
-        table = evidence.probability[0].T[evidence.codes]
-        top = table.max(axis=1, keepdims=True, initial=0.0)
-        likelihood = table / np.where(top > 0, top, 1.0)
-    else:
-        top = np.max(evidence.log_density, axis=1, keepdims=True, initial=-np.inf)
-        likelihood = np.exp(evidence.log_density - top)
-    n, size = len(initial), len(offsets) - 1
-    first, steps, visits = np.zeros((size, n)), np.zeros((size, n, n)), np.zeros(likelihood.shape)
-    offsets = np.asarray(offsets, dtype=np.int64)
-    ranged_ratios(initial, transition, np.ascontiguousarray(likelihood), offsets, first, steps, visits)
-    bad = np.flatnonzero(~np.isfinite(first).all(axis=1) | ~np.isfinite(steps).all(axis=(1, 2)))
+    found = expectations(initial, transition, evidence, Runs.shared(np.asarray(offsets)), ratios=True)
+    sums = found.first.sum(axis=1) + found.transitions.sum(axis=(1, 2))
+    bad = np.flatnonzero(~np.isfinite(found.log_prob + sums))
     if len(bad):
         raise ArithmeticError(
             f"{name(int(bad[0]))} is too improbable under the shared model for scores of weights. Use "
             "parametrization='logit'."
         )
-    symbols = None
-    if isinstance(evidence, Symbols):
-        symbols = code_counts(evidence.probability.shape[-1], evidence.codes, offsets, visits / top)
-    return Ratios(first, steps, symbols)
+    return Ratios(found.first, found.transitions, found.symbols)
 
 
 def mixture_scores(mixtures: Any, x: Any, parametrization: str = "logit") -> Array:

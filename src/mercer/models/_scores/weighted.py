@@ -8,6 +8,7 @@ import numpy as np
 
 from mercer._array import Floats, logsumexp, safe_log, to_numpy
 from mercer._checks import is_choice
+from mercer._native.moments import moments
 from mercer.data.segments import segment_sum
 from mercer.families._covariance import upper
 from mercer.families.categorical import Categoricals
@@ -135,13 +136,10 @@ TINY = 1e-100
 
 def _diagonal_scores(members: Gaussians, x: Any, offsets: Floats, weights: Floats) -> Floats:
     """Mean and log sd (FK-4); a missing coordinate adds nothing."""
-    from mercer.compiled.moments import moments
-
     members._require_regular("the Fisher score")
     mean = to_numpy(members.mean).astype(np.float64)
     precision = 1 / to_numpy(members._variances).astype(np.float64)
-    mass, first, second = np.empty((3, len(offsets) - 1, *mean.shape))
-    moments(*_owned(x, weights, offsets), mean[None], mass, first, second)
+    mass, first, second, _ = moments(np.asarray(x), weights, offsets, mean[None], first=True, second=True)
     location, spread = first * precision, second * precision - mass
     if members.structure == "isotropic":
         spread = spread.sum(axis=-1, keepdims=True)
@@ -167,26 +165,11 @@ def _full_scores(members: Gaussians, x: Any, offsets: Floats, weights: Floats) -
 
 def _full_gradients(members: Gaussians, x: Floats, offsets: Floats, weights: Floats) -> tuple[Floats, Floats]:
     """Gradients in the mean, ``(S, n, d)``, and the covariance, ``(S, n, d, d)``, of complete points."""
-    from mercer.compiled.moments import full_moments, moments
-
     mean = to_numpy(members.mean).astype(np.float64)
-    data = _owned(x, weights, offsets)
-    mass, first = np.empty((2, len(offsets) - 1, *mean.shape))
-    second = np.empty((*first.shape, mean.shape[1]))
-    moments(*data, mean[None], mass, first, np.empty((0, 0, 0)))
-    full_moments(*data, mean[None], second)
+    mass, first, _, second = moments(x, weights, offsets, mean[None], first=True, full=True)
     precision = np.linalg.inv(to_numpy(members.covariance).astype(np.float64))
     location = (precision @ first[..., None])[..., 0]
     return location, (precision @ second @ precision - mass[..., :1, None] * precision) / 2
-
-
-def _owned(x: Any, weights: Floats, offsets: Floats) -> tuple[Floats, Floats, Floats]:
-    """Convert points, weights and offsets to the types that the loops are compiled for."""
-    return (
-        np.require(x, np.float64, ["C", "W"]),
-        np.require(weights, np.float64, ["C", "W"]),
-        np.require(offsets, np.int64, ["C", "W"]),
-    )
 
 
 # -- mixtures -----------------------------------------------------------------------------------------------
