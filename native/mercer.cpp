@@ -8,6 +8,7 @@
 #include "gaussian_rows.hpp"
 #include "gaussians.hpp"
 #include "moments.hpp"
+#include "pairs_affine.hpp"
 #include "windows.hpp"
 
 using namespace mercer;
@@ -16,6 +17,7 @@ using namespace mercer;
 
 MERCER_EXPORT const char* mercer_build() { return MERCER_BUILD; }
 
+MERCER_EXPORT int64_t affine_pairs(const AffineArguments* a) { return affine_pairs(*a); }
 MERCER_EXPORT int64_t chains(const ChainArguments* a) {
   return chain_instance(a->initial_a.shape[1], a->initial_b.shape[1],
                         [&]<int S, int R, int C>() { return chains<S, R, C>(*a); });

@@ -46,6 +46,8 @@ template <class V>
 constexpr int lanes_of = sizeof(V) / sizeof(V{}[0]);
 template <class V>
 using WordsLike = Vec<int64_t, lanes_of<V>>;
+template <class V>
+using Element = __typeof__(V{}[0] + V{}[0]);
 
 template <class V, class T>
 MERCER_INLINE V load(const T* from) {
@@ -72,7 +74,17 @@ MERCER_INLINE void store_some(T* to, V v, int64_t count) {
 }
 template <class V>
 MERCER_INLINE V spread(double x) {
-  return x - V{};  // a subtraction from zero would turn -0 into 0
+  return Element<V>(x) - V{};  // a subtraction from zero would turn -0 into 0
+}
+// x as it is: a product that is rounded before it is added, instead of contracted.
+template <class V>
+MERCER_INLINE V rounded(V x) {
+#if defined(__aarch64__)
+  asm("" : "+w"(x));
+#else
+  asm("" : "+v"(x));
+#endif
+  return x;
 }
 template <class V>
 MERCER_INLINE V minimum(V x, V y) {  // y if one is NaN

@@ -31,6 +31,23 @@ def chains(n: int, length: Any) -> Callable[[Any], Case]:
     return case
 
 
+def affine_pairs(kind: str) -> Callable[[Any], Case]:
+    """Strings of many lengths: they end in different strips and lanes."""
+
+    def case(rng: Any) -> Case:
+        hidden = rng.dirichlet(np.ones(4), 4) + 2 * np.eye(4)
+        joint = hidden @ hidden.T / (hidden @ hidden.T).sum()
+        arguments = [joint], [joint.sum(axis=0)], [0.03], [0.6], [0.98]
+        model = mc.LocalPairHMMs(*arguments, [0.9], [0.98]) if "local" in kind else mc.AffinePairHMMs(*arguments)
+        X = mc.Sequences.from_codes(
+            [rng.integers(0, 4, size) for size in (*range(1, 18), 33, 64, 70, 40)], model.alphabet
+        )
+        operand = model.shared_history(X, "float32" if "float32" in kind else "float64")
+        return (lambda left, right: operand[left].pair(operand[right])), 21, 21
+
+    return case
+
+
 def case_sparse_products(rng: Any) -> Case:
     from mercer.data.csr import CSRRows, outer
 
@@ -146,6 +163,7 @@ def case_moments(rng: Any) -> Case:
 
 
 CASES = {name.removeprefix("case_"): case for name, case in list(globals().items()) if name.startswith("case_")}
+CASES |= {f"pairs, {kind}": affine_pairs(kind) for kind in ("affine", "float32", "local", "local float32")}
 CASES |= {f"chains of {n} states": chains(n, 12) for n in (1, 3, 4, 6, 9)}
 CASES |= {f"windows of {order + 1} points": points(order, d) for order, d in ((0, 3), (1, 1), (2, 2))}
 CASES |= {f"gaussians, {structure}": gaussians(structure) for structure in ("full", "diagonal")}

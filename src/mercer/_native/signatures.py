@@ -22,6 +22,24 @@ _CSR = """
 """
 
 SIGNATURES = {
+    "affine_pairs": """
+        match: f64[C D]
+        left: i32[A]
+        left_offsets: i64[I1]
+        right: i32[B]
+        right_offsets: i64[J1]
+        order: i64[J]
+        gap: real
+        none: real
+        first: real
+        growth: real
+        single: int
+        start: int
+        rows: int
+        place: out i64[3]
+        memory: out f64[M]
+        log_value: out f64[I J]
+    """,
     "csr_products": _CSR,
     "csr_entropies": _CSR,
     "chains": """

@@ -1,6 +1,6 @@
 """The affine recursion (MK-5b) on a card: every thread has one pair of strings.
 
-As on the CPU (`mercer.compiled.pairs_affine`), columns are split into strips whose numbers stay in registers for all
+As on the CPU (native/pairs_affine.hpp), columns are split into strips whose numbers stay in registers for all
 rows, and a strip leaves two numbers per row to the next one, in memory. All threads of a warp have the same first
 string, so that a row of match weights is the same for all of them.
 """

@@ -9,11 +9,14 @@ import numpy as np
 
 from mercer._array import Floats
 from mercer._coupling import OneAxis
+from mercer._native.pairs import affine_pairs
 from mercer._rescue import rescued
 from mercer.data import Sequences
 from mercer.models._pairs.affine_expectations import AffineParameters
 from mercer.models._pairs.affine_range import FlankWeights, Scaling, scaling32, scaling64
 
+SQUARE = 8
+"""Number of strings of similar length whose kernels with themselves are computed at once."""
 TILE_CELLS = 2e7
 """Number of cells of the recursion per tile: a few milliseconds."""
 
@@ -156,12 +159,9 @@ class AffineOperand(OneAxis):
         everyone = np.arange(len(self))
         if not self.recursion.scalings:
             return self._ranged(self, everyone, everyone)
-        from mercer.compiled.pairs_affine import lanes_of
-
         out, order = np.empty(len(self)), self.order
-        side = lanes_of(self.recursion.scalings[0].precision)
-        for begin in range(0, len(self), side):
-            some = order[begin : begin + side]
+        for begin in range(0, len(self), SQUARE):
+            some = order[begin : begin + SQUARE]
             out[some] = np.diag(self[some].pair(self[some]))
         return out
 
@@ -170,20 +170,9 @@ class AffineOperand(OneAxis):
         numbers = self.recursion.fast
         assert numbers is not None
         left, right = (self.values, self.offsets), (other.values, other.offsets)
-        precision, start, rows = scaling.precision, scaling.start, scaling.rows
-        if numbers.flanks is None:
-            from mercer.compiled.pairs_affine import lane_kernels
-
-            value, exponent = lane_kernels(numbers.match, left, right, numbers.gap, precision, start, rows)
-        else:
-            from mercer.compiled.pairs_local import local_kernels
-
-            value, exponent = local_kernels(
-                numbers.match, left, right, numbers.gap, numbers.flanks, precision, start, rows
-            )
-        with np.errstate(divide="ignore", invalid="ignore"):
-            logs = np.log(value)
-        logs += math.log(2) * exponent
+        logs = affine_pairs(
+            numbers.match, left, right, numbers.gap, numbers.flanks, scaling.precision, scaling.start, scaling.rows
+        )
         mine, theirs = (letter_sums(numbers.log_letter, side.values, side.offsets) for side in (self, other))
         logs += numbers.base + (mine[:, None] + theirs)
         return logs

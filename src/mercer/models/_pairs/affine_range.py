@@ -58,7 +58,7 @@ from scipy.special import gammaln, logsumexp
 from mercer._array import Floats
 
 STRIP = 8
-"""Number of columns of the widest strip on any processor (`mercer.compiled.pairs_affine`); narrower ones lose less."""
+"""Number of columns of the widest strip on any processor (native/pairs_affine.hpp); narrower ones lose less."""
 LONGEST = 1 << 20
 """Largest number of letters of a string for which the float64 lanes are proved accurate."""
 _DIGITS = {"float64": 60, "float32": 30}

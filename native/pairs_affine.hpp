@@ -1,0 +1,432 @@
+// Pair HMMs with affine gaps (MK-5b) and local alignments (MK-5d): one string s of the left side
+// with several strings t of the right.
+//
+//     M(i,j) = match[s_i,t_j] z(i-1,j-1),    x(i+1,j) = x(i,j) + g M(i,j),    u = M + x,
+//     y(i,j+1) = d (y(i,j) + g u(i,j)) + (1-d) A(i) B,    z = u + y
+//
+// Numbers are tilted, divided by the probability that a gap goes on, per letter; d = 1 unless
+// alignments are local. Lanes are different strings t, of float64 or float32. Columns are split
+// into strips, whose x and z stay in registers for all rows; y and z at the right edge of a strip
+// go to the next one. A strip has an exponent per lane, which may grow every few rows:
+// models/_pairs/affine_range.py proves for which parameters no significant number is lost. A cell
+// costs a product, two multiply-adds and two sums, which limit the speed; a row of a strip two
+// products more. Flanks cost a multiply-add and a sum per cell: with A(i) B in y, z contains the
+// alignments that begin here, and the result is the sum of all M times the flanks after them.
+#pragma once
+#include "view.hpp"
+
+namespace mercer {
+
+struct AffineArguments {
+  View<const double, 2> match;          // C D: tilted
+  View<const int32_t, 1> left;          // codes of all strings
+  View<const int64_t, 1> left_offsets;  // I+1
+  View<const int32_t, 1> right;
+  View<const int64_t, 1> right_offsets;  // J+1
+  View<const int64_t, 1> order;          // J: strings of the right side by length
+  double gap;                            // g, tilted
+  double none;                           // weight of a flank of no letters,
+  double first;                          // of one letter,
+  double growth;                         // and the factor of another one, >= 1; 0 if global
+  int64_t single;                        // whether numbers are float32
+  int64_t start;                         // exponent of one, to which numbers are rescaled
+  int64_t rows;                          // rows between two updates of the exponents
+  View<int64_t, 1> place;     // 3: block, string of the left side and strip to go on with
+  View<double, 1> memory;     // of the edge of a strip: 64 bytes for each of its vectors
+  View<double, 2> log_value;  // I J: NaN or infinite where numbers left their range
+};
+
+constexpr int64_t MORE = 1;              // the work is not finished: call again
+constexpr double CELLS_OF_A_CALL = 4e8;  // about a tenth of a second
+
+// An exponent per lane, an integer of the size of the number.
+template <class V>
+using Exponents = decltype(V{} < V{});
+template <class V>
+constexpr int MANTISSA = sizeof(Element<V>) == 8 ? 52 : 23;
+template <class V>
+constexpr Element<Exponents<V>> BIAS = sizeof(Element<V>) == 8 ? 1023 : 127;
+
+template <class V>
+MERCER_INLINE Exponents<V> exponent_of(V x) {  // of x >= 0; far below all others for zero
+  return (from_bits<Exponents<V>>(x) >> MANTISSA<V>)-BIAS<V>;
+}
+template <class V>
+MERCER_INLINE V power_of_two(Exponents<V> e) {  // zero if it is not a normal number
+  e = e < -BIAS<V> ? Exponents<V>{} - BIAS<V> : e;
+  return from_bits<V>((e + BIAS<V>) << MANTISSA<V>);
+}
+// x 2^e. The smallest power of float32 is larger than its smallest numbers, so there are two
+// factors.
+template <class V>
+struct Powers {
+  V one, two;
+  explicit MERCER_INLINE Powers(Exponents<V> e) {
+    Exponents<V> half = sizeof(Element<V>) == 8 ? e : e >> 1;
+    one = power_of_two<V>(half), two = power_of_two<V>(e - half);
+  }
+  MERCER_INLINE V times(V x) const {
+    x *= one;
+    if constexpr (sizeof(Element<V>) != 8) x *= two;
+    return x;
+  }
+};
+
+// Weights of flanks: of l letters of s run[l] 2^power[l]; of t none without letters and some with
+// any, both times 2^some_power, because columns are divided by the growth per letter.
+template <class T>
+struct FlankWeights {
+  double growth;
+  T decay, none, some;
+  int64_t some_power;
+  bool even;  // whether none equals some
+  double* run;
+  int64_t* power;
+  T *row_in, *row_out;
+
+  static size_t room(int64_t rows) {
+    return Scratch::room<double>(rows + 1) + Scratch::room<int64_t>(rows + 1) +
+           2 * Scratch::room<T>(rows);
+  }
+  FlankWeights(Scratch& scratch, const AffineArguments& a, int64_t longest) : growth(a.growth) {
+    run = scratch.take<double>(longest + 1), power = scratch.take<int64_t>(longest + 1);
+    row_in = scratch.take<T>(longest), row_out = scratch.take<T>(longest);
+    decay = T(1 / growth);
+    int exponent;
+    const double any = a.first / growth;
+    some = T(frexp(any, &exponent)), none = T(ldexp(a.none, -exponent)), some_power = exponent;
+    even = fabs(a.none - any) <= 4 * 0x1p-52 * a.none;
+    for (int64_t l = 0; l <= longest; ++l) {
+      double log = l ? log2(a.first) + log2(growth) * double(l - 1) : log2(a.none);
+      power[l] = int64_t(floor(log)) + 1, run[l] = exp2(log - double(power[l]));
+    }
+    for (int64_t row = 0; row < longest; ++row) {
+      int64_t last = power[(row / a.rows + 1) * a.rows];
+      row_in[row] = T(ldexp(run[row + 1], int(power[row + 1] - last)));
+    }
+  }
+  // Exponents of the weights of a group of rows, before and after matches.
+  int64_t entry(int64_t group, int64_t rows) const {
+    return power[(group + 1) * rows] + some_power;
+  }
+  int64_t leave(int64_t n, int64_t first, int64_t last) const {
+    int64_t one = power[n - first - 1], two = power[n - last];
+    return (one > two ? one : two) + some_power;
+  }
+  void fill_out(int64_t n,
+                int64_t rows) {  // weights of what follows each row, relative to its group
+    for (int64_t row = 0; row < n; ++row) {
+      int64_t first = row - row % rows, last = first + rows < n ? first + rows : n;
+      int64_t up = power[n - row - 1] + some_power - leave(n, first, last);
+      row_out[row] = T(run[n - row - 1]) * some * T(up < -1074 ? 0.0 : ldexp(1.0, int(up)));
+    }
+  }
+};
+
+// A strip of columns: its first row, and what it takes from its left neighbor.
+template <class V, int S>
+struct Strip {
+  V z[S];                // of the row before the first; of the last row afterwards
+  V corner;              // z of the cell above and to the left
+  Exponents<V> power;    // of these
+  const char* match;     // [code of s][column]
+  const int64_t* codes;  // of the rows: places of their match weights, in bytes
+  int64_t n, rows;       // all, and those of a group
+  V* edge;               // [row][y, z] of the left neighbor; overwritten by those of the strip
+  Exponents<V>* powers;  // of the left neighbor in every group; overwritten
+  Element<V> gap;
+  Element<Exponents<V>> target;
+};
+
+template <class V>
+struct StripFlanks {
+  using T = Element<V>;
+  const FlankWeights<T>* weights;
+  T share, back;                      // (1-d) B, and the correction of B after many columns
+  Element<Exponents<V>> fall, start;  // by how much the exponent may decrease from strip to strip
+  const V* tails;                     // factors of matches in the columns where strings end
+  V* total;                           // the result,
+  Exponents<V>* total_power;          // and its exponent
+};
+
+// Add the sum of a group to the result, which has the larger of both exponents.
+template <class V>
+MERCER_INLINE void add_to_total(const StripFlanks<V>& f, V sum, Exponents<V> unit) {
+  auto some = ~(sum <= Element<V>(0));  // true for NaN, which the result must become
+  Exponents<V> old = *f.total_power, high = unit + exponent_of(sum);
+  Exponents<V> now = some & (high > old) ? high : old;
+  V grown = Powers<V>(old - now).times(*f.total);
+  *f.total = grown + Powers<V>(some ? unit - now : Exponents<V>{}).times(sum);
+  *f.total_power = now;
+}
+
+template <bool LOCAL, bool ENDS, class V, int S>
+__attribute__((noinline)) void strip_rows(Strip<V, S>& strip, const StripFlanks<V>& f) {
+  using I = Exponents<V>;
+  using Whole = Element<I>;
+  const int64_t* codes = strip.codes;
+  const char* const match = strip.match;
+  const int64_t n = strip.n, rows = strip.rows;
+  const V gap = spread<V>(strip.gap), less = LOCAL ? spread<V>(f.weights->decay) : gap,
+          opened = less * gap;
+  V z[S], x[S], corner = strip.corner, enter{}, entered{}, *edge = strip.edge;
+  I mine = strip.power;
+#pragma GCC unroll 8
+  for (int c = 0; c < S; ++c) z[c] = strip.z[c], x[c] = V{};
+  for (int64_t first = 0; first < n; first += rows) {
+    const int64_t last = first + rows < n ? first + rows : n, group = first / rows;
+    const I theirs = strip.powers[group], least = LOCAL ? theirs - f.fall : theirs;
+    const I height = exponent_of(z[S - 1]) - strip.target;
+    I now = mine + (height > 0 ? height : I{});
+    now = now > least ? now : least;
+    if (any(now != mine)) {
+      const V down = power_of_two<V>(mine - now);
+      corner *= down;
+#pragma GCC unroll 8
+      for (int c = 0; c < S; ++c) z[c] *= down, x[c] *= down;
+    }
+    const Powers<V> factor(theirs - now);
+    mine = now, strip.powers[group] = now;
+    if constexpr (LOCAL) {
+      const I entry = Whole(f.start + f.weights->entry(group, rows)) - now,
+              most = I{} + BIAS<V> + 1;
+      enter = power_of_two<V>(entry > most ? most : entry) * f.share;
+    }
+    V sum{};
+    for (int64_t i = first; i < last; ++i, edge += 2) {
+      const V* weight = reinterpret_cast<const V*>(match + codes[i]);
+      V y = rounded(factor.times(edge[0])), left = factor.times(edge[1]), here{};
+      if constexpr (LOCAL) entered = rounded(enter * f.weights->row_in[i]);  // once a row
+#pragma GCC unroll 8
+      for (int c = 0; c < S; ++c) {
+        V above = z[c], matched = weight[c] * corner, closed = matched + x[c];
+        x[c] += gap * matched;
+        z[c] = closed + y;
+        if constexpr (!LOCAL) {
+          y += gap * closed;
+        } else {  // what enters does not wait for y
+          y = less * y + (opened * closed + entered);
+          if constexpr (ENDS)
+            here += matched * f.tails[c];
+          else
+            here += matched;
+        }
+        corner = above;
+      }
+      corner = left;
+      edge[0] = y, edge[1] = z[S - 1];
+      if constexpr (LOCAL) sum += here * f.weights->row_out[i];
+    }
+    if constexpr (LOCAL)
+      add_to_total(f, sum * f.back, now + Whole(f.weights->leave(n, first, last) - f.start));
+  }
+  for (int c = 0; c < S; ++c) strip.z[c] = z[c];
+  strip.power = mine;
+}
+
+// All pairs of strings of both sides, as far as the work of one call goes.
+template <class V, int S, bool LOCAL>
+class AffineSweep {
+  using T = Element<V>;
+  using I = Exponents<V>;
+  using Whole = Element<I>;
+  static constexpr int L = lanes_of<V>;
+  const AffineArguments& a;
+  const int64_t* codes;  // of the left side, as places of their match weights in a strip
+  int64_t used, longest, strips = 0, whole = 0;
+  T* table;  // match weights of the codes that occur on the left; zero after the end of a string
+  int32_t* letters;
+  V *profile, *tails, *edge, *total;
+  I *powers, *total_power;
+  FlankWeights<T>* flanks;
+  const T start;
+
+ public:
+  static size_t room(const AffineArguments& a, int64_t used, int64_t columns) {
+    return Scratch::room<T>(used * (a.match.shape[1] + 1)) + Scratch::room<int32_t>(columns * L) +
+           Scratch::room<V>(columns * used) + Scratch::room<V>(columns);
+  }
+  AffineSweep(Scratch& scratch, const AffineArguments& a_, const int64_t* codes_,
+              const int32_t* compact, int64_t used_, int64_t columns, int64_t longest_,
+              FlankWeights<T>* flanks_)
+      : a(a_),
+        codes(codes_),
+        used(used_),
+        longest(longest_),
+        flanks(flanks_),
+        start(T(ldexp(1.0, int(a_.start)))) {
+    const int64_t n_codes = a.match.shape[1] + 1;
+    table = scratch.take<T>(used * n_codes), letters = scratch.take<int32_t>(columns * L);
+    profile = scratch.take<V>(columns * used), tails = scratch.take<V>(columns);
+    for (int64_t code = 0; code < a.match.shape[0]; ++code) {
+      if (compact[code] < 0) continue;
+      T* row = table + compact[code] * n_codes;
+      for (int64_t b = 0; b + 1 < n_codes; ++b)
+        row[b] = T(LOCAL ? a.match(code, b) * flanks->decay : a.match(code, b));
+      row[n_codes - 1] = T(0);
+    }
+    edge = reinterpret_cast<V*>((reinterpret_cast<uintptr_t>(a.memory.data) + 63) / 64 * 64);
+    powers = reinterpret_cast<I*>(edge + 2 * longest);
+    total = reinterpret_cast<V*>(powers + (longest + a.rows - 1) / a.rows);
+    total_power = reinterpret_cast<I*>(total + 1);
+  }
+
+  int64_t run() {
+    const int64_t lefts = a.left_offsets.shape[0] - 1, rights = a.order.shape[0];
+    int64_t *place = a.place.data, i = place[1], k = place[2];
+    double cells = 0.0;
+    for (int64_t block = place[0]; block < rights; block += L, i = 0) {
+      arrange(block);
+      for (; i < lefts; ++i, k = 0) {
+        const int64_t n = a.left_offsets(i + 1) - a.left_offsets(i);
+        if (LOCAL) flanks->fill_out(n, a.rows);
+        if (k == 0) begin(n, block);
+        for (; k < strips; ++k) {
+          if (cells > CELLS_OF_A_CALL) {
+            place[0] = block, place[1] = i, place[2] = k;
+            return MORE;
+          }
+          sweep(i, n, k, block);
+          cells += double(n) * S * L;
+        }
+        for (int64_t lane = 0; LOCAL && lane < L && block + lane < rights; ++lane) {
+          const double more = double(length(block + lane)) * log2(a.growth);
+          a.log_value(i, a.order(block + lane)) =
+              log(double((*total)[lane])) + (double((*total_power)[lane]) + more) * LOG_2;
+        }
+      }
+    }
+    return DONE;
+  }
+
+ private:
+  int64_t length(int64_t member) const {
+    return a.right_offsets(a.order(member) + 1) - a.right_offsets(a.order(member));
+  }
+
+  // Match weights of a block of strings as [strip][code of s][column][lane], zero after the end.
+  void arrange(int64_t block) {
+    const int64_t members = a.order.shape[0] - block < L ? a.order.shape[0] - block : L;
+    int64_t most = 0;
+    for (int64_t lane = 0; lane < members; ++lane)
+      most = length(block + lane) > most ? length(block + lane) : most;
+    strips = (most + S - 1) / S, whole = strips;
+    const int64_t size = strips * S * L, n_codes = a.match.shape[1] + 1;
+    for (int64_t at = 0; at < size; ++at) letters[at] = int32_t(n_codes - 1);
+    for (int64_t lane = 0; lane < members; ++lane) {
+      const int32_t* from = a.right.data + a.right_offsets(a.order(block + lane));
+      for (int64_t j = 0; j < length(block + lane); ++j) letters[j * L + lane] = from[j];
+    }
+    T* out = reinterpret_cast<T*>(profile);
+    for (int64_t k = 0; k < strips; ++k)
+      for (int64_t code = 0; code < used; ++code, out += S * L)
+        for (int64_t at = 0; at < S * L; ++at)
+          out[at] = table[code * n_codes + letters[k * S * L + at]];
+    if (!LOCAL || flanks->even) return;
+    for (int64_t j = 0; j < strips * S; ++j) tails[j] = spread<V>(1.0);
+    for (int64_t lane = 0; lane < members; ++lane) {
+      const int64_t m = length(block + lane);
+      if (m == 0) continue;
+      tails[m - 1][lane] = flanks->none / flanks->some;
+      whole = (m - 1) / S < whole ? (m - 1) / S : whole;
+    }
+  }
+
+  // The column before the first one.
+  void begin(int64_t n, int64_t block) {
+    const int64_t groups = (n + a.rows - 1) / a.rows;
+    const T gap = T(a.gap);
+    for (int64_t row = 0; row < n; ++row) {
+      const T y = LOCAL ? flanks->row_in[row] * flanks->some : gap * gap;
+      edge[2 * row] = spread<V>(y * start);
+      edge[2 * row + 1] = spread<V>((LOCAL ? flanks->row_in[row] * flanks->none : gap) * start);
+    }
+    for (int64_t group = 0; group < groups; ++group)
+      powers[group] = I{} + (LOCAL ? Whole(flanks->entry(group, a.rows)) : Whole(0));
+    if (!LOCAL) return;
+    *total = V{};
+    *total_power = I{} + Whole(flanks->power[n] + flanks->some_power);
+    for (int64_t lane = 0; lane < L && block + lane < a.order.shape[0];
+         ++lane)  // no match: one flank
+      (*total)[lane] = T(flanks->run[n] * (length(block + lane) > 0 ? flanks->some : flanks->none));
+  }
+
+  void sweep(int64_t i, int64_t n, int64_t k, int64_t block) {
+    Strip<V, S> strip;
+    StripFlanks<V> f{};
+    T head = T(a.gap), corner = k == 0 ? T(1) : head;
+    if constexpr (LOCAL) {
+      const double decay = flanks->decay, drift = pow(flanks->growth * decay, double(S * k));
+      const double step = S * log2(flanks->growth);
+      f.weights = flanks, f.share = T(flanks->some * drift * (1 - decay)), f.back = T(1 / drift);
+      f.fall = k ? Whole(floor(step * double(k)) - floor(step * double(k - 1))) : Whole(0);
+      f.start = Whole(a.start), f.tails = tails + k * S, f.total = total,
+      f.total_power = total_power;
+      head = T(flanks->run[0]) * T(flanks->some * drift);
+      corner = k == 0 ? T(flanks->run[0]) * flanks->none : head;
+    }
+    for (int c = 0; c < S; ++c) strip.z[c] = spread<V>(head * start);
+    strip.corner = spread<V>(corner * start);
+    strip.power = I{} + (LOCAL ? Whole(flanks->power[0] + flanks->some_power) : Whole(0));
+    strip.match = reinterpret_cast<char*>(profile + k * used * S),
+    strip.codes = codes + a.left_offsets(i);
+    strip.n = n, strip.rows = a.rows, strip.edge = edge, strip.powers = powers;
+    strip.gap = T(a.gap), strip.target = Whole(a.start);
+    if (LOCAL && k >= whole)
+      strip_rows<LOCAL, LOCAL>(strip, f);
+    else
+      strip_rows<LOCAL, false>(strip, f);
+    for (int64_t lane = 0; !LOCAL && lane < L && block + lane < a.order.shape[0]; ++lane) {
+      const int64_t last = length(block + lane) - 1;
+      if (n > 0 && last >= 0 && last / S == k)
+        a.log_value(i, a.order(block + lane)) =
+            log(double(strip.z[last % S][lane])) + double(strip.power[lane] - a.start) * LOG_2;
+    }
+  }
+};
+
+template <class V, int S, bool LOCAL>
+int64_t affine_sweep(const AffineArguments& a) {
+  const int64_t n_codes = a.match.shape[0];
+  int64_t longest = 0, columns = 0, used = 0;
+  for (int64_t i = 0; i + 1 < a.left_offsets.shape[0]; ++i) {
+    const int64_t n = a.left_offsets(i + 1) - a.left_offsets(i);
+    longest = n > longest ? n : longest;
+  }
+  for (int64_t j = 0; j < a.order.shape[0]; ++j) {
+    const int64_t m = a.right_offsets(j + 1) - a.right_offsets(j);
+    columns = m > columns ? m : columns;
+  }
+  longest = (longest + a.rows - 1) / a.rows * a.rows, columns = (columns + S - 1) / S * S;
+  Scratch names(Scratch::room<int32_t>(n_codes) + Scratch::room<int64_t>(a.left.shape[0]));
+  if (names.failed()) return OUT_OF_MEMORY;
+  int32_t* compact = names.take<int32_t>(n_codes);
+  int64_t* codes = names.take<int64_t>(a.left.shape[0]);
+  for (int64_t code = 0; code < n_codes; ++code) compact[code] = -1;
+  for (int64_t at = 0; at < a.left.shape[0]; ++at) compact[a.left(at)] = 0;
+  for (int64_t code = 0; code < n_codes; ++code)
+    if (compact[code] == 0) compact[code] = int32_t(used++);
+  for (int64_t at = 0; at < a.left.shape[0]; ++at)
+    codes[at] = compact[a.left(at)] * int64_t(S * sizeof(V));
+  using Sweep = AffineSweep<V, S, LOCAL>;
+  using Flanks = FlankWeights<Element<V>>;
+  Scratch scratch(Sweep::room(a, used, columns) + Flanks::room(LOCAL ? longest : 0));
+  if (scratch.failed()) return OUT_OF_MEMORY;
+  if constexpr (!LOCAL)
+    return Sweep(scratch, a, codes, compact, used, columns, longest, nullptr).run();
+  Flanks flanks(scratch, a, longest);
+  return Sweep(scratch, a, codes, compact, used, columns, longest, &flanks).run();
+}
+
+// The width of a strip follows the number of registers: two for each column, and about six more;
+// flanks take some, too.
+inline int64_t affine_pairs(const AffineArguments& a) {
+  constexpr int WIDE = REGISTERS >= 32 ? 8 : 5, NARROW = REGISTERS >= 32 ? 8 : 4;
+  using Singles = Vec<float, 2 * WIDTH>;
+  if (a.growth > 0)
+    return a.single ? affine_sweep<Singles, NARROW, true>(a)
+                    : affine_sweep<Doubles, NARROW, true>(a);
+  return a.single ? affine_sweep<Singles, WIDE, false>(a) : affine_sweep<Doubles, WIDE, false>(a);
+}
+
+}  // namespace mercer
