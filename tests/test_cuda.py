@@ -11,8 +11,8 @@ import pytest
 
 import mercer as mc
 from mercer import cuda
-from mercer.kernels import _evaluation
-from mercer.models._dynamics import on_card as systems_on_card
+from mercer.kernels import _placement
+from mercer.models._dynamics import fused as systems_on_card
 
 
 @pytest.fixture
@@ -146,7 +146,7 @@ def test_gradients_and_float32_use_array_code(torch, place):
 @pytest.fixture
 def moving(torch, place, monkeypatch):
     """Let operands move to the device on which programs run."""
-    monkeypatch.setattr(_evaluation, "target", lambda: torch.device(place) if mc.settings().device else None)
+    monkeypatch.setattr(_placement, "target", lambda: torch.device(place) if mc.settings().device else None)
 
 
 def compare_moved(kernel, X, Y=None, atol=1e-12):

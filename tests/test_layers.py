@@ -161,6 +161,17 @@ def test_rooms_import_no_private_module_of_another():
     assert not set(PRIVATE_EXCEPTIONS) - found, "these are gone: shorten the list"
 
 
+def test_programs_are_used_by_modules_named_fused():
+    found = [
+        module_of(path)
+        for path in FILES
+        for _, name in imported(ast.parse(path.read_text("utf-8")), module_of(path), is_package(path))
+        if room_of(name) == "cuda" and room_of(module_of(path)) != "cuda"
+    ]
+    assert found
+    assert [module for module in found if not module.endswith("fused")] == []
+
+
 @pytest.mark.parametrize(
     ("module", "source"),
     [

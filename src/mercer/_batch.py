@@ -42,9 +42,6 @@ class Batch:
     _from_header: ClassVar[dict[str, Callable[[Any], Any]]] = {}
     """How shared values are read from the header of a file, if not as they are."""
 
-    _portable: ClassVar[bool] = False
-    """Whether all kernels of these models are array code, so that NumPy batches can be moved to another device."""
-
     shape: tuple[int, ...]
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
@@ -274,11 +271,6 @@ class Batch:
             return moved(x, device) if namespace(x).isdtype(x.dtype, "real floating") else x
 
         return self._map(place, lambda _, part: part.to(device))
-
-    def _movable(self) -> bool:
-        """Whether the models consist of NumPy arrays, and their kernels run on other devices."""
-        arrays = all(is_numpy_array(getattr(self, name)) for name in self._arrays)
-        return self._portable and arrays and all(getattr(self, name)._movable() for name in self._parts)
 
     def __array__(self, *args: Any, **kwargs: Any) -> NoReturn:
         raise _NotAnArray(

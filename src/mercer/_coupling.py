@@ -274,11 +274,6 @@ class Leaf:
         """Number of rows of a tile that fits into the caches."""
         return int(self.batch.tile_hint)
 
-    @property
-    def device_pairs(self) -> int | None:
-        """Number of pairs that a program of the family on a card computes at once; None if there is none."""
-        return getattr(self.batch, "device_pairs", None)
-
     def __len__(self) -> int:
         return len(self.batch)
 

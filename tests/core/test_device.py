@@ -8,7 +8,11 @@ import numpy as np
 import pytest
 
 import mercer as mc
-from mercer.kernels import _evaluation
+from mercer.families import gaussian_fused
+from mercer.kernels import _placement
+from mercer.kernels._placement import device_pairs
+from mercer.models._chains import fused as chains_fused
+from mercer.models.programs import moves, pairs_at_once
 
 RNG = np.random.default_rng(0)
 MODELS = mc.HMMs(
@@ -20,7 +24,7 @@ GAUSSIANS = mc.Gaussians(RNG.normal(size=(6, 2)), RNG.gamma(2.0, size=(6, 2)))
 @pytest.fixture
 def moving(torch, monkeypatch):
     """Let torch's CPU stand for the card; return the devices of the operands that were prepared."""
-    monkeypatch.setattr(_evaluation, "target", lambda: torch.device("cpu") if mc.settings().device else None)
+    monkeypatch.setattr(_placement, "target", lambda: torch.device("cpu") if mc.settings().device else None)
 
 
 @pytest.mark.parametrize("value", ["gpu", "cuda:x", "cuda:", 0, "cpu"])
@@ -69,12 +73,12 @@ def test_numpy_is_moved_and_results_are_brought_back(moving, monkeypatch, kernel
     couple = type(models).couple
     monkeypatch.setattr(type(models), "couple", lambda self, *a: (seen.append(self), couple(self, *a))[1])
     expected = results()
-    assert all(batch._movable() for batch in seen)
+    assert all(moves(batch) for batch in seen)
     seen.clear()
     with mc.config(device="cuda", memo_bytes=0):
         found = results()
     assert seen
-    assert not any(batch._movable() for batch in seen)
+    assert not any(moves(batch) for batch in seen)
     for a, b in zip(found, expected, strict=True):
         assert isinstance(a, np.ndarray)
         np.testing.assert_allclose(a, b, rtol=1e-10, atol=1e-7)
@@ -103,7 +107,7 @@ def test_sparse_models_stay():
     from scipy import sparse
 
     models = mc.Multinomials(sparse.csr_array([[0.5, 0.5], [1.0, 0.0]]), trials=3)
-    assert not models._movable()
+    assert not moves(models)
     with pytest.raises(TypeError, match="probability of Multinomials is sparse"):
         models.to("cpu")
 
@@ -114,3 +118,17 @@ def test_a_device_that_is_not_there_is_named(torch):
     if not torch.cuda.is_available():
         with pytest.raises(RuntimeError, match=r"'cuda' needs an NVIDIA card.*to\(\"numpy\"\)"):
             GAUSSIANS.to("cuda")
+
+
+def test_the_table_of_programs(torch, monkeypatch):
+    """Which operands have a program, and how many pairs it computes at once, if the card takes all arrays."""
+    product, tiny = mc.ProbabilityProduct(rho=0.5, length=4), mc.ProbabilityProduct(rho=200.0, length=4)
+    there = [MODELS.to("cpu"), GAUSSIANS.to("cpu"), mc.Poissons([[1.0], [2.0]]).to("cpu")]
+    operands = [product._prepare(models) for models in there] + [tiny._prepare(there[0])]
+    assert not any(map(pairs_at_once, operands))  # no card here
+    assert device_pairs(*operands[:1]) is None
+    for module in (chains_fused, gaussian_fused.cuda):
+        monkeypatch.setattr(module, "usable", lambda *arrays: all(isinstance(x, torch.Tensor) for x in arrays))
+    assert [pairs_at_once(operand) for operand in operands] == [2**28, 2**28, None, None]
+    assert device_pairs(operands[0], operands[1]) == 2**28
+    assert device_pairs(operands[0], operands[2]) is None

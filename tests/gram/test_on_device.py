@@ -1,4 +1,4 @@
-"""The engine's way to a card, with operands on the CPU that say they have a program."""
+"""The engine's way to a card, with operands on the CPU."""
 
 from __future__ import annotations
 
@@ -16,25 +16,25 @@ from mercer.gram.engine import fill
 class Points:
     values: Any
     order: Any = None
-    device_pairs: int = 10**6
     tile_hint: int = 4
 
     def __len__(self):
         return len(self.values)
 
     def __getitem__(self, key):
-        return Points(self.values[key], None, self.device_pairs)
+        return Points(self.values[key])
 
 
 def distance(a, b):
     return (a.values[:, None] - b.values[None, :]).abs()
 
 
+PAIRS = 10**6
 ORDER = np.random.default_rng(3).permutation(37)
 
 
 @pytest.mark.parametrize("to_host", [True, False])
-@pytest.mark.parametrize("pairs", [10**6, 100])
+@pytest.mark.parametrize("pairs", [PAIRS, 100])
 @pytest.mark.parametrize("order", [None, ORDER])
 @pytest.mark.parametrize("resident", [True, False])
 def test_a_matrix_is_the_same_in_one_tile_and_in_bands(torch, monkeypatch, order, pairs, to_host, resident):
@@ -43,11 +43,11 @@ def test_a_matrix_is_the_same_in_one_tile_and_in_bands(torch, monkeypatch, order
     values = np.random.default_rng(0).normal(size=37)
     x = torch.from_numpy(values)
     expected = np.abs(values[:, None] - values)
-    cross = fill(distance, Points(x, order, pairs), Points(x[:20], None, pairs), to_host=to_host)
+    cross = fill(distance, Points(x, order), Points(x[:20]), to_host=to_host, device_pairs=pairs)
     np.testing.assert_array_equal(np.asarray(cross), expected[:, :20])
     expected[np.diag_indices(37)] = np.arange(37.0)
     diagonal = torch.arange(37.0, dtype=torch.float64)
-    found = fill(distance, Points(x, order, pairs), diagonal=diagonal, to_host=to_host)
+    found = fill(distance, Points(x, order), diagonal=diagonal, to_host=to_host, device_pairs=pairs)
     np.testing.assert_array_equal(np.asarray(found), expected)
     assert isinstance(found, np.ndarray) == to_host
     assert (runs()[-1].tiles == 1) == (pairs > 37 * 37 and not to_host)
@@ -55,14 +55,14 @@ def test_a_matrix_is_the_same_in_one_tile_and_in_bands(torch, monkeypatch, order
 
 def test_few_pairs_are_one_tile(torch):
     x = torch.arange(5, dtype=torch.float64)
-    found = fill(distance, Points(x), to_host=True)
+    found = fill(distance, Points(x), to_host=True, device_pairs=PAIRS)
     assert isinstance(found, np.ndarray)
     assert runs()[-1].tiles == 1
 
 
 def test_a_tile_that_is_not_symmetric_is_mirrored(torch):
     x = torch.arange(5, dtype=torch.float64)
-    found = fill(lambda a, b: a.values[:, None] + 2 * b.values[None, :], Points(x))
+    found = fill(lambda a, b: a.values[:, None] + 2 * b.values[None, :], Points(x), device_pairs=PAIRS)
     assert torch.equal(found, found.T)
 
 
@@ -79,11 +79,11 @@ def test_smaller_tiles_if_memory_is_short_and_one_sentence_at_last(torch, monkey
             raise OutOfMemoryError("CUDA out of memory. Tried to allocate 1 GiB.")
         return distance(a, b)
 
-    assert torch.equal(fill(tile, Points(x)), distance(Points(x), Points(x)))
+    assert torch.equal(fill(tile, Points(x), device_pairs=PAIRS), distance(Points(x), Points(x)))
     assert runs()[-1].tiles > 1
     most = 10
     with pytest.raises(MemoryError, match=r"50 x 50 values .* does not fit .*CUDA out of memory.*fewer models"):
-        fill(tile, Points(x))
+        fill(tile, Points(x), device_pairs=PAIRS)
 
 
 def test_other_errors_pass(torch):
@@ -91,4 +91,4 @@ def test_other_errors_pass(torch):
         raise ValueError("of the data")
 
     with pytest.raises(ValueError, match="of the data"):
-        fill(tile, Points(torch.zeros(3)))
+        fill(tile, Points(torch.zeros(3)), device_pairs=PAIRS)

@@ -13,13 +13,11 @@ from typing import Any, Self
 import numpy as np
 from array_api_compat import is_numpy_array
 
-from mercer import cuda
 from mercer._array import Array, namespace, to_numpy
+from mercer.families import gaussian_fused
 from mercer.families._covariance import Structure, smallest_eigenvalue
 from mercer.families._planes import log_det_and_quadratic
 from mercer.families.base import ExponentialFamily
-
-MOST_ON_CARD = 12  # coordinates of full covariances whose factors fit into the registers of a thread
 
 
 class GaussianPairs(ExponentialFamily):
@@ -41,7 +39,7 @@ class GaussianPairs(ExponentialFamily):
         return self.covariance
 
     def _require_regular(self, what: str) -> None:
-        if self._on_card() and self._surely_regular():
+        if gaussian_fused.surely_regular(self):
             return
         bad = np.argwhere(smallest_eigenvalue(to_numpy(self.covariance), self.structure) <= 0)
         if len(bad):
@@ -51,21 +49,9 @@ class GaussianPairs(ExponentialFamily):
                 "floor to its covariance."
             )
 
-    def _surely_regular(self) -> bool:
-        """Whether pivots on the card are well above rounding; else NumPy decides, as for other arrays."""
-        xp = namespace(self.mean)
-        if self.structure != "full":
-            return bool(xp.min(self.covariance) > 0)
-        import torch
-
-        factor, failed = torch.linalg.cholesky_ex(self.covariance)
-        pivots, variances = (x.diagonal(0, -2, -1) for x in (factor, self.covariance))
-        rounding = 45 * xp.finfo(variances.dtype).eps * self.dimension
-        return not bool(failed.any()) and bool((pivots**2 > rounding * variances).all())
-
     def _require_regular_sums(self, other: Self) -> None:
         """Raise if the covariances of a pair have a singular sum; one regular side is enough."""
-        if all(side._on_card() and side._surely_regular() for side in (self, other)):
+        if gaussian_fused.surely_regular(self) and gaussian_fused.surely_regular(other):
             return
         a, b = to_numpy(self.covariance), to_numpy(other.covariance)
         if all((smallest_eigenvalue(c, self.structure) > 0).all() for c in (a, b)):
@@ -105,16 +91,12 @@ class GaussianPairs(ExponentialFamily):
         constant: float = 0.0,
     ) -> Array:
         """Return -log|M| / 2 - weight v' M^{-1} v of every pair, M as in `_pair_solve`, plus numbers of either side."""
-        if self._on_card() and other._on_card() and cuda.usable(self.mean, other.mean):
-            from mercer.cuda import gaussians as programs
-
+        if gaussian_fused.fits(self, other):
             zeros = [namespace(side.mean).zeros_like(side.mean[:, 0]) for side in (self, other)]
             own, theirs = sides if sides else zeros
-            left = self.mean, self._entries
-            right = left if other is self else (other.mean, other._entries)
-            value = programs.log_kernels(left, right, scale, identity, weight, own + constant, theirs)
-            if math.isfinite(float(value.sum())):  # else a product of pivots left the range of floats
-                return value
+            found = gaussian_fused.log_kernels(self, other, scale, identity, weight, own + constant, theirs)
+            if found is not None:
+                return found
         if self._fused() and other._fused():
             from mercer._native import gaussians
 
@@ -152,11 +134,6 @@ class GaussianPairs(ExponentialFamily):
         if self.structure == "isotropic" or self.ndim != 1 or len(self) == 0 or self.dimension == 1:
             return False
         return is_numpy_array(self.mean) and self.mean.dtype == self.covariance.dtype == np.float64
-
-    def _on_card(self) -> bool:
-        """Whether the fused program for NVIDIA cards takes this batch."""
-        few = self.structure != "full" or self.dimension <= MOST_ON_CARD
-        return few and self.ndim == 1 and len(self) > 0 and cuda.usable(self.mean, self.covariance)
 
     @property
     def _entries(self) -> Array:

@@ -14,7 +14,6 @@ from mercer.families.characteristic import averages, log_power
 class Simplex(ExponentialFamily):
     """Probabilities of k outcomes, compared as the distribution of ``trials`` independent draws."""
 
-    _portable: ClassVar[bool] = True
     _arrays: ClassVar[dict[str, int]] = {"probability": 1}
     tile_hint = 512
     dual_verdict = Verdict("always", "the Jensen-Shannon divergence is CND (Fuglede and Topsoe; DJS-5)")

@@ -145,8 +145,6 @@ class Coordinatewise(IndependentCoordinates, ExponentialFamily):
     array([[3., 2.]])
     """
 
-    _portable: ClassVar[bool] = True
-
     score_labels: ClassVar[tuple[str, ...]] = ()
     """Names of the natural parameters of a coordinate, for `score_names`."""
 

@@ -57,7 +57,6 @@ class Dirichlets(ExponentialFamily):
            [0.7051, 1.    ]])
     """
 
-    _portable: ClassVar[bool] = True
     _arrays: ClassVar[dict[str, int]] = {"concentration": 1}
     tile_hint = 128
 

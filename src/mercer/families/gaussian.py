@@ -62,7 +62,6 @@ class Gaussians(GaussianPairs):
            [0.8825, 1.    ]])
     """
 
-    _portable: ClassVar[bool] = True
     _arrays: ClassVar[dict[str, int]] = {"mean": 1, "covariance": 2}
     _shared: ClassVar[tuple[str, ...]] = ("structure",)
 
@@ -92,11 +91,6 @@ class Gaussians(GaussianPairs):
             return 192
         planes = self.dimension * (self.dimension + 3) // 2 if self.structure == "full" else 4
         return int(np.clip(np.sqrt(4e6 / (8 * planes)), 24, 256))
-
-    @property
-    def device_pairs(self) -> int | None:
-        """Number of pairs that the fused program on a card computes at once; None if there is none."""
-        return 2**28 if self._on_card() else None
 
     # -- the exponential family ------------------------------------------------------------------------
 

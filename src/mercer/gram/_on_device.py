@@ -27,13 +27,6 @@ COPY_THREADS = 8
 Tile = Callable[[Any, Any], Array]
 
 
-def device_pairs(*operands: Any) -> int | None:
-    """Return the number of pairs that operands compute at once on a card; None if they have no program for it."""
-    sizes = [getattr(operand, "device_pairs", None) for operand in operands]
-    known = [int(size) for size in sizes if size is not None]
-    return min(known) if len(known) == len(operands) else None
-
-
 def matrix_on_device(
     tile: Tile,
     a: Any,

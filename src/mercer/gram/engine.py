@@ -20,7 +20,7 @@ from array_api_compat import device, is_cupy_array, is_numpy_array, is_torch_arr
 
 from mercer._array import Array, namespace, to_numpy
 from mercer._parallel import n_threads, single_blas, thread_map
-from mercer.gram._on_device import device_pairs, matrix_on_device
+from mercer.gram._on_device import matrix_on_device
 
 PARALLEL_FROM_SECONDS = 0.004
 """Shorter work runs in one thread: starting a pool takes about a tenth of this time."""
@@ -142,6 +142,7 @@ def fill(
     diagonal: Array | None = None,
     label: str = "Gram matrix",
     to_host: bool = False,
+    device_pairs: int | None = None,
 ) -> Array:
     """Compute the matrix of all pairs of ``a`` and ``b``, or of ``a`` with itself.
 
@@ -157,6 +158,8 @@ def fill(
         Label of the progress bar.
     to_host : bool
         Whether to return a NumPy array if tiles are computed on another device.
+    device_pairs : int or None
+        Number of pairs that a program on a device computes at once; None to choose tiles for the CPU.
 
     Returns
     -------
@@ -170,12 +173,11 @@ def fill(
     if n == 0 or m == 0:
         return np.zeros((n, m))
     start = time.perf_counter()
-    pairs = device_pairs(a, other)
-    if pairs is not None:
+    if device_pairs is not None:
         orders = row_order, column_order
         if diagonal is not None and row_order is not None:
             diagonal = diagonal[..., row_order]
-        matrix, n_tiles = matrix_on_device(tile, a, other, orders, symmetric, diagonal, pairs, to_host)
+        matrix, n_tiles = matrix_on_device(tile, a, other, orders, symmetric, diagonal, device_pairs, to_host)
         _record(label, matrix, n_tiles, 1, start)
         return matrix
     tiles = blocks(n, m, tile_shape(a, other, symmetric), symmetric)

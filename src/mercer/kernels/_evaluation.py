@@ -19,6 +19,7 @@ Two prepared sides give tiles, ``kernel.tile(a, b)``, from which the engine fill
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Hashable
 from typing import Any
 
@@ -27,7 +28,6 @@ import numpy as np
 from mercer._array import Array, Floats, beside, namespace, to_numpy
 from mercer._cached import cached_property
 from mercer._config import settings
-from mercer._device import target
 from mercer.data.segments import data_digests
 from mercer.gram.engine import fill
 from mercer.gram.pair_memo import gather
@@ -62,11 +62,6 @@ class Prepared:
     def tile_hint(self) -> int:
         """The operand's hint: number of rows of a tile."""
         return int(getattr(self.operand, "tile_hint", 256))
-
-    @property
-    def device_pairs(self) -> int | None:
-        """The operand's hint: number of pairs that a program on a card computes at once."""
-        return getattr(self.operand, "device_pairs", None)
 
     def on_host(self) -> Prepared:
         """Return the same objects on the host, if only they were moved and not those on the other side."""
@@ -149,6 +144,15 @@ def _unchanged(then: Any, now: Any) -> bool:
     return len(then) == len(now) and all(a[0] == b[0] and same(a[1], b[1]) for a, b in zip(then, now, strict=True))
 
 
+def _device_pairs(a: Prepared, b: Prepared | None) -> int | None:
+    """Return the number of pairs that a fused program computes at once; programs need torch."""
+    if "torch" not in sys.modules:
+        return None
+    from mercer.kernels._placement import device_pairs
+
+    return device_pairs(a.operand, (a if b is None else b).operand)
+
+
 class Evaluation:
     """The values of a kernel that can be evaluated: prepared sides, tiles, diagonals and matrices.
 
@@ -166,6 +170,12 @@ class Evaluation:
     def _parameters(self) -> tuple[tuple[str, Any], ...]:
         found: tuple[tuple[str, Any], ...] = self.kernel._current_parameters()
         return found
+
+    @cached_property
+    def _placement(self) -> Any:
+        from mercer.kernels._placement import Placement  # knows kernels, which import this module
+
+        return Placement(self.kernel)
 
     # -- one side --------------------------------------------------------------------------------------------
 
@@ -193,11 +203,13 @@ class Evaluation:
 
         Parts of a compound kernel stay where they are.
         """
-        moves, operands = self.kernel._moves(side.source), self.kernel._moves_operands(side.source)
-        place = target() if moves or operands else None
-        if place is None:
+        if settings().device is None:
             return side
-        return side.placed(place) if moves else side.prepared_on(place)
+        placement = self._placement
+        if (place := placement.of_models(side.source)) is not None:
+            return side.placed(place)
+        place = placement.of_operands(side.source)
+        return side if place is None else side.prepared_on(place)
 
     @staticmethod
     def returned(values: Array, a: Prepared) -> Array:
@@ -206,7 +218,7 @@ class Evaluation:
 
     def _prepare(self, source: Any, place: Any = None) -> Prepared:
         kernel = self.kernel
-        operand, moved = (kernel._prepare(source), False) if place is None else kernel._prepare_on(source, place)
+        operand, moved = (kernel._prepare(source), False) if place is None else self._placement.prepared(source, place)
         prepared = self._normalized(operand, source)
         prepared.moved = moved
         return prepared
@@ -326,7 +338,7 @@ class Evaluation:
             if not log:
                 diagonal = self.exp(diagonal)
         tile, label = self.tile if log else self.value_tile, type(self.kernel).__name__
-        return fill(tile, a, b, diagonal=diagonal, label=label, to_host=a.moved)
+        return fill(tile, a, b, diagonal=diagonal, label=label, to_host=a.moved, device_pairs=_device_pairs(a, b))
 
     def distances(self, a: Prepared, b: Prepared | None) -> Array:
         """Compute the matrix of squared distances in feature space, k(x,x) + k(y,y) - 2 k(x,y) (KK-4)."""
@@ -337,7 +349,8 @@ class Evaluation:
             other = own if b is None else self.returned(self.diagonal(b), b)
             return self.squared_distances(values, own, other)
         diagonal = np.zeros(len(a)) if b is None else None
-        return fill(self.kernel._distance_tile, a, b, diagonal=diagonal, label=label, to_host=a.moved)
+        tile, pairs = self.kernel._distance_tile, _device_pairs(a, b)
+        return fill(tile, a, b, diagonal=diagonal, label=label, to_host=a.moved, device_pairs=pairs)
 
     def squared_distances(self, values: Array, own: Array, other: Array) -> Array:
         """Compute k(x,x) + k(y,y) - 2 k(x,y) from values and self-kernels in the kernel's domain (KK-4)."""

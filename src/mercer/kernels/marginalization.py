@@ -14,9 +14,7 @@ from mercer._verdict import Verdict
 from mercer.data.segments import segment_sum, segments
 from mercer.kernels._operands import LogFeatures, LogPairs
 from mercer.kernels.base.shared import SharedModelKernel
-from mercer.models.hmm import HMMs
 from mercer.models.scores import is_sequential
-from mercer.models.tree import HiddenTrees
 
 PRECISIONS = ("float64", "float32")
 
@@ -163,18 +161,6 @@ class Marginalization(LogPairs, SharedModelKernel):
                 "precision='float64'."
             )
         return self.model_.shared_history(source, precision=self.precision)
-
-    def _moves_operands(self, source: Any) -> bool:
-        return self.weights is None
-
-    def _prepare_on(self, source: Any, place: Any) -> tuple[Any, bool]:
-        model = self.model_
-        if not isinstance(model, HMMs | HiddenTrees) or self.precision != "float64":
-            return super()._prepare_on(source, place)
-        first = model.initial if isinstance(model, HMMs) else model.root
-        if not is_numpy_array(first) or first.dtype != np.float64 or (isinstance(model, HMMs) and not model._movable()):
-            return super()._prepare_on(source, place)
-        return model.to(place).shared_history(source), True  # evidence is computed there
 
     def _log_chance(self, source: Any) -> Floats:
         """Return the log probability of each sample, ``(N,)``: the kernel summed over the other sample."""

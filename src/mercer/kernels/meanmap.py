@@ -145,9 +145,6 @@ class MeanMap(RandomFeatures, SwitchingKernel):
     def _fixed_by_fit(self) -> tuple[str, ...]:
         return (*super()._fixed_by_fit(), "n_components")
 
-    def _moves(self, source: Any) -> bool:
-        return self.n_components is None and super()._moves(source)
-
     def _prepare(self, source: Any) -> Any:
         if self.n_components is None:
             return super()._prepare(source)

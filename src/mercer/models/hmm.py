@@ -68,7 +68,6 @@ class HMMs(Decoded, Batch):
            [0.015625, 0.25    ]])
     """
 
-    _portable: ClassVar[bool] = True
     _arrays: ClassVar[dict[str, int]] = {"initial": 1, "transition": 2, "n_states": 0}
     _parts: ClassVar[dict[str, int]] = {"emission": 1}
     takes_posteriors: ClassVar[bool] = True

@@ -117,7 +117,6 @@ class LDSs(Batch):
         "initial_covariance": 2, "state_offset": 1, "observation_offset": 1, "state_dims": 0,
     }  # fmt: skip
     emits_sequences: ClassVar[bool] = True
-    _operands_move: ClassVar[bool] = True
 
     transition: Array
     emission: Array

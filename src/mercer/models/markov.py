@@ -17,7 +17,6 @@ from mercer._probability import check_sums, checked_probability, drawn
 from mercer._random import random_generator, whole_size
 from mercer._renamed import LENGTH, no_keyword
 from mercer.data import Alphabet, Sequences
-from mercer.models._chains import fused
 from mercer.models._chains.waves import chain_waves
 from mercer.models._markov.counts import counted, heads_of, n_heads
 from mercer.models._markov.discount import DiscountedProductOperand
@@ -79,7 +78,6 @@ class MarkovChains(Batch):
            [0.36, 1.  ]])
     """
 
-    _portable: ClassVar[bool] = True
     _arrays: ClassVar[dict[str, int]] = {"initial": 1, "transition": 2}
     _shared: ClassVar[tuple[str, ...]] = ("order", "alphabet", "end")
     _compound: ClassVar[dict[str, Any]] = {"initial": SparseLaws, "transition": SparseRows}
@@ -118,14 +116,6 @@ class MarkovChains(Batch):
                     f"{tuple(value.shape)}."
                 )
         self._freeze(initial=initial, transition=transition, order=int(order), alphabet=symbols, end=bool(end))
-
-    def _movable(self) -> bool:
-        # Other chains are compiled for the CPU, and slower in array code.
-        return super()._movable() and self._suits_program()
-
-    def _suits_program(self) -> bool:
-        """Whether the chains are hidden Markov models of few states, their contexts, for the program of a card."""
-        return self.order >= 1 and not self.end and self.n_contexts <= fused.MOST_STATES
 
     # -- storage -------------------------------------------------------------------------------------------
 

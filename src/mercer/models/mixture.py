@@ -50,7 +50,6 @@ class Mixtures(Batch):
     array([[-1.6118]])
     """
 
-    _portable: ClassVar[bool] = True
     _arrays: ClassVar[dict[str, int]] = {"weights": 1}
     _parts: ClassVar[dict[str, int]] = {"components": 1}
 

@@ -115,20 +115,6 @@ class Hooks(CheckedParameters):
         """Whether a pair is cheaper to compute than to look up, so that the memo of pairs is not used."""
         return False
 
-    def _moves(self, source: Any) -> bool:
-        """Whether NumPy input can be moved to the device of the settings (``mc.config(device="cuda")``)."""
-        return False
-
-    def _moves_operands(self, source: Any) -> bool:
-        """Whether operands may move to the device of the settings, if their source stays on the host."""
-        return False
-
-    def _prepare_on(self, source: Any, place: Any) -> tuple[Any, bool]:
-        """Return an operand, on a device if it moves there, and whether it does."""
-        operand = self._prepare(source)
-        there = operand.to(place) if hasattr(operand, "to") else operand
-        return there, there is not operand
-
     def _smooth_parameters(self) -> tuple[str, ...]:
         """Return the names in ``_smooth`` on which the kernel depends with its current parameters."""
         return tuple(self._smooth)

@@ -123,12 +123,6 @@ class CoupledKernel(ModelKernel):
             operand.alone()  # raises if a self-kernel is infinite; normalization computes it anyway
         return operand
 
-    def _moves(self, source: Any) -> bool:
-        return isinstance(source, Batch) and source._movable()
-
-    def _moves_operands(self, source: Any) -> bool:
-        return self.time == "joint" and bool(getattr(source, "_operands_move", False))
-
     def _tile(self, a: Any, b: Any) -> Array:
         return self._single(a, a.pair(b))
 

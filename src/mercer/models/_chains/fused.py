@@ -6,9 +6,9 @@ import functools
 import math
 from typing import Any
 
-from mercer import cuda
 from mercer._array import Array, Floats, beside, namespace
 from mercer._coupling import InnerLeaf
+from mercer.cuda import usable as usable
 from mercer.models._chains.rescue import pieces, rescue, restore_lost, smallest_weight, take_from_tile
 from mercer.models._chains.sweep import Side, steps_between_scalings
 from mercer.models.discount import Discounted
@@ -27,13 +27,13 @@ def fits(*operands: Any) -> bool:
     """Whether the fused program takes the chains of these operands."""
     weights = [x for operand in operands for x in (operand.initial, operand.transition)]
     few = all(1 <= int(operand.initial.shape[-1]) <= MOST_STATES for operand in operands)
-    return few and cuda.usable(*weights)
+    return few and usable(*weights)
 
 
 def in_features(leaf: Any) -> bool:
     """Whether the program makes the leaf kernels itself, as inner products of few features."""
     inner = isinstance(leaf, InnerLeaf) and leaf.trials == 1 and not leaf.underflows
-    return inner and leaf.features.shape[-1] <= MOST_SYMBOLS and cuda.usable(leaf.features)
+    return inner and leaf.features.shape[-1] <= MOST_SYMBOLS and usable(leaf.features)
 
 
 def pairs_at_once(operand: Any) -> int:

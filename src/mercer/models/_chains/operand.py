@@ -8,7 +8,6 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from array_api_compat import is_numpy_array
 
-from mercer import cuda
 from mercer._array import Array, Floats, namespace, safe_log, to_numpy
 from mercer._batch import take_rows
 from mercer._coupling import InnerLeaf, OneAxis, power
@@ -59,8 +58,6 @@ class ChainOperand(OneAxis):
 
     by_length: ClassVar[bool] = True
     """Results have a first axis of lengths."""
-    _takes_programs: ClassVar[bool] = True
-    """Whether fused programs on a card compute the tiles where they can."""
 
     def __init__(self, initial: Array, transition: Array, leaf: Any, n_states: Floats, lengths: Lengths) -> None:
         self.initial = initial
@@ -80,11 +77,6 @@ class ChainOperand(OneAxis):
     def tile_hint(self) -> int:
         """Number of rows of a tile that suits the caches."""
         return chain_tile(int(self.initial.shape[-1]))
-
-    @property
-    def device_pairs(self) -> int | None:
-        """Number of pairs that the fused program on a card computes at once; None if there is none."""
-        return fused.pairs_at_once(self) if self._takes_programs and fused.fits(self) else None
 
     def __len__(self) -> int:
         return int(self.initial.shape[0])
@@ -108,7 +100,7 @@ class ChainOperand(OneAxis):
         a, b = self.leaf, other.leaf
         left, right, lengths = (self.initial, self.transition), (other.initial, other.transition), self.lengths
         sizes = self.n_states, other.n_states
-        on_card = self._takes_programs and fused.fits(self, other)
+        on_card = fused.fits(self, other)
         if on_card and isinstance(lengths, Discounted):
             return self._discounted_there(other, lengths.d)[None, ...]
         steps = lengths if not isinstance(lengths, Discounted) and on_card else None
@@ -122,7 +114,7 @@ class ChainOperand(OneAxis):
         (i, n), (j, m) = a.shape, b.shape
         rows = a.reshape(i * n)
         log_psi = rows.pair(rows if other is self else b.reshape(j * m))
-        if steps is not None and cuda.usable(log_psi):
+        if steps is not None and fused.usable(log_psi):
             return fused.fused_table(left, left if other is self else right, log_psi, sizes, steps)
         if isinstance(lengths, Discounted):
             return discounted_chains(left, right, log_psi, lengths.d)[None, ...]
@@ -147,7 +139,7 @@ class ChainOperand(OneAxis):
 
         features = fused.in_features(a) and fused.in_features(b)
         log_psi = None if features else a.reshape(i * n).pair(b.reshape(j * m))
-        if log_psi is not None and not cuda.usable(log_psi):
+        if log_psi is not None and not fused.usable(log_psi):
             return discounted_chains(left, right, log_psi, d)
         first: tuple[Array, ...] = (*left, a.features) if features else left
         second: tuple[Array, ...] = (*right, b.features) if features else right
@@ -193,8 +185,6 @@ class ChainOperand(OneAxis):
 
 class LogChainOperand(ChainOperand):
     """Chains in the log domain, for powers of probabilities that underflow: slow, and accurate."""
-
-    _takes_programs = False
 
     def _logs(self) -> tuple[Array, Array]:
         return self.initial, self.transition

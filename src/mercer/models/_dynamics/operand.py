@@ -70,12 +70,6 @@ class SystemOperand:
         trimmed = Systems(a[:, :n, :n], b[:, :n], c[..., :n], offset, q[:, :n, :n], r, mu[:, :n], s[:, :n, :n])
         return replace(self, systems=trimmed, state_dims=sizes, eigenvalues=self.eigenvalues[key])
 
-    def to(self, place: Any) -> Any:
-        """Return the systems on a device, or the same systems if it has no program for them."""
-        from mercer.models._dynamics.on_card import on_card
-
-        return on_card(self, place)
-
     def pair(self, other: SystemOperand) -> Floats:
         """Log kernels of every pair, ``(H, I, J)`` with H lengths; H = 1 for discounted ones."""
         i, j = np.divmod(np.arange(len(self) * len(other)), max(len(other), 1))

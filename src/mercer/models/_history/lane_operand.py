@@ -163,13 +163,6 @@ class LaneOperand(OneAxis):
     def __getitem__(self, key: Any) -> Self:
         return type(self)(self.history, self.model, self.evidence.take(key), self.shift[key], self.example)
 
-    def to(self, place: Any) -> Any:
-        """Return the samples on a device."""
-        from mercer.models._history.operand import moved_operand
-
-        logs = self.evidence.logarithms(slice(None))[:, np.argsort(self.history.forest.order)]
-        return moved_operand(self.history, logs, self.shift, self.example, place)
-
     def pair(self, other: Self) -> Floats:
         """Log kernels of every pair, ``(I, J)``."""
         check_alike(self, other)

@@ -139,11 +139,6 @@ class PlaneOperand(OneAxis):
         numbers = 1 << 15 if _on_host(self.shift) else 1 << 19
         return max(16, 8 * round(math.sqrt(numbers / int(self.history.root.shape[0])) / 8))
 
-    @property
-    def device_pairs(self) -> int | None:
-        """Number of pairs that the program for cards computes at once; None if it does not take these samples."""
-        return fused.PAIRS if fused.fits(self.history, self.evidence) else None
-
     def __len__(self) -> int:
         return int(self.shift.shape[0])
 

@@ -7,7 +7,6 @@ from typing import Any, ClassVar, NamedTuple, Self
 import numpy as np
 from array_api_compat import is_numpy_array
 
-from mercer import cuda
 from mercer._array import Array, Floats, beside, identity, logsumexp, namespace, safe_log
 from mercer._cached import cached_property
 from mercer._coupling import OneAxis, power
@@ -49,6 +48,11 @@ class Tables(NamedTuple):
     """Weight of a context at the end, ``(N, C)``."""
     short: tuple[Array, ...]
     """Distributions of the sequences of every length below the order, ``(N, k^L)``."""
+
+
+def suits_program(chains: Any) -> bool:
+    """Whether chains are hidden Markov models of few states, their contexts, for the program of a card."""
+    return bool(chains.order >= 1 and not chains.end and chains.n_contexts <= fused.MOST_STATES)
 
 
 class ProductOperand(OneAxis):
@@ -142,11 +146,6 @@ class ProductOperand(OneAxis):
         least = min(float(np.min(x, where=x > 0, initial=1.0)) for x in tables)
         return bool(self.rho * np.log(least) < np.log(TINY))
 
-    @property
-    def device_pairs(self) -> int | None:
-        """Number of pairs that the fused program on a card computes at once; None if there is none."""
-        return None if self.as_chains is None else fused.PAIRS // len(self.lengths)
-
     @cached_property
     def as_chains(self) -> tuple[Array, ...] | None:
         """The chains as hidden Markov models that emit their context, for the fused program; None if it has no use.
@@ -154,11 +153,11 @@ class ProductOperand(OneAxis):
         Initial weights ``(N, C)``, transition weights ``(N, C, C)`` and features ``(N, C, C)``.
         """
         chains, contexts = self.chains, self.chains.n_contexts
-        if isinstance(self.lengths, Discounted) or chains.sparse or not chains._suits_program():
+        if isinstance(self.lengths, Discounted) or chains.sparse or not suits_program(chains):
             return None
         if min(self.lengths) < chains.order:
             return None
-        if not cuda.usable(chains.initial, chains.transition):
+        if not fused.usable(chains.initial, chains.transition):
             return None
         p = self.probabilities
         xp, k = namespace(p.first), len(chains.alphabet)

@@ -133,12 +133,6 @@ class AffineOperand(OneAxis):
         places = np.repeat(self.offsets[chosen] - offsets[:-1], lengths) + np.arange(offsets[-1])
         return type(self)(self.values[places], offsets, self.recursion)
 
-    def to(self, place: Any) -> Any:
-        """Return the strings on a device, or the same strings if it has no program for them."""
-        from mercer.models._pairs.affine_on_card import on_card
-
-        return on_card(self, place)
-
     def pair(self, other: Self) -> Floats:
         """Log kernels of every pair, ``(I, J)``; -inf if a pair is impossible."""
         out = np.empty((len(self), len(other)))

@@ -49,8 +49,6 @@ class CardOperand(OneAxis):
         The card.
     """
 
-    device_pairs = PAIRS
-
     def __init__(self, strings: AffineOperand, scaling: Scaling, place: Any) -> None:
         self.strings = strings
         self.scaling = scaling

@@ -80,12 +80,8 @@ class CardSystems:
         return self.systems.tile_hint
 
     @property
-    def device_pairs(self) -> int:
-        """Number of pairs that the card computes at once."""
-        return PAIRS // len(self._lengths)
-
-    @property
-    def _lengths(self) -> Floats:
+    def lengths(self) -> Floats:
+        """Lengths of the compared series."""
         return np.asarray(self.systems.lengths)
 
     def __len__(self) -> int:
@@ -102,7 +98,7 @@ class CardSystems:
 
     @cached_property
     def _determinants(self) -> Any:
-        return self._there(self.systems.log_determinants(self._lengths))
+        return self._there(self.systems.log_determinants(self.lengths))
 
     def _there(self, x: Any) -> Any:
         import torch
@@ -114,7 +110,7 @@ class CardSystems:
         from mercer.cuda.kalman_pairs import pair_densities
 
         equal = self.systems.equal(other.systems)  # raises for some pairs of unstable systems
-        coupling, lengths = self.systems.coupling, self._lengths
+        coupling, lengths = self.systems.coupling, self.lengths
         observed = self._there(1.0 * lengths * self.systems.systems.size[1])[:, None, None]
         rho = 1.0 if isinstance(coupling, Smoothed) else coupling.rho
         noise, extra = 1.0 / rho, 0.5 / coupling.gamma if isinstance(coupling, Smoothed) else 0.0
@@ -136,7 +132,7 @@ class CardSystems:
         if not bool(bad.any()):
             return
         i, j = np.nonzero(bad.cpu().numpy())
-        found = at_zero(self.systems.systems, other.systems.systems, i, j, self._lengths, noise, extra)
+        found = at_zero(self.systems.systems, other.systems.systems, i, j, self.lengths, noise, extra)
         values[:, self._there(i), self._there(j)] = self._there(found)
 
     def alone(self) -> Array:
