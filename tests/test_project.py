@@ -219,3 +219,4 @@ def test_every_slow_test_exists():
     slow = (ROOT / "tests" / "slow.txt").read_text(encoding="utf-8").splitlines()
     assert [line for line in slow if line.partition("[")[0].split("::")[-1] not in names] == []
     assert [line for line in slow if not (ROOT / line.partition("::")[0]).exists()] == []
+    assert slow == sorted(set(slow))

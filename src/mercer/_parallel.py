@@ -23,7 +23,7 @@ Item = TypeVar("Item")
 BAR_AFTER_SECONDS = 1.0
 """A progress bar appears after this time."""
 LONG_SECONDS = 30.0
-"""Work that takes longer, as its first second tells, has a bar off a terminal too, and is announced."""
+"""Work that takes longer, by the speed after its first second, has a bar off a terminal too, and is announced there."""
 LOG_SECONDS = 10.0
 """Time between two states of a bar off a terminal, where each of them may be a line of a log."""
 _inside: ContextVar[bool] = ContextVar("_inside", default=False)
@@ -109,11 +109,12 @@ def n_threads() -> int:
     return wanted if wanted > 0 else max(1, cores + 1 + wanted)
 
 
-def progress_bar(items: list[Item], label: str) -> Generator[Item, None, None]:
+def progress_bar(items: list[Item], label: str, *, may_end_early: bool = False) -> Generator[Item, None, None]:
     """Yield ``items``, with a progress bar if the work takes more than a second; tqdm is imported only then.
 
-    Off a terminal, there is a bar only if it is asked for, or if the work takes long. There is none inside the work of
-    a thread map, which has one already.
+    Off a terminal, there is a bar only if it is asked for, or if the work takes long. The first second tells nothing
+    about the rest, because it may have compiled code; iterations that ``may_end_early`` are long if they were so for
+    ``LONG_SECONDS``. There is no bar inside the work of a thread map, which has one already.
     """
     shown = settings().progress
     if shown is False or _inside.get():
@@ -121,19 +122,22 @@ def progress_bar(items: list[Item], label: str) -> Generator[Item, None, None]:
         return
     on_terminal = sys.stderr is not None and sys.stderr.isatty()
     start = time.perf_counter()
+    warm: tuple[float, int] | None = None
     bar: Any = None
     try:
         for done, item in enumerate(items):
-            passed = time.perf_counter() - start
-            if bar is None and passed > BAR_AFTER_SECONDS:
-                left = passed / max(done, 1) * (len(items) - done)
-                if left > LONG_SECONDS:
-                    _announce(label, left)
-                if shown or on_terminal or left > LONG_SECONDS:
+            now = time.perf_counter()
+            if bar is None and now - start > BAR_AFTER_SECONDS:
+                left = (now - warm[0]) / (done - warm[1]) * (len(items) - done) if warm else 0.0
+                long = left > LONG_SECONDS and (now - start > LONG_SECONDS or not may_end_early)
+                if long:
+                    _announce(label, left, may_end_early)
+                if shown or on_terminal or long:
                     from tqdm.auto import tqdm
 
                     pause = 0.1 if on_terminal else LOG_SECONDS
                     bar = tqdm(total=len(items), initial=done, desc=label, leave=False, mininterval=pause)
+                warm = warm or (now, done)
             yield item
             if bar is not None:
                 bar.update()
@@ -142,12 +146,15 @@ def progress_bar(items: list[Item], label: str) -> Generator[Item, None, None]:
             bar.close()
 
 
-def _announce(label: str, left: float) -> None:
+def _announce(label: str, left: float, may_end_early: bool) -> None:
     """Tell the user, once per kind of work, that it takes long."""
     if label not in _announced and sys.stderr is not None:
         _announced.add(label)
         hint = "mc.set_config(progress=False) hides this line"
-        print(f"mercer: {label} may take about {duration(left)} ({hint})", file=sys.stderr)
+        print(
+            f"mercer: {label} may take {'up to' if may_end_early else 'about'} {duration(left)} ({hint})",
+            file=sys.stderr,
+        )
 
 
 _announced: set[str] = set()

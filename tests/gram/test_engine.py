@@ -399,7 +399,31 @@ class TestProgress:
         assert [bar.count for bar in FakeBar.bars] == [10, 10]
         assert all(bar.options["mininterval"] >= 10 for bar in FakeBar.bars)
         said = capsys.readouterr().err
-        assert said.count("mercer: RBF may take about 15 min (mc.set_config(progress=False)") == 1
+        assert said.count("mercer: RBF may take about 13.3 min (mc.set_config(progress=False)") == 1
+
+    def test_work_that_was_slow_at_first_only_is_not_announced(self, monkeypatch, capsys):
+        monkeypatch.setattr(_parallel, "_announced", set())
+        clock = [0.0]
+        monkeypatch.setattr(_parallel.time, "perf_counter", lambda: clock[0])
+
+        def work(i):
+            clock[0] += 5.0 if i == 0 else 0.2  # the first item compiles
+
+        _parallel.thread_map(work, list(range(100)), threads=1, label="RBF")
+        assert capsys.readouterr().err == ""
+        assert FakeBar.bars == []
+
+    @pytest.mark.parametrize(("iterations", "said"), [(20, ""), (60, "mercer: EM may take up to 2.82 min")])
+    def test_iterations_that_may_converge_are_announced_when_they_took_long(self, monkeypatch, capsys, iterations, said):
+        monkeypatch.setattr(_parallel, "_announced", set())
+        clock = [0.0]
+        monkeypatch.setattr(_parallel.time, "perf_counter", lambda: clock[0])
+        for number in _parallel.progress_bar(list(range(200)), "EM", may_end_early=True):
+            clock[0] += 1.0
+            if number == iterations:
+                break
+        assert capsys.readouterr().err.partition(" (")[0] == said
+        assert len(FakeBar.bars) == bool(said)
 
     def test_an_error_closes_it(self, monkeypatch):
         with mc.config(progress=True), pytest.raises(ValueError, match="stop"):
