@@ -51,7 +51,7 @@ class Pass : Group<F> {
 
   const ForwardArguments& a;
   const F form;
-  Scratch scratch;
+  Scratch scratch, memory;  // of models; of the observations of a group
   N *initial, *forth, *back, *row, *tables;
   Sums<F> sums;
   Record<G> record;
@@ -343,7 +343,7 @@ class Pass : Group<F> {
       }
     }
   }
-  void all_backward(Scratch& memory) {
+  void all_backward() {
     const int64_t size = form.size();
     const bool expected = a.first.given(), by_cell = a.steps.given();
     Cells<F> cells{a, form, 0, nullptr, nullptr, {}};
@@ -368,7 +368,7 @@ class Pass : Group<F> {
     const int64_t size = form.size();
     const int64_t kept = whole ? longest + 1 : BLOCK, ratios = a.ratios ? kept : 0;
     const bool by_cell = whole && a.steps.given();
-    Scratch memory(2 * Scratch::room<N>(kept * size) + Scratch::room<N>(ratios * size) +
+    memory.reserve(2 * Scratch::room<N>(kept * size) + Scratch::room<N>(ratios * size) +
                    Scratch::room<Doubles>(kept * G) + Scratch::room<Words>(longest * G) +
                    (by_cell ? Cells<F>::room(a, *this, form.n) : 0));
     if (memory.failed()) return OUT_OF_MEMORY;
@@ -394,7 +394,7 @@ class Pass : Group<F> {
         total = {Doubles{} + INFINITY, Words{}};  // its posteriors are zero
       }
     }
-    if (whole) all_backward(memory);
+    if (whole) all_backward();
     if (!RANGED) settle();
     return DONE;
   }

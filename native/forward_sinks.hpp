@@ -90,11 +90,13 @@ struct Sums {
       const int64_t left = group.length[lane] - time, t_end = left < observed ? left : observed;
       for (int64_t t = 0; t < t_end; ++t) {
         const int64_t at = group.start[lane] + time + t, row = t * form.size() * WIDTH;
-        for (int64_t j = 0; j < n; ++j) {
-          double posterior = Numbers<Doubles>::entry(group.gamma, row + F::place(j, lane));
-          if (a.states.given()) a.states.data[at * n + j] = posterior;
-          if (one_by_one) a.symbols(group.run[lane], j, a.codes(at)) += posterior;
-        }
+        auto posterior = [&](int64_t j) MERCER_LAMBDA {
+          return Numbers<Doubles>::entry(group.gamma, row + F::place(j, lane));
+        };
+        if (double* to = a.states.given() ? a.states.at(at) : nullptr)
+          for (int64_t j = 0; j < n; ++j) to[j] = posterior(j);
+        for (int64_t j = 0; j < n && one_by_one; ++j)
+          a.symbols(group.run[lane], j, a.codes(at)) += posterior(j);
       }
     }
   }

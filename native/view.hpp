@@ -37,14 +37,21 @@ enum Status : int64_t { DONE = 0, OUT_OF_MEMORY = -1 };
 // end of the call.
 class Scratch {
   char* base = nullptr;
-  size_t used = 0;
+  size_t used = 0, size = 0;
 
  public:
+  Scratch() = default;
   template <class T>
   static constexpr size_t room(int64_t count) {
     return (size_t(count) * sizeof(T) + 63) / 64 * 64;
   }
-  explicit Scratch(size_t bytes) {
+  explicit Scratch(size_t bytes) { reserve(bytes); }
+  // Memory for another use, new if it is larger; what was taken before is given up.
+  void reserve(size_t bytes) {
+    used = 0;
+    if (base && bytes <= size) return;
+    free(base);
+    size = bytes;
     if (posix_memalign(reinterpret_cast<void**>(&base), 64, bytes + 64) != 0) base = nullptr;
   }
   ~Scratch() { free(base); }

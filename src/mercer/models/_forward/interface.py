@@ -204,9 +204,10 @@ def _in_pieces(work: Callable[[slice], int], length: Floats, n: int) -> None:
     if not len(length):
         return
     seconds = np.cumsum(length) * (10e-9 + n * n * 1e-9)
-    piece = min(max(CHUNK_SECONDS, seconds[-1] / PIECES), LONGEST_SECONDS)
-    ends = np.searchsorted(seconds, np.arange(piece, seconds[-1], piece)) // TOGETHER * TOGETHER
-    ends = np.unique(np.append(ends, [0, len(length)]))
+    piece, ends = min(max(CHUNK_SECONDS, seconds[-1] / PIECES), LONGEST_SECONDS), [0, len(length)]
+    if seconds[-1] > piece:
+        inner = np.searchsorted(seconds, np.arange(piece, seconds[-1], piece)) // TOGETHER * TOGETHER
+        ends = np.unique(np.append(inner, ends)).tolist()
 
     def checked(part: slice) -> None:
         undefined = work(part)
@@ -216,4 +217,4 @@ def _in_pieces(work: Callable[[slice], int], length: Floats, n: int) -> None:
                 "data and the parameters for NaN, and for variances of zero."
             )
 
-    share(checked, [slice(int(a), int(b)) for a, b in itertools.pairwise(ends)], float(seconds[-1]))
+    share(checked, [slice(*ends) for ends in itertools.pairwise(ends)], float(seconds[-1]))
