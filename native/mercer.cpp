@@ -4,6 +4,7 @@
 #include "chains.hpp"
 #include "contraction.hpp"
 #include "csr.hpp"
+#include "forest.hpp"
 #include "forward.hpp"
 #include "gaussian_rows.hpp"
 #include "gaussians.hpp"
@@ -43,3 +44,9 @@ MERCER_EXPORT int64_t best_paths(const PathArguments* a) { return best_paths(*a)
 MERCER_EXPORT int64_t gaussian_rows(const GaussianRowArguments* a) { return gaussian_rows(*a); }
 MERCER_EXPORT int64_t moments(const MomentArguments* a) { return moments(*a); }
 MERCER_EXPORT int64_t pair_cells(const PairCellArguments* a) { return pair_cells(*a); }
+MERCER_EXPORT int64_t histories(const HistoryArguments* a) {
+  return a->watched ? histories<true>(*a) : histories<false>(*a);
+}
+MERCER_EXPORT int64_t history_pairs(const HistoryPairArguments* a) {
+  return a->watched ? history_pairs<true>(*a) : history_pairs<false>(*a);
+}

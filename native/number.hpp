@@ -56,6 +56,17 @@ MERCER_INLINE void multiply_add(Ranged<V>& sum, Ranged<V> a, Ranged<V> b) {
   sum = sum + a * b;
 }
 
+// Ranged numbers from logarithms below 5e17; zero for those below -5e17.
+template <class V>
+MERCER_INLINE Ranged<V> from_log(V log) {
+  V moved = log * (1 / LOG_RADIX) + MAGIC, whole = moved - MAGIC;
+  V rest = log - whole * (512 * LOG_2_HIGH);
+  rest = rest - whole * (512 * LOG_2_LOW);  // |rest| <= 178
+  auto possible = log > -5e17;
+  return {possible ? exponential(rest) : V{},
+          possible ? bits_of(moved) - bits_of(spread<V>(MAGIC)) : WordsLike<V>{} + ZERO_POWER};
+}
+
 // How a number type takes over plain numbers and logarithms, in all lanes or in one.
 template <class N>
 struct Numbers {

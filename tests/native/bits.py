@@ -83,6 +83,21 @@ def points(order: int, d: int) -> Callable[[Any], Case]:
     return case
 
 
+def histories(states: int, zeros: bool) -> Callable[[Any], Case]:
+    def case(rng: Any) -> Case:
+        from mercer.models._history.operand import history_operand
+
+        parent = [-1, 0, 0, 1, 1, 2, 5, 5, 5]
+        transition = rng.dirichlet(np.ones(states), (9, states))
+        transition[:, 0, 1:] *= not zeros
+        evidence = np.log(rng.random((21, 9, states)))
+        evidence[::6] *= 150  # some pairs leave the range of floats
+        data = history_operand(parent, transition, np.full(states, 1 / states), evidence)
+        return (lambda left, right: data[left].pair(data[right])), 21, 21
+
+    return case
+
+
 def runs(n: int, codes: int) -> Callable[[Any], Case]:
     """Expectations, log-likelihoods and best paths of sequences under models, one of which needs unlimited range."""
     from mercer.models._forward.interface import Densities, Runs, Symbols, expectations, log_likelihoods, paths
@@ -169,6 +184,8 @@ CASES |= {f"windows of {order + 1} points": points(order, d) for order, d in ((0
 CASES |= {f"gaussians, {structure}": gaussians(structure) for structure in ("full", "diagonal")}
 CASES |= {f"runs of {n} states, {k} symbols": runs(n, k) for n in (1, 3, 5, 8, 10, 23) for k in (0, 3, 40)}
 CASES |= {f"densities, {structure}": densities(structure) for structure in ("full", "diagonal")}
+CASES |= {f"histories of {n} states": histories(n, False) for n in (1, 2, 3, 4, 6, 10, 13)}
+CASES |= {f"histories of {n} states with zeros": histories(n, True) for n in (2, 10)}
 
 
 def check(name: str) -> None:

@@ -21,6 +21,20 @@ _CSR = """
     out: out f64[I J]
 """
 
+_FOREST = """
+    children: i64[V]
+    roots: i64[V]
+    waits: i64[V]
+    depth: int
+    step: f64[E s s]
+    root: f64[s]
+    left: f64[I V s]
+    right: f64[J V s]
+    watched: int
+    least: real
+    floor: real
+"""
+
 SIGNATURES = {
     "affine_pairs": """
         match: f64[C D]
@@ -205,5 +219,16 @@ SIGNATURES = {
         first: out f64[S n d]?
         second: out f64[S n d]?
         full: out f64[S n d d]?
+    """,
+    "histories": _FOREST
+    + """
+        value: out f64[I J]?
+        alone: out f64[I]?
+    """,
+    "history_pairs": _FOREST
+    + """
+        rows: i64[P]
+        columns: i64[P]
+        value: out f64[P]
     """,
 }

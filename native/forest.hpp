@@ -1,0 +1,360 @@
+// Shared histories (MK-3, MK-4, MK-6): sums over the hidden states that two samples share, in a
+// chain, a tree, or independent nodes.
+//
+//     m_v(a) = e_s[v,a] e_t[v,a] prod over children c of sum over b of T_c[a,b] m_c(b),
+//     kappa(s, t) = prod over roots r of sum over a of pi(a) m_r(a)
+//
+// Lanes are samples of the right side; the last one fills the lanes of the last group. R samples of
+// the left side are computed together, which hides latency. A message whose largest entry is
+// small is divided by a power of two near it, which changes no bit; messages only shrink, so that
+// this entry bounds what was lost before. If all entries are watched, the message of every node is
+// scaled. Messages that wait for another branch are kept on a stack. Limited by multiply-adds and
+// by the scaling; up to eight states are template parameters, so that messages stay in registers.
+#pragma once
+#include "product.hpp"
+#include "view.hpp"
+
+namespace mercer {
+
+struct HistoryArguments {
+  View<const int64_t, 1> children;  // V: numbers of children; children come before their parents
+  View<const int64_t, 1> roots;     // V: 1 for a root
+  View<const int64_t, 1> waits;     // V: 1 if the last message goes to the stack
+  int64_t depth;                    // of the stack
+  View<const double, 3> step;       // V s s, or 1 s s for all nodes: [state][state of the parent]
+  View<const double, 1> root;       // s
+  View<const double, 3> left;       // I V s: evidence relative to the best state
+  View<const double, 3> right;      // J V s
+  int64_t watched;                  // whether every positive entry is checked
+  double least;           // of the largest entry of a message if not watched, before it is scaled
+  double floor;           // of positive entries if watched, after they are scaled
+  View<double, 2> value;  // I J: logarithms; NaN where numbers may have been lost; or null
+  View<double, 1> alone;  // I: of each sample of the left side with its partner; or null
+};
+
+struct HistoryPairArguments {
+  View<const int64_t, 1> children;  // V
+  View<const int64_t, 1> roots;     // V
+  View<const int64_t, 1> waits;     // V
+  int64_t depth;
+  View<const double, 3> step;   // V s s, or 1 s s for all nodes
+  View<const double, 1> root;   // s
+  View<const double, 3> left;   // I V s: logarithms of the evidence
+  View<const double, 3> right;  // J V s
+  int64_t watched;
+  double least;
+  double floor;
+  View<const int64_t, 1> rows;     // P: the sample of the left side of each pair
+  View<const int64_t, 1> columns;  // P
+  View<double, 1> value;           // P: logarithms, -inf for impossible pairs
+};
+
+constexpr double SMALL_MESSAGE = 0x1p-200;    // messages below this are scaled
+constexpr double SMALLEST_EVIDENCE = 1e-300;  // if watched, a product at this floor counts as lost
+
+struct Forest {
+  int64_t nodes, states, stride;
+  const int64_t *children, *roots, *waits;
+  const double *step, *root;
+
+  template <class Arguments>
+  explicit Forest(const Arguments& a)
+      : nodes(a.children.shape[0]),
+        states(a.root.shape[0]),
+        stride(a.step.shape[0] > 1 ? states * states : 0),
+        children(a.children.data),
+        roots(a.roots.data),
+        waits(a.waits.data),
+        step(a.step.data),
+        root(a.root.data) {}
+};
+
+// The logarithm of total 2^exponent, NaN where a number is below `least`. One function for all:
+// inlined, parts of it move to where the compiler contracts them otherwise.
+__attribute__((noinline)) inline Doubles history_log(Doubles total, Words exponent, Doubles low,
+                                                     double least) {
+  // an integer below 2^51, by way of the lowest bits of MAGIC
+  Doubles power = from_bits<Doubles>(exponent + bits_of(spread<Doubles>(MAGIC))) - MAGIC;
+  Doubles found = total > 0.0 ? logarithm(total) + power * LOG_2 : spread<Doubles>(-INFINITY);
+  return low >= least ? found : spread<Doubles>(NAN);
+}
+
+// What pairs keep beside their message: the product of the sums over roots, its exponent, and the
+// smallest number.
+template <bool WATCHED>
+struct ScaledHistory {
+  using Number = Doubles;
+  Doubles total = spread<Doubles>(1.0), low = spread<Doubles>(1.0), floor{};
+  Words exponent{};
+
+  // If entries are watched, positive values stay positive, or are recorded as lost.
+  MERCER_INLINE Doubles product(Doubles x, Doubles y) {
+    Doubles value = x * y;
+    if (!WATCHED) return value;
+    auto lost = (x > 0.0) & (y > 0.0) & (value <= SMALLEST_EVIDENCE);
+    low = lost ? Doubles{} : low;
+    return lost ? spread<Doubles>(SMALLEST_EVIDENCE) : value;
+  }
+  // The power of two that brings a positive number into [1, 2); its exponent is added up.
+  MERCER_INLINE Doubles factor(Doubles top) {
+    Words power = bits_of(top) & 0x7ff0000000000000;
+    exponent += (power >> 52) - 1023;
+    return from_bits<Doubles>(0x7fe0000000000000 - power);
+  }
+  // Scale a message whose largest entry is `top`.
+  MERCER_INLINE void scale(Doubles* message, int64_t states, Doubles top) {
+    const Doubles by = factor(top);
+    if (!WATCHED) low = minimum(top, low);
+    for (int64_t a = 0; a < states; ++a) {
+      Doubles x = message[a] * by;
+      if (WATCHED) {
+        low = minimum(x > 0.0 ? x : spread<Doubles>(1.0), low);
+        x = x > 0.0 ? maximum(x, floor) : Doubles{};
+      }
+      message[a] = x;
+    }
+  }
+  template <int R>
+  static MERCER_INLINE void scale_all(ScaledHistory* rows, Doubles* message, int64_t states) {
+    Doubles top[R], least = spread<Doubles>(1.0);
+    for (int r = 0; r < R; ++r) {
+      top[r] = message[r * states];
+      for (int64_t a = 1; a < states; ++a) top[r] = maximum(top[r], message[r * states + a]);
+      least = minimum(top[r], least);
+    }
+    if (WATCHED || any(least < SMALL_MESSAGE))
+      for (int r = 0; r < R; ++r) rows[r].scale(message + r * states, states, top[r]);
+  }
+  MERCER_INLINE Doubles log(double least, double floor) const {
+    return history_log(total, exponent, low, WATCHED ? floor : least);
+  }
+  MERCER_INLINE void end(Doubles sum) {
+    if (!WATCHED) low = minimum(sum, low);
+    total *= sum;
+    total *= factor(total);
+  }
+};
+
+struct RangedHistory {
+  using Number = RangedDoubles;
+  RangedDoubles total = Numbers<RangedDoubles>::number(1.0);
+
+  MERCER_INLINE RangedDoubles product(RangedDoubles x, RangedDoubles y) { return x * y; }
+  template <int R>
+  static MERCER_INLINE void scale_all(RangedHistory*, RangedDoubles*, int64_t) {}
+  MERCER_INLINE void end(RangedDoubles sum) { total = total * sum; }
+};
+
+// Pass messages to the parent: next[r][a] = sum over c of message[r][c] step[c][a]. For many
+// states, in blocks of sums that fit the registers.
+template <int S, int R, class N>
+MERCER_INLINE void climb(N* next, const N* message, const double* step, int64_t states) {
+  auto entry = [&](int64_t c, int64_t a)
+                   MERCER_LAMBDA { return Numbers<N>::number(step[c * states + a]); };
+  const N* none = nullptr;
+  if constexpr (S > 0)
+    product<R, S>(next, none, R, S, S, message, entry);
+  else if (states > 12)
+    product<R, 8>(next, none, R, states, states, message, entry);
+  else if (states > 8)
+    product<R, 6>(next, none, R, states, states, message, entry);
+  else if (states >= 4)
+    product<R, 4>(next, none, R, states, states, message, entry);
+  else
+    product<R, 1>(next, none, R, states, states, message, entry);
+}
+
+// All nodes of the forest for R rows and one group of columns. `stack` has room for depth + 2
+// messages of every row; evidence(r, j, a) is that of both samples.
+template <int S, int R, class Keep, class Evidence>
+MERCER_INLINE void sweep_forest(const Forest& forest, Keep* rows, typename Keep::Number* stack,
+                                Evidence evidence) {
+  using N = typename Keep::Number;
+  const int64_t states = S ? S : forest.states, size = R * states;
+  N first[R * (S ? S : 1)], second[R * (S ? S : 1)];
+  N *message = S ? first : stack, *next = S ? second : stack + size;
+  N* waiting = S ? stack : stack + 2 * size;
+  for (int64_t k = 0; k < size; ++k) message[k] = Numbers<N>::number(1.0);
+  for (int64_t j = 0; j < forest.nodes; ++j) {
+    if (forest.waits[j]) {
+      for (int64_t k = 0; k < size; ++k) waiting[k] = message[k];
+      waiting += size;
+    }
+    const int64_t children = forest.children[j];
+    if (children == 0)
+      for (int64_t k = 0; k < size; ++k) message[k] = Numbers<N>::number(1.0);
+    for (int64_t c = 1; c < children; ++c) {
+      waiting -= size;
+      for (int r = 0; r < R; ++r)
+        for (int64_t k = r * states; k < (r + 1) * states; ++k)
+          message[k] = rows[r].product(message[k], waiting[k]);
+    }
+    for (int r = 0; r < R; ++r) {
+      for (int64_t a = 0; a < states; ++a)
+        message[r * states + a] = rows[r].product(evidence(r, j, a), message[r * states + a]);
+    }
+    Keep::template scale_all<R>(rows, message, states);
+    if (forest.roots[j]) {
+      for (int r = 0; r < R; ++r) {
+        N sum = Numbers<N>::zero();
+        for (int64_t a = 0; a < states; ++a)
+          multiply_add(sum, Numbers<N>::number(forest.root[a]), message[r * states + a]);
+        rows[r].end(sum);
+      }
+    } else {
+      climb<S, R>(next, message, forest.step + j * forest.stride, states);
+      if constexpr (S > 0) {
+        for (int64_t k = 0; k < size; ++k) message[k] = next[k];
+      } else {
+        N* swap = message;
+        message = next, next = swap;
+      }
+    }
+  }
+}
+
+// Evidence of WIDTH samples in lanes, [V s].
+template <class Index>
+MERCER_INLINE void gather_evidence(Doubles* lanes, View<const double, 3> side, Index member) {
+  const int64_t size = side.shape[1] * side.shape[2];
+  double* to = reinterpret_cast<double*>(lanes);
+  for (int lane = 0; lane < WIDTH; ++lane) {
+    const double* from = side.at(member(lane));
+    for (int64_t k = 0; k < size; ++k) to[k * WIDTH + lane] = from[k];
+  }
+}
+
+template <int S, int R, bool WATCHED>
+int64_t histories(const HistoryArguments& a) {
+  const Forest forest(a);
+  const int64_t states = S ? S : forest.states, size = forest.nodes * states;
+  const int64_t rows = a.left.shape[0], columns = a.right.shape[0],
+                stacked = R * states * (a.depth + 2);
+  Scratch scratch(Scratch::room<Doubles>(size) + Scratch::room<Doubles>(stacked));
+  if (scratch.failed()) return OUT_OF_MEMORY;
+  Doubles *theirs = scratch.take<Doubles>(size), *stack = scratch.take<Doubles>(stacked);
+  for (int64_t first = 0; first < columns; first += WIDTH) {
+    gather_evidence(theirs, a.right,
+                    [&](int lane) { return first + lane < columns ? first + lane : columns - 1; });
+    for (int64_t i = 0; i < rows; i += R) {
+      const double* mine[R];
+      ScaledHistory<WATCHED> pairs[R];
+      for (int r = 0; r < R; ++r) {
+        mine[r] = a.left.at(i + r < rows ? i + r : rows - 1);
+        pairs[r].floor = spread<Doubles>(a.floor);
+      }
+      sweep_forest<S, R>(forest, pairs, stack, [&](int r, int64_t j, int64_t b) MERCER_LAMBDA {
+        return pairs[r].product(theirs[j * states + b], spread<Doubles>(mine[r][j * states + b]));
+      });
+      for (int r = 0; r < R && i + r < rows; ++r)
+        store_some(a.value.at(i + r) + first, pairs[r].log(a.least, a.floor), columns - first);
+    }
+  }
+  return DONE;
+}
+
+// Every sample with its partner: one pair per lane.
+template <bool WATCHED>
+int64_t histories_alone(const HistoryArguments& a) {
+  const Forest forest(a);
+  const int64_t size = forest.nodes * forest.states, count = a.alone.shape[0];
+  const int64_t stacked = forest.states * (a.depth + 2);
+  Scratch scratch(2 * Scratch::room<Doubles>(size) + Scratch::room<Doubles>(stacked));
+  if (scratch.failed()) return OUT_OF_MEMORY;
+  Doubles *mine = scratch.take<Doubles>(size), *theirs = scratch.take<Doubles>(size);
+  Doubles* stack = scratch.take<Doubles>(stacked);
+  for (int64_t first = 0; first < count; first += WIDTH) {
+    auto member = [&](int lane) { return first + lane < count ? first + lane : count - 1; };
+    gather_evidence(mine, a.left, member);
+    gather_evidence(theirs, a.right, member);
+    ScaledHistory<WATCHED> pair;
+    pair.floor = spread<Doubles>(a.floor);
+    sweep_forest<0, 1>(forest, &pair, stack, [&](int, int64_t j, int64_t b) MERCER_LAMBDA {
+      return pair.product(theirs[j * forest.states + b], mine[j * forest.states + b]);
+    });
+    store_some(a.alone.data + first, pair.log(a.least, a.floor), count - first);
+  }
+  return DONE;
+}
+
+template <bool WATCHED>
+int64_t histories(const HistoryArguments& a) {
+  if (a.alone.given()) return histories_alone<WATCHED>(a);
+  constexpr bool U = UNROLLED;
+  switch (U ? a.root.shape[0] : 0) {
+    case 1:
+      return histories<U ? 1 : 0, U ? 4 : 2, WATCHED>(a);
+    case 2:
+      return histories<U ? 2 : 0, U ? 4 : 2, WATCHED>(a);
+    case 3:
+      return histories<U ? 3 : 0, 2, WATCHED>(a);
+    case 4:
+      return histories<U ? 4 : 0, 2, WATCHED>(a);
+    case 5:
+      return histories<U ? 5 : 0, 2, WATCHED>(a);
+    case 6:
+      return histories<U ? 6 : 0, 2, WATCHED>(a);
+    case 7:
+      return histories<U ? 7 : 0, 2, WATCHED>(a);
+    case 8:
+      return histories<U ? 8 : 0, 2, WATCHED>(a);
+  }
+  return histories<0, 2, WATCHED>(a);
+}
+
+// Add the log evidence of both samples at one node, relative to its best state, whose logarithm is
+// returned; numbers replace the evidence of the right side.
+MERCER_INLINE Doubles relate(Doubles* mine, Doubles* theirs, int64_t states) {
+  constexpr double FLOOR = -695.0;  // below the logarithm of SMALLEST_EVIDENCE
+  Doubles top = spread<Doubles>(-INFINITY);
+  for (int64_t a = 0; a < states; ++a) mine[a] += theirs[a], top = maximum(mine[a], top);
+  top = top > -INFINITY ? top : Doubles{};
+  for (int64_t a = 0; a < states; ++a) {
+    mine[a] -= top;
+    Doubles value = exponential(maximum(mine[a], spread<Doubles>(FLOOR)));
+    theirs[a] = mine[a] > -INFINITY ? value : Doubles{};
+  }
+  return top;
+}
+
+// Pairs from the logarithms of their evidence, lanes are different pairs: with evidence relative to
+// the best state of the pair, and where that is not sound, in numbers of unlimited range.
+template <bool WATCHED>
+int64_t history_pairs(const HistoryPairArguments& a) {
+  const Forest forest(a);
+  const int64_t states = forest.states, size = forest.nodes * states, pairs = a.rows.shape[0];
+  const int64_t stacked = states * (a.depth + 2);
+  Scratch scratch(2 * Scratch::room<Doubles>(size) + Scratch::room<Doubles>(stacked) +
+                  Scratch::room<RangedDoubles>(stacked));
+  if (scratch.failed()) return OUT_OF_MEMORY;
+  Doubles *mine = scratch.take<Doubles>(size), *theirs = scratch.take<Doubles>(size);
+  Doubles* stack = scratch.take<Doubles>(stacked);
+  RangedDoubles* ranged_stack = scratch.take<RangedDoubles>(stacked);
+  for (int64_t first = 0; first < pairs; first += WIDTH) {
+    auto pair = [&](int lane) { return first + lane < pairs ? first + lane : pairs - 1; };
+    gather_evidence(mine, a.left, [&](int lane) { return a.rows(pair(lane)); });
+    gather_evidence(theirs, a.right, [&](int lane) { return a.columns(pair(lane)); });
+    Doubles shift{};
+    for (int64_t j = 0; j < forest.nodes; ++j)
+      shift += relate(mine + j * states, theirs + j * states, states);
+    ScaledHistory<WATCHED> found;
+    found.floor = spread<Doubles>(a.floor);
+    sweep_forest<0, 1>(forest, &found, stack, [&](int, int64_t j, int64_t b) MERCER_LAMBDA {
+      return theirs[j * states + b];
+    });
+    Doubles value = found.log(a.least, a.floor);
+    if (any(value != value)) {
+      RangedHistory again;
+      sweep_forest<0, 1>(forest, &again, ranged_stack,
+                         [&](int, int64_t j, int64_t b)
+                             MERCER_LAMBDA { return from_log<Doubles>(mine[j * states + b]); });
+      for (int lane = 0; lane < WIDTH; ++lane)
+        if (value[lane] != value[lane])
+          value[lane] = log(again.total.value[lane]) + double(again.total.power[lane]) * LOG_RADIX;
+    }
+    store_some(a.value.data + first, value + shift, pairs - first);
+  }
+  return DONE;
+}
+
+}  // namespace mercer
