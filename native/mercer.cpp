@@ -10,6 +10,8 @@
 #include "gaussians.hpp"
 #include "moments.hpp"
 #include "pairs_affine.hpp"
+#include "pairs_affine_ranged.hpp"
+#include "pairs_affine_single.hpp"
 #include "windows.hpp"
 
 using namespace mercer;
@@ -19,6 +21,8 @@ using namespace mercer;
 MERCER_EXPORT const char* mercer_build() { return MERCER_BUILD; }
 
 MERCER_EXPORT int64_t affine_pairs(const AffineArguments* a) { return affine_pairs(*a); }
+MERCER_EXPORT int64_t ranged_affine(const RangedAffineArguments* a) { return ranged_affine(*a); }
+MERCER_EXPORT int64_t affine_single(const AffineSingleArguments* a) { return affine_single(*a); }
 MERCER_EXPORT int64_t chains(const ChainArguments* a) {
   return chain_instance(a->initial_a.shape[1], a->initial_b.shape[1],
                         [&]<int S, int R, int C>() { return chains<S, R, C>(*a); });

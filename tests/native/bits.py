@@ -31,6 +31,10 @@ def chains(n: int, length: Any) -> Callable[[Any], Case]:
     return case
 
 
+def grid(left: Any, right: Any) -> tuple[Any, Any]:
+    return np.repeat(left, len(right)), np.tile(right, len(left))
+
+
 def affine_pairs(kind: str) -> Callable[[Any], Case]:
     """Strings of many lengths: they end in different strips and lanes."""
 
@@ -42,7 +46,11 @@ def affine_pairs(kind: str) -> Callable[[Any], Case]:
         X = mc.Sequences.from_codes(
             [rng.integers(0, 4, size) for size in (*range(1, 18), 33, 64, 70, 40)], model.alphabet
         )
+        if "single" in kind:
+            return (lambda left, right: np.tile(model.log_prob(X[right]), (len(left), 1))), 21, 21
         operand = model.shared_history(X, "float32" if "float32" in kind else "float64")
+        if "ranged" in kind:
+            return (lambda left, right: operand._ranged(operand, *grid(left, right)).reshape(len(left), -1)), 21, 21
         return (lambda left, right: operand[left].pair(operand[right])), 21, 21
 
     return case
@@ -177,8 +185,9 @@ def case_moments(rng: Any) -> Case:
     return compute, 5, 21
 
 
+KINDS = "affine", "float32", "ranged", "single", "local", "local float32", "local ranged", "local single"
 CASES = {name.removeprefix("case_"): case for name, case in list(globals().items()) if name.startswith("case_")}
-CASES |= {f"pairs, {kind}": affine_pairs(kind) for kind in ("affine", "float32", "local", "local float32")}
+CASES |= {f"pairs, {kind}": affine_pairs(kind) for kind in KINDS}
 CASES |= {f"chains of {n} states": chains(n, 12) for n in (1, 3, 4, 6, 9)}
 CASES |= {f"windows of {order + 1} points": points(order, d) for order, d in ((0, 3), (1, 1), (2, 2))}
 CASES |= {f"gaussians, {structure}": gaussians(structure) for structure in ("full", "diagonal")}

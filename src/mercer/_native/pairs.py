@@ -12,6 +12,9 @@ import numpy as np
 from mercer._array import Floats
 from mercer._native import call
 
+PAIRS_OF_A_CALL = 64
+"""Number of pairs after which an interrupt is answered."""
+
 
 def affine_pairs(
     match: Floats,
@@ -62,3 +65,84 @@ def affine_pairs(
     while call("affine_pairs", **arguments):
         pass  # a bounded amount of work at a time, so that an interrupt is answered
     return value
+
+
+def ranged_affine(
+    model: tuple[Floats, Floats, Floats],
+    left: tuple[Any, Any],
+    right: tuple[Any, Any],
+    rows: Any,
+    columns: Any,
+    counts: tuple[Floats, Floats, Floats] | None = None,
+    probability: Floats | None = None,
+) -> Floats:
+    """Compute log kernels of given pairs in numbers of unlimited range, and add expected counts (MK-5b, MK-5d).
+
+    Parameters
+    ----------
+    model : tuple of ndarrays
+        Joint probabilities of two codes (C, C), those of inserted codes (C,), where ambiguity codes sum over their
+        symbols; and rates: open, extend, continuation, and of local alignments open and extend of flanks.
+    left, right : codes and offsets of strings
+        As in `Sequences`.
+    rows, columns : ndarray of int of shape (P,)
+        Indices of the strings of each pair.
+    counts : tuple of ndarrays, default=None
+        Expected counts of each possible pair are added: matches (P, C, C), inserted letters (P, C), and (P, 5) opened
+        and extended runs, opened and extended flanks, and the probability of no match.
+    probability : ndarray of shape (n, m), default=None
+        Receives the probability of every match of a single pair; only with ``counts``.
+
+    Returns
+    -------
+    ndarray of shape (P,)
+        Logarithms; -inf if a pair is impossible.
+    """
+    value = np.empty(len(rows))
+    joint, insertion, rates = model
+    for begin in range(0, len(rows), PAIRS_OF_A_CALL):
+        part = slice(begin, begin + PAIRS_OF_A_CALL)
+        matched, letters, runs = (None, None, None) if counts is None else (x[part] for x in counts)
+        call(
+            "ranged_affine", joint=joint, insertion=insertion, rates=rates, left=left[0], left_offsets=left[1],
+            right=right[0], right_offsets=right[1], rows=rows[part], columns=columns[part], log_value=value[part],
+            matched=matched, letters=letters, runs=runs, probability=probability,
+        )  # fmt: skip
+    return value
+
+
+def affine_single(
+    strings: tuple[Any, Any],
+    match: Floats,
+    insertion: Floats,
+    rates: Floats,
+    gradients: tuple[Floats, Floats, Floats] | None = None,
+) -> Floats:
+    """Compute the log probability of every string, and its gradients in every parameter as a free weight.
+
+    Parameters
+    ----------
+    strings : codes and offsets
+        As in `Sequences`.
+    match, insertion : ndarray of shape (C,)
+        Probability of a code as a match, and as an insertion.
+    rates : ndarray of shape (5,)
+        Open, extend, continuation, open and extend of flanks; global alignments have the flanks of gaps.
+    gradients : tuple of ndarrays, default=None
+        Zeros, to which those of each possible string are added: (S, 6) in continuation, open, extend, open and extend
+        of flanks, and the probability of no match; (S, C) in ``match``; (S, C) in ``insertion``. Multiplied by its
+        parameter, each is an expected count.
+
+    Returns
+    -------
+    ndarray of shape (S,)
+        Logarithms.
+    """
+    values, offsets = strings
+    out = np.empty(len(offsets) - 1)
+    events, matched, letters = gradients or (None, None, None)
+    call(
+        "affine_single", values=values, offsets=offsets, match=match, insertion=insertion, rates=rates, log_prob=out,
+        events=events, matched=matched, letters=letters,
+    )  # fmt: skip
+    return out

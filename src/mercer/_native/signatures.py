@@ -36,6 +36,33 @@ _FOREST = """
 """
 
 SIGNATURES = {
+    "affine_single": """
+        values: i32[T]
+        offsets: i64[S1]
+        match: f64[C]
+        insertion: f64[C]
+        rates: f64[5]
+        log_prob: out f64[S]
+        events: out f64[S 6]?
+        matched: out f64[S C]?
+        letters: out f64[S C]?
+    """,
+    "ranged_affine": """
+        joint: f64[C C]
+        insertion: f64[C]
+        rates: f64[R]
+        left: i32[A]
+        left_offsets: i64[I1]
+        right: i32[B]
+        right_offsets: i64[J1]
+        rows: i64[P]
+        columns: i64[P]
+        log_value: out f64[P]
+        matched: out f64[P C C]?
+        letters: out f64[P C]?
+        runs: out f64[P 5]?
+        probability: out f64[n m]?
+    """,
     "affine_pairs": """
         match: f64[C D]
         left: i32[A]

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from mercer._array import Floats
+from mercer._native.pairs import ranged_affine
 from mercer._probability import ratio, shared_out
 from mercer.data import Sequences
 from mercer.models._fitting.climb import Ascent, ascend
@@ -70,8 +71,6 @@ def _symbols(X: Sequences, pairs: tuple[Floats, Floats]) -> float:
 
 def _expect(affine: AffineParameters, X: Sequences, pairs: tuple[Floats, Floats]) -> _Expected:
     """Sum expected counts over all pairs, in their order for any number of threads."""
-    from mercer.compiled.pairs_affine_ranged import pairs_expected
-
     first, second = pairs
     n, codes = len(first), len(affine.membership)
     tables = joint, insertion, _ = affine.of_codes
@@ -82,11 +81,10 @@ def _expect(affine: AffineParameters, X: Sequences, pairs: tuple[Floats, Floats]
     def work(task: int) -> None:
         part = slice(starts[task], min(starts[task] + PAIRS_OF_A_TASK, n))
         size = len(first[part])
-        matched, letters, runs = np.zeros((size, codes, codes)), np.zeros((size, codes)), np.zeros((size, 5))
-        pairs_expected(
-            X.values, X.offsets, first[part], second[part], *tables, matched, letters, runs, log_kernel[part]
-        )
-        sums[task] = matched.sum(axis=0), letters.sum(axis=0), runs.sum(axis=0)
+        counts = np.zeros((size, codes, codes)), np.zeros((size, codes)), np.zeros((size, 5))
+        strings = X.values, X.offsets
+        log_kernel[part] = ranged_affine(tables, strings, strings, first[part], second[part], counts)
+        sums[task] = tuple(x.sum(axis=0) for x in counts)
 
     cells = float((X.lengths[first] + 1.0) @ (X.lengths[second] + 1.0))
     share(work, list(range(len(starts))), cells * SECONDS_OF_A_CELL)

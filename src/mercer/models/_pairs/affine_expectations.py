@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from mercer._array import Floats, to_numpy
+from mercer._native.pairs import affine_single, ranged_affine
 from mercer.data import Sequences
 from mercer.models._scores.weighted import check_parametrization
 
@@ -89,22 +90,15 @@ class AffineParameters(NamedTuple):
 
 def log_probabilities(model: Any, X: Sequences) -> Floats:
     """Log probability of every sequence under every model, ``(N, M)``: the sum of kappa over all partners."""
-    none, out = np.empty((0, 0)), np.empty((len(model), len(X)))
+    out = np.empty((len(model), len(X)))
     for i in range(len(model)):
-        out[i] = _single(AffineParameters.of(model, i), X, none, none, none)
+        out[i] = _single(AffineParameters.of(model, i), X)
     return out
 
 
-def _single(affine: AffineParameters, X: Sequences, events: Floats, matched: Floats, letters: Floats) -> Floats:
-    from mercer.compiled.pairs_affine_single import local_expected, single_expected
-
-    out = np.empty(len(X))
-    strings = X.values, X.offsets, affine.match_of_codes, affine.insertion_of_codes
-    if affine.flank is None:
-        single_expected(*strings, affine.open, affine.extend, affine.continuation, out, events, matched, letters)
-    else:
-        local_expected(*strings, affine.rates, out, events, matched, letters)
-    return out
+def _single(affine: AffineParameters, X: Sequences, gradients: tuple[Floats, Floats, Floats] | None = None) -> Floats:
+    rates = np.array([affine.open, affine.extend, affine.continuation, *affine.flank_or_gap])
+    return affine_single((X.values, X.offsets), affine.match_of_codes, affine.insertion_of_codes, rates, gradients)
 
 
 def scores(model: Any, X: Sequences, parametrization: str = "logit") -> Floats:
@@ -123,15 +117,18 @@ def scores(model: Any, X: Sequences, parametrization: str = "logit") -> Floats:
 
 def _scores_of_one(affine: AffineParameters, X: Sequences, parametrization: str) -> Floats:
     codes, local = len(affine.membership), affine.flank is not None
-    events, matched, letters = (np.zeros((len(X), n)) for n in (6 if local else 3, codes, codes))
-    excluded = np.flatnonzero(_single(affine, X, events, matched, letters) == -np.inf)
+    events, matched, letters = (np.zeros((len(X), n)) for n in (6, codes, codes))
+    excluded = np.flatnonzero(_single(affine, X, (events, matched, letters)) == -np.inf)
     if len(excluded):
         raise ValueError(
             f"{X.name(excluded[0])} has probability zero under the model, so it has no score. Leave it out, or use a "
             "model without zeros."
         )
     parameters = np.array([affine.continuation, affine.open, affine.extend, *(affine.flank or ())])
-    unmatched, events = events[:, 5:], events[:, : len(parameters)]
+    unmatched = events[:, 5:]
+    if not local:
+        events[:, 1:3] += events[:, 3:5]  # flanks are gaps
+    events = events[:, : len(parameters)]
     numbers = events * parameters
     matches, inserted = numbers[:, :1], numbers[:, 1:2] + numbers[:, 2:3]
     if local:
@@ -165,9 +162,9 @@ def score_names(model: Any) -> list[str]:
 
 def pair_posterior(model: Any, s: Floats, t: Floats) -> tuple[Floats, float]:
     """Posterior probability of every match of two sequences of codes, ``(n, m)``, and the log kernel."""
-    from mercer.compiled.pairs_affine_ranged import pair_expected
-
     affine, codes = AffineParameters.of(model), len(model.alphabet.membership)
     probability = np.zeros((len(s), len(t)))
-    sums = np.zeros((codes, codes)), np.zeros(codes), np.zeros(5)
-    return probability, pair_expected(s, t, *affine.of_codes, *sums, probability)
+    counts = np.zeros((1, codes, codes)), np.zeros((1, codes)), np.zeros((1, 5))
+    left, right = ((x, np.array([0, len(x)])) for x in (s, t))
+    one = np.zeros(1, dtype=np.int64)
+    return probability, float(ranged_affine(affine.of_codes, left, right, one, one, counts, probability)[0])

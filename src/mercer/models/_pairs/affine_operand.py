@@ -9,7 +9,7 @@ import numpy as np
 
 from mercer._array import Floats
 from mercer._coupling import OneAxis
-from mercer._native.pairs import affine_pairs
+from mercer._native.pairs import affine_pairs, ranged_affine
 from mercer._rescue import rescued
 from mercer.data import Sequences
 from mercer.models._pairs.affine_expectations import AffineParameters
@@ -173,13 +173,8 @@ class AffineOperand(OneAxis):
 
     def _ranged(self, other: Self, rows: Any, columns: Any) -> Floats:
         """Log kernels of the pairs (rows[p], columns[p]) by the recursion that is accurate for all parameters."""
-        from mercer.compiled.pairs_affine_ranged import ranged_kernels
-
-        out = np.empty(len(rows))
-        # Copies, because Numba compiles separately for read-only arrays.
-        sides = [np.array(x, kind) for o in (self, other) for x, kind in ((o.values, np.int32), (o.offsets, np.int64))]
-        ranged_kernels(*sides, rows, columns, *self.recursion.affine.of_codes, out)
-        return out
+        left, right = (self.values, self.offsets), (other.values, other.offsets)
+        return ranged_affine(self.recursion.affine.of_codes, left, right, rows, columns)
 
 
 def letter_sums(logs: Floats, values: Any, offsets: Any) -> Floats:

@@ -156,7 +156,7 @@ def read_pair(alphabet: Alphabet, first: Any, second: Any) -> tuple[Floats, Floa
 def affine_matches(model: Any, first: Any, second: Any) -> Matches:
     """Return the posterior matches of two sequences under a pair HMM with affine gaps, of shape ``(1,)`` (MK-5b).
 
-    It stores the forward values, about 40 bytes per pair of symbols.
+    Its memory, besides the result, grows with the length to the power 3/2.
     """
     from mercer.models._pairs.affine_expectations import pair_posterior
 

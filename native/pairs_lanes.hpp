@@ -1,0 +1,90 @@
+// Pairs of strings in lanes, and recursions that go through all rows forward and backward.
+#pragma once
+#include "number.hpp"
+#include "view.hpp"
+
+namespace mercer {
+
+// Strings of one side: string i is codes[offsets[i]] to codes[offsets[i + 1] - 1].
+struct Strings {
+  View<const int32_t, 1> codes;
+  View<const int64_t, 1> offsets;
+};
+
+// The pairs that share the lanes of one group; the last one fills the other lanes.
+struct PairLanes {
+  int64_t first, live, tall = 0, wide = 0;
+  const int32_t *s[WIDTH], *t[WIDTH];
+  int64_t n[WIDTH], m[WIDTH];
+
+  PairLanes(const Strings& left, const Strings& right, View<const int64_t, 1> rows,
+            View<const int64_t, 1> columns, int64_t first_)
+      : first(first_), live(rows.shape[0] - first_ < WIDTH ? rows.shape[0] - first_ : WIDTH) {
+    for (int64_t lane = 0; lane < WIDTH; ++lane) {
+      const int64_t p = first + (lane < live ? lane : live - 1), i = rows(p), j = columns(p);
+      s[lane] = left.codes.data + left.offsets(i), n[lane] = left.offsets(i + 1) - left.offsets(i);
+      t[lane] = right.codes.data + right.offsets(j),
+      m[lane] = right.offsets(j + 1) - right.offsets(j);
+      tall = n[lane] > tall ? n[lane] : tall, wide = m[lane] > wide ? m[lane] : wide;
+    }
+  }
+};
+
+// All rows forward, then all backward. Where many rows do not fit the memory, some are kept and the
+// rows of a block between them computed again, so that the memory grows with the square root of
+// their number.
+template <class T>
+struct Rows {
+  static constexpr int64_t ENOUGH = 1 << 22;  // bytes of rows that need not be computed again
+  int64_t count, line, block, parts;
+  T *kept, *rows;
+
+  static int64_t block_of(int64_t count, int64_t line) {
+    const int64_t root = int64_t(ceil(sqrt(double(count)))),
+                  fits = ENOUGH / int64_t(line * sizeof(T));
+    const int64_t block = root > fits ? root : fits;
+    return block < count ? block : count;
+  }
+  static size_t room(int64_t count, int64_t line) {
+    const int64_t block = block_of(count, line);
+    return Scratch::room<T>((count + block - 1) / block * line) +
+           Scratch::room<T>((block + 1) * line);
+  }
+  Rows(Scratch& scratch, int64_t count_, int64_t line_)
+      : count(count_),
+        line(line_),
+        block(block_of(count_, line_)),
+        parts((count_ + block - 1) / block),
+        kept(scratch.take<T>(parts * line_)),
+        rows(scratch.take<T>((block + 1) * line_)) {}
+
+  void copy(T* to, const T* from) {
+    for (int64_t at = 0; at < line; ++at) to[at] = from[at];
+  }
+  // forward(i, row above, row, whether for the first time); backward(i, row).
+  template <class Forward, class Backward>
+  void sweep(const T& blank, Forward forward, Backward backward) {
+    for (int64_t at = 0; at < line; ++at) rows[at] = blank;
+    for (int64_t part = 0; part < parts; ++part) {
+      copy(kept + part * line, rows);
+      const int64_t size = go(part, forward, true);
+      if (part + 1 < parts) copy(rows, rows + size * line);
+    }
+    for (int64_t part = parts - 1; part >= 0; --part) {
+      if (part + 1 < parts) copy(rows, kept + part * line), go(part, forward, false);
+      const int64_t low = part * block, top = low + block < count ? low + block : count;
+      for (int64_t i = top - 1; i >= low; --i) backward(i, rows + (i - low + 1) * line);
+    }
+  }
+
+ private:
+  template <class Forward>
+  int64_t go(int64_t part, Forward forward, bool fresh) {
+    const int64_t low = part * block, top = low + block < count ? low + block : count;
+    for (int64_t i = low; i < top; ++i)
+      forward(i, rows + (i - low) * line, rows + (i - low + 1) * line, fresh);
+    return top - low;
+  }
+};
+
+}  // namespace mercer
