@@ -207,7 +207,7 @@ class Pass : Group<F> {
           x = k == size - 1 ? x + padding : x;
           defined &= x < INFINITY;
           if constexpr (RANGED)
-            to[k] = logs ? ranged_from_log(x) : Numbers_::of(x);
+            to[k] = logs ? from_log(x) : Numbers_::of(x);
           else
             to[k] = logs ? x : raised(x);
         }

@@ -3,6 +3,7 @@
 #include "best_path.hpp"
 #include "chains.hpp"
 #include "contraction.hpp"
+#include "counts.hpp"
 #include "csr.hpp"
 #include "forest.hpp"
 #include "forward.hpp"
@@ -53,4 +54,9 @@ MERCER_EXPORT int64_t histories(const HistoryArguments* a) {
 }
 MERCER_EXPORT int64_t history_pairs(const HistoryPairArguments* a) {
   return a->watched ? history_pairs<true>(*a) : history_pairs<false>(*a);
+}
+MERCER_EXPORT int64_t count_sums(const CountSumArguments* a) { return count_sums(*a); }
+MERCER_EXPORT int64_t log_count_sums(const LogCountSumArguments* a) { return log_count_sums(*a); }
+MERCER_EXPORT int64_t count_mean_maps(const CountMeanMapArguments* a) {
+  return count_mean_maps(*a);
 }

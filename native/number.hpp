@@ -86,6 +86,9 @@ struct Numbers {
   static MERCER_INLINE N repeated(const N* row, int64_t place) {
     return spread<N>(entry(row, place));
   }
+  static MERCER_INLINE N from_log(N log) {  // zero below exp(-700)
+    return log > -700.0 ? exponential(maximum(log, spread<N>(-700.0))) : N{};
+  }
 };
 template <class V>
 struct Numbers<Ranged<V>> {
@@ -100,6 +103,7 @@ struct Numbers<Ranged<V>> {
     auto one = number(x);
     n.value[lane] = one.value[lane], n.power[lane] = one.power[lane];
   }
+  static MERCER_INLINE Ranged<V> from_log(V log) { return mercer::from_log(log); }
   static void put_log(Ranged<V>& n, int lane, double log) {
     n.value[lane] = 0.0, n.power[lane] = ZERO_POWER;
     if (!(log > -INFINITY)) return;
@@ -136,15 +140,14 @@ MERCER_INLINE double Numbers<Ranged<V>>::entry(const Ranged<V>* row, int64_t pla
   return plain(row[place / lanes_of<V>])[place % lanes_of<V>];
 }
 
-// exp(log) with its own exponent; -inf becomes zero.
+// The logarithm of the number in one lane.
 template <class V>
-MERCER_INLINE Ranged<V> ranged_from_log(V log) {
-  auto some = log > -INFINITY;
-  log = some ? log : V{};
-  V quotient = log * (1 / LOG_RADIX) + MAGIC, whole = quotient - MAGIC;
-  V rest = (log - 512.0 * whole * LOG_2_HIGH) - 512.0 * whole * LOG_2_LOW;
-  auto power = __builtin_convertvector(whole, WordsLike<V>);
-  return {some ? exponential(rest) : V{}, some ? power : WordsLike<V>{} + ZERO_POWER};
+MERCER_INLINE double log_of(V x, int lane) {
+  return log(x[lane]);
+}
+template <class V>
+MERCER_INLINE double log_of(Ranged<V> x, int lane) {
+  return log(x.value[lane]) + double(x.power[lane]) * LOG_RADIX;
 }
 
 }  // namespace mercer

@@ -414,7 +414,9 @@ class TestProgress:
         assert FakeBar.bars == []
 
     @pytest.mark.parametrize(("iterations", "said"), [(20, ""), (60, "mercer: EM may take up to 2.82 min")])
-    def test_iterations_that_may_converge_are_announced_when_they_took_long(self, monkeypatch, capsys, iterations, said):
+    def test_iterations_that_may_converge_are_announced_when_they_took_long(
+        self, monkeypatch, capsys, iterations, said
+    ):
         monkeypatch.setattr(_parallel, "_announced", set())
         clock = [0.0]
         monkeypatch.setattr(_parallel.time, "perf_counter", lambda: clock[0])

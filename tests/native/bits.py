@@ -91,6 +91,17 @@ def points(order: int, d: int) -> Callable[[Any], Case]:
     return case
 
 
+def counts(rho: float) -> Callable[[Any], Case]:
+    def case(rng: Any) -> Case:
+        p = rng.dirichlet(np.ones(5), 19)
+        p[::2, 1:] **= 20.0  # pairs of these need the unlimited range if rho is large
+        models = mc.Multinomials(p / p.sum(axis=1, keepdims=True), 9)
+        kernel = mc.ProbabilityProduct(rho=rho, normalize=False)
+        return (lambda left, right: kernel.log(models[left], models[right])), 19, 19
+
+    return case
+
+
 def histories(states: int, zeros: bool) -> Callable[[Any], Case]:
     def case(rng: Any) -> Case:
         from mercer.models._history.operand import history_operand
@@ -185,11 +196,18 @@ def case_moments(rng: Any) -> Case:
     return compute, 5, 21
 
 
+def case_count_mean_maps(rng: Any) -> Case:
+    models = mc.CountVector("fixed").fit_each(rng.poisson(3.0, (7, 6)) * rng.integers(0, 2, (7, 6)))
+    kernel = mc.MeanMap(gamma=4.0, base="counts", normalize=False)
+    return (lambda left, right: kernel.log(models[left], models[right])), 7, 7
+
+
 KINDS = "affine", "float32", "ranged", "single", "local", "local float32", "local ranged", "local single"
 CASES = {name.removeprefix("case_"): case for name, case in list(globals().items()) if name.startswith("case_")}
 CASES |= {f"pairs, {kind}": affine_pairs(kind) for kind in KINDS}
 CASES |= {f"chains of {n} states": chains(n, 12) for n in (1, 3, 4, 6, 9)}
 CASES |= {f"windows of {order + 1} points": points(order, d) for order, d in ((0, 3), (1, 1), (2, 2))}
+CASES |= {f"counts, rho = {rho}": counts(rho) for rho in (1.0, 40.0)}
 CASES |= {f"gaussians, {structure}": gaussians(structure) for structure in ("full", "diagonal")}
 CASES |= {f"runs of {n} states, {k} symbols": runs(n, k) for n in (1, 3, 5, 8, 10, 23) for k in (0, 3, 40)}
 CASES |= {f"densities, {structure}": densities(structure) for structure in ("full", "diagonal")}

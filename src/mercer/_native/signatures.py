@@ -258,4 +258,31 @@ SIGNATURES = {
         columns: i64[P]
         value: out f64[P]
     """,
+    "count_sums": """
+        left: f64[I w s]
+        right: f64[J w s]
+        tables: out f64[I s J]
+    """,
+    "log_count_sums": """
+        left: f64[I w s]
+        right: f64[J w s]
+        rows: i64[P]
+        columns: i64[P]
+        logs: out f64[P s]
+    """,
+    "count_mean_maps": """
+        values_a: f64[e]
+        words_a: i64[e]
+        begins_a: i64[I1]
+        totals_a: i64[I]
+        values_b: f64[f]
+        words_b: i64[f]
+        begins_b: i64[J1]
+        totals_b: i64[J]
+        log_factorials: f64[n]
+        gamma: real
+        rows: i64[P]
+        columns: i64[P]
+        log_value: out f64[P]
+    """,
 }

@@ -10,6 +10,7 @@ import numpy as np
 from array_api_compat import is_numpy_array
 
 from mercer._array import Array, Floats, Indices, logsumexp, namespace, safe_log
+from mercer._native.counts import count_sums, log_count_sums
 from mercer._rescue import rescued
 
 Terms: TypeAlias = Callable[[slice], Array]
@@ -19,6 +20,8 @@ WIDTH = 64
 """Outcomes whose terms are made at a time."""
 STATE = 1 << 22
 """Bytes of the tables of pairs that are worked on together."""
+FEW = 8
+"""A side with fewer members than this leaves lanes idle."""
 MOST_STEPS = 4e9
 """Multiplications of one pair, a few seconds, beyond which a sum over counts is refused."""
 
@@ -55,7 +58,7 @@ def log_sum_over_counts(left: Terms, right: Terms, outcomes: int, trials: int, r
         )
     sample = left(slice(0, 1)), right(slice(0, 1))
     if all(is_numpy_array(side) and side.dtype == np.float64 and side.ndim == 3 for side in sample):
-        return _in_lanes(left, right, outcomes, trials, rho)
+        return _in_floats(left, right, outcomes, trials, rho)
     if all(is_numpy_array(side) and side.dtype == np.float64 and side.shape[1:-2] == (1,) for side in sample):
         everyone = np.arange(len(sample[0]))  # member by member, as for self-kernels
         found = _by_logs(_members(left), _members(right), _parts(outcomes), trials, everyone, everyone)
@@ -76,35 +79,30 @@ def log_sum_over_counts(left: Terms, right: Terms, outcomes: int, trials: int, r
     return table[trials]
 
 
-def _in_lanes(left: Terms, right: Terms, outcomes: int, trials: int, rho: float) -> Floats:
-    """Convolve numbers instead of logarithms, many times as fast; pairs that may have lost digits go by logarithms.
+def _in_floats(left: Terms, right: Terms, outcomes: int, trials: int, rho: float) -> Floats:
+    """Convolve floats; pairs that may have lost digits are computed again with unlimited range.
 
     Counts are tilted by s^(rho n), and the terms of every outcome divided by their largest, so that all are at most 1.
     What underflows on the way counts at most once for every vector of counts: a sum far above this bound has all of
     its digits.
     """
-    from mercer.compiled import counts
-    from mercer.compiled.layout import to_lanes
-
     tilt = rho * np.log(trials) * np.arange(trials + 1)
     parts = _parts(outcomes)
     n, m = len(left(slice(0, 1))), len(right(slice(0, 1)))
     value, scale = np.empty((n, m)), np.zeros((n, m))
-    if m < n and m < counts.LANES:  # more lanes would idle
-        return np.ascontiguousarray(_in_lanes(right, left, outcomes, trials, rho).T)
-    groups = -(-m // counts.LANES)
+    if m < n and m < FEW:
+        return np.ascontiguousarray(_in_floats(right, left, outcomes, trials, rho).T)
     step = max(1, STATE // (8 * (trials + 1) * max(m, 1)))
     for first in range(0, n, step):
         rows = slice(first, first + step)
-        tables = np.zeros((len(value[rows]), groups, trials + 1, counts.LANES))
-        tables[:, :, 0] = 1.0  # before any outcome a total of zero is certain
+        tables = np.zeros((len(value[rows]), trials + 1, m))
+        tables[:, 0] = 1.0  # before any outcome a total of zero is certain
         for part in parts:
             mine, theirs = left(part)[rows] + tilt, right(part) + tilt
             tops = mine.max(axis=-1), theirs.max(axis=-1)  # finite: a count of zero is never impossible
             scale[rows] += tops[0].sum(axis=-1)[:, None] + tops[1].sum(axis=-1)
-            terms = to_lanes(np.exp(theirs - tops[1][..., None]), (1, 2), counts.LANES)
-            counts.advance(tables, np.exp(mine - tops[0][..., None]), terms)
-        value[rows] = safe_log(tables[:, :, -1].reshape(len(tables), groups * counts.LANES)[:, :m])
+            count_sums(tables, np.exp(mine - tops[0][..., None]), np.exp(theirs - tops[1][..., None]))
+        value[rows] = safe_log(tables[:, -1])
     vectors = lgamma(trials + outcomes) - lgamma(trials + 1) - lgamma(outcomes)
     limits: Any = np.finfo(float)
     sound = value > np.log(limits.tiny / limits.eps) + vectors
@@ -126,11 +124,9 @@ def _parts(outcomes: int) -> list[slice]:
 
 
 def _by_logs(left: Terms, right: Terms, parts: list[slice], trials: int, i: Indices, j: Indices) -> Floats:
-    """Convolve the terms of member ``i[p]`` of the left side and ``j[p]`` of the right side in logarithms, ``(P,)``."""
-    from mercer.compiled import counts
-
+    """Convolve the terms of member ``i[p]`` of the left side and ``j[p]`` of the right side by logarithms, ``(P,)``."""
     logs = np.full((len(i), trials + 1), -np.inf)
     logs[:, 0] = 0.0
     for part in parts:
-        counts.advance_logs(logs, left(part), right(part), i, j)
+        log_count_sums(logs, left(part), right(part), i, j)
     return logs[:, trials]

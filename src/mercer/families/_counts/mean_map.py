@@ -7,6 +7,7 @@ from typing import Any, Self
 import numpy as np
 
 from mercer._array import Array, Floats, beside, to_numpy
+from mercer._native.counts import log_mean_maps
 from mercer._special import gammaln
 from mercer.data.csr import CSRRows
 
@@ -77,9 +78,11 @@ class CountLeaf:
         left, right = np.broadcast_arrays(self.index[..., :, None], other.index[..., None, :])
         out = np.zeros(left.shape)
         if self.gamma > 0 and out.size:
-            self._check_work(other, left, right)
-            values = self._log_values(other, left.ravel(), right.ravel())
-            out = values.reshape(left.shape)
+            left, right = left.ravel(), right.ravel()
+            steps = self._steps(other, left, right)
+            values = log_mean_maps((self.rows, self.totals), (other.rows, other.totals), self.gamma, left, right, steps)
+            values += _log_poisson_peak(self, left) + _log_poisson_peak(other, right)
+            out = np.minimum(values, 0.0).reshape(out.shape)
         return beside(self.like, out, self.like.dtype)
 
     def alone(self) -> Array:
@@ -87,19 +90,8 @@ class CountLeaf:
         single = self.reshape(*self.shape, 1)
         return single.pair(single)[..., 0, 0]
 
-    def _log_values(self, other: Self, left: Floats, right: Floats) -> Floats:
-        from mercer.compiled.counts import log_mean_maps
-
-        out = np.empty(len(left))
-        sides = []
-        for side in (self, other):
-            sides += [side.rows.data, side.rows.indices, side.rows.indptr, side.totals.astype(np.int64)]
-        log_mean_maps(*sides, self.gamma, left, right, out)
-        return np.asarray(np.minimum(out + _log_poisson_peak(self, left) + _log_poisson_peak(other, right), 0.0))
-
-    def _check_work(self, other: Self, left: Floats, right: Floats) -> None:
-        """Raise if a pair would take minutes or overflow."""
-        left, right = left.ravel(), right.ravel()
+    def _steps(self, other: Self, left: Floats, right: Floats) -> Floats:
+        """Bound the number of multiplications of every pair, ``(P,)``; raise if one would take minutes or overflow."""
         s, t = self.totals[left], other.totals[right]
         largest = float(max(s.max(), t.max()))
         if not np.isfinite(self.gamma * largest * largest):
@@ -112,9 +104,10 @@ class CountLeaf:
         # of words that one side has, of tables that are filled once, and of words that both have, at most
         once = mine * squares[0] + theirs * squares[1] + 40 * (s + 1) * (t + 1)
         words, each = np.minimum(mine, theirs), squares[0] * squares[1]
-        long = np.flatnonzero(once + words * each > MOST_STEPS)
+        bound = once + words * each
+        long = np.flatnonzero(bound > MOST_STEPS)
         if not len(long):
-            return
+            return np.asarray(bound)
         words = _common(self.rows[left[long]], other.rows[right[long]])
         steps = once[long] + words * each[long]
         worst = int(np.argmax(steps))
@@ -126,6 +119,7 @@ class CountLeaf:
                 "n_components=1000 for random features, fewer draws or words, or, for Multinomials, base='rbf', which "
                 "aligns tokens."
             )
+        return np.minimum(bound, MOST_STEPS)
 
 
 def _common(a: CSRRows, b: CSRRows) -> Floats:
