@@ -28,7 +28,10 @@ TARGET = ROOT / "src" / "mercer" / "_native"
 _specification = importlib.util.spec_from_file_location("mercer_library", TARGET / "library.py")
 library: Any = importlib.util.module_from_spec(_specification)  # type: ignore[arg-type]
 _specification.loader.exec_module(library)  # type: ignore[union-attr]  # without importing mercer
-FLAGS = "-std=c++20 -O3 -ffp-contract=fast -fPIC -shared -fvisibility=hidden -fno-exceptions -fno-rtti -Wall -Wextra"
+FLAGS = (
+    "-std=c++20 -O3 -ffp-contract=fast -fno-math-errno -fPIC -shared -fvisibility=hidden -fno-exceptions -fno-rtti "
+    "-Wall -Wextra"
+)
 SANITIZERS = "-O1 -g -fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer"
 MOST_SECONDS = 900
 

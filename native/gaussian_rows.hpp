@@ -18,8 +18,6 @@ struct GaussianRowArguments {
   View<double, 2> out;               // T n: NaN where a coordinate is missing and d * d
 };
 
-constexpr double LOG_2PI = 1.8378770664093454836;
-
 // The Gaussians of one model in lanes: [coordinate][state].
 struct GaussianLanes {
   int64_t n, d, c, width;

@@ -9,6 +9,8 @@
 #include "forward.hpp"
 #include "gaussian_rows.hpp"
 #include "gaussians.hpp"
+#include "kalman_pairs.hpp"
+#include "kalman_smoother.hpp"
 #include "moments.hpp"
 #include "pairs_affine.hpp"
 #include "pairs_affine_ranged.hpp"
@@ -24,6 +26,10 @@ MERCER_EXPORT const char* mercer_build() { return MERCER_BUILD; }
 MERCER_EXPORT int64_t affine_pairs(const AffineArguments* a) { return affine_pairs(*a); }
 MERCER_EXPORT int64_t ranged_affine(const RangedAffineArguments* a) { return ranged_affine(*a); }
 MERCER_EXPORT int64_t affine_single(const AffineSingleArguments* a) { return affine_single(*a); }
+MERCER_EXPORT int64_t kalman_room(const KalmanRoomArguments* a) { return kalman_room(*a); }
+MERCER_EXPORT int64_t kalman(const KalmanArguments* a) { return kalman(*a); }
+MERCER_EXPORT int64_t kalman_branches(const BranchArguments* a) { return kalman_branches(*a); }
+MERCER_EXPORT int64_t system_pairs(const SystemPairArguments* a) { return system_pairs(*a); }
 MERCER_EXPORT int64_t chains(const ChainArguments* a) {
   return chain_instance(a->initial_a.shape[1], a->initial_b.shape[1],
                         [&]<int S, int R, int C>() { return chains<S, R, C>(*a); });

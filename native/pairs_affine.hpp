@@ -36,7 +36,6 @@ struct AffineArguments {
   View<double, 2> log_value;  // I J: NaN or infinite where numbers left their range
 };
 
-constexpr int64_t MORE = 1;              // the work is not finished: call again
 constexpr double CELLS_OF_A_CALL = 4e8;  // about a tenth of a second
 
 // An exponent per lane, an integer of the size of the number.

@@ -141,7 +141,7 @@ MERCER_INLINE double smallest_lane(V x) {
 
 constexpr double MAGIC =
     6755399441055744.0;  // 1.5 * 2^52: adding it rounds to an integer, which is in the lowest bits
-constexpr double LOG_2 = 0.69314718055994530942;
+constexpr double LOG_2 = 0.69314718055994530942, LOG_2PI = 1.8378770664093454836;
 // log 2 in two parts; the first has few bits, so that its products with integers are exact
 constexpr double LOG_2_HIGH = 0.6931471803691238, LOG_2_LOW = 1.9082149292705877e-10;
 

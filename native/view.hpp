@@ -31,7 +31,8 @@ struct View {
   }
 };
 
-enum Status : int64_t { DONE = 0, OUT_OF_MEMORY = -1 };
+// MORE: the work is not finished, and the next call goes on.
+enum Status : int64_t { DONE = 0, OUT_OF_MEMORY = -1, MORE = 1 };
 
 // Scratch memory of one call: counted first, allocated once, aligned to cache lines, freed at the
 // end of the call.

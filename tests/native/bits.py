@@ -56,6 +56,69 @@ def affine_pairs(kind: str) -> Callable[[Any], Case]:
     return case
 
 
+def systems(rng: Any, n: int, d: int, *shape: int) -> mc.LDSs:
+    def covariance(k: int) -> Any:
+        root = rng.normal(size=(*shape, k, k))
+        return root @ root.swapaxes(-1, -2) / k + 0.1 * np.eye(k)
+
+    turn = 0.9 * np.linalg.qr(rng.normal(size=(*shape, n, n)))[0]
+    return mc.LDSs(
+        turn, rng.normal(size=(*shape, d, n)), covariance(n), covariance(d), rng.normal(size=(*shape, n)), covariance(n)
+    )
+
+
+def series_of(rng: Any, d: int) -> list[Any]:
+    """Return series of different lengths; some have gaps, so that covariances start again."""
+    found = [rng.normal(size=(length, d)) for length in rng.integers(1, 90, 45)]
+    for x in found[::4]:
+        x[rng.random(x.shape) < 0.1] = np.nan
+    return found
+
+
+def filters(n: int, d: int) -> Callable[[Any], Case]:
+    def case(rng: Any) -> Case:
+        models, series = systems(rng, n, d, 3), series_of(rng, d)
+        return (lambda left, right: models[left].log_prob([series[j] for j in right])), 3, 45
+
+    return case
+
+
+def smoothers(n: int, d: int) -> Callable[[Any], Case]:
+    def case(rng: Any) -> Case:
+        models, series = systems(rng, n, d, 3), series_of(rng, d)
+
+        def scores(left: Any, right: Any) -> Any:
+            return np.concatenate([models[i : i + 1].sequence_scores([series[j] for j in right]) for i in left])
+
+        return scores, 3, 45
+
+    return case
+
+
+def system_pairs(n: int, d: int) -> Callable[[Any], Case]:
+    def case(rng: Any) -> Case:
+        models, kernel = systems(rng, n, d, 19), mc.ProbabilityProduct(rho=1.0, length=90, normalize=False)
+        return (lambda left, right: kernel.log(models[left], models[right])), 19, 19
+
+    return case
+
+
+def switching(rng: Any) -> mc.SwitchingLDSs:
+    initial, transition = rng.dirichlet(np.ones(2), 5), rng.dirichlet(np.ones(2), (5, 2))
+    return mc.SwitchingLDSs(initial, transition, systems(rng, 2, 3, 5, 2))
+
+
+def case_regime_paths(rng: Any) -> Case:
+    models = switching(rng)
+    kernel = mc.ProbabilityProduct(rho=1.0, length=12, n_paths=7, normalize=False)
+    return (lambda left, right: kernel.log(models[left], models[right])), 5, 5
+
+
+def case_branches(rng: Any) -> Case:
+    models, series = switching(rng), [rng.normal(size=(length, 3)) for length in rng.integers(1, 8, 11)]
+    return (lambda left, right: models[left].log_prob([series[j] for j in right], method="exact")), 5, 11
+
+
 def case_sparse_products(rng: Any) -> Case:
     from mercer.data.csr import CSRRows, outer
 
@@ -205,6 +268,9 @@ def case_count_mean_maps(rng: Any) -> Case:
 KINDS = "affine", "float32", "ranged", "single", "local", "local float32", "local ranged", "local single"
 CASES = {name.removeprefix("case_"): case for name, case in list(globals().items()) if name.startswith("case_")}
 CASES |= {f"pairs, {kind}": affine_pairs(kind) for kind in KINDS}
+CASES |= {f"filters, {n} states, {d} coordinates": filters(n, d) for n, d in ((1, 1), (4, 3), (3, 7))}
+CASES |= {f"smoothers, {n} states, {d} coordinates": smoothers(n, d) for n, d in ((1, 1), (4, 3), (3, 7))}
+CASES |= {f"pairs of systems, {n} states": system_pairs(n, 2) for n in (1, 3, 6)}
 CASES |= {f"chains of {n} states": chains(n, 12) for n in (1, 3, 4, 6, 9)}
 CASES |= {f"windows of {order + 1} points": points(order, d) for order, d in ((0, 3), (1, 1), (2, 2))}
 CASES |= {f"counts, rho = {rho}": counts(rho) for rho in (1.0, 40.0)}

@@ -7,6 +7,21 @@ None. The struct in native/ has the same fields in the same order.
 
 from __future__ import annotations
 
+_SYSTEMS = """
+    transition: f64[N n n]
+    state_offset: f64[N n]
+    emission: f64[N d n]
+    observation_offset: f64[N d]
+    process_covariance: f64[N n n]
+    observation_covariance: f64[N d d]
+    initial_mean: f64[N n]
+    initial_covariance: f64[N n n]
+"""
+_LEFT_SYSTEMS, _RIGHT_SYSTEMS = (
+    _SYSTEMS.replace(":", side).replace("[N", size).replace(" n", states)
+    for side, size, states in (("_a:", "[I", " n"), ("_b:", "[J", " m"))
+)
+
 _CSR = """
     values: f64[e]
     logs: f64[e]?
@@ -95,6 +110,53 @@ SIGNATURES = {
         lengths: i64[H]
         block: int
         log_value: out f64[H I J]
+    """,
+    "kalman_room": """
+        n: int
+        d: int
+        block: int
+        blocks: int
+        smooth: int
+    """,
+    "kalman": f"""{_SYSTEMS}
+        x: f64[T d]
+        start: i64[S]
+        length: i64[S]
+        model: i64[S]
+        order: i64[O]
+        by_model: int
+        block: int
+        resumed: int
+        limit: real
+        memory: out f64[M]
+        log_prob: out f64[S]
+        means: out f64[T n]?
+        covariances: out f64[T n n]?
+        lags: out f64[T n n]?
+        sums: out f64[S w]?
+        gradients: out f64[S g]?
+        converging: out f64[S]?
+    """,
+    "kalman_branches": f"""{_SYSTEMS}
+        x: f64[T d]
+        means: f64[P n]?
+        covariances: f64[P n n]?
+        parent: i64[B]
+        system: i64[B]
+        point: i64[B]
+        density: out f64[B]
+        new_means: out f64[B n]
+        new_covariances: out f64[B n n]
+    """,
+    "system_pairs": f"""{_LEFT_SYSTEMS}{_RIGHT_SYSTEMS}
+        paths_a: i64[A L]?
+        paths_b: i64[B L]?
+        rows: i64[P]
+        columns: i64[P]
+        lengths: i64[H]
+        noise: real
+        extra: real
+        log_density: out f64[H P]
     """,
     "ranged_chains": """
         initial_a: f64[I n]

@@ -16,7 +16,7 @@ from mercer.models._dynamics.diffuse import computed
 from mercer.models._dynamics.overflow import within_range
 from mercer.models._dynamics.runs import Systems
 from mercer.models._forward.interface import Runs
-from mercer.models._switching.hypotheses import chains_of, explore, plain
+from mercer.models._switching.hypotheses import chains_of, explore
 from mercer.models._switching.likelihood import METHODS, log_likelihoods
 from mercer.models._switching.selection import best
 from mercer.models._switching.smoothing import regime_posteriors
@@ -107,7 +107,7 @@ class DecodedRegimes:
         before: list[Floats] = []
 
         def estimated(systems: Systems) -> LogProbEstimate:
-            every = chains._replace(systems=plain(systems))
+            every = chains._replace(systems=systems)
             logs, errors = log_likelihoods(every, self.n_regimes, values, runs, method, n_particles, random_state)
             before.append(logs)
             return LogProbEstimate(np.where(errors > 0, before[0], logs), errors)  # digits of estimates do not count

@@ -10,6 +10,7 @@ import numpy as np
 
 from mercer._array import Floats, Indices
 from mercer._coupling import Coupling, Operand, PowerProduct, Smoothed
+from mercer._native.kalman import pairs_at_zero
 from mercer.models._dynamics.runs import Systems, systems_of
 from mercer.models.discount import Discounted, Lengths, summed_table
 
@@ -187,17 +188,7 @@ def at_zero(
     left: Systems, right: Systems, i: Indices, j: Indices, lengths: Indices, noise: float, extra: float
 ) -> Floats:
     """Log density at zero of the difference of two series, ``(H, P)``."""
-    from mercer.compiled.kalman_pairs import pair_places, run_pairs
-    from mercer.compiled.lanes import aligned
-
-    (n, d), (m, _) = left.size, right.size
-    at = pair_places(n, m, d)
-    flat = [tuple(np.ascontiguousarray(part).reshape(-1) for part in side) for side in (left, right)]
-    out = np.empty((len(lengths), len(i)))
-    if len(i):
-        pairs = np.stack([i, j], axis=1).astype(np.int64)
-        steps = np.asarray(lengths, dtype=np.int64)
-        run_pairs(aligned((int(at[-1]),)), at, *flat, pairs, steps, n, m, d, noise, extra, out)
+    out = pairs_at_zero(left, right, i, j, lengths, noise, extra)
     if not np.isfinite(out).all():
         raise ValueError(
             "The kernel of a pair of linear dynamical systems is not finite: the covariance of a predicted observation "

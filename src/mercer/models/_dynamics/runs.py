@@ -1,30 +1,31 @@
-"""Inference of linear dynamical systems over ragged series: groups of series go through compiled loops on threads."""
+"""Inference of linear dynamical systems over ragged series: groups of series on threads."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from mercer._array import Floats, Indices, to_numpy
+from mercer._native import kalman
 from mercer._parallel import n_threads, thread_map
 from mercer.models._forward.interface import Runs
 
 __all__ = ["Expected", "States", "Systems", "expected", "filtered", "log_likelihoods", "smoothed", "systems_of"]
 
-_GROUPS, _SHARED = 8, 32  # groups of lanes that one thread takes at a time, of different models and of one
+_LANES = 16
+"""Series that go through a step together, at most."""
+_TOGETHER, _SHARED = 8 * _LANES, 32 * _LANES  # series that one thread takes at a time, of different models and of one
 _RECORDS = 4096
-"""Steps whose covariances are kept for the next group of lanes."""
-_MOST = 2**25
-"""Numbers that the smoother keeps of the steps of a group; of a longer series it filters parts again."""
+"""Steps whose covariances are kept for the next series of the same model."""
+_MOST = 2**21
+"""Numbers that the smoother keeps of the steps of a series; of a longer one it filters parts again."""
 _FEWEST = 256
 """Steps that are kept at least: of systems with many coordinates, and in filters of series that share nothing."""
 _WORK = "steps before covariances converge"
 """What the smoother leaves in the plans of its runs for the next iteration of EM."""
 _GAPS = "steps with gaps"
 """What is counted once for the plans of runs."""
-_NONE = np.empty(0)
 
 
 class Systems(NamedTuple):
@@ -97,107 +98,80 @@ class Expected(NamedTuple):
     """Twice the gradient in the covariance of the first state, ``(S, n, n)``."""
 
 
-def _read_only(x: Floats) -> Floats:
-    """Return a flat view that cannot be written: loops are compiled once, not again for arrays that can."""
-    flat = np.ascontiguousarray(x, np.float64).reshape(-1).view()
-    flat.flags.writeable = False
-    return flat
-
-
-def _gap_steps(x: Floats, runs: Runs, d: int) -> Indices:
+def _gap_steps(x: Floats, runs: Runs) -> Indices:
     """Count the steps of every run at which a coordinate is missing."""
     if not np.isnan(x.sum()):
         return np.zeros(len(runs.length), dtype=np.int64)
-    missing = np.concatenate([[0], np.cumsum(np.isnan(x).reshape(-1, d).any(axis=1))])
+    missing = np.concatenate([[0], np.cumsum(np.isnan(x).any(axis=1))])
     return np.asarray(missing[runs.start + runs.length] - missing[runs.start])
 
 
-def _by_model(runs: Runs, gaps: Indices) -> list[Indices]:
+def _by_model(runs: Runs, gaps: Indices) -> Indices:
     """Return the runs of every model, longest first, those without gaps before the others."""
-    order = np.lexsort((-runs.length, gaps > 0, runs.model))
-    return np.split(order, np.flatnonzero(np.diff(runs.model[order])) + 1)
+    return np.lexsort((-runs.length, gaps > 0, runs.model))
 
 
-def _by_work(runs: Runs, gaps: Indices, lanes: int) -> Indices:
+def _by_work(runs: Runs, gaps: Indices) -> Indices:
     """Return runs in an order in which those of a group take about as many steps, and converge after about as many."""
     work, length = runs.plans.get(_WORK), runs.length
     if work is None:
         return np.argsort(-length, kind="stable")
     # Where gaps start the covariances of some lane again at almost every step, groups of equal lengths are best. Else
     # a group takes as long as the run that converges last, and lengths that differ by a quarter cost less than that.
-    never = (gaps * lanes >= length) | (work >= 0.75 * length)
+    never = (gaps * _LANES >= length) | (work >= 0.75 * length)
     classes = np.ceil(3 * np.log2(np.maximum(length, 1)))
     return np.lexsort((np.where(never, -length, work), np.where(never, 0, -classes), ~never))
 
 
-def _run(systems: Systems, x: Floats, runs: Runs, loop: Callable[..., None], records: int) -> None:
-    """Run a compiled loop over all series; ``loop(buffer, places, flat systems, ...)``.
+def _infer(systems: Systems, x: Floats, runs: Runs, records: int, **outputs: Floats) -> None:
+    """Filter or smooth all series, longest first, on threads; ``outputs`` are those of `kalman.infer`.
 
-    Parameters
-    ----------
-    systems, x, runs : Systems, ndarray and Runs
-        The systems, all observations and the series.
-    loop : callable
-        What is called for some groups of lanes at a time, longest series first, on threads.
-    records : int
-        Number of steps whose covariances are kept, at most, where series do not share a model.
+    ``records`` is the number of steps whose covariances are kept, at most, where series do not share a model.
     """
-    from mercer.compiled.kalman import places
-    from mercer.compiled.lanes import aligned
-    from mercer.compiled.small_layout import LANES
-
     if not len(runs.length):
         return
-    (n, d), plain = systems.size, runs.plain
-    points, *flat = (_read_only(part) for part in (x, *systems))
-    shared = len(runs.length) >= 2 * LANES * len(systems.transition)  # then groups of one model share covariances
+    plain = runs.plain
+    points = np.ascontiguousarray(x, np.float64)
+    shared = len(runs.length) >= 2 * _LANES * len(systems.transition)  # then series of one model share covariances
     if _GAPS not in runs.plans:
-        runs.plans[_GAPS] = _gap_steps(points, plain, d)
+        runs.plans[_GAPS] = _gap_steps(points, plain)
     gaps = runs.plans[_GAPS]
-    orders = _by_model(plain, gaps) if shared else [_by_work(runs, gaps, LANES)]
-    slots = np.concatenate([np.append(order, np.full(-len(order) % LANES, -1)) for order in orders])
-    step = (_SHARED if shared else _GROUPS) * LANES
+    order = _by_model(plain, gaps) if shared else _by_work(runs, gaps)
+    step = _SHARED if shared else _TOGETHER
     block = max(min(int(runs.length.max()), max(records, _RECORDS) if shared else records), 1)
-    at = places(n, d, block)
 
-    def work(slots: Indices) -> None:
-        loop(aligned((int(at[-1]),)), at, tuple(flat), points, *plain, slots, block, n, d)
+    def work(order: Indices) -> None:
+        kalman.infer(systems, points, tuple(plain), order, by_model=shared, block=block, **outputs)
 
-    pieces = [slots[k : k + step] for k in range(0, len(slots), step)]
-    thread_map(work, pieces, threads=n_threads(), label="Kalman filter")
+    thread_map(
+        work, [order[k : k + step] for k in range(0, len(order), step)], threads=n_threads(), label="Kalman filter"
+    )
 
 
 def log_likelihoods(systems: Systems, x: Floats, runs: Runs) -> Floats:
     """Log probability of every series under its model, ``(S,)``."""
-    from mercer.compiled.kalman import run_filter
-
     found = np.empty(len(runs.length))
-    _run(systems, x, runs, lambda *args: run_filter(*args, found, _NONE, _NONE), _FEWEST)
+    _infer(systems, x, runs, _FEWEST, log_prob=found)
     return found
 
 
 def filtered(systems: Systems, x: Floats, runs: Runs) -> States:
     """States given the observations so far (ALG-KF)."""
-    from mercer.compiled.kalman import run_filter
-
     n, count = systems.size[0], len(x)
-    log_prob, means, covariances = np.empty(len(runs.length)), np.empty(count * n), np.empty(count * n * n)
-    _run(systems, x, runs, lambda *args: run_filter(*args, log_prob, means, covariances), _FEWEST)
-    return States(log_prob, means.reshape(count, n), covariances.reshape(count, n, n), _NONE)
+    found = States(np.empty(len(runs.length)), np.empty((count, n)), np.empty((count, n, n)), np.empty(0))
+    _infer(
+        systems, x, runs, _FEWEST, log_prob=found.log_prob, means=found.means, covariances=found.covariances
+    )  # fmt: skip
+    return found
 
 
-def _smooth(
-    systems: Systems, x: Floats, runs: Runs, outputs: tuple[Floats, Floats, Floats]
-) -> tuple[Floats, Floats, Floats]:
+def _smooth(systems: Systems, x: Floats, runs: Runs, **outputs: Floats) -> tuple[Floats, Floats, Floats]:
     """Run the smoother; return log probabilities, the sums of every series, and gradients in the first state."""
-    from mercer.compiled.kalman_back import run_smoother, sums_width
-    from mercer.compiled.small_layout import LANES
-
     n, d = systems.size
-    size, records = len(runs.length), max(_MOST // (2 * (n + d + 1) ** 2 * LANES), _FEWEST)
-    log_prob, sums, first = np.empty(size), np.empty((size, sums_width(n, d))), np.empty((size, n + n * n))
-    work = np.empty(size)
-    _run(systems, x, runs, lambda *args: run_smoother(*args, log_prob, sums, first, work, *outputs), records)
+    size, records = len(runs.length), max(_MOST // (2 * (n + d + 1) ** 2), _FEWEST)
+    log_prob, work = np.empty(size), np.empty(size)
+    sums, first = np.empty((size, (d + 3 * n) * (n + 1) + n * n + d * d)), np.empty((size, n + n * n))
+    _infer(systems, x, runs, records, log_prob=log_prob, sums=sums, gradients=first, converging=work, **outputs)
     runs.plans[_WORK] = np.minimum(work, runs.length)  # lanes of runs that have ended go on
     return log_prob, sums, first
 
@@ -205,15 +179,15 @@ def _smooth(
 def smoothed(systems: Systems, x: Floats, runs: Runs) -> States:
     """States given all observations of a series (ALG-RTS)."""
     n, count = systems.size[0], len(x)
-    means, covariances, lags = np.empty(count * n), np.empty(count * n * n), np.zeros(count * n * n)
-    log_prob, _, _ = _smooth(systems, x, runs, (means, covariances, lags))
-    return States(log_prob, means.reshape(count, n), covariances.reshape(-1, n, n), lags.reshape(-1, n, n))
+    means, covariances, lags = np.empty((count, n)), np.empty((count, n, n)), np.zeros((count, n, n))
+    log_prob, _, _ = _smooth(systems, x, runs, means=means, covariances=covariances, lags=lags)
+    return States(log_prob, means, covariances, lags)
 
 
 def expected(systems: Systems, x: Floats, runs: Runs) -> Expected:
     """Return what scores and EM need of every series (FK-10)."""
     n, d = systems.size
-    log_prob, sums, first = _smooth(systems, x, runs, (_NONE, _NONE, _NONE))
+    log_prob, sums, first = _smooth(systems, x, runs)
     shapes = [(d, n + 1), (n, n + 1), (n, n), (d, d), (n, n + 1), (n, n + 1)]
     ends = np.cumsum([int(np.prod(shape)) for shape in shapes])[:-1]
     parts = [part.reshape(len(sums), *shape) for part, shape in zip(np.split(sums, ends, axis=1), shapes, strict=True)]

@@ -81,7 +81,7 @@ def expected_along(
 ) -> tuple[Expected, Counts]:
     """Sum the gradients and moments of runs along paths for every system, weighted, as `expected` does (FK-10).
 
-    The way back is that of `mercer.compiled.kalman_back`: no covariance of a state or of a noise is inverted.
+    The way back is that of native/kalman_smoother.hpp: no covariance of a state or of a noise is inverted.
 
     Parameters
     ----------

@@ -12,11 +12,12 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from mercer._array import Floats, Indices, safe_log, to_numpy
+from mercer._native import kalman
 from mercer._parallel import n_threads, thread_map
 from mercer.models._dynamics.runs import Systems, systems_of
 from mercer.models._forward.interface import Runs
 
-__all__ = ["Chains", "Explored", "States", "advance", "chains_of", "explore", "plain"]
+__all__ = ["Chains", "Explored", "States", "advance", "chains_of", "explore"]
 
 _BLOCK = 2**21
 """Numbers of the states of all branches of a block of runs."""
@@ -46,12 +47,7 @@ class Chains(NamedTuple):
 def chains_of(models: Any) -> Chains:
     """Return the parameters of a batch."""
     initial, transition = (np.asarray(to_numpy(x), np.float64) for x in (models.initial, models.transition))
-    return Chains(safe_log(initial), safe_log(transition), plain(systems_of(models.systems.reshape(-1))))
-
-
-def plain(systems: Systems) -> Systems:
-    """Return contiguous, writable arrays, so that loops are compiled once."""
-    return Systems(*(np.require(part, np.float64, ["C", "W"]) for part in systems))
+    return Chains(safe_log(initial), safe_log(transition), systems_of(models.systems.reshape(-1)))
 
 
 class States(NamedTuple):
@@ -77,22 +73,10 @@ def advance(
     parent, system, point : array of int of shape (B,)
         State, system and observation of every branch.
     """
-    from mercer.compiled.kalman_branches import places, run_branches
-    from mercer.compiled.lanes import aligned
-
-    n, d = systems.size
-    size, at = len(system), places(n, d, 1)
-    rows = max(size, 1)  # one that nothing comes from where there is none
-    density, means, covariances = np.empty(size), np.zeros((rows, n)), np.zeros((rows, n, n))
-    if size:
-        before = States(np.empty(0), np.empty(0)) if states is None else states
-        run_branches(
-            aligned((int(at[-1]),)), at, tuple(part.reshape(-1) for part in systems), x.reshape(-1),
-            *(np.ascontiguousarray(part).reshape(-1) for part in before),
-            *(np.require(part, np.int64, ["C", "W"]) for part in (parent, system, point)), n, d,
-            density, means.reshape(-1), covariances.reshape(-1),
-        )  # fmt: skip
-    return density, States(means, covariances)
+    density, *found = kalman.branches(systems, x, states, parent, system, point)
+    if not len(system):  # one that nothing comes from
+        return density, States(*(np.zeros((1, *part.shape[1:])) for part in found))
+    return density, States(*found)
 
 
 class Explored(NamedTuple):
@@ -159,7 +143,7 @@ def explore(
     weights = np.full((len(order), most), -np.inf)
     weights[:, 0] = 0.0  # of an empty series
     layers = np.zeros((most, len(x)), np.int16) if paths else None
-    points = np.require(x, np.float64, ["C", "W"])
+    points = np.ascontiguousarray(x, np.float64)
     step = max(1, _BLOCK // (most * chains.regimes * (n + 1) * n))
 
     def work(block: Indices) -> None:

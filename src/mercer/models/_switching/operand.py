@@ -9,6 +9,7 @@ import numpy as np
 
 from mercer._array import Floats, Indices, logsumexp
 from mercer._coupling import Coupling, Operand, PowerProduct, Smoothed
+from mercer._native.kalman import pairs_at_zero
 from mercer.models._dynamics.operand import LOST
 from mercer.models._dynamics.runs import Systems, systems_of
 from mercer.models._switching.paths import Paths, regime_paths
@@ -163,18 +164,9 @@ class SwitchingOperand:
 
     def _at_zero(self, other: SwitchingOperand, pairs: Indices, noise: float, extra: float) -> Floats:
         """Log density at zero of the difference of two series, for pairs of paths, ``(H, Q)``."""
-        from mercer.compiled.kalman_pairs import pair_places
-        from mercer.compiled.kalman_paths import run_path_pairs
-        from mercer.compiled.lanes import aligned
-
-        (n, d), (m, _) = self.systems.size, other.systems.size
-        at, out = pair_places(n, m, d), np.empty((len(self.lengths), len(pairs)))
-        flat = [tuple(np.require(part, np.float64, ["C", "W"]).reshape(-1) for part in one.systems)
-                for one in (self, other)]  # fmt: skip
-        steps = np.asarray(self.lengths, dtype=np.int64).copy()
-        if len(pairs):
-            run_path_pairs(aligned((int(at[-1]),)), at, *flat, self._flat_paths, other._flat_paths,
-                           np.ascontiguousarray(pairs, np.int64), steps, n, m, d, noise, extra, out)  # fmt: skip
+        left, right = ([part.reshape(-1, *part.shape[2:]) for part in side.systems] for side in (self, other))
+        paths = self._flat_paths, other._flat_paths
+        out = pairs_at_zero(left, right, pairs[:, 0], pairs[:, 1], self.lengths, noise, extra, paths)
         if not np.isfinite(out).all():
             raise ValueError(
                 "The kernel of a pair of switching linear dynamical systems is not finite: the covariance of a "
@@ -188,9 +180,7 @@ class SwitchingOperand:
         """The system of every step of every path, ``(N P, L)``."""
         size, count, length = self.paths.regimes.shape
         k = self.systems.transition.shape[1]
-        return np.ascontiguousarray(
-            (self.paths.regimes + k * np.arange(size)[:, None, None]).reshape(size * count, length), np.int64
-        )
+        return np.asarray((self.paths.regimes + k * np.arange(size)[:, None, None]).reshape(size * count, length))
 
     # -- errors ------------------------------------------------------------------------------------------
 
