@@ -48,7 +48,23 @@ def test_frames_of_one_list_in_another_order():
     with pytest.raises(ValueError, match=wrong):
         mc.Sequences(other)
     assert mc.Sequences(other, invalid="mask").problems == {1: f"{wrong}."}
-    assert mc.Sequences([frames[0], frames[1].to_numpy()]).channels is None
+
+
+def test_frames_in_columns_of_objects_and_next_to_arrays():
+    frames = [pd.DataFrame(x, columns=NAMES) for x in X]
+    mixed = [frames[0], frames[1][["height", "speed"]], *frames[2:]]
+    as_array = np.empty(4, dtype=object)
+    as_array[:] = mixed
+    for form in (as_array, pd.Series(mixed)):
+        assert mc.Sequences(form).digests() == X.digests()
+        assert mc.Sequences(form).channels == NAMES
+    fitted = mc.Gaussian().fit(frames)
+    for odd in (X[1], pd.DataFrame(X[1])):  # in which order?
+        for read in (mc.Sequences, fitted.score):
+            with pytest.raises(ValueError, match="sequence 1 has no names of channels.* DataFrames only"):
+                read([frames[0], odd])
+            with pytest.raises(ValueError, match="sequence 0 has no names of channels"):
+                read([odd, mixed[1]])
 
 
 def test_sequences_keep_them():
@@ -141,7 +157,7 @@ class TestByName:
     def others(self):
         """Return the same series in forms that have names, in another order."""
         frames = [pd.DataFrame(x, columns=NAMES)[["height", "speed"]] for x in self.NAMED]
-        return swapped(self.NAMED), frames
+        return swapped(self.NAMED), frames, pd.Series(frames)
 
     @pytest.mark.parametrize(
         "kernel",
@@ -174,6 +190,11 @@ class TestByName:
     def test_both_sides_of_a_call(self):
         kernel = mc.EmpiricalMeanMap(gamma=0.1)
         np.testing.assert_allclose(kernel(self.NAMED, swapped(self.NAMED)), kernel(self.NAMED), rtol=1e-12)
+
+    def test_gaussian_processes(self):
+        process = mc.Fisher(self.SMALL).fit(self.NAMED).as_gp()
+        both = (process(mc.objects(X)) for X in (self.NAMED, swapped(self.NAMED)))
+        np.testing.assert_array_equal(*both)
 
     @pytest.mark.parametrize(
         "model",

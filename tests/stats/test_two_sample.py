@@ -357,6 +357,16 @@ def fused_by_definition(pool, first, units):
     return np.log(np.mean(np.exp(sharpness * np.array(terms)))) / sharpness
 
 
+def test_distances_beyond_float64_are_refused():
+    x = np.random.default_rng(0).normal(size=(10, 2))
+    for call in (
+        lambda: mc.stats.two_sample_test(1e300 * x, 1e300 * x + 1),
+        lambda: mc.stats.independence_test(1e300 * x, x),
+    ):
+        with pytest.raises(ValueError, match="objects 0 and 1 overflows float64. Divide"):
+            call()
+
+
 @pytest.mark.parametrize(
     ("groups", "units"),
     [

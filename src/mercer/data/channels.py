@@ -40,25 +40,40 @@ def by_name(owner: Any, X: Any, *, reset: bool) -> Any:
 
 
 def channel_names(X: Any) -> tuple[str, ...] | None:
-    """Return the names of the channels of Sequences, or of the first of several DataFrames; None without names."""
+    """Return the names of the channels of Sequences, or of the first DataFrame in a list; None without names."""
     if isinstance(X, Container):
         return X.channels
-    if not isinstance(X, list | tuple) or not X or not all(hasattr(x, "columns") for x in X):
-        return None
-    columns = [_columns(x) for x in X]
-    named = all(isinstance(name, str) for names in columns for name in names)
-    return columns[0] if named and all(len(set(names)) == len(names) for names in columns) else None
+    return next((names for names in map(_names, _listed(X)) if names is not None), None)
 
 
-def in_order(frames: Sequence[Any], names: tuple[str, ...], where: str) -> list[Any]:
-    """Return DataFrames with the columns ``names``, in their order; a `Problem` in place of one with other columns."""
+def in_order(X: Any, names: tuple[str, ...], where: str) -> list[Any]:
+    """Return a list of DataFrames with the columns ``names``, in their order; a `Problem` in place of other items."""
     out = []
-    for frame in frames:
-        own = _columns(frame)
-        text = difference(own, names, where)
-        chosen = frame.select if _is_arrow(frame) else frame.__getitem__
-        out.append(Problem(ValueError, text) if text else frame if own == names else chosen(list(names)))
+    for item in _listed(X):
+        own = _names(item)
+        if own == names:
+            out.append(item)
+            continue
+        text = "has no names of channels, unlike others. Pass DataFrames only, or arrays only."
+        text = text if own is None else difference(own, names, where)
+        chosen = item.select if _is_arrow(item) else item.__getitem__
+        out.append(Problem(ValueError, text) if text else chosen(list(names)))
     return out
+
+
+def _listed(X: Any) -> Sequence[Any]:
+    """Return the items of a list, or of a column or 1-D array of objects; none of other data."""
+    if getattr(X, "dtype", None) == object and getattr(X, "ndim", None) == 1:
+        return list(X)
+    return X if isinstance(X, list | tuple) else ()
+
+
+def _names(item: Any) -> tuple[str, ...] | None:
+    """Return the names of the columns of a DataFrame; None if they are numbers, or not distinct, or if it is none."""
+    if not hasattr(item, "columns"):
+        return None
+    names = _columns(item)
+    return names if all(isinstance(name, str) for name in names) and len(set(names)) == len(names) else None
 
 
 def _columns(frame: Any) -> tuple[Any, ...]:

@@ -274,7 +274,8 @@ def independent(kernel: Any) -> Any:
     Nested kernels and estimators are copied, too; data are shared.
     """
     twin = copy.copy(kernel)
-    twin.__dict__.pop("feature_names_in_", None)  # Gaussian processes check column names themselves, and pass arrays on
+    if hasattr(twin, "n_features_in_"):  # Gaussian processes check names of columns themselves, and pass arrays on
+        twin.__dict__.pop("feature_names_in_", None)
     for name, value in vars(twin).items():
         if isinstance(value, BaseEstimator):
             twin.__dict__[name] = independent(value)
