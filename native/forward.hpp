@@ -206,6 +206,7 @@ class Pass : Group<F> {
           Doubles x = load_some<Doubles>(values(0, t) + k * WIDTH, form.n - k * WIDTH);
           x = k == size - 1 ? x + padding : x;
           defined &= x < INFINITY;
+          if (RANGED) x = x < INFINITY ? x : Doubles{};  // has no exponent, and is reported
           if constexpr (RANGED)
             to[k] = logs ? from_log(x) : Numbers_::of(x);
           else
