@@ -61,7 +61,7 @@ def test_frames_in_columns_of_objects_and_next_to_arrays():
     fitted = mc.Gaussian().fit(frames)
     for odd in (X[1], pd.DataFrame(X[1])):  # in which order?
         for read in (mc.Sequences, fitted.score):
-            with pytest.raises(ValueError, match="sequence 1 has no names of channels.* DataFrames only"):
+            with pytest.raises(ValueError, match=r"sequence 1 has no names of channels.* DataFrames only"):
                 read([frames[0], odd])
             with pytest.raises(ValueError, match="sequence 0 has no names of channels"):
                 read([odd, mixed[1]])

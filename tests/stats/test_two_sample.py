@@ -363,7 +363,7 @@ def test_distances_beyond_float64_are_refused():
         lambda: mc.stats.two_sample_test(1e300 * x, 1e300 * x + 1),
         lambda: mc.stats.independence_test(1e300 * x, x),
     ):
-        with pytest.raises(ValueError, match="objects 0 and 1 overflows float64. Divide"):
+        with pytest.raises(ValueError, match="objects 0 and 1 overflows float64"):
             call()
 
 

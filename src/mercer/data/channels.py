@@ -63,7 +63,7 @@ def in_order(X: Any, names: tuple[str, ...], where: str) -> list[Any]:
 
 def _listed(X: Any) -> Sequence[Any]:
     """Return the items of a list, or of a column or 1-D array of objects; none of other data."""
-    if getattr(X, "dtype", None) == object and getattr(X, "ndim", None) == 1:
+    if getattr(X, "dtype", None) == np.dtype(object) and getattr(X, "ndim", None) == 1:
         return list(X)
     return X if isinstance(X, list | tuple) else ()
 

@@ -37,7 +37,9 @@ class Widths:
         squared = -np.asarray(to_numpy(RBF(gamma=1.0).log(X)), dtype=float)
         if not np.isfinite(squared).all():
             i, j = np.argwhere(~np.isfinite(squared))[0]
-            raise ValueError(f"The squared distance of objects {i} and {j} overflows float64. Divide the data by 1e200.")
+            raise ValueError(
+                f"The squared distance of objects {i} and {j} overflows float64. Divide the data by 1e200."
+            )
         pairs = squared[np.triu_indices(len(squared), 1)]
         different = pairs[pairs > 1e-14 * pairs.max(initial=0.0)]
         if not len(different):
