@@ -25,7 +25,7 @@ BAR_AFTER_SECONDS = 1.0
 LONG_SECONDS = 30.0
 """Work that takes longer, by the speed after its first second, has a bar off a terminal too, and is announced there."""
 LOG_SECONDS = 10.0
-"""Time between two states of a bar off a terminal, where each of them may be a line of a log."""
+"""Time before a bar off a terminal, and between two states of it, where each of them may be a line of a log."""
 _inside: ContextVar[bool] = ContextVar("_inside", default=False)
 """Whether this is work of a thread map, which has the only progress bar."""
 
@@ -112,9 +112,9 @@ def n_threads() -> int:
 def progress_bar(items: list[Item], label: str, *, may_end_early: bool = False) -> Generator[Item, None, None]:
     """Yield ``items``, with a progress bar if the work takes more than a second; tqdm is imported only then.
 
-    Off a terminal, there is a bar only if it is asked for, or if the work takes long. The first second tells nothing
-    about the rest, because it may have compiled code; iterations that ``may_end_early`` are long if they were so for
-    ``LONG_SECONDS``. There is no bar inside the work of a thread map, which has one already.
+    Off a terminal, there is a bar only if it is asked for, or if the work takes long, which ``LOG_SECONDS`` without the
+    first one tell, as that may have compiled code; iterations that ``may_end_early`` must have taken ``LONG_SECONDS``.
+    There is no bar inside the work of a thread map, which has one already.
     """
     shown = settings().progress
     if shown is False or _inside.get():
@@ -129,7 +129,7 @@ def progress_bar(items: list[Item], label: str, *, may_end_early: bool = False) 
             now = time.perf_counter()
             if bar is None and now - start > BAR_AFTER_SECONDS:
                 left = (now - warm[0]) / (done - warm[1]) * (len(items) - done) if warm else 0.0
-                long = left > LONG_SECONDS and (now - start > LONG_SECONDS or not may_end_early)
+                long = left > LONG_SECONDS and now - start > (LONG_SECONDS if may_end_early else LOG_SECONDS)
                 if long:
                     _announce(label, left, may_end_early)
                 if shown or on_terminal or long:

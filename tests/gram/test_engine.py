@@ -407,7 +407,7 @@ class TestProgress:
         monkeypatch.setattr(_parallel.time, "perf_counter", lambda: clock[0])
 
         def work(i):
-            clock[0] += 5.0 if i == 0 else 0.2  # the first item compiles
+            clock[0] += 5.0 if i == 0 else 0.7 if i < 5 else 0.1  # the first item compiles, and the next ones are large
 
         _parallel.thread_map(work, list(range(100)), threads=1, label="RBF")
         assert capsys.readouterr().err == ""
