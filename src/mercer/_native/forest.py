@@ -27,7 +27,7 @@ class Forest(NamedTuple):
     depth: int
     """Size of the stack."""
     step: Floats
-    """Transitions ``(V, S, S)``, or ``(1, S, S)`` for all nodes: [b, a] is the probability of b if the parent is in a."""
+    """Transitions ``(V, S, S)``, or ``(1, S, S)`` for all nodes: [b, a] is the probability of b given parent a."""
     root: Floats
     """``(S,)``."""
     watched: bool

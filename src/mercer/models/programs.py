@@ -59,7 +59,7 @@ on_device.register(SystemOperand, systems.on_card)
 
 @on_device.register
 def _(operand: LaneOperand, place: Any) -> Any:
-    logs = operand.evidence.logarithms(slice(None))[:, np.argsort(operand.history.forest.order)]
+    logs = operand.evidence.logarithms()[:, np.argsort(operand.history.forest.order)]
     return moved_operand(operand.history, logs, operand.shift, operand.example, place)
 
 
