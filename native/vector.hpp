@@ -109,11 +109,19 @@ MERCER_INLINE V from_bits(I x) {
 template <class I>
 MERCER_INLINE bool any(I mask) {  // compilers do not find the instructions for it
 #if defined(__AVX512DQ__)
-  typedef long long Bits __attribute__((vector_size(64)));
-  if constexpr (sizeof(I) == 64) return __builtin_ia32_cvtq2mask512((Bits)mask) != 0;
+  typedef long long Longs __attribute__((vector_size(64)));
+  typedef int Ints __attribute__((vector_size(64)));
+  if constexpr (sizeof(I) == 64 && sizeof(Element<I>) == 8)
+    return __builtin_ia32_cvtq2mask512((Longs)mask) != 0;
+  if constexpr (sizeof(I) == 64 && sizeof(Element<I>) == 4)
+    return __builtin_ia32_cvtd2mask512((Ints)mask) != 0;
 #elif defined(__AVX2__)
-  typedef double Bits __attribute__((vector_size(32)));
-  if constexpr (sizeof(I) == 32) return __builtin_ia32_movmskpd256((Bits)mask) != 0;
+  typedef double Longs __attribute__((vector_size(32)));
+  typedef float Ints __attribute__((vector_size(32)));
+  if constexpr (sizeof(I) == 32 && sizeof(Element<I>) == 8)
+    return __builtin_ia32_movmskpd256((Longs)mask) != 0;
+  if constexpr (sizeof(I) == 32 && sizeof(Element<I>) == 4)
+    return __builtin_ia32_movmskps256((Ints)mask) != 0;
 #endif
   int64_t found = 0;
   for (int lane = 0; lane < lanes_of<I>; ++lane) found |= mask[lane];

@@ -225,6 +225,15 @@ def test_any_lengths_against_logarithms(letters, parameters):
     assert_allclose(log_kernel(p, strings, precision="float32"), truth, atol=1e-4)
 
 
+def test_every_lane_of_float32_is_rescaled():
+    """Numbers that grow fast, each lane by itself: the exponents of all lanes are kept up to date."""
+    p = model(k=20, seed=3, open=0.01, extend=0.9, continuation=0.99, sharp=8.0)
+    rng = np.random.default_rng(1)
+    strings = [rng.integers(0, 20, n) for n in rng.integers(20, 120, 37)]
+    single, double = (log_kernel(p, strings, precision=precision) for precision in ("float32", "float64"))
+    assert_allclose(single, double, atol=1e-4)
+
+
 @pytest.mark.parametrize("parameters", [{"open": 0.02, "extend": 0.7, "continuation": 0.99}, {"extend": 1e-6}])
 def test_long_strings(parameters):
     p = model(k=4, seed=1, sharp=3.0, **parameters)

@@ -28,7 +28,8 @@ def sequence_scores(models: Any, X: Sequences) -> Floats:
     values, shape = np.asarray(X.values, dtype=np.float64), (len(models), len(X))
     pairs = Runs.crossed(X.offsets, len(models))
     found = computed(lambda systems: runs.expected(systems, values, pairs), runs.systems_of(models), X)
-    return columns(found).reshape(*shape, -1)
+    scores = columns(found)
+    return scores.reshape(*shape, scores.shape[-1])
 
 
 def columns(found: runs.Expected) -> Floats:
