@@ -15,6 +15,8 @@
 #include "pairs_affine.hpp"
 #include "pairs_affine_ranged.hpp"
 #include "pairs_affine_single.hpp"
+#include "profile_paths.hpp"
+#include "profiles.hpp"
 #include "windows.hpp"
 
 using namespace mercer;
@@ -66,3 +68,5 @@ MERCER_EXPORT int64_t log_count_sums(const LogCountSumArguments* a) { return log
 MERCER_EXPORT int64_t count_mean_maps(const CountMeanMapArguments* a) {
   return count_mean_maps(*a);
 }
+MERCER_EXPORT int64_t profiles(const ProfileArguments* a) { return profiles(*a); }
+MERCER_EXPORT int64_t profile_paths(const ProfilePathArguments* a) { return profile_paths(*a); }

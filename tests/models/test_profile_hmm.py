@@ -146,12 +146,13 @@ class TestLogProb:
         t[-1] = [0.99, 0.01, 0, 0.5, 0.5, 1, 0]
         p = mc.ProfileHMMs([match], [np.full((m + 1, 2), 0.5)], [t], "ab", [0.999, 0.001], mode=mode)
         x = "b" * 150 + "a" * 20 + "b" * 300
-        from mercer.compiled.profiles import recursions
-        from mercer.models._profile.inference import _arguments
+        from mercer._native import profiles
+        from mercer.models._profile.inference import native_model
         from mercer.models._profile.search import search_profile
 
-        codes = p.alphabet.encode(x)
-        careful, _ = recursions(True).forward(codes, _arguments(search_profile(p, 0), len(x), True), False)
+        codes, profile = p.alphabet.encode(x), search_profile(p, 0)
+        data = codes, np.array([0, len(x)]), profile.flanks(len(x))[None]
+        careful = profiles.log_odds(native_model(profile), *data, False, True)[0]
         found = p.log_prob([x])[0, 0] - np.log(p.background[0])[codes].sum()
         np.testing.assert_allclose(found, careful, rtol=1e-12)
         assert careful > 1500 if mode == "unilocal" else np.isfinite(careful)

@@ -12,8 +12,8 @@ from sklearn.pipeline import make_pipeline
 from sklearn.svm import SVC
 
 import mercer as mc
-from mercer.compiled.profiles import recursions
-from mercer.models._profile.inference import _arguments, expected
+from mercer._native import profiles
+from mercer.models._profile.inference import expected, native_model
 from mercer.models._profile.nodes import GROUPS, TRANSITIONS
 from mercer.models._profile.product import ProfileOperand
 from mercer.models._profile.search import MODES, search_profile
@@ -110,13 +110,16 @@ class TestScores:
 
 class TestCounts:
     @pytest.mark.parametrize("mode", MODES)
-    def test_floats_and_logarithms_agree(self, mode):
+    def test_plain_and_ranged_numbers_agree(self, mode):
         p = random_profiles((4,), mode=mode)
         x = p.read(["abbabbbaabab" * 5])
         fast = expected(p, 0, x)
-        outs = (np.zeros((3, 6)), np.zeros((3, 6)), np.zeros((7, 6)), np.zeros(6))
-        value, _ = recursions(True).expected(x.values, _arguments(search_profile(p, 0), 60, True), False, outs)
-        np.testing.assert_allclose(fast.log_odds[0], value, rtol=1e-12)
+        outs = [np.zeros((1, 3, 6)), np.zeros((1, 3, 6)), np.zeros((1, 7, 6)), np.zeros((1, 6))]
+        profile = search_profile(p, 0)
+        data = x.values, x.offsets, profile.flanks(60)[None]
+        value = profiles.log_odds(native_model(profile), *data, False, True, profiles.Counts(*outs))
+        outs = [out[0] for out in outs]
+        np.testing.assert_allclose(fast.log_odds, value, rtol=1e-12)
         np.testing.assert_allclose(fast.match[0], outs[0].T[1:5], atol=1e-12)
         np.testing.assert_allclose(fast.insert[0], outs[1].T[1:5], atol=1e-12)
         np.testing.assert_allclose(fast.transitions[0], outs[2].T[:5], atol=1e-12)

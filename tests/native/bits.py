@@ -265,6 +265,25 @@ def case_count_mean_maps(rng: Any) -> Case:
     return (lambda left, right: kernel.log(models[left], models[right])), 7, 7
 
 
+def case_profiles(rng: Any) -> Case:
+    from mercer.models._profile.inference import expected
+
+    sizes = (3, 9, 17, 40)
+    steps = [np.tile([0.9, 0.05, 0.05, 0.6, 0.4, 0.6, 0.4], (m + 1, 1)) for m in sizes]
+    for step in steps:
+        step[-1], step[0, 5:] = [0.9, 0.1, 0.0, 0.6, 0.4, 1.0, 0.0], [1.0, 0.0]
+    match = [rng.dirichlet(np.full(4, 0.3), m) + 1e-60 * (m > 9) for m in sizes]
+    insert = [rng.dirichlet(np.ones(4), m + 1) for m in sizes]
+    models = mc.ProfileHMMs(match, insert, steps, "acgt", mode="unilocal")
+    X = ["".join(rng.choice(list("acgt"), k)) for k in rng.integers(1, 60, 13)]
+
+    def compute(left: Any, right: Any) -> Any:
+        found = [expected(models, i, mc.Sequences([X[j] for j in right], alphabet="acgt")) for i in left]
+        return np.stack([np.stack([one.log_odds, one.match[:, 1, 0], one.entry[:, 0]], axis=1) for one in found])
+
+    return compute, 4, 13
+
+
 KINDS = "affine", "float32", "ranged", "single", "local", "local float32", "local ranged", "local single"
 CASES = {name.removeprefix("case_"): case for name, case in list(globals().items()) if name.startswith("case_")}
 CASES |= {f"pairs, {kind}": affine_pairs(kind) for kind in KINDS}

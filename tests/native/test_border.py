@@ -116,6 +116,7 @@ def test_a_level_that_the_processor_lacks_is_refused(monkeypatch):
 
 
 def test_a_missing_library_is_named(monkeypatch, tmp_path):
+    monkeypatch.delenv("MERCER_ISA", raising=False)
     monkeypatch.setattr(library, "_FOLDER", tmp_path)
     monkeypatch.delenv("MERCER_ISA", raising=False)
     with pytest.raises(ImportError, match=r"native library is missing.*python hatch_build\.py"):

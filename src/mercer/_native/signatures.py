@@ -50,6 +50,17 @@ _FOREST = """
     floor: real
 """
 
+_PROFILE = """
+    odds: f64[c w]
+    insert_odds: f64[c w]
+    steps: f64[7 w]
+    entry: f64[w]
+    leave: f64[w]
+    codes: i64[T]
+    offsets: i64[S1]
+    flanks: f64[S 4]
+"""
+
 SIGNATURES = {
     "affine_single": """
         values: i32[T]
@@ -346,5 +357,20 @@ SIGNATURES = {
         rows: i64[P]
         columns: i64[P]
         log_value: out f64[P]
+    """,
+    "profiles": _PROFILE
+    + """
+        watch: int
+        ranged: int
+        log_odds: out f64[S]
+        matched: out f64[S c w]?
+        inserted: out f64[S c w]?
+        stepped: out f64[S 7 w]?
+        entered: out f64[S w]?
+    """,
+    "profile_paths": _PROFILE
+    + """
+        value: out f64[S]
+        path: out i64[T]
     """,
 }

@@ -8,12 +8,13 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from mercer._array import Floats, Indices, safe_log
+from mercer._native import profiles
 from mercer._parallel import n_threads, thread_map
 from mercer.data import Sequences
 from mercer.models._profile.search import SearchProfile, search_profile
 
 SPARE = 1e-50
-"""Entries and transitions below this are computed with logarithms from the start."""
+"""Entries and transitions below this are computed with unlimited range from the start."""
 
 BLOCK_CELLS = 2_000_000
 """Symbols times nodes that a thread takes at a time: some milliseconds."""
@@ -34,24 +35,22 @@ class Expected(NamedTuple):
     """``(N,)``."""
 
 
-def _arguments(profile: SearchProfile, length: float, logs: bool) -> tuple[Floats, ...]:
-    """Return what the recursions need of a profile, for a sequence of some length."""
-    arrays = (profile.odds, profile.insert_odds, profile.transitions, profile.entry, profile.leave)
-    flanks = profile.flanks(length)
-    return tuple(map(safe_log, (*arrays, flanks))) if logs else (*arrays, flanks)
+def native_model(profile: SearchProfile) -> profiles.Model:
+    """Return what the recursions need of a profile."""
+    return profiles.Model(profile.odds, profile.insert_odds, profile.transitions, profile.entry, profile.leave)
 
 
 def _is_safe(profile: SearchProfile) -> bool:
     """Whether numbers that floats lose never matter: another hit is always possible, at every node.
 
     Then the future of a state is at most that of the begin of the profile, divided by the least entry. Otherwise, the
-    recursions watch for small numbers, and are repeated with logarithms.
+    recursions watch for small numbers, and are repeated with unlimited range.
     """
     m = profile.n_nodes
     return bool(profile.again > 0 and profile.leave[1] > 0 and profile.entry[1 : m + 1].min() > SPARE)
 
 
-def _needs_logs(profile: SearchProfile) -> bool:
+def _needs_range(profile: SearchProfile) -> bool:
     some = np.concatenate([profile.transitions.ravel(), profile.odds.ravel()])
     return bool(((some > 0) & (some < SPARE)).any() or (some > 1 / SPARE).any())
 
@@ -60,42 +59,33 @@ def _own_lengths(models: Any, X: Sequences) -> Floats:
     return X.lengths.astype(float) if models.length is None else np.full(len(X), float(models.length))
 
 
-def _each(X: Sequences, n_nodes: int, work: Callable[[int], None], label: str) -> None:
-    """Call ``work`` for every sequence; the first in this thread, so that loops are compiled once.
-
-    A thread takes several short sequences at a time, so that handing them out takes little of its time.
-    """
+def _each(models: Any, profile: SearchProfile, X: Sequences, work: Callable[..., None], label: str) -> None:
+    """Call ``work(slice of sequences, codes, offsets, flanks)`` for sets of sequences of some milliseconds each."""
     if not len(X):
         return
-    work(0)
-    block = np.cumsum(X.lengths[1:] * n_nodes) // BLOCK_CELLS
-    parts = np.split(np.arange(1, len(X)), np.flatnonzero(np.diff(block)) + 1)
+    codes, offsets = X.values.astype(np.int64), X.offsets.astype(np.int64)
+    flanks = np.stack([profile.flanks(length) for length in _own_lengths(models, X).tolist()])
+    block = np.cumsum(X.lengths * profile.n_nodes) // BLOCK_CELLS
+    ends = np.append(np.flatnonzero(np.diff(block)) + 1, len(X))
+    parts = [slice(*pair) for pair in zip([0, *ends[:-1].tolist()], ends.tolist(), strict=True)]
 
-    def several(some: Indices) -> None:
-        for j in some.tolist():
-            work(j)
+    def several(some: slice) -> None:
+        work(some, codes, offsets[some.start : some.stop + 1], flanks[some])
 
     thread_map(several, parts, threads=n_threads(), label=label)
 
 
 def log_odds(models: Any, X: Sequences) -> Floats:
     """Log odds of every sequence under every profile against background symbols of its length, ``(N, M)``."""
-    from mercer.compiled.profiles import recursions
-
-    out, lengths = np.empty((len(models), len(X))), _own_lengths(models, X)
+    out = np.empty((len(models), len(X)))
     for i in range(len(models)):
         profile = search_profile(models, i)
-        careful, watch = _needs_logs(profile), not _is_safe(profile)
-        fast = not careful
+        model, way = native_model(profile), (not _is_safe(profile), _needs_range(profile))
 
-        def work(j: int, i: int = i, profile: SearchProfile = profile, fast: bool = fast, watch: bool = watch) -> None:
-            codes, lost = X.values[X.offsets[j] : X.offsets[j + 1]], True
-            if fast:
-                out[i, j], lost = recursions(False).forward(codes, _arguments(profile, lengths[j], False), watch)
-            if lost:
-                out[i, j], _ = recursions(True).forward(codes, _arguments(profile, lengths[j], True), False)
+        def work(some: slice, *data: Any, i: int = i, model: Any = model, way: Any = way) -> None:
+            out[i, some] = profiles.log_odds(model, *data, *way)
 
-        _each(X, profile.n_nodes, work, "profiles")
+        _each(models, profile, X, work, "profiles")
     return out
 
 
@@ -117,24 +107,17 @@ def null_length(models: Any, X: Sequences) -> Floats:
 
 def expected(models: Any, i: int, X: Sequences) -> Expected:
     """Compute the expected counts of sequences under profile ``i``."""
-    from mercer.compiled.profiles import recursions
-
     profile = search_profile(models, i)
     n, m, codes = len(X), profile.n_nodes, len(profile.odds)
     match, insert = np.zeros((n, codes, m + 2)), np.zeros((n, codes, m + 2))
     steps, entry, odds = np.zeros((n, 7, m + 2)), np.zeros((n, m + 2)), np.empty(n)
-    fast, watch, lengths = not _needs_logs(profile), not _is_safe(profile), _own_lengths(models, X)
+    model, watch, ranged = native_model(profile), not _is_safe(profile), _needs_range(profile)
 
-    def work(j: int) -> None:
-        some, out, lost = X.values[X.offsets[j] : X.offsets[j + 1]], (match[j], insert[j], steps[j], entry[j]), True
-        if fast:
-            odds[j], lost = recursions(False).expected(some, _arguments(profile, lengths[j], False), watch, out)
-        if lost:
-            for counts in out:
-                counts[:] = 0.0
-            odds[j], _ = recursions(True).expected(some, _arguments(profile, lengths[j], True), False, out)
+    def work(some: slice, codes: Indices, offsets: Indices, flanks: Floats) -> None:
+        counts = profiles.Counts(match[some], insert[some], steps[some], entry[some])
+        odds[some] = profiles.log_odds(model, codes, offsets, flanks, watch, ranged, counts)
 
-    _each(X, m, work, "profiles")
+    _each(models, profile, X, work, "profiles")
     inner = slice(1, m + 1)
     return Expected(
         match=np.swapaxes(match[:, :, inner], 1, 2),
@@ -147,15 +130,12 @@ def expected(models: Any, i: int, X: Sequences) -> Expected:
 
 def best_paths(models: Any, i: int, X: Sequences) -> tuple[list[Indices], Floats]:
     """Best path of every sequence through profile ``i``, and its log odds against background symbols."""
-    from mercer.compiled.profile_paths import best_path
+    profile, values = search_profile(models, i), np.empty(len(X))
+    path = np.zeros(len(X.values), dtype=np.int64)
+    model = profiles.Model(*(np.asarray(safe_log(part)) for part in native_model(profile)))
 
-    profile, lengths = search_profile(models, i), _own_lengths(models, X)
-    paths = [np.zeros(n, dtype=np.int64) for n in X.lengths.tolist()]
-    values = np.empty(len(X))
+    def work(some: slice, codes: Indices, offsets: Indices, flanks: Floats) -> None:
+        values[some] = profiles.best_paths(model, codes, offsets, np.asarray(safe_log(flanks)), path)
 
-    def work(j: int) -> None:
-        codes = X.values[X.offsets[j] : X.offsets[j + 1]]
-        values[j] = best_path(codes, _arguments(profile, lengths[j], True), paths[j])
-
-    _each(X, profile.n_nodes, work, "paths")
-    return paths, values
+    _each(models, profile, X, work, "paths")
+    return np.split(path, X.offsets[1:-1]), values

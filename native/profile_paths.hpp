@@ -1,0 +1,128 @@
+// The best path of a sequence through a profile hidden Markov model (Viterbi): the recursion of
+// profiles.hpp with maxima of logarithms, and a byte per state that says where it comes from. One
+// sequence at a time, node by node; limited by the comparisons.
+#pragma once
+#include "view.hpp"
+
+namespace mercer {
+
+struct ProfilePathArguments {
+  View<const double, 2> odds;         // c w: logarithms, as of ProfileArguments
+  View<const double, 2> insert_odds;  // c w
+  View<const double, 2> steps;        // 7 w
+  View<const double, 1> entry;        // w
+  View<const double, 1> leave;        // w
+  View<const int64_t, 1> codes;       // T
+  View<const int64_t, 1> offsets;     // S + 1
+  View<const double, 2> flanks;       // S 4
+  View<double, 1> value;              // S: log odds
+  View<int64_t, 1>
+      path;  // T: k for the match state of node k, -k for its insert state, 0 for a flank
+};
+
+enum ProfileKind : uint8_t { FROM_MATCH, FROM_INSERT, FROM_DELETE, FROM_BEGIN };
+
+// Where the states of a sequence come from.
+struct ProfileTrace {
+  int64_t width;
+  uint8_t* came;  // t k: two bits for a match, one each for an insert (from insert) and a delete
+  int64_t* left_at;
+  uint8_t *left_kind, *again, *ended, *joined;
+
+  static size_t room(int64_t length, int64_t width) {
+    return Scratch::room<uint8_t>((length + 1) * (width + 4)) + Scratch::room<int64_t>(length + 1);
+  }
+  ProfileTrace(Scratch& scratch, int64_t length, int64_t width_)
+      : width(width_),
+        came(scratch.take<uint8_t>((length + 1) * (width + 4))),
+        left_at(scratch.take<int64_t>(length + 1)) {
+    left_kind = came + (length + 1) * width;
+    again = left_kind + length + 1, ended = again + length + 1, joined = ended + length + 1;
+  }
+  void follow(int64_t* path, int64_t length) const {
+    bool in_c = true;  // else in J
+    for (int64_t t = length; t > 0;) {
+      if (!(in_c ? ended[t] : again[t])) {
+        --t;
+        continue;
+      }
+      int64_t k = left_at[t];
+      for (uint8_t kind = left_kind[t]; kind != FROM_BEGIN;) {
+        const uint8_t mark = came[t * width + k];
+        if (kind == FROM_MATCH)
+          path[--t] = k--, kind = mark & 3;
+        else if (kind == FROM_INSERT)
+          path[--t] = -k, kind = mark & 4 ? FROM_INSERT : FROM_MATCH;
+        else
+          --k, kind = mark & 8 ? FROM_DELETE : FROM_MATCH;
+      }
+      if (!joined[t]) return;
+      in_c = false;
+    }
+  }
+};
+
+// One symbol: the new row, the marks of its states, and the best exit.
+inline double advance_best(const ProfilePathArguments& a, const double* before, double* after,
+                           double begin, int64_t code, int64_t t, const ProfileTrace& trace) {
+  const int64_t w = trace.width;
+  const double *odds = a.odds.at(code), *insert_odds = a.insert_odds.at(code),
+               *steps = a.steps.data;
+  constexpr int INTO_MATCH[3] = {0, 3, 5};
+  double left = -INFINITY;
+  for (int64_t k = 1; k < w - 1; ++k) {
+    double best = begin + a.entry(k);
+    uint8_t mark = FROM_BEGIN;
+    for (int kind = 0; kind < 3; ++kind) {
+      const double value = before[kind * w + k - 1] + steps[INTO_MATCH[kind] * w + k - 1];
+      mark = value > best ? uint8_t(kind) : mark;
+      best = value > best ? value : best;
+    }
+    after[k] = best + odds[k];
+    const double stay = before[w + k] + steps[4 * w + k], opened = before[k] + steps[w + k];
+    after[w + k] = (stay > opened ? stay : opened) + insert_odds[k];
+    const double on = after[2 * w + k - 1] + steps[6 * w + k - 1],
+                 cut = after[k - 1] + steps[2 * w + k - 1];
+    after[2 * w + k] = on > cut ? on : cut;
+    trace.came[t * w + k] = uint8_t(mark | (stay > opened ? 4 : 0) | (on > cut ? 8 : 0));
+    for (uint8_t kind = FROM_MATCH; kind <= FROM_DELETE; kind += 2)
+      if (a.leave(k) + after[kind * w + k] > left) {
+        left = a.leave(k) + after[kind * w + k];
+        trace.left_at[t] = k, trace.left_kind[t] = kind;
+      }
+  }
+  return left;
+}
+
+inline int64_t profile_paths(const ProfilePathArguments& a) {
+  const int64_t w = a.entry.shape[0];
+  for (int64_t s = 0; s < a.value.shape[0]; ++s) {
+    const int64_t first = a.offsets(s), length = a.offsets(s + 1) - first;
+    const double* flanks = a.flanks.at(s);
+    Scratch scratch(ProfileTrace::room(length, w) + Scratch::room<double>(6 * w));
+    if (scratch.failed()) return OUT_OF_MEMORY;
+    ProfileTrace trace(scratch, length, w);
+    double *before = scratch.take<double>(6 * w), *after = before + 3 * w;
+    for (int64_t k = 0; k < 6 * w; ++k) before[k] = -INFINITY;
+    double n = 0.0, j = -INFINITY, c = -INFINITY, begin = flanks[1];
+    for (int64_t t = 1; t <= length; ++t) {
+      const double left = advance_best(a, before, after, begin, a.codes(first + t - 1), t, trace);
+      n += flanks[0];
+      trace.again[t] = left + flanks[2] > j + flanks[0],
+      trace.ended[t] = left + flanks[3] > c + flanks[0];
+      j = trace.again[t] ? left + flanks[2] : j + flanks[0];
+      c = trace.ended[t] ? left + flanks[3] : c + flanks[0];
+      trace.joined[t] = j > n;
+      begin = (j > n ? j : n) + flanks[1];
+      double* swap = before;
+      before = after, after = swap;
+    }
+    trace.joined[0] = 0;
+    a.value(s) = c + flanks[1];
+    memset(a.path.data + first, 0, size_t(length) * sizeof(int64_t));
+    if (a.value(s) > -INFINITY) trace.follow(a.path.data + first, length);
+  }
+  return DONE;
+}
+
+}  // namespace mercer
