@@ -15,6 +15,8 @@
 #include "pairs_affine.hpp"
 #include "pairs_affine_ranged.hpp"
 #include "pairs_affine_single.hpp"
+#include "pairs_general_expected.hpp"
+#include "pairs_matches.hpp"
 #include "profile_paths.hpp"
 #include "profiles.hpp"
 #include "windows.hpp"
@@ -32,6 +34,13 @@ MERCER_EXPORT int64_t kalman_room(const KalmanRoomArguments* a) { return kalman_
 MERCER_EXPORT int64_t kalman(const KalmanArguments* a) { return kalman(*a); }
 MERCER_EXPORT int64_t kalman_branches(const BranchArguments* a) { return kalman_branches(*a); }
 MERCER_EXPORT int64_t system_pairs(const SystemPairArguments* a) { return system_pairs(*a); }
+MERCER_EXPORT int64_t general_pairs(const GeneralPairArguments* a) {
+  return with_states(a->silent.shape[0], [&]<int S>() { return general_pairs<S>(*a); });
+}
+MERCER_EXPORT int64_t general_expected(const GeneralExpectedArguments* a) {
+  return with_states(a->silent.shape[0], [&]<int S>() { return general_expected<S>(*a); });
+}
+MERCER_EXPORT int64_t most_accurate(const MatchArguments* a) { return most_accurate(*a); }
 MERCER_EXPORT int64_t chains(const ChainArguments* a) {
   return chain_instance(a->initial_a.shape[1], a->initial_b.shape[1],
                         [&]<int S, int R, int C>() { return chains<S, R, C>(*a); });

@@ -118,8 +118,8 @@ class RangedAffine {
     }
     begin_back(pairs);
     Rows<N> rows(scratch, pairs.tall + 1, line);
-    rows.sweep(Of::zero(), forward,
-               [&](int64_t i, const N* here) { backward_row(i, here, pairs); });
+    for (int64_t at = 0; at < line; ++at) rows.rows[at] = Of::zero();
+    rows.sweep(forward, [&](int64_t i, const N* here) { backward_row(i, here, pairs); });
     collect(pairs);
   }
 

@@ -17,6 +17,17 @@ struct PairLanes {
   const int32_t *s[WIDTH], *t[WIDTH];
   int64_t n[WIDTH], m[WIDTH];
 
+  void shorter_first() {  // swap strings, for recursions that treat both alike
+    tall = wide = 0;
+    for (int lane = 0; lane < WIDTH; ++lane) {
+      if (n[lane] > m[lane]) {
+        const int32_t* string = s[lane];
+        const int64_t length = n[lane];
+        s[lane] = t[lane], n[lane] = m[lane], t[lane] = string, m[lane] = length;
+      }
+      tall = n[lane] > tall ? n[lane] : tall, wide = m[lane] > wide ? m[lane] : wide;
+    }
+  }
   PairLanes(const Strings& left, const Strings& right, View<const int64_t, 1> rows,
             View<const int64_t, 1> columns, int64_t first_)
       : first(first_), live(rows.shape[0] - first_ < WIDTH ? rows.shape[0] - first_ : WIDTH) {
@@ -61,10 +72,10 @@ struct Rows {
   void copy(T* to, const T* from) {
     for (int64_t at = 0; at < line; ++at) to[at] = from[at];
   }
-  // forward(i, row above, row, whether for the first time); backward(i, row).
+  // forward(i, row above, row, whether for the first time); backward(i, row). The row before the
+  // first one is that at `rows`.
   template <class Forward, class Backward>
-  void sweep(const T& blank, Forward forward, Backward backward) {
-    for (int64_t at = 0; at < line; ++at) rows[at] = blank;
+  void sweep(Forward forward, Backward backward) {
     for (int64_t part = 0; part < parts; ++part) {
       copy(kept + part * line, rows);
       const int64_t size = go(part, forward, true);

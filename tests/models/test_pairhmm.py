@@ -13,11 +13,10 @@ from hypothesis import strategies as st
 from scipy.special import gammaln, logsumexp
 
 import mercer as mc
+from mercer._native.pairs import general_pairs
 from mercer.kernels.marginalization import Marginalization
-from mercer.models._pairs import general_expectations, general_operand
 from mercer.models._pairs.elimination import eliminate, expected_visits
 from mercer.models._pairs.general_expectations import pair_counts
-from mercer.models._pairs.general_operand import _swept
 from mercer.models._pairs.general_single import Parameters
 from mercer.models.pairhmm import PairHMMs
 
@@ -323,12 +322,13 @@ def test_long_strings_against_logarithms():
 def wide(model, X):
     size = len(X)
     first, second = np.repeat(np.arange(size), size), np.tile(np.arange(size), size)
-    value, _ = _swept(model.shared_history(X).tables, X, X, first, second, ranged=True)
+    strings = X.values, X.offsets
+    value = general_pairs(model.shared_history(X).tables.arrays, strings, strings, first, second, np.inf)
     return value.reshape(size, size)
 
 
 @pytest.mark.parametrize("n", [1, 3, 33])
-def test_lanes_single_pairs_and_wide_numbers_agree(n, monkeypatch):
+def test_lanes_single_pairs_and_wide_numbers_agree(n):
     model, rng = cyclic(9, n, stop=0.05), np.random.default_rng(2)
     X = mc.Sequences([rng.integers(0, 2, k) for k in (0, 1, 5, 40, 41, 80, 33, 2, 64, 9)], alphabet=range(2))
     model = PairHMMs(
@@ -342,8 +342,9 @@ def test_lanes_single_pairs_and_wide_numbers_agree(n, monkeypatch):
     operand = model.shared_history(X)
     logs = operand.pair(operand)
     np.testing.assert_allclose(logs, wide(model, X), rtol=1e-12)
-    monkeypatch.setattr(general_operand, "GROUP_NUMBERS", -1)
-    np.testing.assert_allclose(operand.pair(operand), logs, rtol=1e-12)
+    alone = np.array([operand[i : i + 1].pair(operand[j : j + 1])[0, 0] for i in range(10) for j in range(10)])
+    np.testing.assert_array_equal(alone.reshape(10, 10), logs)
+    np.testing.assert_array_equal(logs, logs.T)
 
 
 def parted(tail):
@@ -540,7 +541,7 @@ def test_expected_numbers_of_pairs_are_gradients():
     np.testing.assert_allclose(letters.sum(axis=(1, 2)), X.lengths[first] + X.lengths[second], rtol=1e-12)
 
 
-def test_expected_numbers_in_lanes_and_one_by_one(monkeypatch):
+def test_expected_numbers_have_the_same_bits_beside_anybody():
     model, rng = cyclic(22, 3, stop=0.05, zeros=0.4), np.random.default_rng(5)
     X = mc.Sequences(["".join(rng.choice(list("ab"), k)) for k in (0, 1, 5, 40, 41, 80, 33, 2, 64, 9)], alphabet="ab")
     first, second = np.repeat(np.arange(10), 10), np.tile(np.arange(10), 10)
@@ -549,9 +550,6 @@ def test_expected_numbers_in_lanes_and_one_by_one(monkeypatch):
     some = rng.permutation(100)[:13]
     for part, whole in zip(pair_counts(parameters, X, first[some], second[some]), lanes, strict=True):
         assert np.array_equal(part, whole[some])  # the same bits beside anybody
-    monkeypatch.setattr(general_expectations, "GROUP_NUMBERS", -1)
-    for alone, together in zip(pair_counts(parameters, X, first, second), lanes, strict=True):
-        np.testing.assert_allclose(alone, together, rtol=1e-10, atol=1e-13)
 
 
 def test_expected_numbers_of_long_pairs():

@@ -35,6 +35,19 @@ def grid(left: Any, right: Any) -> tuple[Any, Any]:
     return np.repeat(left, len(right)), np.tile(right, len(left))
 
 
+def general_pairs(n: int) -> Callable[[Any], Case]:
+    def case(rng: Any) -> Case:
+        step = rng.dirichlet(np.ones(n + 1), (1, n))
+        emission = mc.Categoricals(rng.dirichlet(np.ones(4), (1, n)), "acgt")
+        model = mc.PairHMMs(
+            rng.dirichlet(np.ones(n), 1), step[..., :-1], step[..., -1], emission, 0.5 * rng.random((1, n)) + 0.05
+        )
+        operand = model.shared_history(mc.Sequences.from_codes([rng.integers(0, 4, k) for k in range(13)], "acgt"))
+        return (lambda left, right: operand[left].pair(operand[right])), 13, 13
+
+    return case
+
+
 def affine_pairs(kind: str) -> Callable[[Any], Case]:
     """Strings of many lengths: they end in different strips and lanes."""
 
@@ -286,6 +299,7 @@ def case_profiles(rng: Any) -> Case:
 
 KINDS = "affine", "float32", "ranged", "single", "local", "local float32", "local ranged", "local single"
 CASES = {name.removeprefix("case_"): case for name, case in list(globals().items()) if name.startswith("case_")}
+CASES |= {f"pairs, {n} states": general_pairs(n) for n in (1, 2, 3, 4, 7)}
 CASES |= {f"pairs, {kind}": affine_pairs(kind) for kind in KINDS}
 CASES |= {f"filters, {n} states, {d} coordinates": filters(n, d) for n, d in ((1, 1), (4, 3), (3, 7))}
 CASES |= {f"smoothers, {n} states, {d} coordinates": smoothers(n, d) for n, d in ((1, 1), (4, 3), (3, 7))}

@@ -146,3 +146,83 @@ def affine_single(
         events=events, matched=matched, letters=letters,
     )  # fmt: skip
     return out
+
+
+def general_pairs(
+    model: tuple[Floats, Floats, Floats, Floats, Floats, float],
+    left: tuple[Any, Any],
+    right: tuple[Any, Any],
+    rows: Any,
+    columns: Any,
+    floor: float,
+) -> Floats:
+    """Compute log kernels of given pairs under a model of any states (MK-5).
+
+    Parameters
+    ----------
+    model : tuple
+        Emission of each code (C, n), silent (n,), and without visits that emit nothing: start (n,), step (n, n), stop
+        (n,) and the log kernel of two empty strings.
+    left, right : codes and offsets of strings
+        As in `Sequences`.
+    rows, columns : ndarray of int of shape (P,)
+        Indices of the strings of each pair; fast if pairs of similar size are next to each other.
+    floor : float
+        Smallest weight of a cell, relative to its largest, with which floats are accurate. Pairs with smaller ones are
+        computed in numbers of unlimited range; all pairs if it is above 1.
+
+    Returns
+    -------
+    ndarray of shape (P,)
+        Logarithms; -inf if no trajectory emits both strings.
+    """
+    value = np.empty(len(rows))
+    emission, silent, start, step, stop, empty = model
+    for begin in range(0, len(rows), PAIRS_OF_A_CALL):
+        part = slice(begin, begin + PAIRS_OF_A_CALL)
+        call(
+            "general_pairs", emission=emission, silent=silent, start=start, step=step, stop=stop, empty=empty,
+            floor=floor, left=left[0], left_offsets=left[1], right=right[0], right_offsets=right[1], rows=rows[part],
+            columns=columns[part], log_value=value[part],
+        )  # fmt: skip
+    return value
+
+
+def general_expected(
+    model: tuple[Floats, Floats, Floats, Floats, Floats, float],
+    strings: tuple[Any, Any],
+    rows: Any,
+    columns: Any,
+    sums: tuple[Floats, Floats, Floats, Floats, Floats],
+    matched: Floats | None = None,
+) -> None:
+    """Write expected counts of the trajectories of given pairs, of which none has two empty strings (MK-5).
+
+    Parameters
+    ----------
+    model, strings, rows, columns
+        As in `general_pairs`.
+    sums : tuple of ndarrays
+        Zeros; receive gradients in start (P, n + 1) and in step and stop (P, n, n + 1), expected counts of symbols
+        (P, n, C) and of visits that emit one symbol only (P, n), and log kernels (P,).
+    matched : ndarray, default=None
+        Receives the posteriors that two symbols of a single pair are from one visit.
+    """
+    emission, silent, start, step, stop, _ = model
+    gain, moves, symbols, once, value = sums
+    call(
+        "general_expected", emission=emission, silent=silent, start=start, step=step, stop=stop, codes=strings[0],
+        offsets=strings[1], rows=rows, columns=columns, gain=gain, moves=moves, symbols=symbols, once=once,
+        log_value=value, matched=matched,
+    )  # fmt: skip
+
+
+def most_accurate(probability: Floats, least: float) -> Any:
+    """Return the increasing chain of cells (k, 2) of ``probability`` (n, m) with the largest sum.
+
+    Of chains with equal sums, the one with fewer cells; cells below ``least`` are left out.
+    """
+    n, m = probability.shape
+    cells = np.empty((min(n, m), 2), np.int64)
+    count = call("most_accurate", probability=probability, least=least, best=np.empty((n + 1, m + 1)), cells=cells)
+    return cells[:count][::-1]

@@ -73,6 +73,45 @@ SIGNATURES = {
         matched: out f64[S C]?
         letters: out f64[S C]?
     """,
+    "general_pairs": """
+        emission: f64[C n]
+        silent: f64[n]
+        start: f64[n]
+        step: f64[n n]
+        stop: f64[n]
+        empty: real
+        floor: real
+        left: i32[A]
+        left_offsets: i64[I1]
+        right: i32[B]
+        right_offsets: i64[J1]
+        rows: i64[P]
+        columns: i64[P]
+        log_value: out f64[P]
+    """,
+    "general_expected": """
+        emission: f64[C n]
+        silent: f64[n]
+        start: f64[n]
+        step: f64[n n]
+        stop: f64[n]
+        codes: i32[A]
+        offsets: i64[I1]
+        rows: i64[P]
+        columns: i64[P]
+        gain: out f64[P n1]
+        moves: out f64[P n n1]
+        symbols: out f64[P n C]
+        once: out f64[P n]
+        log_value: out f64[P]
+        matched: out f64[s t]?
+    """,
+    "most_accurate": """
+        probability: f64[n m]
+        least: real
+        best: out f64[n1 m1]
+        cells: out i64[k 2]
+    """,
     "ranged_affine": """
         joint: f64[C C]
         insertion: f64[C]

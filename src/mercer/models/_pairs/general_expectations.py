@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from mercer._array import Floats
+from mercer._native.pairs import general_expected
 from mercer.data import Sequences
 from mercer.models._forward.work import share
-from mercer.models._pairs.general_operand import GROUP_NUMBERS, Tables, groups, log_kernels, side
+from mercer.models._pairs.general_operand import GROUP, Tables, grouped, log_kernels
 from mercer.models._pairs.general_single import Expected, Parameters
 
 
@@ -60,30 +61,22 @@ class _Sums(NamedTuple):
 
 
 def _add_up(tables: Tables, X: Sequences, first: Floats, second: Floats, which: Floats, found: _Sums) -> None:
-    """Run forward-backward over some pairs: in SIMD lanes, or one by one if that needs too much memory."""
-    from mercer.compiled.pairs_general import LANES
-    from mercer.compiled.pairs_general_expected import expected_sweep
+    """Run forward-backward over some pairs, several of similar size together."""
+    order = which[grouped(first[which], X.lengths[first[which]], X.lengths[second[which]])]
 
-    first, second = np.asarray(first, dtype=np.int64), np.asarray(second, dtype=np.int64)
-    *arrays, _ = tables.arrays
-    n, codes, nothing = len(tables.silent), side(X), np.empty((0, 0))
-    tall, wide = X.lengths[first[which]], X.lengths[second[which]]
-    alone = np.sqrt(tall + 1.0) * (wide + 2.0) * (n + 1) * 2 * LANES > GROUP_NUMBERS
-    for lanes, some in ((LANES, ~alone), (1, alone)):
-        sweep = expected_sweep(n, lanes)
+    def work(some: Floats) -> None:
+        part = _Sums.zeros(len(some), *found.symbols.shape[1:])
+        general_expected(tables.arrays, (X.values, X.offsets), first[some], second[some], part)
+        for whole, values in zip(found, part, strict=True):
+            whole[some] = values
 
-        def work(slots: Floats, sweep: Any = sweep) -> None:
-            sweep(slots, first, second, *codes, *arrays, *found, nothing)
-
-        slots = groups(first[which[some]], tall[some], wide[some], lanes)
-        seconds = float((tall * wide)[some].sum()) * n * n * 8e-9 / lanes
-        share(work, list(np.append(which[some], -1)[slots]), seconds)
+    n, cells = len(tables.silent), X.lengths[first[which]] * X.lengths[second[which]]
+    tasks = [order[begin : begin + GROUP] for begin in range(0, len(order), GROUP)]
+    share(work, tasks, float(cells.sum()) * n * n * 8e-9 / GROUP)
 
 
 def pair_matches(model: Parameters, X: Sequences) -> tuple[Floats, float]:
     """Return the posterior that symbols of the two strings of ``X`` were emitted by one visit, and the log kernel."""
-    from mercer.compiled.pairs_general_expected import expected_sweep
-
     tables, one = tables_of(model), np.zeros(1, dtype=np.int64)
     value = float(_truth(tables, X, one, one + 1)[0])
     matched = np.zeros((int(X.lengths[0]), int(X.lengths[1])))
@@ -91,8 +84,7 @@ def pair_matches(model: Parameters, X: Sequences) -> tuple[Floats, float]:
         raise ValueError("The two sequences have joint probability zero, so their matches are undefined.")
     if len(X.values):
         found = _Sums.zeros(1, *model.letters.shape)
-        *arrays, _ = tables.arrays
-        expected_sweep(len(model.silent), 1)(one, one, one + 1, *side(X), *arrays, *found, matched)
+        general_expected(tables.arrays, (X.values, X.offsets), one, one + 1, found, matched)
         _check_range(X, one, one + 1, np.array([value]), found.value)
     return matched, value
 

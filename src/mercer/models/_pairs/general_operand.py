@@ -9,12 +9,12 @@ import numpy as np
 
 from mercer._array import Floats
 from mercer._coupling import OneAxis
-from mercer._rescue import rescued
+from mercer._native.pairs import general_pairs
 from mercer.data import Sequences
 from mercer.models._pairs.elimination import Eliminated
 
-GROUP_NUMBERS = 1 << 24
-"""Pairs are processed one by one if a vector of them would store more weights than this."""
+GROUP = 8
+"""Number of pairs that are computed together: a vector, or several."""
 TILE_CELLS = 1 << 21
 """Number of cells times states of a tile that takes a few milliseconds."""
 
@@ -31,11 +31,10 @@ class Tables(NamedTuple):
 
     @property
     def arrays(self) -> tuple[Floats, Floats, Floats, Floats, Floats, float]:
-        """Emission, silent, start, step (flat), stop, and the log probability of two empty strings."""
+        """Emission, silent, start, step, stop, and the log probability of two empty strings."""
         n, (start, step) = len(self.silent), self.pairs[:2]
-        inner = np.ascontiguousarray(step[:, :n]).reshape(-1)
         last = math.log(start[n]) if start[n] > 0 else -math.inf
-        return self.emission, self.silent, start[:n].copy(), inner, np.ascontiguousarray(step[:, n]), last
+        return self.emission, self.silent, start[:n], step[:, :n], step[:, n], last
 
     @property
     def floor(self) -> float:
@@ -73,11 +72,9 @@ class GeneralOperand(OneAxis):
     @property
     def tile_hint(self) -> int:
         """Number of rows of a tile of a few milliseconds, in whole vectors."""
-        from mercer.compiled.pairs_general import LANES
-
         n = len(self.tables.silent)
         cells = max(float(np.mean(self.X.lengths)) if len(self.X) else 1.0, 1.0) ** 2 * n
-        return int(np.clip(math.sqrt(TILE_CELLS / cells) // LANES * LANES, LANES, 256))
+        return int(np.clip(math.sqrt(TILE_CELLS / cells) // GROUP * GROUP, GROUP, 256))
 
     def __len__(self) -> int:
         return len(self.X)
@@ -102,41 +99,16 @@ def log_kernels(tables: Tables, X: Sequences, Z: Sequences, first: Floats, secon
 
     Each value depends on its two strings only, not on the other pairs.
     """
-    first, second = np.asarray(first, dtype=np.int64), np.asarray(second, dtype=np.int64)
-    everyone = np.arange(len(first))
-
-    def swept(which: Floats, ranged: bool) -> tuple[Floats, Floats]:
-        return _swept(tables, X, Z, first[which], second[which], ranged)
-
-    floor = tables.floor
-    value, lowest = swept(everyone, False) if floor <= 1.0 else (np.empty(len(first)), np.full(len(first), -1.0))
-    return rescued(value, lowest >= floor, lambda which: swept(which, True)[0])
+    order = grouped(first, X.lengths[first], Z.lengths[second])
+    value = np.empty(len(first))
+    value[order] = general_pairs(
+        tables.arrays, (X.values, X.offsets), (Z.values, Z.offsets), first[order], second[order], tables.floor
+    )
+    return value
 
 
-def _swept(
-    tables: Tables, X: Sequences, Z: Sequences, first: Floats, second: Floats, ranged: bool
-) -> tuple[Floats, Floats]:
-    """Log kernels of pairs, and the smallest weights that occurred, ``(P,)``."""
-    from mercer.compiled.pairs_general import LANES, forward_sweep
-
-    value, lowest = np.empty(len(first)), np.empty(len(first))
-    n, tall = len(tables.silent), X.lengths[first]
-    alone = 3.0 * tall * (n + 1) * LANES > GROUP_NUMBERS
-    for lanes, some in ((LANES, np.flatnonzero(~alone)), (1, np.flatnonzero(alone))):
-        if len(some):
-            slots = groups(first[some], tall[some], Z.lengths[second[some]], lanes)
-            slots = np.append(some, -1)[slots]
-            forward_sweep(n, lanes, ranged)(slots, first, second, *side(X), *side(Z), *tables.arrays, value, lowest)
-    return value, lowest
-
-
-def side(X: Sequences) -> tuple[Floats, Floats]:
-    """Convert codes and offsets to one dtype, so that loops are compiled once."""
-    return np.require(X.values, np.int64, ["C", "W"]), np.require(X.offsets, np.int64, ["C", "W"])
-
-
-def groups(first: Floats, tall: Floats, wide: Floats, lanes: int) -> Floats:
-    """Group pairs of similar size into the lanes of one vector, ``(G, lanes)``, padded by -1.
+def grouped(first: Floats, tall: Floats, wide: Floats) -> Floats:
+    """Return the order of pairs in which those of similar size share a vector.
 
     Strings of the first side are sorted by length; their partners too, alternately ascending and descending, so that a
     group that spans the end of one row and the start of the next has pairs of similar size.
@@ -144,7 +116,4 @@ def groups(first: Floats, tall: Floats, wide: Floats, lanes: int) -> Floats:
     by_row = np.lexsort((first, tall))
     row = np.empty(len(first), dtype=np.int64)
     row[by_row] = np.cumsum(np.diff(first[by_row], prepend=-1) != 0)
-    order = np.lexsort((np.where(row % 2, -wide, wide), row))
-    slots = np.full(-(-len(order) // lanes) * lanes, -1, dtype=np.int64)
-    slots[: len(order)] = order
-    return slots.reshape(-1, lanes)
+    return np.lexsort((np.where(row % 2, -wide, wide), row))

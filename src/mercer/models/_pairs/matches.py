@@ -9,6 +9,7 @@ import numpy as np
 
 from mercer._array import Floats
 from mercer._checks import is_number
+from mercer._native.pairs import most_accurate
 from mercer.data import Alphabet, Sequences
 from mercer.models.inference import read_before
 
@@ -99,10 +100,8 @@ class Matches:
         """
         if not is_number(least) or not 0 <= least <= 1:
             raise ValueError(f"least must be a probability from 0 to 1; got {least!r}.")
-        from mercer.compiled.pairs_matches import most_accurate
-
-        rows, columns = most_accurate(self.probability, float(least))
-        return [(int(i), int(j), float(self.probability[i, j])) for i, j in zip(rows, columns, strict=True)]
+        cells = most_accurate(self.probability, float(least)).tolist()
+        return [(i, j, float(self.probability[i, j])) for i, j in cells]
 
     def __repr__(self) -> str:
         n, m = self.probability.shape
