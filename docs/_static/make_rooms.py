@@ -4,7 +4,7 @@ from pathlib import Path
 
 ROOMS = (
     ("core", ("arrays, batches,", "settings, threads"), "#e8edf2"),
-    ("compiled", ("recursions in", "SIMD lanes"), "#f4ecf7"),
+    ("_native", ("recursions in", "SIMD lanes"), "#f4ecf7"),
     ("data", ("Sequences,", "alphabets"), "#e8edf2"),
     ("families", ("Gaussian,", "Multinomial, ..."), "#dceaf7"),
     ("models", ("mixtures,", "HMMs"), "#dceaf7"),
@@ -33,9 +33,7 @@ def main() -> None:
         parts.append(text(x + WIDTH / 2, TOP + 26, name, 15, bold=True))
         parts += [text(x + WIDTH / 2, TOP + 50 + 17 * j, line, 12) for j, line in enumerate(lines)]
     parts += arrow(left(0) + 4, left(9) + WIDTH - 4, 44, "data flow this way", 28)
-    parts += arrow(
-        left(9) + WIDTH - 4, left(0) + 4, 176, "imports go this way; gram and compiled import core only", 196
-    )
+    parts += arrow(left(9) + WIDTH - 4, left(0) + 4, 176, "imports go this way; gram and _native import core only", 196)
     # The two conversations of the protocol page.
     parts += bracket(3, 4, 214, "couplings: leaves and models")
     parts += bracket(5, 6, 214, "tiles: engine and kernels")

@@ -47,7 +47,7 @@ def render(summary: Summary, title: str, command: str) -> str:
         body.append(heading + _on_task(summary, name, task, f"samples-{i}", hover))
     if command:
         body.append(sections.section("Command", f"<pre>{html.escape(command)}</pre>"))
-    versions = ", ".join(f"{name} {version(name)}" for name in ("numpy", "scipy", "scikit-learn", "numba"))
+    versions = ", ".join(f"{name} {version(name)}" for name in ("numpy", "scipy", "scikit-learn"))
     provenance = (
         f"mercer {__version__}, Python {platform.python_version()}, {versions}, {platform.platform(terse=True)}",
         f"{summary.folds} outer and {INNER_FOLDS} inner folds, seed {summary.seed}",

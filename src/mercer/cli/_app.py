@@ -44,7 +44,6 @@ _EXAMPLES: dict[Callable[..., None], str] = {
     _two_sample_command.two_sample: "mercer test patients.fasta controls.fasta --kernel 'Spectrum(k=3)'",
     _machine_commands.datasets: "mercer datasets",
     _machine_commands.doctor: "mercer doctor",
-    _machine_commands.warmup: "mercer warmup",
     _reproduce_command.reproduce: "mercer reproduce agarwal2011 table1 --quick",
 }
 for _command, _example in _EXAMPLES.items():

@@ -150,8 +150,6 @@ def run_comparison(
     from mercer._comparison.runner import Comparison
     from mercer._parallel import usable_cores
 
-    if not quiet and not compiled_before():
-        typer.echo("Compiling, once per machine, for about a minute (mercer warmup does it in advance).", err=True)
     with progress(quiet=quiet) as bar:
         steps = {
             (name, contender.name): bar.add_task(f"{name}: {contender.name}", total=folds, visible=False)
@@ -171,13 +169,6 @@ def run_comparison(
         comparison = Comparison(tasks, folds, seed, budget, jobs, cache, report)
         comparison.run()
     return comparison
-
-
-def compiled_before() -> bool:
-    """Whether there is compiled code on this machine."""
-    from mercer.compiled.code import stored
-
-    return stored()[1] > 0
 
 
 class _Report:

@@ -1,4 +1,4 @@
-"""``mercer doctor``, ``mercer warmup`` and ``mercer datasets``: this machine, and the data sets."""
+"""``mercer doctor`` and ``mercer datasets``: this machine, and the data sets."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ from mercer._memory import free_bytes
 from mercer._parallel import usable_cores
 from mercer._units import human
 from mercer._version import __version__
-from mercer.cli._terminal import STDOUT, Json, Quiet, console, progress, say, write_json
+from mercer.cli._terminal import STDOUT, Json, Quiet, console, say, write_json
 
 _PACKAGES = (
-    *("numpy", "scipy", "scikit-learn", "numba", "llvmlite", "joblib", "threadpoolctl", "array-api-compat"),
+    *("numpy", "scipy", "scikit-learn", "joblib", "threadpoolctl", "array-api-compat"),
     *("typer", "rich", "matplotlib", "pooch", "pandas", "polars", "pyarrow", "biopython", "torch", "cupy", "hmmlearn"),
 )
 
 
 def doctor(quiet: Quiet = False, json_path: Json = None) -> None:
-    """Tell the versions, cores, vector width, BLAS, GPU and caches that mercer finds on this machine."""
+    """Tell the versions, cores, native library, BLAS, GPU and caches that mercer finds on this machine."""
     facts = _facts()
     write_json(facts, json_path)
     if json_path == STDOUT:
@@ -38,22 +38,7 @@ def doctor(quiet: Quiet = False, json_path: Json = None) -> None:
         shown = ", ".join(f"{k} {v}" for k, v in value.items()) if isinstance(value, dict) else str(value)
         table.add_row(name, shown)
     console().print(table)
-    say("Add this to a bug report; mercer warmup compiles in advance.", quiet=quiet)
-
-
-def warmup(quiet: Quiet = False) -> None:
-    """Compile what the kernels need, once per machine, so that later first calls are fast."""
-    from mercer.cli import _warmup
-    from mercer.compiled.code import stored
-
-    with progress(quiet=quiet) as bar:
-        step = bar.add_task("", total=len(_warmup.PARTS))
-        for name, part in _warmup.PARTS.items():
-            bar.update(step, description=f"compiling: {name}")
-            part()
-            bar.advance(step)
-    folder, count, size = stored()
-    say(f"{count} compiled functions, {human(size)}, in {folder}", quiet=quiet)
+    say("Add this to a bug report.", quiet=quiet)
 
 
 def datasets(quiet: Quiet = False, json_path: Json = None) -> None:
@@ -84,8 +69,7 @@ def _facts() -> dict[str, Any]:
     import threadpoolctl
 
     from mercer._comparison.fold_cache import default_folder
-    from mercer.compiled.code import stored
-    from mercer.compiled.machine import MACHINE
+    from mercer._native.library import build
 
     versions = {}
     for name in _PACKAGES:
@@ -93,7 +77,7 @@ def _facts() -> dict[str, Any]:
             versions[name] = metadata.version(name)
         except metadata.PackageNotFoundError:
             continue
-    folder, count, size = stored()
+    native = build()
     kept = default_folder()
     libraries = [f"{p['internal_api']} {p['version']}, {p['num_threads']} threads" for p in _blas(threadpoolctl)]
     return {
@@ -101,11 +85,10 @@ def _facts() -> dict[str, Any]:
         "Python": f"{platform.python_version()} on {platform.platform()}",
         "packages": versions,
         "cores": f"{usable_cores()} usable of {os.cpu_count()}",
-        "vectors": f"{MACHINE.width} numbers of 64 bits, {MACHINE.registers} registers",
+        "native library": f"level {native.level}, {native.compiler}, {native.flags}",
         "memory": _memory(),
         "BLAS": "; ".join(libraries) or "none found",
         "GPU": _gpu(),
-        "compiled code": f"{count} functions, {human(size)}, in {folder}",
         "kept results": f"{len(list(kept.glob('*.jsonl'))) if kept.is_dir() else 0} comparisons in {kept}",
         "MERCER_DATA": os.environ.get("MERCER_DATA", "not set"),
         "free disk": f"{human(shutil.disk_usage(Path.home()).free)} at {Path.home()}",

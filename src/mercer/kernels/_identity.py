@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import platform
 from typing import Any
 
 import joblib
@@ -12,6 +13,7 @@ from sklearn.base import clone
 
 from mercer._array import to_numpy
 from mercer._cache import parameter_key
+from mercer._native.library import build
 from mercer.data.segments import data_digests
 from mercer.kernels._data import concatenated, has_digests, n_objects, unwrapped
 
@@ -55,7 +57,5 @@ def _digest(source: Any) -> Any:
 
 @functools.cache
 def processor() -> str:
-    """Return the kind of this processor: its name and the vectors that compiled loops use."""
-    from mercer.compiled.machine import MACHINE, name  # not at import time: it imports Numba
-
-    return f"{name()}, {64 * MACHINE.width}-bit vectors"
+    """Return the kind of this processor, and the level of the instruction set that the native library uses."""
+    return f"{platform.machine()} {build().level}"
