@@ -2,6 +2,7 @@
 // (src/mercer/_native/signatures.py).
 #include "best_path.hpp"
 #include "chains.hpp"
+#include "contexts.hpp"
 #include "contraction.hpp"
 #include "counts.hpp"
 #include "csr.hpp"
@@ -79,3 +80,7 @@ MERCER_EXPORT int64_t count_mean_maps(const CountMeanMapArguments* a) {
 }
 MERCER_EXPORT int64_t profiles(const ProfileArguments* a) { return profiles(*a); }
 MERCER_EXPORT int64_t profile_paths(const ProfilePathArguments* a) { return profile_paths(*a); }
+MERCER_EXPORT int64_t context_products(const ContextProductArguments* a) {
+  return context_products(*a);
+}
+MERCER_EXPORT int64_t readings(const ReadingArguments* a) { return readings(*a); }

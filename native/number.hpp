@@ -72,6 +72,7 @@ template <class N>
 struct Numbers {
   using Vector = N;
   static MERCER_INLINE N zero() { return N{}; }
+  static MERCER_INLINE N of(N x) { return x; }
   static MERCER_INLINE N number(double x) { return spread<N>(x); }
   static MERCER_INLINE void put(N& n, int lane, double x) { n[lane] = x; }
   // Entries of a row of vectors, by their place in memory.

@@ -297,6 +297,24 @@ def case_profiles(rng: Any) -> Case:
     return compute, 4, 13
 
 
+def contexts(order: int) -> Callable[[Any], Case]:
+    from mercer._native.contexts import context_products
+
+    def case(rng: Any) -> Case:
+        size = 4**order
+        tables = rng.random((21, size)), rng.random((21, size, 4)), rng.random((21, size))
+        for x in tables:
+            x[::3] **= 60  # some pairs leave the range of floats
+
+        def compute(left: Any, right: Any) -> Any:
+            sides = (tuple(x[side] for x in tables) for side in (left, right))
+            return np.moveaxis(context_products(*sides, np.array([0, 3, 800])), 0, -1)
+
+        return compute, 21, 21
+
+    return case
+
+
 KINDS = "affine", "float32", "ranged", "single", "local", "local float32", "local ranged", "local single"
 CASES = {name.removeprefix("case_"): case for name, case in list(globals().items()) if name.startswith("case_")}
 CASES |= {f"pairs, {n} states": general_pairs(n) for n in (1, 2, 3, 4, 7)}
@@ -306,6 +324,7 @@ CASES |= {f"smoothers, {n} states, {d} coordinates": smoothers(n, d) for n, d in
 CASES |= {f"pairs of systems, {n} states": system_pairs(n, 2) for n in (1, 3, 6)}
 CASES |= {f"chains of {n} states": chains(n, 12) for n in (1, 3, 4, 6, 9)}
 CASES |= {f"windows of {order + 1} points": points(order, d) for order, d in ((0, 3), (1, 1), (2, 2))}
+CASES |= {f"contexts of {order} symbols": contexts(order) for order in (0, 1, 2)}
 CASES |= {f"counts, rho = {rho}": counts(rho) for rho in (1.0, 40.0)}
 CASES |= {f"gaussians, {structure}": gaussians(structure) for structure in ("full", "diagonal")}
 CASES |= {f"runs of {n} states, {k} symbols": runs(n, k) for n in (1, 3, 5, 8, 10, 23) for k in (0, 3, 40)}

@@ -150,8 +150,9 @@ def markov_chains(count: int, order: int, k: int = 4, end: bool = False) -> mc.M
     return mc.MarkovChains(initial, probabilities(rng, count, k**order, k + end), order, "dna" if k == 4 else None, end)
 
 
-@case("contexts-product", 1, 2, 3)
+@case("contexts-product", 1, 2, 3, tolerance=2e-12)
 def contexts_product(order: int) -> Values:
+    """Products of up to 10,000 symbols; the stored values have the rounding errors of as many logarithms."""
     models = markov_chains(9, order)
     return {f"log_{length}": product(length, 0.5).log(models) for length in (order, 20, 10_000)}
 

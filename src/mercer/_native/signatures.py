@@ -412,4 +412,29 @@ SIGNATURES = {
         value: out f64[S]
         path: out i64[T]
     """,
+    "context_products": """
+        first_a: f64[I C]
+        step_a: f64[I C k]
+        stop_a: f64[I C]
+        first_b: f64[J C]
+        step_b: f64[J C k]
+        stop_b: f64[J C]
+        steps: i64[H]
+        log_value: out f64[H I J]
+    """,
+    "readings": """
+        initial: f64[h]
+        slots: i64[C]
+        rows: f64[R w]
+        order: int
+        end: int
+        codes: i64[T]
+        offsets: i64[M1]
+        members: u8[c k]
+        nodes: int
+        log_prob: out f64[M]?
+        owner: out i64[E]?
+        window: out i64[E]?
+        number: out f64[E]?
+    """,
 }

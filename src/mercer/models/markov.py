@@ -13,6 +13,7 @@ from mercer._array import Array, Floats, Indices, Mask, beside, namespace, safe_
 from mercer._batch import Batch
 from mercer._checks import check_rho
 from mercer._coupling import Coupling, Operand, PowerProduct
+from mercer._native.contexts import Chain, log_probabilities
 from mercer._probability import check_sums, checked_probability, drawn
 from mercer._random import random_generator, whole_size
 from mercer._renamed import LENGTH, no_keyword
@@ -251,24 +252,19 @@ class MarkovChains(Batch):
             return self.transition[chunk].at(contexts, symbols)
         return np.asarray(self.transition[chunk][:, contexts, symbols])
 
-    def _lookup(self, i: int) -> tuple[Floats, Indices, Floats]:
-        """Return chain ``i`` for the loops: its initial distribution, the row number of each context, and the rows."""
+    def _lookup(self, i: int) -> Chain:
+        """Return chain ``i`` for sums over readings."""
         if self.sparse:
             slots, rows = self.transition.lookup(i)
-            return self.initial[i : i + 1].dense()[0], slots, rows
-        rows = np.ascontiguousarray(to_numpy(self.transition[i]), dtype=np.float64)
-        initial = np.ascontiguousarray(to_numpy(self.initial[i]), dtype=np.float64)
-        return initial, np.arange(self.n_contexts), rows
+            return Chain(self.initial[i : i + 1].dense()[0], slots, rows, self.order, self.end)
+        initial, rows = to_numpy(self.initial[i]), to_numpy(self.transition[i])
+        return Chain(initial, np.arange(self.n_contexts), rows, self.order, self.end)
 
     def _sum_over_readings(self, X: Sequences, out: Floats, columns: Indices) -> None:
         """Fill the columns of sequences with ambiguous symbols, or shorter than the order, by a forward recursion."""
-        from mercer.compiled.contexts import forward
-
-        codes, offsets, members = X.values, X.offsets, self.alphabet.membership > 0
-        k, value = len(self.alphabet), np.empty(len(X))
+        members = self.alphabet.membership > 0
         for i in range(len(self)):
-            forward(*self._lookup(i), self.order, k, self.end, codes, offsets, members, value)
-            out[i, columns] = value
+            out[i, columns] = log_probabilities(self._lookup(i), X.values, X.offsets, members)
 
     def bic(self, X: Any) -> Floats:
         """Bayesian information criterion of each chain on all of ``X``, ``(N,)``; smaller is better."""
@@ -307,7 +303,7 @@ class MarkovChains(Batch):
         rng = random_generator(random_state)
         out = np.empty((len(self), size, length), dtype=int)
         for i in range(len(self)):
-            out[i] = self._sampled(self._lookup(i), length, rng.random((size, length + 1)))
+            out[i] = self._sampled(self._lookup(i)[:3], length, rng.random((size, length + 1)))
         return out
 
     def _sampled(self, chain: tuple[Floats, Floats, Floats], length: int, uniform: Floats) -> Floats:

@@ -10,6 +10,7 @@ from array_api_compat import is_numpy_array
 from mercer._array import Array, Floats, beside, identity, logsumexp, namespace, safe_log
 from mercer._cached import cached_property
 from mercer._coupling import OneAxis, power
+from mercer._native.contexts import context_products
 from mercer._units import human
 from mercer.models._chains import fused
 from mercer.models.discount import Discounted
@@ -127,11 +128,6 @@ class ProductOperand(OneAxis):
         return Tables(raised(p.first), raised(p.step), raised(p.stop), tuple(map(raised, p.short)))
 
     @cached_property
-    def lanes(self) -> tuple[Floats, ...]:
-        """The powers with the chains in SIMD lanes."""
-        return _in_lanes(self.powers[:3])
-
-    @cached_property
     def logs(self) -> Tables:
         """Logarithms of the powers."""
         p, rho = self.probabilities, self.rho
@@ -180,10 +176,7 @@ class ProductOperand(OneAxis):
             return self._pair_in_logs(other)
         a, b = self.powers, other.powers
         wanted = self._steps
-        long = _products((a.first, a.step, a.stop), other.lanes, len(other), wanted)
-        lost = np.argwhere(np.isnan(long).any(axis=0))
-        if len(lost):
-            long[:, lost[:, 0], lost[:, 1]] = self._aligned_logs(other, lost[:, 0], lost[:, 1], wanted)
+        long = context_products(a[:3], b[:3], wanted)
         short = [safe_log(p @ q.T) for p, q in zip(a.short, b.short, strict=True)]
         return self._by_length(long, short, wanted, np.stack)
 
@@ -199,12 +192,8 @@ class ProductOperand(OneAxis):
             long = self._aligned_logs(self, everyone, everyone, wanted)
             return self._by_length(long, short, wanted, namespace(self.logs.first).stack)
         p = self.powers
-        tables = (p.first, p.step, p.stop)
-        nobody = tuple(np.ones_like(x[:1]) for x in tables)  # a neutral chain, which leaves products unchanged
-        long = _products(nobody, _in_lanes(tuple(x * x for x in tables)), len(self), wanted)[:, 0]
-        lost = np.flatnonzero(np.isnan(long).any(axis=0))
-        if len(lost):
-            long[:, lost] = self._aligned_logs(self, lost, lost, wanted)
+        nobody = tuple(np.ones_like(x[:1]) for x in p[:3])  # a neutral chain, which leaves products unchanged
+        long = context_products(nobody, tuple(x * x for x in p[:3]), wanted)[:, 0]
         return self._by_length(long, [safe_log(np.sum(x * x, axis=-1)) for x in p.short], wanted, np.stack)
 
     def _by_length(self, long: Array, short: list[Array], wanted: Floats, stack: Any) -> Array:
@@ -238,47 +227,6 @@ class ProductOperand(OneAxis):
             )
             found.append(_log_products(first, step, stop, wanted))
         return xp.concat(found, axis=-1) if found else beside(a.first, np.empty((len(wanted), 0)))
-
-
-def _products(left: tuple[Floats, ...], right: tuple[Floats, ...], size: int, wanted: Floats) -> Floats:
-    """Log kernels of every pair of powered chains, ``(H, I, J)``; NaN if inaccurate.
-
-    Parameters
-    ----------
-    left : tuple of arrays
-        The tables (first, step, stop).
-    right : tuple of arrays
-        Those of the other side `_in_lanes`.
-    size : int
-        Number of chains of the other side.
-    wanted : array of int
-        Numbers of steps.
-    """
-    from mercer.compiled.contexts import couple_pairs
-
-    long = np.empty((len(wanted), len(left[0]), right[0].shape[-1]))
-    if len(wanted):
-        couple_pairs(*left, _smallest(left[1]), *right, wanted, long)
-    return long[..., :size]
-
-
-def _in_lanes(tables: tuple[Floats, ...]) -> tuple[Floats, ...]:
-    """Move the chains to the last axis, padded by zeros: of the tables (first, step, stop), and the smallest steps."""
-    from mercer.compiled.contexts import LANES
-
-    n = len(tables[0])
-    padded = -(-n // LANES) * LANES
-    found = []
-    for x in (*tables, _smallest(tables[1])):
-        out = np.zeros((*x.shape[1:], padded))
-        out[..., :n] = x.transpose(*range(1, x.ndim), 0)
-        found.append(out)
-    return tuple(found)
-
-
-def _smallest(step: Floats) -> Floats:
-    """Return the smallest positive entry of every chain."""
-    return np.min(step, axis=(1, 2), where=step > 0, initial=1.0)
 
 
 def _log_products(first: Array, step: Array, stop: Array, wanted: Floats) -> Array:

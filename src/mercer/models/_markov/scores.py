@@ -8,6 +8,7 @@ import numpy as np
 from scipy import sparse
 
 from mercer._array import Floats, to_numpy
+from mercer._native.contexts import expected_windows
 from mercer.data import Sequences
 from mercer.models._markov.counts import transitions_of
 from mercer.models._markov.sparse import CELLS
@@ -58,16 +59,11 @@ def chain_step_scores(chains: Any, X: Sequences, parametrization: str) -> Any:
 
 def _expected(chains: Any, i: int, X: Sequences, which: Floats, n_parameters: int) -> Any:
     """Compute expected counts of windows in sequences with ambiguous symbols, CSR ``(M, P)``."""
-    from mercer.compiled.contexts import expected_windows
-
     some = X[which]
-    members = chains.alphabet.membership > 0
-    initial, *rows = chains._lookup(i)
+    chain = chains._lookup(i)
     # The first symbols are given (FK-6); if the initial distribution excludes all their readings, these count equally.
-    initial = np.maximum(initial, 1e-100 * initial.max())
-    owner, window, number = expected_windows(
-        initial, *rows, chains.order, len(chains.alphabet), chains.end, some.values, some.offsets, members
-    )
+    chain = chain._replace(initial=np.maximum(chain.initial, 1e-100 * chain.initial.max()))
+    owner, window, number = expected_windows(chain, some.values, some.offsets, chains.alphabet.membership > 0)
     moves = some.lengths - chains.order + chains.end > 0
     impossible = np.setdiff1d(np.flatnonzero(moves), owner)
     if len(impossible):
