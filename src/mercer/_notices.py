@@ -10,7 +10,7 @@ from __future__ import annotations
 import functools
 import sys
 import warnings
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from typing import Any, NamedTuple, Self, TypeVar, cast
@@ -20,7 +20,7 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 _NOT_THE_USER = ("joblib", "mercer", "sklearn")
 """Packages whose lines a warning does not point at."""
 NAMED = 5
-"""Models that are named in a message; the others are counted."""
+"""Names in a message; the others are counted."""
 
 
 class Notice(NamedTuple):
@@ -157,6 +157,12 @@ def _joined(found: list[About]) -> list[Notice]:
         Notice(" ".join([*sentences, *[cure] * bool(cure)]), categories[cure, topic])
         for (cure, topic), sentences in messages.items()
     ]
+
+
+def described(names: Collection[Any], at_most: int = NAMED) -> str:
+    """Return the first few names and the number of the others, for a message."""
+    shown = ", ".join(repr(name) for name in list(names)[:at_most])
+    return shown + (f" and {len(names) - at_most} others" if len(names) > at_most else "")
 
 
 def _sentence(sentence: str, names: list[str]) -> str:

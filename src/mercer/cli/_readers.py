@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from mercer._notices import NAMED, Notice, collected
+from mercer._notices import Notice, collected, described
 from mercer.cli._data_options import Reading, with_option_names, without_advice
 from mercer.cli._file_kinds import reader_of
 from mercer.cli._new_data import Known, check_new, of_new_data
@@ -85,12 +85,10 @@ class Read:
         problems = self.records.problems
         if not problems:
             return ""
-        names = ", ".join(repr(name) for name in list(problems)[:NAMED])
-        others = f" and {len(problems) - NAMED} others" if len(problems) > NAMED else ""
         count = "1 record was" if len(problems) == 1 else f"{len(problems)} records were"
         why = self._option_names(next(iter(problems.values())))
         why = re.sub(r",? or pass --skip-bad[^.;]*", "", why).removesuffix(".")
-        return f"{count} skipped: {names}{others}; {'reason' if len(problems) == 1 else 'first reason'}: {why}"
+        return f"{count} skipped: {described(problems)}; {'reason' if len(problems) == 1 else 'first reason'}: {why}"
 
     @property
     def taken_for(self) -> str:

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from mercer._checks import is_listing, is_whole
 from mercer._immutable import Immutable
+from mercer._notices import described
 from mercer.data import ragged as _ragged
 from mercer.data._forms import ONE_SERIES
 from mercer.data.alphabet import Alphabet
@@ -42,12 +43,8 @@ def _names(channels: Any) -> tuple[str, ...]:
 def difference(own: Sequence[str], names: Sequence[str], where: str) -> str:
     """Return what is wrong with the channels ``own`` in place of ``names``; "" if they are the same in any order."""
     absent, new = ([x for x in one if x not in other] for one, other in ((names, own), (own, names)))
-    found = [f"missing: {_listed(absent)}"] * bool(absent) + [f"unexpected: {_listed(new)}"] * bool(new)
-    return f"must have the channels {_listed(names)}, as {where}; {'; '.join(found)}." if found else ""
-
-
-def _listed(names: Sequence[str]) -> str:
-    return ", ".join(map(repr, names[:8])) + (f" and {len(names) - 8} others" if len(names) > 8 else "")
+    found = [f"missing: {described(absent, 8)}"] * bool(absent) + [f"unexpected: {described(new, 8)}"] * bool(new)
+    return f"must have the channels {described(names, 8)}, as {where}; {'; '.join(found)}." if found else ""
 
 
 class Container(Immutable):

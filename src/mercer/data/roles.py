@@ -10,6 +10,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+from mercer._notices import described
 from mercer.data._names import all_answers, all_like, looks_like
 from mercer.data.columns import Columns
 
@@ -136,9 +137,8 @@ def _known(table: Columns, choice: Any, role: str) -> str:
     """Return a column by its name, or raise."""
     name = str(choice).strip()
     if choice is True or not isinstance(choice, str | int) or name not in table.columns:
-        shown = [repr(x) for x in table.columns]
-        listed = ", ".join(shown[:12]) + (f" and {len(shown) - 12} others" if len(shown) > 12 else "")
-        raise ValueError(f"{role}={choice!r} is not a column of {table.name}; its columns are {listed}.")
+        known = described(table.columns, 12)
+        raise ValueError(f"{role}={choice!r} is not a column of {table.name}; its columns are {known}.")
     return name
 
 

@@ -90,9 +90,3 @@ def check_codes(x: Floats, leaves: Sequence[str], n_codes: int, n_symbols: int) 
             f"row {row} has {x[row, column]:g} at leaf {leaves[column]!r}. Pass whole numbers from 0 to "
             f"{n_symbols - 1} for the {n_symbols} symbols, and NaN for missing values."
         )
-
-
-def described(names: Any, at_most: int = 5) -> str:
-    """Return the first few names, for a message."""
-    shown = ", ".join(repr(name) for name in list(names)[:at_most])
-    return shown + (f" and {len(names) - at_most} others" if len(names) > at_most else "")

@@ -10,8 +10,9 @@ import numpy as np
 
 from mercer._array import Floats
 from mercer._checks import is_number
+from mercer._notices import described
 from mercer._probability import checked_probability
-from mercer.models._tree.checks import as_numbers, described
+from mercer.models._tree.checks import as_numbers
 from mercer.models._tree.layout import Layout
 from mercer.models._tree.rates import changes, checked_rate, stationary_of
 

@@ -8,9 +8,10 @@ import numpy as np
 
 from mercer._array import Floats, Mask
 from mercer._checks import is_number
+from mercer._notices import described
 from mercer.data import Alphabet, Sequences
 from mercer.data.segments import validated
-from mercer.models._tree.checks import check_codes, described
+from mercer.models._tree.checks import check_codes
 
 
 def read_profiles(
