@@ -34,7 +34,7 @@ def write(path: str | os.PathLike[str], header: dict[str, Any], arrays: dict[str
     if len(encoded) > HEADER_BYTES:
         raise ValueError(
             f"The file would need a header of {human(len(encoded))}, and at most {human(HEADER_BYTES)} are read. "
-            " Use arrays in place of many small objects."
+            "Use arrays in place of many small objects."
         )
     for name, array in arrays.items():
         if np.asarray(array).dtype.hasobject:  # NumPy would pickle it

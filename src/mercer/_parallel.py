@@ -23,9 +23,9 @@ Item = TypeVar("Item")
 BAR_AFTER_SECONDS = 1.0
 """A progress bar appears after this time."""
 LONG_SECONDS = 30.0
-"""Work that takes longer, by the speed after its first second, has a bar off a terminal too, and is announced there."""
+"""Work that will take longer is announced, and has a bar, even if the output is not a terminal."""
 LOG_SECONDS = 10.0
-"""Time before a bar off a terminal, and between two states of it, where each of them may be a line of a log."""
+"""Time before a bar that is not on a terminal, and between its updates, each of which may be a line of a log."""
 _inside: ContextVar[bool] = ContextVar("_inside", default=False)
 """Whether this is work of a thread map, which has the only progress bar."""
 
@@ -112,9 +112,10 @@ def n_threads() -> int:
 def progress_bar(items: list[Item], label: str, *, may_end_early: bool = False) -> Generator[Item, None, None]:
     """Yield ``items``, with a progress bar if the work takes more than a second; tqdm is imported only then.
 
-    Off a terminal, there is a bar only if it is asked for, or if the work takes long, which ``LOG_SECONDS`` without the
-    first one tell, as that may have compiled code; iterations that ``may_end_early`` must have taken ``LONG_SECONDS``.
-    There is no bar inside the work of a thread map, which has one already.
+    If the output is not a terminal, there is a bar only on request, or if more than `LONG_SECONDS` are left. This is
+    estimated after `LOG_SECONDS`, and after `LONG_SECONDS` for iterations that ``may_end_early``, from the speed since
+    the first second, which may have gone into compiling code. There is no bar inside the work of a thread map, which
+    has one already.
     """
     shown = settings().progress
     if shown is False or _inside.get():
