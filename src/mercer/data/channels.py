@@ -54,10 +54,12 @@ def in_order(X: Any, names: tuple[str, ...], where: str) -> list[Any]:
         if own == names:
             out.append(item)
             continue
-        text = "has no names of channels, unlike others. Pass DataFrames only, or arrays only."
-        text = text if own is None else difference(own, names, where)
+        if own is None:
+            wrong = "has no names of channels, unlike others. Pass DataFrames only, or arrays only."
+        else:
+            wrong = difference(own, names, where)
         chosen = item.select if _is_arrow(item) else item.__getitem__
-        out.append(Problem(ValueError, text) if text else chosen(list(names)))
+        out.append(Problem(ValueError, wrong) if wrong else chosen(list(names)))
     return out
 
 
@@ -72,12 +74,8 @@ def _names(item: Any) -> tuple[str, ...] | None:
     """Return the names of the columns of a DataFrame; None if they are numbers, or not distinct, or if it is none."""
     if not hasattr(item, "columns"):
         return None
-    names = _columns(item)
+    names = tuple(item.column_names if _is_arrow(item) else item.columns)
     return names if all(isinstance(name, str) for name in names) and len(set(names)) == len(names) else None
-
-
-def _columns(frame: Any) -> tuple[Any, ...]:
-    return tuple(frame.column_names if _is_arrow(frame) else frame.columns)
 
 
 def _is_arrow(frame: Any) -> bool:

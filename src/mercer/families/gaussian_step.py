@@ -126,9 +126,8 @@ def _expected_sums(x: Floats, weights: Floats, offsets: Indices, floor: float, c
         _, first, _, second = moments(points, shares, ends, center, first=True, full=True)
         own, seen = covariance[part.owner], part.seen[:, None, :, None]
         second = np.where(part.both, second + mass[..., None, None] * floor * np.eye(d), 0.0)
-        gain = np.where(
-            seen, np.eye(d), own @ part.precisions(covariance)
-        )  # E[x - mean] = gain (x - mean), of what is seen
+        # E[x - mean] = gain (x - mean), of what is seen
+        gain = np.where(seen, np.eye(d), own @ part.precisions(covariance))
         unseen = ~seen & ~seen.swapaxes(-2, -1)
         spread = np.where(unseen, own - gain @ own, 0.0)
         np.add.at(total.mass, part.owner, mass)
