@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mercer._array import Floats
+from mercer._notices import notify
 from mercer.stats._input import Indices
 
 
@@ -125,6 +126,23 @@ class Orders:
         for block in self.blocks:
             out[:, block] = _shuffled(block, size, rng).T
         return out
+
+
+def all_or_drawn(
+    orders: Any, n_permutations: int, rng: np.random.Generator, *, few: float, permuted: str, cure: str
+) -> tuple[NDArray[Any], bool]:
+    """Return all permutations, or ``n_permutations`` random ones if there are more, and whether these are all.
+
+    With fewer than ``few``, a test cannot reject: a warning says so, with ``cure``.
+    """
+    count = orders.count()
+    if count < few:
+        notify(
+            f"There are only {count} permutations of {permuted}, so the smallest possible p-value is {1 / count:.2g}. "
+            f"{cure}"
+        )
+    exact = count <= n_permutations
+    return orders.every() if exact else orders.drawn(n_permutations, rng), exact
 
 
 def members(units: Indices) -> list[Indices]:

@@ -8,12 +8,12 @@ from typing import Any, Self
 import numpy as np
 
 from mercer._array import Floats
-from mercer._notices import notify, warns_once
+from mercer._notices import warns_once
 from mercer._parallel import n_threads, thread_map
 from mercer._random import random_generator
 from mercer.kernels import Confounded, Residualized
 from mercer.kernels.base import unwrapped
-from mercer.stats._assignments import Orders, members
+from mercer.stats._assignments import Orders, all_or_drawn, members
 from mercer.stats._confounds import Confounds, residual
 from mercer.stats._fused import Widths, fused
 from mercer.stats._input import (
@@ -176,7 +176,8 @@ def independence_test(
         raise ValueError(f"The test needs at least {LEAST} {permuted}; got {n}.")
     scale = float(np.prod([np.abs(side[0]).max() for side in sides]))
     pairs = Pairs.of(sides, known)
-    drawn, exact = _drawn(orders, permuted, int(n_permutations), rng)
+    cure = "Collect more objects, or coarser groups."
+    drawn, exact = all_or_drawn(orders, int(n_permutations), rng, few=20, permuted=permuted, cure=cure)
     null = np.empty((len(drawn), len(sides[0]), len(sides[1])))
 
     def work(b: int) -> None:
@@ -283,18 +284,6 @@ def _without_confounds(X: Any, confounds: Any) -> tuple[Any, Any]:
     if confounds is not None:
         raise TypeError("X has confounds already (mc.Confounded). Pass all confounds at once.")
     return X.objects, X.confounds
-
-
-def _drawn(orders: Orders, permuted: str, n_permutations: int, rng: np.random.Generator) -> tuple[Indices, bool]:
-    """Return the permutations, and whether these are all."""
-    count = orders.count()
-    if count < 20:
-        notify(
-            f"There are only {count} permutations of {permuted}, so the smallest possible p-value is {1 / count:.2g}. "
-            "Collect more objects, or coarser groups."
-        )
-    exact = count <= n_permutations
-    return orders.every() if exact else orders.drawn(n_permutations, rng), exact
 
 
 def _matrices(X: Any, kernel: Any, name: str) -> list[Floats]:

@@ -17,7 +17,7 @@ from mercer._random import random_generator
 from mercer.gram import psd
 from mercer.kernels import Confounded, Residualized
 from mercer.kernels.base import concatenated
-from mercer.stats._assignments import Design
+from mercer.stats._assignments import Design, all_or_drawn
 from mercer.stats._discrepancy import Discrepancy, interval
 from mercer.stats._fused import Widths, fused
 from mercer.stats._input import (
@@ -249,9 +249,10 @@ def two_sample_test(
         statistic, p, share = _studentized(grams[0], kernel, pool, plain, rng, level)
         orders, null, exact, permuted = design.drawn(DRAWN, rng), np.empty(0), False, ""
     else:
-        orders, exact = _orders(design, int(n_permutations), level, rng)
+        few, permuted, cure = 1 / (1 - level), design.permuted, "Collect more of them, or use method='studentized'."
+        orders, exact = all_or_drawn(design, int(n_permutations), rng, few=few, permuted=permuted, cure=cure)
         every, scale, spreads = _statistics(grams, matrix, design, np.column_stack([design.observed(), orders]))
-        statistic, null, permuted = float(every[0]), every[1:], design.permuted
+        statistic, null = float(every[0]), every[1:]
         p = p_of(statistic, null, scale, exact=exact)
         share = critical_share(statistic, null, p, level, exact=exact)
         if kernel is None:
@@ -317,18 +318,6 @@ def _read(X: Any, Y: Any, kernel: Any) -> tuple[Any, Floats, Any, Any]:
         return pool, first, None, Widths.of(pool)
     learned, K = fitted_gram(kernel, pool)
     return pool, first, learned, [K]
-
-
-def _orders(design: Any, n_permutations: int, level: float, rng: np.random.Generator) -> tuple[Floats, bool]:
-    """Return the permutations, one per column, and whether these are all."""
-    count = design.count()
-    if count < 1 / (1 - level):
-        notify(
-            f"There are only {count} permutations of {design.permuted}, so the smallest possible p-value is "
-            f"{1 / count:.2g}. Collect more of them, or use method='studentized'."
-        )
-    exact = count <= n_permutations
-    return design.every() if exact else design.drawn(n_permutations, rng), exact
 
 
 def _statistics(grams: Any, matrix: Any, design: Any, Z: Floats) -> tuple[Floats, float, Floats]:
