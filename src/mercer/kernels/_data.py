@@ -124,3 +124,11 @@ def take(source: Any, index: Floats) -> Any:
     if len(index) == n_objects(source) and np.array_equal(index, np.arange(len(index))):
         return source
     return source[index]
+
+
+def copy_columns(owner: Any, kernel: Any) -> None:
+    """Give an estimator the number and the names of columns, or channels, that its kernel was fitted to."""
+    for name in ("n_features_in_", "feature_names_in_"):
+        owner.__dict__.pop(name, None)
+        if hasattr(kernel, name):
+            setattr(owner, name, getattr(kernel, name))

@@ -22,7 +22,7 @@ from mercer._checks import is_number
 from mercer._notices import warns_once
 from mercer._parallel import single_blas
 from mercer._parameters import CheckedParameters, Rule, Rules, boolean, one_of, positive
-from mercer.kernels._data import unwrapped
+from mercer.kernels._data import copy_columns, unwrapped
 from mercer.kernels._pipeline import check_matrix
 from mercer.kernels.base.kernel import Kernel
 from mercer.kernels.confounds import Confounded
@@ -170,10 +170,7 @@ class KernelRidge(CheckedParameters, MultiOutputMixin, RegressorMixin, BaseEstim
         if not isinstance(self.kernel, str):
             self.kernel_ = clone(self.kernel)
             K = np.asarray(to_numpy(self.kernel_.fit_transform(X, y)), dtype=float)
-            for name in ("n_features_in_", "feature_names_in_"):
-                self.__dict__.pop(name, None)
-                if hasattr(self.kernel_, name):
-                    setattr(self, name, getattr(self.kernel_, name))
+            copy_columns(self, self.kernel_)
             return K
         K = validate_data(self, X, dtype=float)
         size = np.abs(K).max(initial=0.0)

@@ -30,7 +30,7 @@ from mercer._random import random_generator
 from mercer.data.segments import data_digests
 from mercer.kernels._changes import check_unchanged, values_of
 from mercer.kernels._choice import BLOCK, Draw, by_leverage, by_residual, far_apart
-from mercer.kernels._data import check_libraries, has_digests, n_objects, unwrapped
+from mercer.kernels._data import check_libraries, copy_columns, has_digests, n_objects, unwrapped
 from mercer.kernels._evaluation import Side
 from mercer.kernels.base.hooks import NoFeatures
 from mercer.kernels.base.kernel import Kernel
@@ -253,10 +253,7 @@ class Landmarks(CheckedParameters, ClassNamePrefixFeaturesOutMixin, TransformerM
         X = unwrapped(X)
         whole = clone(self.kernel)
         whole._fit_objects(X, y)
-        for name in ("n_features_in_", "feature_names_in_"):
-            self.__dict__.pop(name, None)
-            if hasattr(whole, name):
-                setattr(self, name, getattr(whole, name))
+        copy_columns(self, whole)
         self.__dict__.pop("_landmark_side", None)
         self.__dict__.pop("_projection", None)
         source, learns, drawn = whole.train_, whole._learns_from_values, None

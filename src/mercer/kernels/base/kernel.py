@@ -286,9 +286,8 @@ class Kernel(Hooks, Arithmetic, GaussianProcess, TransformerMixin, BaseEstimator
         if (len(X) if shape is None and hasattr(X, "__len__") else (*(shape or ()), 1)[0]) == 0:
             raise ValueError(f"{type(self).__name__} got no data (0 objects). Pass at least one.")
         self._check_confounds(X)
-        if reset:  # input with columns sets them again
-            for name in ("n_features_in_", "feature_names_in_"):
-                self.__dict__.pop(name, None)
+        if reset:  # input with columns sets it again, and `by_name` their names
+            self.__dict__.pop("n_features_in_", None)
         accepted = self._accept(by_name(self, X, reset=reset), reset=reset)
         if not reset:
             self._check_empty(accepted)
