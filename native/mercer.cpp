@@ -16,6 +16,7 @@
 #include "pairs_affine.hpp"
 #include "pairs_affine_ranged.hpp"
 #include "pairs_affine_single.hpp"
+#include "pairs_draws.hpp"
 #include "pairs_general_expected.hpp"
 #include "pairs_matches.hpp"
 #include "profile_paths.hpp"
@@ -35,6 +36,7 @@ MERCER_EXPORT int64_t kalman_room(const KalmanRoomArguments* a) { return kalman_
 MERCER_EXPORT int64_t kalman(const KalmanArguments* a) { return kalman(*a); }
 MERCER_EXPORT int64_t kalman_branches(const BranchArguments* a) { return kalman_branches(*a); }
 MERCER_EXPORT int64_t system_pairs(const SystemPairArguments* a) { return system_pairs(*a); }
+MERCER_EXPORT int64_t walk(const WalkArguments* a) { return walk(*a); }
 MERCER_EXPORT int64_t general_pairs(const GeneralPairArguments* a) {
   return with_states(a->silent.shape[0], [&]<int S>() { return general_pairs<S>(*a); });
 }

@@ -5,6 +5,7 @@ Strings of one side are all codes, and offsets: string i is ``codes[offsets[i]:o
 
 from __future__ import annotations
 
+import ctypes
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,8 @@ from mercer._native import call
 
 PAIRS_OF_A_CALL = 64
 """Number of pairs after which an interrupt is answered."""
+SYMBOLS_OF_A_CALL = 1 << 14
+"""Number of random symbols after which an interrupt is answered."""
 
 
 def affine_pairs(
@@ -226,3 +229,47 @@ def most_accurate(probability: Floats, least: float) -> Any:
     cells = np.empty((min(n, m), 2), np.int64)
     count = call("most_accurate", probability=probability, least=least, best=np.empty((n + 1, m + 1)), cells=cells)
     return cells[:count][::-1]
+
+
+def walk(
+    rng: np.random.Generator, state: Any, step: Floats, silent: Floats, letters: Floats, copies: int
+) -> list[tuple[Any, Any]]:
+    """Simulate trajectories of a model of any states from their first states on, and the symbols that they emit (MK-5).
+
+    Parameters
+    ----------
+    rng : Generator
+        Source of uniform numbers; its state advances as if they were drawn one by one.
+    state : ndarray of int of shape (N,)
+        First states; n for trajectories without a visit.
+    step : ndarray of shape (n, n + 1)
+        Cumulative probabilities of the next state; the last outcome is the end.
+    silent : ndarray of shape (n,)
+        Probability that a visit emits nothing.
+    letters : ndarray of shape (n, k)
+        Cumulative probabilities of the symbols.
+    copies : int
+        Number of independent strings of each trajectory.
+
+    Returns
+    -------
+    list of pairs of ndarrays
+        For each copy the trajectory of every symbol, and the symbols, in the order of the visits.
+    """
+    state = np.array(state, np.int64)
+    on = np.flatnonzero(state < len(silent))
+    count, uniform = len(on), rng.bit_generator.ctypes
+    on = np.concatenate([on, np.empty(len(state) - count, np.int64)])
+    owner, symbol = np.empty((2, copies, max(SYMBOLS_OF_A_CALL, count)), np.int32)
+    parts: list[list[tuple[Any, Any]]] = [[(owner[0, :0], symbol[0, :0])] for _ in range(copies)]
+    with rng.bit_generator.lock:
+        while count:
+            used = np.zeros(copies, np.int64)
+            count = call(
+                "walk", next=ctypes.cast(uniform.next_double, ctypes.c_void_p).value, generator=uniform.state_address,
+                step=step, silent=silent, letters=letters, state=state, on=on, count=count, owner=owner, symbol=symbol,
+                used=used,
+            )  # fmt: skip
+            for copy, number in enumerate(used):
+                parts[copy].append((owner[copy, :number].copy(), symbol[copy, :number].copy()))
+    return [(np.concatenate([o for o, _ in part]), np.concatenate([s for _, s in part])) for part in parts]

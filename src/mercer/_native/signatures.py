@@ -106,6 +106,19 @@ SIGNATURES = {
         log_value: out f64[P]
         matched: out f64[s t]?
     """,
+    "walk": """
+        next: int
+        generator: int
+        step: f64[n n1]
+        silent: f64[n]
+        letters: f64[n k]
+        state: out i64[N]
+        on: out i64[N]
+        count: int
+        owner: out i32[copies room]
+        symbol: out i32[copies room]
+        used: out i64[copies]
+    """,
     "most_accurate": """
         probability: f64[n m]
         least: real

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from mercer._array import Floats
+from mercer._native.pairs import walk
 from mercer._probability import drawn
 from mercer.data import Alphabet, Sequences
 from mercer.models._pairs.elimination import expected_visits
@@ -18,8 +19,6 @@ def draw_strings(
     model: Parameters, alphabet: Alphabet, size: int, copies: int, rng: np.random.Generator
 ) -> tuple[Sequences, ...]:
     """Draw ``size`` trajectories, and ``copies`` independent strings from each of them."""
-    from mercer.compiled.pairs_draws import walk
-
     n, k = len(model.silent), len(alphabet)
     mean = float(expected_visits(model.initial, model.transition).sum())
     if not mean * size * copies <= MOST_VISITS:
@@ -30,11 +29,8 @@ def draw_strings(
     begin, step = np.cumsum(model.initial), np.cumsum(model.transition, axis=1)
     letters = np.cumsum(model.letters[:, :k], axis=1)
     state = drawn(np.broadcast_to(begin, (size, n + 1)), rng.random(size))
-    owner, symbol, used = walk(rng, state, step, model.silent, letters, copies)
-    return tuple(
-        _strings(who[:number], codes[:number], size, alphabet)
-        for who, codes, number in zip(owner, symbol, used, strict=True)
-    )
+    drawn_symbols = walk(rng, state, step, model.silent, letters, copies)
+    return tuple(_strings(owner, codes, size, alphabet) for owner, codes in drawn_symbols)
 
 
 def _strings(owner: Floats, codes: Floats, size: int, alphabet: Alphabet) -> Sequences:
