@@ -62,35 +62,43 @@ struct ProfileTrace {
   }
 };
 
-// One symbol: the new row, the marks of its states, and the best exit.
+// One symbol: the new row, the marks of its states, and the best exit. Marks are bytes, whose
+// stores may change anything as far as the compiler knows: all pointers are local, the row above is
+// in registers.
 inline double advance_best(const ProfilePathArguments& a, const double* before, double* after,
                            double begin, int64_t code, int64_t t, const ProfileTrace& trace) {
   const int64_t w = trace.width;
-  const double *odds = a.odds.at(code), *insert_odds = a.insert_odds.at(code),
-               *steps = a.steps.data;
-  constexpr int INTO_MATCH[3] = {0, 3, 5};
-  double left = -INFINITY;
+  const double *odds = a.odds.at(code), *insert_odds = a.insert_odds.at(code);
+  const double *entry = a.entry.data, *leave = a.leave.data;
+  const double *mm = a.steps.at(0), *mi = a.steps.at(1), *md = a.steps.at(2), *im = a.steps.at(3);
+  const double *ii = a.steps.at(4), *dm = a.steps.at(5), *dd = a.steps.at(6);
+  const double *match = before, *insert = before + w, *erase = before + 2 * w;
+  uint8_t* came = trace.came + t * w;
+  double left = -INFINITY, new_match = -INFINITY, deleted = -INFINITY;
+  int64_t left_at = 0;
+  uint8_t left_kind = FROM_MATCH;
   for (int64_t k = 1; k < w - 1; ++k) {
-    double best = begin + a.entry(k);
-    uint8_t mark = FROM_BEGIN;
+    const double on = deleted + dd[k - 1], cut = new_match + md[k - 1];
+    const double values[3] = {match[k - 1] + mm[k - 1], insert[k - 1] + im[k - 1],
+                              erase[k - 1] + dm[k - 1]};
+    double best = begin + entry[k];
+    int mark = FROM_BEGIN;
     for (int kind = 0; kind < 3; ++kind) {
-      const double value = before[kind * w + k - 1] + steps[INTO_MATCH[kind] * w + k - 1];
-      mark = value > best ? uint8_t(kind) : mark;
-      best = value > best ? value : best;
+      mark = values[kind] > best ? kind : mark;
+      best = values[kind] > best ? values[kind] : best;
     }
-    after[k] = best + odds[k];
-    const double stay = before[w + k] + steps[4 * w + k], opened = before[k] + steps[w + k];
+    const double stay = insert[k] + ii[k], opened = match[k] + mi[k];
+    after[k] = new_match = best + odds[k];
     after[w + k] = (stay > opened ? stay : opened) + insert_odds[k];
-    const double on = after[2 * w + k - 1] + steps[6 * w + k - 1],
-                 cut = after[k - 1] + steps[2 * w + k - 1];
-    after[2 * w + k] = on > cut ? on : cut;
-    trace.came[t * w + k] = uint8_t(mark | (stay > opened ? 4 : 0) | (on > cut ? 8 : 0));
-    for (uint8_t kind = FROM_MATCH; kind <= FROM_DELETE; kind += 2)
-      if (a.leave(k) + after[kind * w + k] > left) {
-        left = a.leave(k) + after[kind * w + k];
-        trace.left_at[t] = k, trace.left_kind[t] = kind;
-      }
+    after[2 * w + k] = deleted = on > cut ? on : cut;
+    came[k] = uint8_t(mark | (stay > opened) << 2 | (on > cut) << 3);
+    const double top = new_match >= deleted ? new_match : deleted;
+    if (leave[k] + top > left) {
+      left = leave[k] + top, left_at = k;
+      left_kind = new_match >= deleted ? FROM_MATCH : FROM_DELETE;
+    }
   }
+  trace.left_at[t] = left_at, trace.left_kind[t] = left_kind;
   return left;
 }
 
