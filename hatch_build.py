@@ -62,9 +62,9 @@ def compiler() -> list[str]:
 
 
 def spelled(command: list[str], level: str) -> list[str]:
-    """Return the flags of a compiler for a level; zig would compile the C++ runtime, which nothing here uses."""
+    """Return the flags of a compiler for a level; zig would compile a C++ runtime, which is not used, and debug it."""
     zig = any("zig" in Path(word).name for word in command)
-    own = ["-nostdlib++"] if zig else []
+    own = ["-nostdlib++", "-s"] if zig else []
     return own if level == "base" else [*own, f"-mcpu=x86_64_{level}" if zig else f"-march=x86-64-{level}"]
 
 

@@ -421,7 +421,7 @@ int64_t profile_runs(const ProfileArguments& a, bool again) {
   const ProfileRun<T> runs(scratch, a);
   int64_t left = 0;
   for (int64_t s = 0; s < a.log_odds.shape[0]; ++s) {
-    if (again && !isnan(a.log_odds(s))) continue;
+    if (again && !__builtin_isnan(a.log_odds(s))) continue;
     runs.clear(s);
     if (runs.run(s)) a.log_odds(s) = NAN, ++left;
   }

@@ -69,7 +69,7 @@ struct Matrix {
   Lanes* data;
   int32_t row, column;
 
-  MERCER_INLINE Matrix(Lanes* data_, int64_t row_, int64_t column_)
+  constexpr MERCER_INLINE Matrix(Lanes* data_, int64_t row_, int64_t column_)
       : data(data_), row(int32_t(row_)), column(int32_t(column_)) {}
   MERCER_INLINE Lanes& operator()(int64_t i, int64_t j) const { return data[i * row + j * column]; }
   MERCER_INLINE Doubles* at(int64_t i, int64_t j) const { return &(*this)(i, j).low; }
@@ -77,7 +77,7 @@ struct Matrix {
   MERCER_INLINE Matrix transposed() const { return {data, column, row}; }
 };
 inline Lanes zero_entry{};
-inline const Matrix ZEROS{&zero_entry, 0, 0};
+inline constexpr Matrix ZEROS{&zero_entry, 0, 0};
 
 // Hands out parts of memory; with a null pointer it only counts.
 struct Cursor {
