@@ -90,7 +90,8 @@ def run(command: list[str]) -> subprocess.CompletedProcess[str]:
 def build(names: list[str], folder: Path = FOLDER, sanitize: bool = False) -> list[Path]:
     """Compile the libraries of some levels into a folder; those of the same sources, compiler and flags are kept."""
     command = compiler()
-    version = run([*command, "--version"]).stdout.partition("\n")[0]
+    plain = ZIG if command[: len(ZIG)] == ZIG else command  # asked with a target, zig leaves an empty a.o
+    version = run([*plain, "--version"]).stdout.partition("\n")[0]
     # Multiply-adds as the source has them: clang's "fast" depends on the code around, gcc's "on" is none at all
     contract = f"-ffp-contract={'on' if 'clang' in version else 'fast'}"
 
