@@ -111,9 +111,10 @@ def call(name: str, **arguments: Any) -> int:
 
 def _address(array: Any) -> int:
     """Return the address of the memory of an array, five times as fast as by its interface if it can be written."""
-    if array.flags.writeable and array.size:
+    try:
         return ctypes.addressof(ctypes.c_char.from_buffer(array))
-    return int(array.__array_interface__["data"][0])
+    except (TypeError, ValueError):  # read-only, or empty; the flag of a broadcast array of NumPy 1 says otherwise
+        return int(array.__array_interface__["data"][0])
 
 
 def _check(name: str, field: Field, array: Any, sizes: dict[str, int]) -> None:
