@@ -226,11 +226,12 @@ class RangedAffine {
 
   void backward_row(int64_t i, const N* row, const PairLanes& pairs) {
     Doubles inserted{};
+    const bool last = !local && pairs.ends_in(i);
     for (int64_t j = pairs.wide; j >= 0; --j) {
       const N *cell = row + 3 * j, *next = after + 3 * j;
       N *here = back + 3 * j, ahead = Of::zero();
       if (i < pairs.tall && j < pairs.wide) ahead = next[3] * match(i, j);
-      for (int lane = 0; !local && lane < WIDTH; ++lane)
+      for (int lane = 0; last && lane < WIDTH; ++lane)
         if (pairs.n[lane] == i && pairs.m[lane] == j)
           ahead.value[lane] = end, ahead.power[lane] = 0;
       const N x = next[1] * letter_s[i], y = here[5] * letter_t[j];
@@ -241,9 +242,9 @@ class RangedAffine {
       here[1] = times(leave, both) + more_s;
       here[2] = times(leave, ahead) + more_t;
       if (local) {
-        const N last = times(end, tail_s[i] * tail_t[j]);
-        here[0] = here[0] + last;
-        const Doubles ends = share(cell[0], last), begins = share(head_s[i] * head_t[j], ahead);
+        const N close = times(end, tail_s[i] * tail_t[j]);
+        here[0] = here[0] + close;
+        const Doubles ends = share(cell[0], close), begins = share(head_s[i] * head_t[j], ahead);
         chance_s[2 * i] += begins, chance_t[2 * j] += begins;
         chance_s[2 * i + 1] += ends, chance_t[2 * j + 1] += ends;
       }

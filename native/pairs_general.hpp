@@ -9,7 +9,8 @@
 // states, as a last number; if a weight comes near the end of the floating-point range, the pair is
 // computed again in numbers of unlimited range. Swapping s and t swaps two addends and changes no
 // bit. Limited by the arithmetic of a cell, about n^2 multiply-adds, and by its exponents for few
-// states: up to four states are template parameters.
+// states: up to eight states are template
+// parameters.
 #pragma once
 #include "pairs_lanes.hpp"
 #include "product.hpp"
@@ -38,7 +39,7 @@ constexpr double FAR = 200;  // neighbors that differ by more powers of two make
 
 MERCER_INLINE Doubles
 power_of(Doubles whole) {  // 2^whole for integers up to 1000; at least 2^-1000
-  return scaled(spread<Doubles>(1.0), maximum(whole, spread<Doubles>(-1000.0)) + MAGIC);
+  return scaled(spread<Doubles>(1.0), maximum(spread<Doubles>(-1000.0), whole) + MAGIC);
 }
 MERCER_INLINE RangedDoubles rounded(RangedDoubles x) { return x; }
 
@@ -53,7 +54,7 @@ struct Neighbors {
     for (int64_t a = 0; a < n; ++a) at[a] = Numbers<N>::zero();
   }
   MERCER_INLINE void finish(N*, int64_t, Doubles*) const {}
-  MERCER_INLINE void check(Doubles*, int64_t) const {}
+  MERCER_INLINE void check(Doubles*) const {}
   double log(N sum, int lane) const {
     return ::log(sum.value[lane]) + double(sum.power[lane]) * LOG_RADIX;
   }
@@ -62,20 +63,20 @@ template <>
 struct Neighbors<Doubles> {
   using V = Doubles;
   const V* cell[3];
-  V factor[3], top;
+  V distance[3], factor[3], top;
   static constexpr int EXTRA = 1;
   MERCER_INLINE Neighbors(const V* up, const V* beside, const V* across, int64_t n)
       : cell{up, beside, across}, top(maximum(across[n], maximum(up[n], beside[n]))) {
-    for (int k = 0; k < 3; ++k) factor[k] = power_of(cell[k][n] - top);
+    for (int k = 0; k < 3; ++k) factor[k] = power_of(distance[k] = cell[k][n] - top);
   }
   MERCER_INLINE V weight(int k, int64_t a) const { return cell[k][a] * factor[k]; }
   static MERCER_INLINE void blank(V* at, int64_t n) {
     for (int64_t a = 0; a < n; ++a) at[a] = V{};
     at[n] = spread<V>(ZERO_EXPONENT);
   }
-  MERCER_INLINE void check(V* low, int64_t n) const {  // exponents that are far apart
+  MERCER_INLINE void check(V* low) const {  // exponents that are far apart
     for (int k = 0; k < 3; ++k) {
-      auto doubtful = (cell[k][n] > ZERO_EXPONENT) & (cell[k][n] - top < -FAR);
+      auto doubtful = (distance[k] < -FAR) & (distance[k] > ZERO_EXPONENT / 2);
       *low = doubtful ? spread<V>(-1.0) : *low;
     }
   }
@@ -86,10 +87,12 @@ struct Neighbors<Doubles> {
     split(most, mantissa, exponent);
     auto possible = most > 0.0;
     const V scale = power_of(possible ? -exponent : V{});
+    V least = spread<V>(1.0);
     for (int64_t a = 0; a < n; ++a) {
       at[a] *= scale;
-      if (low) *low = (at[a] > 0.0) & (at[a] < *low) ? at[a] : *low;
+      least = minimum(least, at[a] > 0.0 ? at[a] : spread<V>(1.0));
     }
+    if (low) *low = minimum(*low, least);
     at[n] = possible ? top + exponent : spread<V>(ZERO_EXPONENT);
   }
   double log(V sum, int lane) const { return ::log(sum[lane]) + top[lane] * LOG_2; }
@@ -152,7 +155,9 @@ struct General {
                               Entry entry) const {  // out[c] = sum x[d] entry(d, c)
     constexpr int C = S ? S : 4;
     const int64_t count = S ? S : n;
-    if (S || count >= C)
+    if (!S && count >= 8)
+      product<1, 8>(out, (const N*)nullptr, 1, count, count, x, entry);
+    else if (S || count >= C)
       product<1, C>(out, (const N*)nullptr, 1, count, count, x, entry);
     else
       product<1, 1>(out, (const N*)nullptr, 1, count, count, x, entry);
@@ -179,18 +184,18 @@ int64_t general_group(const GeneralPairArguments& a, const PairLanes& pairs, dou
   Doubles low = spread<Doubles>(1.0);
   for (int64_t c = 0; c < n; ++c)
     if (a.start(c) > 0 && a.start(c) < low[0]) low = spread<Doubles>(a.start(c));
-  for (int64_t d = 0; d <= tall + wide; ++d) {
+  for (int64_t d = 0, end = pairs.next_end(0); d <= tall + wide; ++d) {
     N *now = cells + d % 3 * line, *before = cells + (d + 2) % 3 * line,
       *earlier = cells + (d + 1) % 3 * line;
     for (int64_t i = d > wide ? d - wide : 0; d > 0 && i <= tall && i <= d; ++i) {
       Neighbors<N> from(before + i * size, before + (i + 1) * size, earlier + i * size, n);
       N visited[S ? S : 1], *gone = S ? visited : of.visited, *to = now + (i + 1) * size;
+      from.check(&low);
       of.visit(from, i, d - i, gone);
       of.enter(gone, to);
-      from.check(&low, n);
       from.finish(to, n, &low);
     }
-    for (int lane = 0; lane < WIDTH; ++lane) {
+    for (int lane = 0; d == end && lane < WIDTH; ++lane) {
       const int64_t i = pairs.n[lane];
       if (i + pairs.m[lane] != d) continue;
       log_value[lane] = a.empty, lowest[lane] = low[lane];
@@ -201,6 +206,7 @@ int64_t general_group(const GeneralPairArguments& a, const PairLanes& pairs, dou
       for (int64_t c = 0; c < n; ++c) multiply_add(sum, of.visited[c], of.stop[c]);
       log_value[lane] = from.log(sum, lane);
     }
+    if (d == end) end = pairs.next_end(d + 1);
   }
   return DONE;
 }
@@ -232,6 +238,10 @@ int64_t with_states(int64_t n, Call call) {
     if (n == 2) return call.template operator()<2>();
     if (n == 3) return call.template operator()<3>();
     if (n == 4) return call.template operator()<4>();
+    if (n == 5) return call.template operator()<5>();
+    if (n == 6) return call.template operator()<6>();
+    if (n == 7) return call.template operator()<7>();
+    if (n == 8) return call.template operator()<8>();
   }
   return call.template operator()<0>();
 }

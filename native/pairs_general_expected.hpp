@@ -71,6 +71,7 @@ class GeneralExpected {
 
  private:
   void forward_row(int64_t i, const V* above, V* here) {
+    const int64_t n = S ? S : of.n, cell = n + 1, pitch = 2 * cell;
     Neighbors<V>::blank(here, n), Neighbors<V>::blank(here + cell, n);
     for (int64_t j = 0; j <= pairs.wide; ++j) {
       const V *up = above + (j + 1) * pitch, *beside = here + j * pitch,
@@ -106,7 +107,9 @@ class GeneralExpected {
   }
 
   void backward_row(int64_t i, const V* cells) {
+    const int64_t n = S ? S : of.n, cell = n + 1, pitch = 2 * cell;
     for (int64_t c = 0; c < n; ++c) row[c] = V{};
+    const bool last = pairs.ends_in(i);
     for (int64_t j = pairs.wide; j >= 0; --j) {
       const V *entered = cells + (j + 1) * pitch, *gone = entered + cell;
       Neighbors<V> from(after + j * cell, back + (j + 1) * cell, after + (j + 1) * cell, n);
@@ -133,7 +136,7 @@ class GeneralExpected {
       from.finish(to, n, nullptr);
       if (a.matched.given() && i < a.matched.shape[0] && j < a.matched.shape[1])
         a.matched(i, j) = match[0];
-      for (int lane = 0; lane < WIDTH; ++lane) {
+      for (int lane = 0; last && lane < WIDTH; ++lane) {
         if (pairs.n[lane] != i || pairs.m[lane] != j) continue;  // the end is possible here
         for (int64_t c = 0; c < n; ++c) to[c][lane] = a.stop(c);
         to[n][lane] = 0.0;

@@ -17,6 +17,17 @@ struct PairLanes {
   const int32_t *s[WIDTH], *t[WIDTH];
   int64_t n[WIDTH], m[WIDTH];
 
+  bool ends_in(int64_t i) const {  // whether a string s ends at row i
+    bool found = false;
+    for (int lane = 0; lane < WIDTH; ++lane) found = found || n[lane] == i;
+    return found;
+  }
+  int64_t next_end(int64_t d) const {  // the first antidiagonal from d on in which a pair ends
+    int64_t found = tall + wide + 1;
+    for (int lane = 0; lane < WIDTH; ++lane)
+      if (n[lane] + m[lane] >= d && n[lane] + m[lane] < found) found = n[lane] + m[lane];
+    return found;
+  }
   void shorter_first() {  // swap strings, for recursions that treat both alike
     tall = wide = 0;
     for (int lane = 0; lane < WIDTH; ++lane) {

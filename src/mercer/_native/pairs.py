@@ -13,8 +13,8 @@ import numpy as np
 from mercer._array import Floats
 from mercer._native import call
 
-PAIRS_OF_A_CALL = 64
-"""Number of pairs after which an interrupt is answered."""
+CELLS_OF_A_CALL = 1e7
+"""Number of cells of pairs, times states, after which an interrupt is answered."""
 SYMBOLS_OF_A_CALL = 1 << 14
 """Number of random symbols after which an interrupt is answered."""
 
@@ -103,8 +103,7 @@ def ranged_affine(
     """
     value = np.empty(len(rows))
     joint, insertion, rates = model
-    for begin in range(0, len(rows), PAIRS_OF_A_CALL):
-        part = slice(begin, begin + PAIRS_OF_A_CALL)
+    for part in _parts(left, right, rows, columns, 3):
         matched, letters, runs = (None, None, None) if counts is None else (x[part] for x in counts)
         call(
             "ranged_affine", joint=joint, insertion=insertion, rates=rates, left=left[0], left_offsets=left[1],
@@ -112,6 +111,14 @@ def ranged_affine(
             matched=matched, letters=letters, runs=runs, probability=probability,
         )  # fmt: skip
     return value
+
+
+def _parts(left: tuple[Any, Any], right: tuple[Any, Any], rows: Any, columns: Any, states: int) -> list[slice]:
+    """Divide pairs into parts of bounded work, in whole vectors."""
+    sides = ((left[1], rows), (right[1], columns))
+    tall, wide = (float(np.diff(offsets)[which].max(initial=1)) for offsets, which in sides)
+    size = max(8, int(CELLS_OF_A_CALL / (tall * wide * states)) // 8 * 8)
+    return [slice(begin, begin + size) for begin in range(0, len(rows), size)]
 
 
 def affine_single(
@@ -181,8 +188,7 @@ def general_pairs(
     """
     value = np.empty(len(rows))
     emission, silent, start, step, stop, empty = model
-    for begin in range(0, len(rows), PAIRS_OF_A_CALL):
-        part = slice(begin, begin + PAIRS_OF_A_CALL)
+    for part in _parts(left, right, rows, columns, len(silent)):
         call(
             "general_pairs", emission=emission, silent=silent, start=start, step=step, stop=stop, empty=empty,
             floor=floor, left=left[0], left_offsets=left[1], right=right[0], right_offsets=right[1], rows=rows[part],
