@@ -172,7 +172,7 @@ def hmm_gram(quick: bool, n: int) -> Work:
 # -- shared histories -------------------------------------------------------------------------------------------
 
 
-@row("pair HMM,", "float64", "float32", "local")
+@row("pair HMM,", "float64", "float32", "local", "matches", "scores", "fit")
 def pair_hmm(quick: bool, kind: str) -> Work:
     import mercer as mc
 
@@ -187,7 +187,29 @@ def pair_hmm(quick: bool, kind: str) -> Work:
             alphabet="protein",
         )  # fmt: skip
     X = mc.Sequences.from_codes(rng.integers(0, 20, (10, 30) if quick else (120, 200)), "protein")
+    if kind == "matches":
+        return lambda: model.matches(X[0], X[1]).probability
+    if kind == "scores":
+        return lambda: model.sequence_scores(X)
+    if kind == "fit":
+        parts = {"joint": joint, "open_probability": 0.05, "extend_probability": 0.5}
+        estimator = mc.AffinePairHMM(**parts, alphabet="protein", n_iter=1, tol=0.0)
+        return lambda: estimator.fit(X[:8]).model_.joint
     kernel = mc.Marginalization(model, precision="float32" if kind == "float32" else "float64", normalize=False)
+    return lambda: kernel.log(X)
+
+
+@row("pair HMM, states", 3, 8)
+def general_pair_hmm(quick: bool, n: int) -> Work:
+    import mercer as mc
+
+    rng = np.random.default_rng(n)
+    step = rng.dirichlet(np.ones(n + 1), (1, n))
+    emission = mc.Categoricals(rng.dirichlet(np.ones(4), (1, n)), alphabet="dna")
+    silent = 0.5 * rng.random((1, n)) + 0.05
+    model = mc.PairHMMs(rng.dirichlet(np.ones(n), 1), step[..., :-1], step[..., -1], emission, silent)
+    X = mc.Sequences.from_codes(rng.integers(0, 4, (8, 20) if quick else (240 // n + 16, 60)), "dna")
+    kernel = mc.Marginalization(model, normalize=False)
     return lambda: kernel.log(X)
 
 

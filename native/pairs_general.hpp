@@ -9,8 +9,7 @@
 // states, as a last number; if a weight comes near the end of the floating-point range, the pair is
 // computed again in numbers of unlimited range. Swapping s and t swaps two addends and changes no
 // bit. Limited by the arithmetic of a cell, about n^2 multiply-adds, and by its exponents for few
-// states: up to eight states are template
-// parameters.
+// states: up to eight states are template parameters.
 #pragma once
 #include "pairs_lanes.hpp"
 #include "product.hpp"
