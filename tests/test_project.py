@@ -144,6 +144,7 @@ def test_the_lowest_versions_are_the_bounds():
         *extras["cli"],
         *extras["dask"],
         *extras["data"],
+        *extras["store"],
         *extras["test"],
         *extras["testing"],
     ]

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import mercer as mc
-from mercer.gram import _plan
+from mercer.gram import _large
 
 
 def points(n):
@@ -23,7 +23,7 @@ def points(n):
 @pytest.fixture(autouse=True)
 def small(monkeypatch):
     """Make parts of one tile, so that a small matrix has many."""
-    monkeypatch.setattr(_plan, "PARTS_ALONG", 4)
+    monkeypatch.setattr(_large, "PARTS_ALONG", 4)
 
 
 class Slow(mc.RBF):
@@ -81,7 +81,7 @@ class TestDask:
         kernel = mc.RBF(gamma=0.5)
         parts = mc.gram.compute(kernel, points(80), client=threads)
         assert parts.shape == (80, 80)
-        monkeypatch.setattr(_plan.Parts, "__call__", wrong)
+        monkeypatch.setattr(_large.Parts, "__call__", wrong)
         with pytest.raises(ArithmeticError, match="a bad tile"):
             mc.gram.compute(kernel, points(80), client=threads)
 
@@ -107,7 +107,7 @@ class TestDask:
 
 class TestNoCluster:
     def test_no_scheduler(self, distributed, monkeypatch):
-        monkeypatch.setattr("mercer.gram._cluster.WAIT_SECONDS", 0.2)
+        monkeypatch.setattr("mercer.gram._large.WAIT_SECONDS", 0.2)
         with pytest.raises(ConnectionError, match=r"no Dask scheduler at tcp://127.0.0.1:9"):
             mc.gram.compute(mc.RBF(gamma=0.5), points(9), client="tcp://127.0.0.1:9")
 
@@ -141,7 +141,7 @@ def test_a_killed_worker_costs_its_tiles_only(distributed, tmp_path):
         victim = next(iter(client.run(os.getpid).values()))
 
         def kill():
-            while not (tmp_path / "gram.zarr" / "tiles.txt").exists():
+            while not (tmp_path / "gram.zarr" / "K" / "c").exists():
                 time.sleep(0.02)
             os.kill(victim, signal.SIGTERM if os.name == "nt" else signal.SIGKILL)
 

@@ -117,7 +117,7 @@ class TestCheck:
         X = np.random.default_rng(0).normal(size=(2000, 3))
         K = mc.RBF(gamma=0.1)(X)
         lanczos = mc.gram.psd.check(K)
-        monkeypatch.setattr(psd._check, "DENSE_UP_TO", 5000)
+        monkeypatch.setattr(psd, "DENSE_UP_TO", 5000)
         dense = mc.gram.psd.check(K)
         assert (lanczos.method, dense.method) == ("lanczos", "dense")
         assert lanczos.ok
@@ -131,7 +131,7 @@ class TestCheck:
         values[0] = smallest
         K = self.spectrum(values)
         dense = mc.gram.psd.check(K)
-        monkeypatch.setattr(psd._check, "DENSE_UP_TO", 100)
+        monkeypatch.setattr(psd, "DENSE_UP_TO", 100)
         lanczos = mc.gram.psd.check(K)
         assert lanczos.method == "lanczos"
         assert dense.ok is lanczos.ok is (smallest > -1e-10)
@@ -140,7 +140,7 @@ class TestCheck:
 
     @pytest.mark.parametrize("K", [np.eye(150), np.zeros((150, 150)), np.ones((150, 150)), -np.ones((150, 150))])
     def test_degenerate_matrices(self, monkeypatch, K):
-        monkeypatch.setattr(psd._check, "DENSE_UP_TO", 100)
+        monkeypatch.setattr(psd, "DENSE_UP_TO", 100)
         assert mc.gram.psd.check(K).ok == (K[0, 0] >= 0)
 
     def test_slightly_negative_within_the_tolerance(self):

@@ -59,7 +59,7 @@ def compute(kernel: TileKernel, X: Any, Y: Any = None, *, store: Any = None, cli
     X, Y : data
         As for ``kernel(X, Y)``.
     store : str or path, default=None
-        Folder on disk for a matrix that does not fit into memory: an array in the format Zarr 3. If it exists, the
+        Folder on disk for a matrix that does not fit into memory, in the format Zarr 3; needs zarr. If it exists, the
         computation is continued; a folder of another kernel or of other data is refused.
     client : dask.distributed.Client, str or None, default=None
         Cluster that computes the tiles: a Dask client, the address of a Dask scheduler, or "joblib" for the backend of

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 from scipy import linalg
+from scipy.sparse.linalg import LinearOperator, cg
 from sklearn.exceptions import ConvergenceWarning
 
 from mercer._array import Floats, as_array
@@ -87,8 +88,7 @@ def solve(
     columns = Y.reshape(n, -1)
     sizes = np.frexp(np.abs(columns).max(axis=0))[1]
     product, ridge = _Product(K, unit), math.ldexp(alpha, -unit)
-    precondition = _nystrom(product, n, wanted, ridge, random_state)
-    found = _conjugate_gradients(product, np.ldexp(columns, -sizes), ridge, precondition, tol, max_iter)
+    found = _conjugate_gradients(product, np.ldexp(columns, -sizes), ridge, wanted, random_state, tol, max_iter)
     with np.errstate(over="ignore"):
         found = np.ldexp(found, sizes - unit)
     if not np.isfinite(found).all():
@@ -146,38 +146,25 @@ class _Product:
         return found
 
 
-@dataclass(frozen=True)
-class _Nystrom:
-    """Inverse of the preconditioner: eigenvectors U (N, r), and what it does to their coordinates."""
+def _nystrom(product: _Product, n: int, rank: int, alpha: float, random_state: Any) -> tuple[Floats, Floats]:
+    """Approximate the leading eigenvectors U (n, r) from one product with random vectors (Frangella et al., 2.1).
 
-    vectors: Floats
-    shrinkage: Floats
-
-    def __call__(self, R: Floats) -> Floats:
-        coordinates = self.vectors.T @ R
-        return R - self.vectors @ (self.shrinkage[:, None] * coordinates)
-
-
-def _nystrom(product: _Product, n: int, rank: int, alpha: float, random_state: Any) -> _Nystrom:
-    """Approximate the leading eigenvectors from one product with random vectors (Frangella et al., Algorithm 2.1)."""
+    The inverse of the preconditioner is I - U diag(s) U'; U and s are returned.
+    """
     test = np.linalg.qr(random_generator(random_state).standard_normal((n, min(max(rank, 2), n))))[0]
     image = product(test)
     _check_symmetric(test, image)
     test, image = test[:, :rank], image[:, :rank]
-    if rank == 0:
-        return _Nystrom(np.zeros((n, 0)), np.zeros(0))
     shift = np.finfo(float).eps * np.linalg.norm(image)  # keeps the small matrix positive definite
     image = image + shift * test
     inner = test.T @ image
-    values, vectors = linalg.eigh((inner + inner.T) / 2)
+    values, vectors = linalg.eigh((inner + inner.T) / 2) if rank else (np.zeros(0), np.zeros((0, 0)))
     keep = values > values.max(initial=0.0) * np.finfo(float).eps * rank
     if not keep.any():
-        return _Nystrom(np.zeros((n, 0)), np.zeros(0))
-    root = image @ (vectors[:, keep] / np.sqrt(values[keep]))
-    U, singular, _ = np.linalg.svd(root, full_matrices=False)
+        return np.zeros((n, 0)), np.zeros(0)
+    U, singular, _ = np.linalg.svd(image @ (vectors[:, keep] / np.sqrt(values[keep])), full_matrices=False)
     spectrum = np.maximum(singular**2 - shift, 0.0)
-    least = spectrum[-1] + alpha
-    return _Nystrom(U, 1 - least / (spectrum + alpha))
+    return U, 1 - (spectrum[-1] + alpha) / (spectrum + alpha)
 
 
 def _check_symmetric(test: Floats, image: Floats) -> None:
@@ -193,33 +180,37 @@ def _check_symmetric(test: Floats, image: Floats) -> None:
 
 
 def _conjugate_gradients(
-    product: _Product, Y: Floats, alpha: float, precondition: _Nystrom, tol: float, max_iter: int
+    product: _Product, Y: Floats, alpha: float, rank: int, random_state: Any, tol: float, max_iter: int
 ) -> Floats:
-    """Solve for all columns at once; a column that has converged does not move."""
-    X, R = np.zeros_like(Y), Y.copy()
-    goal = tol * np.linalg.norm(Y, axis=0)
-    Z = precondition(R)
-    P, rho = Z.copy(), (R * Z).sum(axis=0)
-    for _ in range(max_iter):
-        active = np.linalg.norm(R, axis=0) > goal
-        if not active.any():
-            return X
-        Q = product(P[:, active]) + alpha * P[:, active]
-        curvature = (P[:, active] * Q).sum(axis=0)
-        if not (curvature > 0).all():
+    """Solve for all columns at once, as one system with a block per column, so that K is read once per iteration."""
+    U, shrinkage = _nystrom(product, len(Y), rank, alpha, random_state)
+    norms = np.linalg.norm(Y, axis=0)
+    if not norms.any():
+        return np.zeros_like(Y)
+
+    def times(flat: Floats) -> Floats:
+        P = flat.reshape(Y.shape)
+        Q = product(P) + alpha * P
+        curvature = (P * Q).sum(axis=0)
+        if curvature.min() < 0 or not curvature.max() > 0:
             raise ValueError(
                 f"K + {math.ldexp(alpha, product.unit):.4g} I is not positive definite, as a kernel matrix must be. "
                 "Wrap the kernel in mc.Repaired, or raise alpha."
             )
-        step = rho[active] / curvature
-        X[:, active] += step * P[:, active]
-        R[:, active] -= step * Q
-        Z = precondition(R[:, active])
-        new = (R[:, active] * Z).sum(axis=0)
-        P[:, active] = Z + new / rho[active] * P[:, active]
-        rho[active] = new
-    left = float((np.linalg.norm(R, axis=0) / np.where(goal > 0, goal / tol, 1.0)).max())
-    if left > tol:
+        return Q.ravel()
+
+    def preconditioned(flat: Floats) -> Floats:
+        R = flat.reshape(Y.shape)
+        return (R - U @ (shrinkage[:, None] * (U.T @ R))).ravel()
+
+    system, inverse = (LinearOperator((Y.size, Y.size), f, dtype=float) for f in (times, preconditioned))
+    # If the residual of all columns together is so small, that of each is.
+    goal = tol * float(norms[norms > 0].min())
+    flat, iterations = cg(system, Y.ravel(), rtol=0.0, atol=goal, maxiter=max_iter, M=inverse)
+    X: Floats = flat.reshape(Y.shape)
+    if iterations:
+        residual = np.linalg.norm(Y - product(X) - alpha * X, axis=0)
+        left = float((residual / np.where(norms > 0, norms, 1.0)).max())
         notify(
             f"The solution has the relative residual {left:.2g} after {max_iter} iterations, not {tol:.2g}. Raise "
             "rank, max_iter or alpha.",

@@ -1,19 +1,33 @@
-"""A Gram matrix on disk: rows, blocks, the diagonal and products with vectors, without the whole in memory."""
+"""A Gram matrix on disk: rows, blocks, the diagonal and products with vectors, without the whole in memory.
+
+The folder is a group of Zarr 3: the array ``K`` has one chunk with a checksum for each part of the matrix (of a
+symmetric one, on and above the diagonal), and ``rows`` and ``columns`` are the order of its objects. The attribute
+``mercer`` of ``K`` is the header. ``K`` is made last and its chunks appear whole, so that the folder is valid at every
+moment: a part without a chunk is computed again.
+"""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from mercer._array import Floats, Indices
 from mercer._checks import is_whole
+from mercer._files import check_path
 from mercer._memory import check_room
 from mercer._parallel import single_blas
-from mercer.gram._plan import Place
-from mercer.gram._store import Store
+from mercer._units import human
+from mercer._version import __version__
+from mercer.gram.engine import Block, blocks
+
+if TYPE_CHECKING:
+    from mercer.gram._large import Parts
+
+FORMAT = 2
 
 
 class StoredGram:
@@ -25,7 +39,7 @@ class StoredGram:
 
     Parameters
     ----------
-    store : Store
+    path : str or path
         The folder.
 
     Attributes
@@ -51,28 +65,146 @@ class StoredGram:
     __array_ufunc__ = None  # NumPy would read the whole matrix for ``v @ K``
     ndim = 2
 
-    def __init__(self, store: Store) -> None:
-        if not isinstance(store, Store):
-            raise TypeError(
-                f"StoredGram is made by mc.gram.open(path) and mc.gram.compute(..., store=path); got {store!r}."
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        self._path = Path(path)
+        try:
+            group = _zarr().open_group(self._path, mode="r+")
+            self._K = group["K"]
+            self.shape: tuple[int, int] = self._K.shape
+            self.dtype = self._K.dtype
+            self._part: tuple[int, int] = self._K.chunks
+            self._header: dict[str, Any] = self._K.attrs["mercer"]
+            self.kernel: str = self._header["kernel"]
+            self._symmetric: bool = self._header["symmetric"]
+            # The order of the objects, and the position of every object in it.
+            self._orders: tuple[Indices, Indices] = (group["rows"][:], group["columns"][:])
+            self._at = tuple(np.argsort(order) for order in self._orders)
+            if not all(
+                np.array_equal(o[at], np.arange(n)) for o, at, n in zip(self._orders, self._at, self.shape, strict=True)
+            ):
+                raise ValueError("rows and columns must be permutations")
+        except (ValueError, KeyError, TypeError, OSError) as error:
+            raise ValueError(
+                f"{self._path} is damaged: its description is not what was written. Restore it from a copy, or remove "
+                "the folder and call mc.gram.compute again."
+            ) from error
+        if self._header.get("format") != FORMAT:
+            raise ValueError(
+                f"{self._path} has format {self._header.get('format')}; this version reads format {FORMAT}. Choose "
+                "another path."
             )
-        self._store = store
-        self._checked: set[Place] = set()
-        # Position of every object in the stored order.
-        self._at: tuple[Indices | None, ...] = tuple(None if o is None else np.argsort(o) for o in store.orders)
-        self.shape: tuple[int, int] = store.plan.shape
-        self.dtype = store.dtype
-        self.kernel: str = store.header["kernel"]
+
+    @staticmethod
+    def _find(path: Any) -> StoredGram | None:
+        """Return the matrix at ``path``, complete or not; None if there is nothing yet; raise for other files."""
+        _zarr()
+        check_path(path)
+        folder = Path(path)
+        if not folder.parent.is_dir():
+            raise FileNotFoundError(f"The folder {folder.parent} does not exist. Create it first.")
+        if not folder.exists():
+            return None
+        names = {entry.name for entry in folder.iterdir()} if folder.is_dir() else {""}
+        if names <= {"zarr.json", "rows", "columns"}:  # an empty folder, or one whose matrix was not described yet
+            return None
+        if not (folder / "K").exists():
+            raise ValueError(f"{folder} exists and is not a matrix of mercer.gram.compute. Choose another path.")
+        return StoredGram(folder)
+
+    @staticmethod
+    def _make(path: Any, identity: dict[str, Any], parts: Parts) -> StoredGram:
+        """Make an empty matrix in a new folder; ``K`` is written last, so that it is whole or absent."""
+        from zarr.codecs import Crc32cCodec
+
+        header = {
+            **{name: identity[name] for name in ("kernel", "parameters", "fitted", "data", "processor")},
+            "format": FORMAT,
+            "version": __version__,
+            "symmetric": parts.b is None,
+            "tile": parts.tile,
+        }
+        group = _zarr().open_group(path, mode="w")
+        for name, order, n in zip(("rows", "columns"), (parts.rows, parts.columns), parts.shape, strict=True):
+            group.create_array(name, data=np.arange(n) if order is None else order, compressors=Crc32cCodec())
+        group.create_array(
+            "K",
+            shape=parts.shape,
+            chunks=parts.part,
+            dtype=parts.dtype,
+            compressors=Crc32cCodec(),
+            fill_value=np.nan,
+            attributes={"mercer": header},
+            config={"write_empty_chunks": True},
+        )
+        return StoredGram(path)
+
+    def _check_same(self, identity: dict[str, Any]) -> None:
+        """Raise unless the matrix is that of the same kernel, parameters and data."""
+        header, objects, cure = self._header, identity["objects"], "Choose another path, or remove it."
+        if header["kernel"] != identity["kernel"]:
+            raise ValueError(f"{self._path} holds the matrix of {self.kernel}, not of {identity['kernel']}. {cure}")
+        if header["parameters"] != identity["parameters"]:
+            raise ValueError(f"{self._path} holds the matrix of {self.kernel} with other parameters. {cure}")
+        if header["fitted"] != identity["fitted"]:
+            raise ValueError(f"{self._path} holds the matrix of {self.kernel} fitted to other training data. {cure}")
+        same = self.shape == (objects[0], objects[-1]) and self._symmetric == (len(objects) == 1)
+        if header["data"] != identity["data"] or not same:
+            count = f"{self.shape[0]:,}" if self._symmetric else f"{self.shape[0]:,} and {self.shape[1]:,}"
+            raise ValueError(f"{self._path} holds the matrix of {count} objects, which are not these data. {cure}")
 
     def __repr__(self) -> str:
         n, m = self.shape
-        return f"<{n} x {m} Gram matrix of {self.kernel} in {self._store.path}>"
+        return f"<{n} x {m} Gram matrix of {self.kernel} in {self._path}>"
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return open, (os.path.abspath(self._store.path),)  # another process reads the same folder
+        return open, (os.path.abspath(self._path),)  # another process reads the same folder
 
     def __len__(self) -> int:
         return self.shape[0]
+
+    # -- parts -------------------------------------------------------------------------------------------
+
+    def _blocks(self) -> list[Block]:
+        """Return the rows and columns of all parts."""
+        return blocks(*self.shape, self._part, self._symmetric)
+
+    def _kept(self) -> str:
+        return f"{self._K.nchunks_initialized} of {len(self._blocks())} tiles are kept"
+
+    def _write(self, block: Block, values: Floats) -> None:
+        """Keep a part."""
+        try:
+            self._K[block.rows, block.columns] = values
+        except OSError as error:
+            left = len(self._blocks()) - self._K.nchunks_initialized
+            size = human(left * self._part[0] * self._part[1] * self.dtype.itemsize)
+            reason = error.strerror or type(error).__name__
+            raise type(error)(
+                f"{self._path} cannot be written ({reason}): {self._kept()}, and the others need {size}. Make room for "
+                "them, and call again to continue."
+            ) from error
+
+    def _read(self, block: Block) -> Floats:
+        """Return a part; raise if it is missing or differs from what was written."""
+        error: Exception | None = None
+        try:
+            values = np.asarray(self._K[block.rows, block.columns])
+            if not np.isnan(values).all():  # as where there is no chunk
+                return values
+        except (ValueError, OSError) as found:
+            error = found
+        i, j = block.rows.start // self._part[0], block.columns.start // self._part[1]
+        raise DamagedTile(
+            f"Tile {i}/{j} of {self._path} is damaged: its file is not what was written. Call mc.gram.compute again "
+            "with the same kernel and data; it computes this tile only."
+        ) from error
+
+    def _is_sound(self, block: Block) -> bool:
+        try:
+            self._read(block)
+        except DamagedTile:
+            return False
+        return True
 
     # -- entries -----------------------------------------------------------------------------------------
 
@@ -101,32 +233,27 @@ class StoredGram:
             "Read fewer rows at a time, or use K @ v.",
         )
         out = np.empty((len(rows), len(columns)), dtype=self.dtype)
-        r, c = (i if at is None else at[i] for i, at in zip((rows, columns), self._at, strict=True))
-        for i, row_places in _grouped(r, self._store.plan.part[0]):
-            for j, column_places in _grouped(c, self._store.plan.part[1]):
-                part = self._part(i, j)
-                local = r[row_places] - i * part.shape[0], c[column_places] - j * part.shape[1]
-                out[np.ix_(row_places, column_places)] = part[np.ix_(*local)]
+        r, c = self._at[0][rows], self._at[1][columns]
+        for top, row_places in _grouped(r, self._part[0]):
+            for left, column_places in _grouped(c, self._part[1]):
+                part = self._square(top, left)
+                out[np.ix_(row_places, column_places)] = part[np.ix_(r[row_places] - top, c[column_places] - left)]
         return out
 
-    def _part(self, i: int, j: int) -> Floats:
-        if self._store.plan.symmetric and i > j:
-            return self._read((j, i)).T
-        return self._read((i, j))
-
-    def _read(self, place: Place) -> Floats:
-        values = self._store.read(place, check=place not in self._checked)
-        self._checked.add(place)
-        return values
+    def _square(self, top: int, left: int) -> Floats:
+        """Return the part that begins at a row and a column, from its mirror image below the diagonal."""
+        if self._symmetric and top > left:
+            return self._square(left, top).T
+        n, m = self.shape
+        rows, columns = slice(top, min(top + self._part[0], n)), slice(left, min(left + self._part[1], m))
+        return self._read(Block(rows, columns))
 
     def diag(self) -> Floats:
         """Return the diagonal, ``(N,)``."""
         n = min(self.shape)
-        if self._store.plan.symmetric:
-            side = self._store.plan.part[0]
-            parts = [np.diagonal(self._read((i, i))) for i in range(-(-n // side))]
-            stored = np.concatenate(parts)[:n] if parts else np.empty(0, dtype=self.dtype)
-            return stored if self._at[0] is None else stored[self._at[0]]
+        if self._symmetric:
+            parts = [np.diagonal(self._square(start, start)) for start in range(0, n, self._part[0])]
+            return np.concatenate(parts)[self._at[0]]
         return np.array([self[i, i] for i in range(n)], dtype=self.dtype)
 
     def rows(self, size: int = 1000) -> Iterator[Floats]:
@@ -177,7 +304,6 @@ class StoredGram:
 
     def _product(self, other: Any, transposed: bool) -> Floats:
         """Multiply in one pass over the tiles, each read once."""
-        plan = self._store.plan
         V = _dense(other)
         if V.dtype.kind not in "biufc":
             raise TypeError(f"A Gram matrix multiplies arrays of numbers; got {type(other).__name__} of {V.dtype}.")
@@ -185,19 +311,17 @@ class StoredGram:
         n, m = self.shape[::-1] if transposed else self.shape
         if V.ndim not in (1, 2) or len(V) != m:
             raise ValueError(f"The matrix has {m} columns, so that it multiplies {m} rows; got shape {V.shape}.")
-        out_at, in_at = self._at[::-1] if transposed else self._at
-        V = V if in_at is None else V[np.argsort(in_at)]
+        out_order, in_order = self._orders[::-1] if transposed else self._orders
+        V = V[in_order]
         out = np.zeros((n, *V.shape[1:]), dtype=V.dtype)
         with single_blas():  # products of a tile are too short for threads
-            for place in plan.places():
-                block = plan.block(place)
-                r, c = block.rows, block.columns
-                values = self._read(place)[: r.stop - r.start, : c.stop - c.start]
-                if plan.symmetric or not transposed:
-                    out[r] += values @ V[c]
-                if (plan.symmetric and place[0] != place[1]) or (transposed and not plan.symmetric):
-                    out[c] += values.T @ V[r]
-        return out if out_at is None else out[out_at]
+            for block in self._blocks():
+                values = self._read(block)
+                if self._symmetric or not transposed:
+                    out[block.rows] += values @ V[block.columns]
+                if (self._symmetric and not block.diagonal) or (transposed and not self._symmetric):
+                    out[block.columns] += values.T @ V[block.rows]
+        return out[np.argsort(out_order)]
 
 
 def open(path: str | os.PathLike[str]) -> StoredGram:
@@ -220,17 +344,27 @@ def open(path: str | os.PathLike[str]) -> StoredGram:
     >>> mc.gram.open(path)[0]
     array([1., 2.])
     """
-    store = Store.find(path)
-    if store is None:
+    found = StoredGram._find(path)
+    if found is None:
         raise FileNotFoundError(f"There is no Gram matrix in {os.fspath(path)}.")
-    missing = len(store.missing())
-    if missing:
-        total = len(store.plan.places())
+    if found._K.nchunks_initialized < len(found._blocks()):
         raise ValueError(
-            f"The matrix in {os.fspath(path)} is not complete: {total - missing} of {total} tiles are kept. Call "
-            "mc.gram.compute again with the same kernel and data to continue."
+            f"The matrix in {os.fspath(path)} is not complete: {found._kept()}. Call mc.gram.compute again with the "
+            "same kernel and data to continue."
         )
-    return StoredGram(store)
+    return found
+
+
+class DamagedTile(ValueError):
+    """A part on disk is not what was written."""
+
+
+def _zarr() -> Any:
+    try:
+        import zarr
+    except ImportError as error:
+        raise ImportError("Matrices on disk need zarr: pip install 'mercer[store]'.") from error
+    return zarr
 
 
 def _dense(V: Any) -> Floats:
@@ -257,10 +391,10 @@ def _positions(key: Any, n: int, name: str) -> Indices:
 
 
 def _grouped(positions: Indices, side: int) -> Iterator[tuple[int, Indices]]:
-    """Yield each part that contains some of the positions, with the places of these."""
+    """Yield the first position of each part that contains some of the positions, with the places of these."""
     if not len(positions):
         return
-    part = positions // side
+    part = positions // side * side
     order = np.argsort(part, kind="stable")
     which, starts = np.unique(part[order], return_index=True)
     yield from zip(which.tolist(), np.split(order, starts[1:]), strict=True)
