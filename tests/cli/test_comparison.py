@@ -185,6 +185,18 @@ class TestResults:
         expected = stats.ttest_rel(plain.losses, better.losses).confidence_interval()
         assert (found.low, found.high) == pytest.approx(expected)
 
+    @pytest.mark.parametrize("groups", [None, np.repeat(np.arange(12), 5)])
+    def test_methods_that_agree_on_all_samples_may_differ_on_others(self, groups):
+        task = blobs(groups=groups)
+        n = 60 if groups is None else 12
+        found = difference(np.zeros(60), np.zeros(60), task, 3, 0)
+        width = stats.t.ppf(0.975, n + 1) / np.sqrt((n + 1) * (n + 2))  # two gains more, whose squares sum to 1
+        assert (found.mean, found.low, found.high) == pytest.approx((0, -width, width))
+
+    def test_methods_that_agree_are_closer_than_those_that_differ_once(self):
+        none, once = (difference(np.zeros(60), losses, blobs(), 3, 0) for losses in (np.zeros(60), np.eye(60)[0]))
+        assert none.high - none.low < once.high - once.low
+
     def test_samples_of_a_group_are_one_observation(self):
         groups = np.repeat(np.arange(12), 5)
         task = blobs(apart=1.0, groups=groups)

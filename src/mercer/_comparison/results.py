@@ -80,8 +80,10 @@ def difference(losses: Floats, baseline: Floats, task: Task, folds: int, seed: i
     """Return how much higher the score is than that of the baseline.
 
     For labels, the score is the accuracy; for targets, R2, with confounds that of the part that these do not explain.
-    The interval is that of a paired t test over the samples,
-    or over the groups where there are any, because samples of one group are not independent.
+    The interval is that of a paired t test over the samples, or over the groups where there are any, because samples
+    of one group are not independent. Where all gains are equal, as those of two methods that make no error, it would
+    have no width; for labels, half a sample is then added to each cell of the table of who is right (Agresti and Min,
+    2005): methods that agree on these samples may still differ on others.
 
     Parameters
     ----------
@@ -103,9 +105,12 @@ def difference(losses: Floats, baseline: Floats, task: Task, folds: int, seed: i
     if task.groups is not None:
         _, group = np.unique(np.asarray(task.groups)[order], return_inverse=True)
         gains = np.bincount(group, gains) * (group.max() + 1) / len(group)
-    mean, n = float(gains.mean()), len(gains)
+    mean = float(gains.mean())
+    if not task.is_regression and np.ptp(gains) == 0:
+        gains = np.append(gains, [np.sqrt(0.5), -np.sqrt(0.5)])  # as four halves that gain 1, -1, 0 and 0
+    middle, n = float(gains.mean()), len(gains)
     width = float(stats.t.ppf((1 + LEVEL) / 2, n - 1) * gains.std(ddof=1) / np.sqrt(n)) if n > 1 else float("inf")
-    return Difference(mean, mean - width, mean + width)
+    return Difference(mean, middle - width, middle + width)
 
 
 def verdict(results: list[Result], task: Task, folds: int, seed: int) -> tuple[str, bool]:

@@ -20,9 +20,10 @@ from mercer._comparison.results import Result
 from mercer._config import config
 from mercer._notices import collected
 from mercer._parallel import progress_bar
+from mercer._refusals import NotAdditive, NotRead
 from mercer.data.wrapped import inside
 from mercer.gram import Diagnosis, diagnose
-from mercer.kernels import Kernel
+from mercer.kernels import Kernel, explain
 
 REGULARIZATIONS = {"C": tuple(10.0 ** np.arange(-2, 4)), "alpha": tuple(10.0 ** np.arange(-3, 3))}
 """Values of the parameter that machines are regularized by, for its curve."""
@@ -42,87 +43,53 @@ class Curve:
 
 @dataclass(frozen=True)
 class Details:
-    """What is drawn of one pipeline.
-
-    Parameters
-    ----------
-    model : estimator
-        The pipeline, fitted to all samples.
-    kernel : Kernel or None
-        Its fitted kernel, if it has one.
-    gram : array of shape (N, N), or None
-        The Gram matrix.
-    embedding : array of shape (N, 2), or None
-        Kernel principal components.
-    share : array of shape (2,)
-        Share of the variance of each component.
-    predicted : array of shape (N,)
-        Predictions of cross-validation.
-    margins : array of shape (N,)
-        How clearly the prediction is right: the decision for the sample's class minus the largest other one; for
-        targets, minus the absolute error.
-    probabilities : array of shape (N, K), or None
-        Probabilities of the classes, from decisions of cross-validation.
-    curves : list of Curve
-        Errors over the regularization and over the main parameter.
-    diagnosis : Diagnosis or None
-        Diagnosis of the Gram matrix.
-    eigenvalues : array of shape (N,), or None
-        Eigenvalues of the Gram matrix, largest first.
-    """
+    """What is drawn of one pipeline; without a kernel, there is neither a Gram matrix nor what comes from it."""
 
     model: Any
+    """The pipeline, fitted to all samples."""
     kernel: Kernel | None
+    """Its fitted kernel."""
     gram: Floats | None
-    embedding: Floats | None
-    share: Floats
-    predicted: Any
-    margins: Floats
-    probabilities: Floats | None
-    curves: list[Curve]
     diagnosis: Diagnosis | None
     eigenvalues: Floats | None
+    """Eigenvalues of the Gram matrix, largest first."""
+    embedding: Floats | None
+    """Two kernel principal components of each sample."""
+    share: Floats
+    """Share of the variance of each component."""
+    predicted: Any
+    """Predictions of cross-validation."""
+    margins: Floats
+    """How clearly each prediction is right: the decision for the class minus the largest other one, or minus the
+    absolute error of a target."""
+    probabilities: Floats | None
+    """Probabilities of the classes, from decisions of cross-validation."""
+    curves: list[Curve]
+    """Errors over the regularization and over the main parameter."""
 
 
 def details_of(task: Task, result: Result, folds: int, seed: int) -> Details:
-    """Return what is drawn of a contender with the parameters that were chosen most often.
-
-    Parameters
-    ----------
-    task : Task
-        The data.
-    result : Result
-        A contender that finished.
-    folds, seed : int
-        Outer folds.
-    """
+    """Return what is drawn of a contender that finished, with the parameters that were chosen most often."""
     contender, chosen = result.contender, _values(result)
     with collected(), config(progress=False), threadpool_limits(1):
         pipeline = clone(contender.estimator).set_params(**chosen)
         tried = _Folds(task, folds, seed)
         decisions, predicted = tried.decisions(pipeline)
         model, kernel, K = _fitted(task, pipeline)
-        found = None if K is None else diagnose(K, task.y)
         embedding, share = (None, np.zeros(2)) if K is None else _embedded(K)
-        curves = _curves(tried, contender, pipeline, chosen)
-        eigenvalues = None if K is None else np.linalg.eigvalsh((K + K.T) / 2)[::-1]
-    if task.is_regression:
-        margins, probabilities = -np.abs(predicted - task.y), None
-    else:
-        margins, probabilities = _margins(decisions, task.y), tried.probabilities(decisions)
-    return Details(
-        model=model,
-        kernel=kernel,
-        gram=K,
-        embedding=embedding,
-        share=share,
-        predicted=predicted,
-        margins=margins,
-        probabilities=probabilities,
-        curves=curves,
-        diagnosis=found,
-        eigenvalues=eigenvalues,
-    )
+        return Details(
+            model=model,
+            kernel=kernel,
+            gram=K,
+            diagnosis=None if K is None else diagnose(K, task.y),
+            eigenvalues=None if K is None else np.linalg.eigvalsh((K + K.T) / 2)[::-1],
+            embedding=embedding,
+            share=share,
+            predicted=predicted,
+            margins=-np.abs(predicted - task.y) if task.is_regression else _margins(decisions, task.y),
+            probabilities=None if task.is_regression else tried.probabilities(decisions),
+            curves=_curves(tried, contender, pipeline, chosen),
+        )
 
 
 class _Folds:
@@ -282,3 +249,30 @@ def class_order(y: Any, K: Floats | None) -> Floats:
         own = np.flatnonzero(y == label)
         order.append(own[np.argsort(-K[np.ix_(own, own)].mean(axis=1), kind="stable")])
     return np.concatenate(order)
+
+
+def shares_of(task: Task, found: Details, numbers: list[int]) -> dict[int, Floats]:
+    """Return the contributions of positions to the prediction, by sample; empty for kernels without exact ones.
+
+    For labels, positive contributions speak for the class that the model predicts.
+    """
+    if not numbers:
+        return {}
+    X = _safe_indexing(task.X, np.asarray(numbers))
+    try:
+        with collected():
+            explained = explain(found.model, X, method="additive")
+            predicted = found.model.predict(X)
+    except (NotAdditive, NotRead):  # the kernel has no exact shares, or the pipeline is not one of ours
+        return {}
+    shares = {}
+    for j, i in enumerate(numbers):
+        values = explained.contributions[j]
+        if explained.n_outputs > 1:
+            if explained.n_outputs != len(explained.classes if explained.classes is not None else ()):
+                return {}  # decisions between pairs of classes
+            values = values[..., int(np.searchsorted(np.asarray(explained.classes), predicted[j]))]
+        elif explained.classes is not None and predicted[j] == explained.classes[0]:
+            values = -values
+        shares[i] = values
+    return shares

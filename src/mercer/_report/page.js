@@ -23,9 +23,10 @@
     tip.style.left = Math.max(4, left) + scrollX + "px";
     tip.style.top = Math.max(0, at.top + scrollY - tip.offsetHeight - 4) + "px";
   }
-  for (const chart of document.querySelectorAll("svg[data-hover]")) {
-    const texts = JSON.parse(document.getElementById(chart.dataset.hover).textContent);
-    const points = Array.from(chart.querySelectorAll("use[data-i]"));
+  for (const chart of document.querySelectorAll("svg[data-live]")) {
+    const texts = JSON.parse(chart.closest(".task").querySelector("script").textContent);
+    const points = Array.from(chart.querySelectorAll(".points use"));
+    points.forEach((point, i) => { point.dataset.i = i; });
     const place = (p) => [Number(p.getAttribute("x")), Number(p.getAttribute("y"))];
     chart.addEventListener("pointerover", (e) => { if (e.target.dataset && e.target.dataset.i) show(e.target, texts); });
     chart.addEventListener("pointerleave", () => show(null));

@@ -29,7 +29,6 @@ from mercer._report.checks import (
     check_splits,
     groups_of,
 )
-from mercer._report.render import render
 from mercer._units import human
 from mercer.data.sequences import Sequences
 from mercer.data.wrapped import inside
@@ -132,7 +131,8 @@ def report(
     The scores come from nested cross-validation: parameters are chosen within the training folds. The pictures show
     one method, the kernel that is recommended or otherwise the best one, with the parameters that were chosen most
     often, and predictions of samples that it was not fitted to. The page loads nothing from the network, and contains
-    the samples that it draws, the ids, labels and predictions, but no other data.
+    the samples that it draws, the ids, labels and predictions, but no other data. Jinja2 and matplotlib are required,
+    which the extra ``cli`` installs.
 
     Examples
     --------
@@ -148,6 +148,10 @@ def report(
     >>> [row["method"] for row in found.rows]
     ['majority class', 'linear, frequencies', 'linear, positions', 'Spectrum(2)']
     """
+    try:
+        from mercer._report.page import render  # matplotlib takes a second to import
+    except ImportError as error:
+        raise ImportError("mc.report requires jinja2 and matplotlib; run pip install 'mercer[cli]'.") from error
     if path is not None:
         _check_path(path)
     task = _task(X, y, models, groups, ids, folds, random_state)

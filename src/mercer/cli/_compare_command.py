@@ -94,7 +94,7 @@ def compare(
     write_csv(report.rows, csv_path)
     if report_path is not None and report.rows:
         with one_sentence():
-            from mercer._report.render import render
+            from mercer._report.page import render
             from mercer._report.report import Report
 
             title = f"mercer compare: {source.name}" if source is not None else "mercer compare"
