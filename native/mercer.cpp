@@ -15,7 +15,6 @@
 #include "moments.hpp"
 #include "pairs_affine.hpp"
 #include "pairs_affine_ranged.hpp"
-#include "pairs_affine_single.hpp"
 #include "pairs_draws.hpp"
 #include "pairs_general_expected.hpp"
 #include "pairs_matches.hpp"
@@ -31,7 +30,6 @@ MERCER_EXPORT const char* mercer_build() { return MERCER_BUILD; }
 
 MERCER_EXPORT int64_t affine_pairs(const AffineArguments* a) { return affine_pairs(*a); }
 MERCER_EXPORT int64_t ranged_affine(const RangedAffineArguments* a) { return ranged_affine(*a); }
-MERCER_EXPORT int64_t affine_single(const AffineSingleArguments* a) { return affine_single(*a); }
 MERCER_EXPORT int64_t kalman_room(const KalmanRoomArguments* a) { return kalman_room(*a); }
 MERCER_EXPORT int64_t kalman(const KalmanArguments* a) { return kalman(*a); }
 MERCER_EXPORT int64_t kalman_branches(const BranchArguments* a) { return kalman_branches(*a); }

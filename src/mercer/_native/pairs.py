@@ -121,43 +121,6 @@ def _parts(left: tuple[Any, Any], right: tuple[Any, Any], rows: Any, columns: An
     return [slice(begin, begin + size) for begin in range(0, len(rows), size)]
 
 
-def affine_single(
-    strings: tuple[Any, Any],
-    match: Floats,
-    insertion: Floats,
-    rates: Floats,
-    gradients: tuple[Floats, Floats, Floats] | None = None,
-) -> Floats:
-    """Compute the log probability of every string, and its gradients in every parameter as a free weight.
-
-    Parameters
-    ----------
-    strings : codes and offsets
-        As in `Sequences`.
-    match, insertion : ndarray of shape (C,)
-        Probability of a code as a match, and as an insertion.
-    rates : ndarray of shape (5,)
-        Open, extend, continuation, open and extend of flanks; global alignments have the flanks of gaps.
-    gradients : tuple of ndarrays, default=None
-        Zeros, to which those of each possible string are added: (S, 6) in continuation, open, extend, open and extend
-        of flanks, and the probability of no match; (S, C) in ``match``; (S, C) in ``insertion``. Multiplied by its
-        parameter, each is an expected count.
-
-    Returns
-    -------
-    ndarray of shape (S,)
-        Logarithms.
-    """
-    values, offsets = strings
-    out = np.empty(len(offsets) - 1)
-    events, matched, letters = gradients or (None, None, None)
-    call(
-        "affine_single", values=values, offsets=offsets, match=match, insertion=insertion, rates=rates, log_prob=out,
-        events=events, matched=matched, letters=letters,
-    )  # fmt: skip
-    return out
-
-
 def general_pairs(
     model: tuple[Floats, Floats, Floats, Floats, Floats, float],
     left: tuple[Any, Any],

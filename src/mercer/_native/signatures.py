@@ -62,17 +62,6 @@ _PROFILE = """
 """
 
 SIGNATURES = {
-    "affine_single": """
-        values: i32[T]
-        offsets: i64[S1]
-        match: f64[C]
-        insertion: f64[C]
-        rates: f64[5]
-        log_prob: out f64[S]
-        events: out f64[S 6]?
-        matched: out f64[S C]?
-        letters: out f64[S C]?
-    """,
     "general_pairs": """
         emission: f64[C n]
         silent: f64[n]

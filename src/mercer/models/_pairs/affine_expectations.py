@@ -7,9 +7,13 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from mercer._array import Floats, to_numpy
-from mercer._native.pairs import affine_single, ranged_affine
+from mercer._native.pairs import ranged_affine
+from mercer._probability import ratio
 from mercer.data import Sequences
-from mercer.models._scores.weighted import check_parametrization
+from mercer.models._forward.interface import Runs, Symbols, expectations, log_likelihoods
+from mercer.models._pairs.general_single import ended
+from mercer.models._scores.scores import ratios
+from mercer.models._scores.weighted import TINY, check_parametrization
 
 
 class Flank(NamedTuple):
@@ -92,13 +96,34 @@ def log_probabilities(model: Any, X: Sequences) -> Floats:
     """Log probability of every sequence under every model, ``(N, M)``: the sum of kappa over all partners."""
     out = np.empty((len(model), len(X)))
     for i in range(len(model)):
-        out[i] = _single(AffineParameters.of(model, i), X)
+        initial, transition, evidence, offsets = _chain(AffineParameters.of(model, i), X)
+        out[i] = log_likelihoods(initial, transition, evidence, Runs.shared(offsets))
     return out
 
 
-def _single(affine: AffineParameters, X: Sequences, gradients: tuple[Floats, Floats, Floats] | None = None) -> Floats:
-    rates = np.array([affine.open, affine.extend, affine.continuation, *affine.flank_or_gap])
-    return affine_single((X.values, X.offsets), affine.match_of_codes, affine.insertion_of_codes, rates, gradients)
+def _chain(affine: AffineParameters, X: Sequences) -> tuple[Floats, Floats, Symbols, Floats]:
+    """Convert the model to a hidden Markov model of single strings: initial, transition, evidence and offsets.
+
+    States are insertion, match and the end; of local alignments the flank before the first match, match, insertion, the
+    flank after the last match, and the end.
+    """
+    o, e, c, q = affine.open, affine.extend, affine.continuation, affine.insertion_of_codes
+    if affine.flank is None:
+        initial = [o, (1 - o) * c, (1 - o) * (1 - c)]
+        transition = [[e, (1 - e) * c, (1 - e) * (1 - c)], initial, [0.0, 0.0, 1.0]]
+        letters = [q, affine.match_of_codes]
+    else:
+        fo, fe = affine.flank
+        initial = [fo, (1 - fo) * c, 0.0, 0.0, (1 - fo) * (1 - c)]
+        transition = [
+            [fe, (1 - fe) * c, 0.0, 0.0, (1 - fe) * (1 - c)],
+            [0.0, c * (1 - o), c * o, (1 - c) * fo, (1 - c) * (1 - fo)],
+            [0.0, 1 - e, e, 0.0, 0.0],
+            [0.0, 0.0, 0.0, fe, 1 - fe],
+            [0.0, 0.0, 0.0, 0.0, 1.0],
+        ]
+        letters = [q, affine.match_of_codes, q, q]
+    return np.array([initial]), np.array([transition]), *ended(X, np.stack(letters))
 
 
 def scores(model: Any, X: Sequences, parametrization: str = "logit") -> Floats:
@@ -116,22 +141,26 @@ def scores(model: Any, X: Sequences, parametrization: str = "logit") -> Floats:
 
 
 def _scores_of_one(affine: AffineParameters, X: Sequences, parametrization: str) -> Floats:
-    codes, local = len(affine.membership), affine.flank is not None
-    events, matched, letters = (np.zeros((len(X), n)) for n in (6, codes, codes))
-    excluded = np.flatnonzero(_single(affine, X, (events, matched, letters)) == -np.inf)
+    initial, transition, evidence, offsets = _chain(affine, X)
+    found, local = expectations(initial, transition, evidence, Runs.shared(offsets)), affine.flank is not None
+    excluded = np.flatnonzero(found.log_prob == -np.inf)
     if len(excluded):
         raise ValueError(
             f"{X.name(excluded[0])} has probability zero under the model, so it has no score. Leave it out, or use a "
             "model without zeros."
         )
     parameters = np.array([affine.continuation, affine.open, affine.extend, *(affine.flank or ())])
-    unmatched = events[:, 5:]
-    if not local:
-        events[:, 1:3] += events[:, 3:5]  # flanks are gaps
-    events = events[:, : len(parameters)]
+    least = min(x.min() for x in (parameters, affine.match, affine.insertion))
+    if parametrization == "weight" and least <= TINY:
+        divided: Any = ratios(initial, transition, evidence, offsets, X.name)
+    else:
+        counted: Any = (found.first, found.transitions, found.symbols)
+        divided = map(ratio, counted, (initial, transition, evidence.probability))
+    events, matched, letters = _gradients(affine, *divided)
     numbers = events * parameters
     matches, inserted = numbers[:, :1], numbers[:, 1:2] + numbers[:, 2:3]
     if local:
+        unmatched = found.first[:, 4:] + found.transitions[:, 0, 4:]
         # A run may begin after every match except the last; a flank at the start, and after the last match.
         flanked = numbers[:, 3:4] + numbers[:, 4:]
         chances = np.concatenate([matches + 1, matches - 1 + unmatched, inserted, 2 - unmatched, flanked], axis=1)
@@ -145,8 +174,21 @@ def _scores_of_one(affine: AffineParameters, X: Sequences, parametrization: str)
         (letters @ affine.membership, affine.insertion, inserted),
     ]
     if parametrization == "weight":
-        return np.concatenate([ratio - total for ratio, _, total in blocks], axis=1)
-    return np.concatenate([p * (ratio - total) for ratio, p, total in blocks], axis=1)
+        return np.concatenate([gradient - total for gradient, _, total in blocks], axis=1)
+    return np.concatenate([p * (gradient - total) for gradient, p, total in blocks], axis=1)
+
+
+def _gradients(affine: AffineParameters, first: Floats, moves: Floats, symbols: Floats) -> tuple[Floats, ...]:
+    """Gradients in the rates and in the codes of matches and insertions as free weights, from those of the chain."""
+    o, e, c, coded = affine.open, affine.extend, affine.continuation, symbols[..., :-1]
+    if affine.flank is None:
+        more = (1 - o) * (first[:, 1] + moves[:, 1, 1]) + (1 - e) * moves[:, 0, 1]
+        return np.stack([more, first[:, 0] + moves[:, 1, 0], moves[:, 0, 0]], axis=1), coded[:, 1], coded[:, 0]
+    fo, fe = affine.flank
+    more = (1 - fo) * first[:, 1] + (1 - fe) * moves[:, 0, 1] + (1 - o) * moves[:, 1, 1] + o * moves[:, 1, 2]
+    gaps = c * moves[:, 1, 2], moves[:, 2, 2]
+    flanks = first[:, 0] + (1 - c) * moves[:, 1, 3], moves[:, 0, 0] + moves[:, 3, 3]
+    return np.stack([more, *gaps, *flanks], axis=1), coded[:, 1], coded[:, 0] + coded[:, 2] + coded[:, 3]
 
 
 def score_names(model: Any) -> list[str]:

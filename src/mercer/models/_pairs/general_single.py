@@ -78,13 +78,21 @@ def _chain(model: Parameters, X: Sequences) -> tuple[Eliminated, Floats, Floats,
     found, n = model.for_one(), len(model.silent)
     transition = np.zeros((n + 1, n + 1))
     transition[:n], transition[n, n] = found.step, 1.0
-    width = model.letters.shape[1]
+    return found, found.start[None], transition[None], *ended(X, model.letters)
+
+
+def ended(X: Sequences, letters: Floats) -> tuple[Symbols, Floats]:
+    """Append an end symbol to every string, emitted by an additional state; return the evidence and the offsets.
+
+    ``letters (n, n_codes)`` are the probabilities of the codes in the other states.
+    """
+    n, width = letters.shape
     table = np.zeros((n + 1, width + 1))
-    table[:n, :width], table[n, width] = model.letters, 1.0
+    table[:n, :width], table[n, width] = letters, 1.0
     offsets = X.offsets + np.arange(len(X) + 1)
     codes = np.full(offsets[-1], width, dtype=np.int64)
     codes[np.arange(len(X.values)) + np.repeat(np.arange(len(X)), X.lengths)] = X.values
-    return found, found.start[None], transition[None], Symbols(codes, table[None]), offsets
+    return Symbols(codes, table[None]), offsets
 
 
 def sequence_log_prob(model: Parameters, X: Sequences) -> Floats:
