@@ -25,7 +25,7 @@ constexpr int64_t GROUP_NUMBERS = 8000000;  // so does one whose group would sto
 
 template <class T>
 MERCER_INLINE T raised(T x) {  // zero and NaN stay
-  return x > 0.0 & x < FLOOR ? FLOOR + T{} : x;
+  return (x > 0.0) & (x < FLOOR) ? FLOOR + T{} : x;
 }
 
 // Sums and extremes of the runs in the lanes of a group.

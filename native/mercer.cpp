@@ -16,7 +16,7 @@
 #include "pairs_affine.hpp"
 #include "pairs_affine_ranged.hpp"
 #include "pairs_draws.hpp"
-#include "pairs_general_expected.hpp"
+#include "pairs_general.hpp"
 #include "pairs_matches.hpp"
 #include "profile_paths.hpp"
 #include "profiles.hpp"
@@ -36,10 +36,10 @@ MERCER_EXPORT int64_t kalman_branches(const BranchArguments* a) { return kalman_
 MERCER_EXPORT int64_t system_pairs(const SystemPairArguments* a) { return system_pairs(*a); }
 MERCER_EXPORT int64_t walk(const WalkArguments* a) { return walk(*a); }
 MERCER_EXPORT int64_t general_pairs(const GeneralPairArguments* a) {
-  return with_states(a->silent.shape[0], [&]<int S>() { return general_pairs<S>(*a); });
+  return with_states(a->model.silent.shape[0], [&]<int S>() { return general_pairs<S>(*a); });
 }
 MERCER_EXPORT int64_t general_expected(const GeneralExpectedArguments* a) {
-  return with_states(a->silent.shape[0], [&]<int S>() { return general_expected<S>(*a); });
+  return with_states(a->model.silent.shape[0], [&]<int S>() { return general_expected<S>(*a); });
 }
 MERCER_EXPORT int64_t most_accurate(const MatchArguments* a) { return most_accurate(*a); }
 MERCER_EXPORT int64_t chains(const ChainArguments* a) {

@@ -124,6 +124,15 @@ struct Numbers<Ranged<V>> {
   }
 };
 
+template <class V>
+MERCER_INLINE Ranged<V> choose(WordsLike<V> mask, Ranged<V> a, Ranged<V> b) {
+  return {mask ? a.value : b.value, mask ? a.power : b.power};
+}
+template <class V>
+MERCER_INLINE void set_lane(Ranged<V>& to, Ranged<V> from, int lane) {
+  to.value[lane] = from.value[lane], to.power[lane] = from.power[lane];
+}
+
 // A number in the range of floats; zero or infinity outside of it.
 template <class V>
 MERCER_INLINE V plain(V x) {

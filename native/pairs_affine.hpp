@@ -153,7 +153,7 @@ template <class V>
 MERCER_INLINE void add_to_total(const StripFlanks<V>& f, V sum, Exponents<V> unit) {
   auto some = ~(sum <= Element<V>(0));  // true for NaN, which the result must become
   Exponents<V> old = *f.total_power, high = unit + exponent_of(sum);
-  Exponents<V> now = some & (high > old) ? high : old;
+  Exponents<V> now = (some & (high > old)) ? high : old;
   V grown = Powers<V>(old - now).times(*f.total);
   *f.total = grown + Powers<V>(some ? unit - now : Exponents<V>{}).times(sum);
   *f.total_power = now;

@@ -16,16 +16,11 @@ struct RangedAffineArguments {
   View<const double, 2> joint;      // C C
   View<const double, 1> insertion;  // C
   View<const double, 1> rates;      // open, extend, continuation; local: open and extend of flanks
-  View<const int32_t, 1> left;
-  View<const int64_t, 1> left_offsets;
-  View<const int32_t, 1> right;
-  View<const int64_t, 1> right_offsets;
-  View<const int64_t, 1> rows;     // P: the left string of each pair
-  View<const int64_t, 1> columns;  // P
-  View<double, 1> log_value;       // P: -inf if a pair is impossible
-  View<double, 3> matched;         // P C C: expected matches; null for kernels only
-  View<double, 2> letters;         // P C: inserted letters
-  View<double, 2> runs;  // P 5: opened and extended runs, opened and extended flanks, no match
+  PairStrings strings;
+  View<double, 1> log_value;  // P: -inf if a pair is impossible
+  View<double, 3> matched;    // P C C: expected matches; null for kernels only
+  View<double, 2> letters;    // P C: inserted letters
+  View<double, 2> runs;       // P 5: opened and extended runs, opened and extended flanks, no match
   View<double, 2> probability;  // n m: of every match of the only pair; or null
 };
 
@@ -34,54 +29,99 @@ MERCER_INLINE Ranged<V> times(double factor, Ranged<V> a) {  // 1e-32 < factor <
   return {a.value * factor, a.power};
 }
 
+// Emissions and flanks of the strings of one side: [position].
+template <class V>
+struct AffineSide {
+  static constexpr int W = lanes_of<V>;
+  const int32_t* const* strings;
+  const int64_t* length;
+  int64_t longest;
+  int32_t* code;  // [position][lane]
+  Ranged<V>*letter, *head, *tail;
+  V* chance;  // [position]: of a flank of this length before the matches, and of the end of these
+
+  void take(Scratch& scratch) {
+    code = scratch.take<int32_t>((longest + 1) * W), letter = scratch.take<Ranged<V>>(longest + 1);
+    head = scratch.take<Ranged<V>>(longest + 1), tail = scratch.take<Ranged<V>>(longest + 1);
+    chance = scratch.take<V>(2 * (longest + 1));
+  }
+};
+
+template <class V>
 class RangedAffine {
-  using N = RangedDoubles;
+  using N = Ranged<V>;
   using Of = Numbers<N>;
+  static constexpr int W = lanes_of<V>;
   const RangedAffineArguments& a;
-  const int64_t codes, ended;
+  const PairLanes<W> pairs;
+  const int64_t codes, ended, line;
   const double stay, leave, end;
   const bool local, counting;
-  N opened, extended, flank_open, flank_extend;
+  const N opened, extended;
+  Scratch scratch;
   double* match_value;  // c J as numbers, with a row and a column of zeros for the end
   int64_t* match_power;
   N* letter;
-  int32_t *code_s, *code_t;                                    // [position][lane]
-  N *letter_s, *letter_t, *head_s, *head_t, *tail_s, *tail_t;  // [position]
-  N *back, *after;                                             // rows of backward numbers: M, X, Y
-  Doubles *column, *chance_s, *chance_t;                       // letters of t; lengths of flanks
+  AffineSide<V> s, t;
+  N *two, *back, *after;  // rows: forward without counts; backward numbers M, X, Y
+  V* column;              // letters of t
+  Rows<N> rows;
   N total;
-  Doubles inverse, run[3];
+  V inverse, run[2];
 
  public:
-  static size_t room(const RangedAffineArguments& a, int64_t tall, int64_t wide) {
-    const int64_t codes = a.joint.shape[0] + 1, both = tall + wide + 2;
-    return 2 * Scratch::room<double>(codes * codes) + Scratch::room<N>(codes) +
-           Scratch::room<int32_t>(both * WIDTH) + 3 * Scratch::room<N>(both) +
-           2 * Scratch::room<N>(3 * (wide + 2)) + 3 * Scratch::room<Doubles>(2 * both) + 1024;
-  }
-  RangedAffine(Scratch& scratch, const RangedAffineArguments& a_, int64_t tall, int64_t wide)
+  RangedAffine(const RangedAffineArguments& a_, int64_t first)
       : a(a_),
+        pairs(a_.strings, first),
         codes(a_.joint.shape[0]),
         ended(codes + 1),
+        line(3 * (pairs.wide + 1)),
         stay(1 - a_.rates(0)),
         leave(1 - a_.rates(1)),
         end(1 - a_.rates(2)),
         local(a_.rates.shape[0] > 3),
-        counting(a_.matched.given()) {
-    match_value = scratch.take<double>(ended * ended),
+        counting(a_.matched.given()),
+        opened(Of::number(a_.rates(0))),
+        extended(Of::number(a_.rates(1))) {
+    s.strings = pairs.s, s.length = pairs.n, s.longest = pairs.tall;
+    t.strings = pairs.t, t.length = pairs.m, t.longest = pairs.wide;
+  }
+
+  int64_t process() {
+    if (!scratch.lay_out([&] { take(); })) return OUT_OF_MEMORY;
+    arrange();
+    gather(s), gather(t);
+    total = Of::zero();
+    for (int lane = 0; local && lane < W; ++lane)  // no match: one flank
+      set_lane(total, s.head[pairs.n[lane]] * t.head[pairs.m[lane]], lane);
+    auto forward = [&](int64_t i, const N* above, N* here, bool fresh) {
+      forward_row(i, above, here, fresh);
+      for (int lane = 0; fresh && !local && lane < W; ++lane)
+        if (pairs.n[lane] == i) set_lane(total, before_match(here + 3 * pairs.m[lane]), lane);
+      if (fresh && i == pairs.tall) close();
+    };
+    for (int64_t i = 0; i <= pairs.tall && !counting; ++i)
+      forward(i, two + (i + 1) % 2 * line, two + i % 2 * line, true);
+    if (!counting) return DONE;
+    begin_back();
+    for (int64_t at = 0; at < line; ++at) rows.rows[at] = Of::zero();
+    rows.sweep(forward, [&](int64_t i, const N* here) { backward_row(i, here); });
+    collect();
+    return DONE;
+  }
+
+ private:
+  void take() {
+    match_value = scratch.take<double>(ended * ended);
     match_power = scratch.take<int64_t>(ended * ended);
     letter = scratch.take<N>(ended);
-    code_s = scratch.take<int32_t>((tall + 1) * WIDTH),
-    code_t = scratch.take<int32_t>((wide + 1) * WIDTH);
-    letter_s = scratch.take<N>(tall + 1), letter_t = scratch.take<N>(wide + 1);
-    head_s = scratch.take<N>(tall + 1), head_t = scratch.take<N>(wide + 1);
-    tail_s = scratch.take<N>(tall + 1), tail_t = scratch.take<N>(wide + 1);
-    back = scratch.take<N>(3 * (wide + 2)), after = scratch.take<N>(3 * (wide + 2));
-    column = scratch.take<Doubles>(wide + 1);
-    chance_s = scratch.take<Doubles>(2 * (tall + 1)),
-    chance_t = scratch.take<Doubles>(2 * (wide + 1));
-    opened = Of::number(a.rates(0)), extended = Of::number(a.rates(1));
-    if (local) flank_open = Of::number(a.rates(3)), flank_extend = Of::number(a.rates(4));
+    s.take(scratch), t.take(scratch);
+    if (!counting) return void(two = scratch.take<N>(2 * line));
+    back = scratch.take<N>(line + 3), after = scratch.take<N>(line + 3);
+    column = scratch.take<V>(pairs.wide + 1);
+    rows.take(scratch, pairs.tall + 1, line);
+  }
+  void arrange() {
     const N more = Of::number(a.rates(2));
     for (int64_t p = 0; p < ended; ++p) {
       letter[p] = p < codes ? Of::number(a.insertion(p)) : Of::zero();
@@ -91,73 +131,30 @@ class RangedAffine {
       }
     }
   }
-
-  void pair(const PairLanes& pairs, Scratch& scratch) {
-    gather(pairs.s, pairs.n, pairs.tall, code_s, letter_s, head_s, tail_s);
-    gather(pairs.t, pairs.m, pairs.wide, code_t, letter_t, head_t, tail_t);
-    total = Of::zero();
-    for (int lane = 0; local && lane < WIDTH; ++lane) {  // no match: one flank
-      const N none = head_s[pairs.n[lane]] * head_t[pairs.m[lane]];
-      total.value[lane] = none.value[lane], total.power[lane] = none.power[lane];
-    }
-    const int64_t line = 3 * (pairs.wide + 1);
-    auto forward = [&](int64_t i, const N* above, N* here, bool fresh) {
-      forward_row(i, pairs.wide, above, here, fresh);
-      for (int lane = 0; fresh && !local && lane < WIDTH; ++lane) {
-        if (pairs.n[lane] != i) continue;
-        const N last = before_match(here + 3 * pairs.m[lane]);
-        total.value[lane] = last.value[lane], total.power[lane] = last.power[lane];
+  void gather(AffineSide<V>& side) {
+    WordsLike<V> size;
+    for (int lane = 0; lane < W; ++lane) size[lane] = side.length[lane];
+    for (int64_t i = 0; i <= side.longest; ++i) {
+      for (int lane = 0; lane < W; ++lane) {
+        const int64_t which = i < side.length[lane] ? side.strings[lane][i] : codes;
+        side.code[i * W + lane] = int32_t(which);
+        set_lane(side.letter[i], letter[which], lane);
       }
-      if (fresh && i == pairs.tall) close(pairs);
-    };
-    if (!counting) {
-      N* two = scratch.take<N>(2 * line);
-      for (int64_t i = 0; i <= pairs.tall; ++i)
-        forward(i, two + (i + 1) % 2 * line, two + i % 2 * line, true);
-      return;
-    }
-    begin_back(pairs);
-    Rows<N> rows(scratch, pairs.tall + 1, line);
-    for (int64_t at = 0; at < line; ++at) rows.rows[at] = Of::zero();
-    rows.sweep(forward, [&](int64_t i, const N* here) { backward_row(i, here, pairs); });
-    collect(pairs);
-  }
-
- private:
-  // Emissions and flanks of the strings of one side.
-  void gather(const int32_t* const* strings, const int64_t* length, int64_t longest, int32_t* code,
-              N* emitted, N* head, N* tail) {
-    for (int64_t i = 0; i <= longest; ++i) {
-      for (int lane = 0; lane < WIDTH; ++lane) {
-        const int64_t which = i < length[lane] ? strings[lane][i] : codes;
-        code[i * WIDTH + lane] = int32_t(which);
-        emitted[i].value[lane] = letter[which].value[0],
-        emitted[i].power[lane] = letter[which].power[0];
-      }
-      head[i] = tail[i] = Of::zero();
+      side.head[i] = side.tail[i] = Of::zero();
     }
     if (!local) return;
-    const double open = a.rates(3), closed = 1 - a.rates(4);
-    N run = flank_open;
-    head[0] = Of::number(1 - open);
-    for (int64_t i = 0; i < longest; ++i, run = run * flank_extend) {
-      run = run * emitted[i];
-      head[i + 1] = tidy(run.value * closed, run.power);
+    const N open = Of::number(a.rates(3)), extend = Of::number(a.rates(4));
+    const double closed = 1 - a.rates(4);
+    N run = open, none = side.head[0] = Of::number(1 - a.rates(3));
+    for (int64_t i = 0; i < side.longest; ++i, run = run * extend) {
+      run = run * side.letter[i];
+      side.head[i + 1] = tidy<V>(run.value * closed, run.power);
     }
-    run = flank_open;
-    Words size;
-    for (int lane = 0; lane < WIDTH; ++lane) size[lane] = length[lane];
-    for (int64_t i = longest; i >= 0; --i) {  // a lane begins at the end of its string
-      const N grown = run * emitted[i], next = grown * flank_extend, none = Of::number(1 - open);
-      auto inside = size > i, last = size == i;
-      const N flank = tidy(grown.value * closed, grown.power);
-      tail[i] = {inside ? flank.value
-                 : last ? none.value
-                        : Doubles{},
-                 inside ? flank.power
-                 : last ? none.power
-                        : Words{} + ZERO_POWER};
-      run = {inside ? next.value : run.value, inside ? next.power : run.power};
+    run = open;
+    for (int64_t i = side.longest; i >= 0; --i) {  // a lane begins at the end of its string
+      const N grown = run * side.letter[i], flank = tidy<V>(grown.value * closed, grown.power);
+      side.tail[i] = choose<V>(size > i, flank, choose<V>(size == i, none, Of::zero()));
+      run = choose<V>(size > i, grown * extend, run);
     }
   }
 
@@ -165,76 +162,73 @@ class RangedAffine {
     return times(stay * stay, cell[0]) + times(leave * stay, cell[1]) + times(leave, cell[2]);
   }
   MERCER_INLINE N match(int64_t i, int64_t j) const {
-    double value[WIDTH];
-    int64_t power[WIDTH];
-    for (int lane = 0; lane < WIDTH; ++lane) {
-      const int64_t at = code_s[i * WIDTH + lane] * ended + code_t[j * WIDTH + lane];
+    double value[W];
+    int64_t power[W];
+    for (int lane = 0; lane < W; ++lane) {
+      const int64_t at = s.code[i * W + lane] * ended + t.code[j * W + lane];
       value[lane] = match_value[at], power[lane] = match_power[at];
     }
-    return {load<Doubles>(value), load<Words>(power)};
+    return {load<V>(value), load<WordsLike<V>>(power)};
   }
 
-  void forward_row(int64_t i, int64_t wide, const N* above, N* here, bool fresh) {
+  void forward_row(int64_t i, const N* above, N* here, bool fresh) {
     N sum = total;
-    for (int64_t j = 0; j <= wide; ++j, here += 3, above += 3) {
+    for (int64_t j = 0; j <= pairs.wide; ++j, here += 3, above += 3) {
       here[0] = i == 0 && j == 0 && !local ? Of::number(1.0) : Of::zero();
       if (i > 0 && j > 0) {
         N reached = before_match(above - 3);
-        if (local) reached = reached + head_s[i - 1] * head_t[j - 1];
+        if (local) reached = reached + s.head[i - 1] * t.head[j - 1];
         here[0] = reached * match(i - 1, j - 1);
         if (local) {
-          sum = sum + tail_s[i] * tail_t[j] * here[0];
+          sum = sum + s.tail[i] * t.tail[j] * here[0];
           sum = tidy(sum.value, sum.power);
         }
       }
-      here[1] = i > 0 ? letter_s[i - 1] * (above[0] * opened + above[1] * extended) : Of::zero();
+      here[1] = i > 0 ? s.letter[i - 1] * (above[0] * opened + above[1] * extended) : Of::zero();
       here[2] = Of::zero();
       if (j > 0) {
         const N free = times(stay, here[-3]) + times(leave, here[-2]);
-        here[2] = letter_t[j - 1] * (free * opened + here[-1] * extended);
+        here[2] = t.letter[j - 1] * (free * opened + here[-1] * extended);
       }
     }
     if (fresh) total = sum;
   }
 
-  void close(const PairLanes& pairs) {
-    total = tidy(total.value * end, total.power);
-    inverse = total.value > 0.0 ? 1.0 / total.value : Doubles{};
-    for (int64_t lane = 0; lane < pairs.live; ++lane)
-      a.log_value(pairs.first + lane) =
-          total.value[lane] > 0 ? log(total.value[lane]) + double(total.power[lane]) * LOG_RADIX
-                                : -INFINITY;
+  void close() {
+    total = tidy<V>(total.value * end, total.power);
+    inverse = total.value > 0.0 ? 1.0 / total.value : V{};
+    for (int lane = 0; lane < pairs.live; ++lane)
+      a.log_value(pairs.first + lane) = total.value[lane] > 0 ? log_of(total, lane) : -INFINITY;
   }
 
   // a b / kappa: at most slightly above 1, so that the remaining exponent is at most 1.
-  MERCER_INLINE Doubles share(N x, N y) const {
+  MERCER_INLINE V share(N x, N y) const {
     auto power = x.power + y.power - total.power;
-    Doubles value = x.value * inverse * y.value;
+    V value = x.value * inverse * y.value;
     return power == 0    ? value
            : power == -1 ? value * INVERSE_RADIX
            : power == 1  ? value * RADIX
-                         : Doubles{};
+                         : V{};
   }
 
-  void begin_back(const PairLanes& pairs) {
+  void begin_back() {
     for (int64_t at = 0; at < 3 * (pairs.wide + 2); ++at) back[at] = after[at] = Of::zero();
-    for (int64_t j = 0; j <= pairs.wide; ++j) column[j] = Doubles{};
-    for (int64_t i = 0; i < 2 * (pairs.tall + 1); ++i) chance_s[i] = Doubles{};
-    for (int64_t j = 0; j < 2 * (pairs.wide + 1); ++j) chance_t[j] = Doubles{};
-    for (Doubles& sum : run) sum = Doubles{};
+    for (int64_t j = 0; j <= pairs.wide; ++j) column[j] = V{};
+    for (int64_t i = 0; i < 2 * (pairs.tall + 1); ++i) s.chance[i] = V{};
+    for (int64_t j = 0; j < 2 * (pairs.wide + 1); ++j) t.chance[j] = V{};
+    for (V& sum : run) sum = V{};
   }
 
-  void backward_row(int64_t i, const N* row, const PairLanes& pairs) {
-    Doubles inserted{};
+  void backward_row(int64_t i, const N* row) {
+    V inserted{};
     const bool last = !local && pairs.ends_in(i);
     for (int64_t j = pairs.wide; j >= 0; --j) {
       const N *cell = row + 3 * j, *next = after + 3 * j;
       N *here = back + 3 * j, ahead = Of::zero();
       if (i < pairs.tall && j < pairs.wide) ahead = next[3] * match(i, j);
-      for (int lane = 0; last && lane < WIDTH; ++lane)
-        if (pairs.n[lane] == i && pairs.m[lane] == j)
-          ahead.value[lane] = end, ahead.power[lane] = 0;
-      const N x = next[1] * letter_s[i], y = here[5] * letter_t[j];
+      for (int lane = 0; last && lane < W; ++lane)
+        if (pairs.n[lane] == i && pairs.m[lane] == j) set_lane(ahead, Of::number(end), lane);
+      const N x = next[1] * s.letter[i], y = here[5] * t.letter[j];
       const N first_s = x * opened, more_s = x * extended, first_t = y * opened,
               more_t = y * extended;
       const N both = times(stay, ahead) + first_t;  // a match or a run of t
@@ -242,13 +236,13 @@ class RangedAffine {
       here[1] = times(leave, both) + more_s;
       here[2] = times(leave, ahead) + more_t;
       if (local) {
-        const N close = times(end, tail_s[i] * tail_t[j]);
+        const N close = times(end, s.tail[i] * t.tail[j]);
         here[0] = here[0] + close;
-        const Doubles ends = share(cell[0], close), begins = share(head_s[i] * head_t[j], ahead);
-        chance_s[2 * i] += begins, chance_t[2 * j] += begins;
-        chance_s[2 * i + 1] += ends, chance_t[2 * j + 1] += ends;
+        const V ends = share(cell[0], close), begins = share(s.head[i] * t.head[j], ahead);
+        s.chance[2 * i] += begins, t.chance[2 * j] += begins;
+        s.chance[2 * i + 1] += ends, t.chance[2 * j + 1] += ends;
       }
-      if (i > 0 && j > 0) add_match(i, j, share(cell[0], here[0]), pairs);
+      if (i > 0 && j > 0) add_match(i, j, share(cell[0], here[0]));
       if (i > 0) inserted += share(cell[1], here[1]);
       if (j > 0) column[j] += share(cell[2], here[2]);
       run[0] += share(cell[0], first_s);
@@ -263,8 +257,8 @@ class RangedAffine {
     back = after, after = swap;
   }
 
-  MERCER_INLINE void add_match(int64_t i, int64_t j, Doubles chance, const PairLanes& pairs) {
-    double part[WIDTH];
+  MERCER_INLINE void add_match(int64_t i, int64_t j, V chance) {
+    double part[W];
     store(part, chance);
     for (int64_t lane = 0; lane < pairs.live; ++lane) {
       if (i > pairs.n[lane] || j > pairs.m[lane]) continue;
@@ -273,25 +267,25 @@ class RangedAffine {
     if (a.probability.given()) a.probability(i - 1, j - 1) = part[0] < 1 ? part[0] : 1.0;
   }
 
-  void collect(const PairLanes& pairs) {
+  void collect() {
     for (int64_t lane = 0; lane < pairs.live; ++lane) {
       const int64_t p = pairs.first + lane, n = pairs.n[lane], m = pairs.m[lane];
       for (int64_t j = 1; j <= m; ++j) a.letters(p, pairs.t[lane][j - 1]) += column[j][lane];
       a.runs(p, 0) += run[0][lane], a.runs(p, 1) += run[1][lane];
       if (!local) continue;
-      const double none = share(head_s[n] * head_t[m], Of::number(end))[lane];
-      chance_s[2 * n][lane] += none, chance_t[2 * m][lane] += none, a.runs(p, 4) += none;
-      count_flanks(p, lane, pairs.s[lane], n, chance_s);
-      count_flanks(p, lane, pairs.t[lane], m, chance_t);
+      const double none = share(s.head[n] * t.head[m], Of::number(end))[lane];
+      s.chance[2 * n][lane] += none, t.chance[2 * m][lane] += none, a.runs(p, 4) += none;
+      count_flanks(p, lane, s), count_flanks(p, lane, t);
     }
   }
 
   // Flanks of one string: probabilities of their lengths to expected counts.
-  void count_flanks(int64_t p, int64_t lane, const int32_t* string, int64_t n,
-                    const Doubles* chance) {
+  void count_flanks(int64_t p, int64_t lane, const AffineSide<V>& side) {
+    const int32_t* string = side.strings[lane];
+    const int64_t n = side.length[lane];
+    const V* chance = side.chance;
     double inside = 0, sum = 0;
-    for (int64_t i = n - 1; i >= 0;
-         --i) {  // letter i is in the flank if that has more than i letters
+    for (int64_t i = n - 1; i >= 0; --i) {  // a flank of more than i letters contains letter i
       inside += chance[2 * (i + 1)][lane], sum += inside;
       a.letters(p, string[i]) += inside;
     }
@@ -307,28 +301,24 @@ class RangedAffine {
 
 // Without insertions, letter i is matched with letter i.
 inline void match_only(const RangedAffineArguments& a) {
-  for (int64_t p = 0; p < a.rows.shape[0]; ++p) {
-    const int64_t i = a.left_offsets(a.rows(p)), j = a.right_offsets(a.columns(p));
-    const int64_t n = a.left_offsets(a.rows(p) + 1) - i, m = a.right_offsets(a.columns(p) + 1) - j;
-    double sum = n == m ? log(1 - a.rates(2)) : -INFINITY;
-    for (int64_t k = 0; k < n && n == m; ++k)
-      sum += log(a.joint(a.left(i + k), a.right(j + k))) + log(a.rates(2));
+  for (int64_t p = 0; p < a.log_value.shape[0]; ++p) {
+    const PairLanes<1> of(a.strings, p);
+    const bool equal = of.n[0] == of.m[0];
+    double sum = equal ? log(1 - a.rates(2)) : -INFINITY;
+    for (int64_t k = 0; k < of.n[0] && equal; ++k)
+      sum += log(a.joint(of.s[0][k], of.t[0][k])) + log(a.rates(2));
     a.log_value(p) = sum;
   }
 }
 
+// A pair alone has few lanes.
 inline int64_t ranged_affine(const RangedAffineArguments& a) {
   if (a.rates(0) == 0 && a.rates.shape[0] == 3 && !a.matched.given()) return match_only(a), DONE;
-  const Strings left{a.left, a.left_offsets}, right{a.right, a.right_offsets};
-  for (int64_t first = 0; first < a.rows.shape[0]; first += WIDTH) {
-    PairLanes pairs(left, right, a.rows, a.columns, first);
-    using N = RangedDoubles;
-    const int64_t line = 3 * (pairs.wide + 1);
-    Scratch scratch(
-        RangedAffine::room(a, pairs.tall, pairs.wide) +
-        (a.matched.given() ? Rows<N>::room(pairs.tall + 1, line) : Scratch::room<N>(2 * line)));
-    if (scratch.failed()) return OUT_OF_MEMORY;
-    RangedAffine(scratch, a, pairs.tall, pairs.wide).pair(pairs, scratch);
+  const int64_t count = a.log_value.shape[0];
+  for (int64_t first = 0; first < count; first += WIDTH) {
+    const int64_t status = count - first == 1 ? RangedAffine<Vec<double, 1>>(a, first).process()
+                                              : RangedAffine<Doubles>(a, first).process();
+    if (status != DONE) return status;
   }
   return DONE;
 }

@@ -16,21 +16,20 @@
 
 namespace mercer {
 
-struct GeneralPairArguments {
+struct GeneralModel {
   View<const double, 2> emission;  // C n: probability that a visit emits a symbol of each code
   View<const double, 1> silent;    // n: eps
   View<const double, 1> start;     // n, without visits that emit nothing
   View<const double, 2> step;      // n n
   View<const double, 1> stop;      // n
-  double empty;                    // log kernel of two empty strings
-  double floor;  // plain weights must not be smaller; > 1: numbers of unlimited range
-  View<const int32_t, 1> left;
-  View<const int64_t, 1> left_offsets;
-  View<const int32_t, 1> right;
-  View<const int64_t, 1> right_offsets;
-  View<const int64_t, 1> rows;     // P: pairs of similar size next to each other
-  View<const int64_t, 1> columns;  // P
-  View<double, 1> log_value;       // P
+};
+
+struct GeneralPairArguments {
+  GeneralModel model;
+  PairStrings strings;
+  double empty;               // log kernel of two empty strings
+  double floor;               // plain weights must not be smaller; > 1: numbers of unlimited range
+  View<double, 1> log_value;  // P
 };
 
 constexpr double ZERO_EXPONENT = -1e300;  // of a cell that cannot be reached
@@ -54,9 +53,7 @@ struct Neighbors {
   }
   MERCER_INLINE void finish(N*, int64_t, Doubles*) const {}
   MERCER_INLINE void check(Doubles*) const {}
-  double log(N sum, int lane) const {
-    return ::log(sum.value[lane]) + double(sum.power[lane]) * LOG_RADIX;
-  }
+  double log(N sum, int lane) const { return log_of(sum, lane); }
 };
 template <>
 struct Neighbors<Doubles> {
@@ -116,15 +113,13 @@ struct General {
   N *left, *right;                  // emissions [position][state], zero at 0 and after the end
   N* visited;
 
-  static size_t room(int64_t n, int64_t tall, int64_t wide) {
-    return 4 * Scratch::room<N>(n) + Scratch::room<N>(n * n) + Scratch::room<N>((tall + 2) * n) +
-           Scratch::room<N>((wide + 2) * n);
-  }
-  template <class A>
-  General(Scratch& scratch, const A& a, const PairLanes& pairs) : n(S ? S : a.silent.shape[0]) {
+  void take(Scratch& scratch, int64_t n_, const PairLanes<WIDTH>& pairs) {
+    n = S ? S : n_;
     silent = scratch.take<N>(n), start = scratch.take<N>(n), stop = scratch.take<N>(n);
     step = scratch.take<N>(n * n), visited = scratch.take<N>(n);
     left = scratch.take<N>((pairs.tall + 2) * n), right = scratch.take<N>((pairs.wide + 2) * n);
+  }
+  void fill(const GeneralModel& a, const PairLanes<WIDTH>& pairs) {
     for (int64_t c = 0; c < n; ++c) {
       silent[c] = Numbers<N>::number(a.silent(c)), start[c] = Numbers<N>::number(a.start(c));
       stop[c] = Numbers<N>::number(a.stop(c));
@@ -141,8 +136,6 @@ struct General {
         for (int64_t c = 0; c < n; ++c)
           Numbers<N>::put(to[(i + 1) * n + c], lane, emission(strings[lane][i], c));
   }
-  int64_t size() const { return (S ? S : n) + Neighbors<N>::EXTRA; }
-
   MERCER_INLINE void visit(const Neighbors<N>& from, int64_t i, int64_t j, N* to) const {
     const int64_t count = S ? S : n;
     const N *here = left + i * count, *there = right + j * count;
@@ -169,20 +162,22 @@ struct General {
 
 // Log kernels of a group of pairs; the smallest weights, or -1 if a result is doubtful.
 template <class N, int S>
-int64_t general_group(const GeneralPairArguments& a, const PairLanes& pairs, double* log_value,
-                      Doubles& lowest) {
-  const int64_t tall = pairs.tall, wide = pairs.wide, n = S ? S : a.silent.shape[0];
+int64_t general_group(const GeneralPairArguments& a, const PairLanes<WIDTH>& pairs,
+                      double* log_value, Doubles& lowest) {
+  const int64_t tall = pairs.tall, wide = pairs.wide, n = S ? S : a.model.silent.shape[0];
   const int64_t size = n + Neighbors<N>::EXTRA, line = (tall + 2) * size;
-  Scratch scratch(General<N, S>::room(n, tall, wide) + Scratch::room<N>(3 * line));
-  if (scratch.failed()) return OUT_OF_MEMORY;
-  General<N, S> of(scratch, a, pairs);
-  N* cells = scratch.take<N>(3 * line);
+  Scratch scratch;
+  General<N, S> of;
+  N* cells;
+  if (!scratch.lay_out([&] { of.take(scratch, n, pairs), cells = scratch.take<N>(3 * line); }))
+    return OUT_OF_MEMORY;
+  of.fill(a.model, pairs);
   for (int64_t at = 0; at < 3 * line; at += size) Neighbors<N>::blank(cells + at, n);
   for (int64_t c = 0; c < n; ++c) cells[size + c] = of.start[c];
   if constexpr (Neighbors<N>::EXTRA) cells[size + n] = Doubles{};
   Doubles low = spread<Doubles>(1.0);
   for (int64_t c = 0; c < n; ++c)
-    if (a.start(c) > 0 && a.start(c) < low[0]) low = spread<Doubles>(a.start(c));
+    if (const double x = a.model.start(c); x > 0 && x < low[0]) low = spread<Doubles>(x);
   for (int64_t d = 0, end = pairs.next_end(0); d <= tall + wide; ++d) {
     N *now = cells + d % 3 * line, *before = cells + (d + 2) % 3 * line,
       *earlier = cells + (d + 1) % 3 * line;
@@ -212,9 +207,8 @@ int64_t general_group(const GeneralPairArguments& a, const PairLanes& pairs, dou
 
 template <int S>
 int64_t general_pairs(const GeneralPairArguments& a) {
-  const Strings left{a.left, a.left_offsets}, right{a.right, a.right_offsets};
-  for (int64_t first = 0; first < a.rows.shape[0]; first += WIDTH) {
-    PairLanes pairs(left, right, a.rows, a.columns, first);
+  for (int64_t first = 0; first < a.log_value.shape[0]; first += WIDTH) {
+    PairLanes<WIDTH> pairs(a.strings, first);
     pairs.shorter_first();
     double log[WIDTH], again[WIDTH];
     Doubles low = spread<Doubles>(-1.0), ignored{};
@@ -229,20 +223,178 @@ int64_t general_pairs(const GeneralPairArguments& a) {
   return DONE;
 }
 
-// Call with the number of states, 0 for any, as a template parameter.
-template <class Call>
-int64_t with_states(int64_t n, Call call) {
-  if constexpr (UNROLLED) {
-    if (n == 1) return call.template operator()<1>();
-    if (n == 2) return call.template operator()<2>();
-    if (n == 3) return call.template operator()<3>();
-    if (n == 4) return call.template operator()<4>();
-    if (n == 5) return call.template operator()<5>();
-    if (n == 6) return call.template operator()<6>();
-    if (n == 7) return call.template operator()<7>();
-    if (n == 8) return call.template operator()<8>();
+// Expected counts of the trajectories of pairs. With the backward weights h of an entry and Q of a
+// visit,
+//
+//     h(i,j) = Q(i+1,j) o E[s] o eps + Q(i,j+1) o eps o E[t] + Q(i+1,j+1) o E[s] o E[t],    Q = W h
+//
+// a posterior is S w Q / kappa, where w is the emission. A cell of a row is S and G with an
+// exponent each; a cell that cannot be reached is before the first one. Three products per cell.
+struct GeneralExpectedArguments {
+  GeneralModel model;
+  PairStrings strings;        // no pair has two empty strings
+  View<double, 2> gain;       // P n+1: gradient in the start
+  View<double, 3> moves;      // P n n+1: in the step and the stop
+  View<double, 3> symbols;    // P n C: expected symbols
+  View<double, 2> once;       // P n: visits that emit one symbol only
+  View<double, 1> log_value;  // P
+  View<double, 2> matched;    // or null: that symbols of the only pair are from one visit
+};
+
+template <int S>
+class GeneralExpected {
+  using V = Doubles;
+  const GeneralExpectedArguments& a;
+  const PairLanes<WIDTH> pairs;
+  const int64_t n, cell, pitch;  // cell: n + 1 numbers; pitch: S and G
+  Scratch scratch;
+  General<V, S> of;
+  Rows<V> rows;
+  V *back, *after, *follows, *once, *row, *moves, *column;
+  V inverse{}, whole{}, top{};
+
+ public:
+  GeneralExpected(const GeneralExpectedArguments& a_, int64_t first)
+      : a(a_),
+        pairs(a_.strings, first),
+        n(a_.model.silent.shape[0]),
+        cell(n + 1),
+        pitch(2 * cell) {}
+
+  int64_t process() {
+    const int64_t wide = pairs.wide;
+    const bool enough = scratch.lay_out([&] {
+      of.take(scratch, n, pairs), rows.take(scratch, pairs.tall + 1, (wide + 2) * pitch);
+      back = scratch.take<V>((wide + 2) * cell), after = scratch.take<V>((wide + 2) * cell);
+      follows = scratch.take<V>(n), once = scratch.take<V>(n), row = scratch.take<V>(n);
+      moves = scratch.take<V>(n * n), column = scratch.take<V>((wide + 2) * n);
+    });
+    if (!enough) return OUT_OF_MEMORY;
+    of.fill(a.model, pairs);
+    for (int64_t j = 0; j < wide + 2; ++j)
+      Neighbors<V>::blank(back + j * cell, n), Neighbors<V>::blank(after + j * cell, n);
+    for (int64_t c = 0; c < n; ++c) once[c] = V{};
+    for (int64_t at = 0; at < n * n; ++at) moves[at] = V{};
+    for (int64_t at = 0; at < (wide + 2) * n; ++at) column[at] = V{};
+    for (int64_t at = 0; at < rows.line; at += cell) Neighbors<V>::blank(rows.rows + at, n);
+    rows.sweep(
+        [&](int64_t i, const V* above, V* here, bool fresh) {
+          forward_row(i, above, here);
+          for (int lane = 0; fresh && lane < WIDTH; ++lane)
+            if (pairs.n[lane] == i) close(lane, here + (pairs.m[lane] + 1) * pitch + cell);
+        },
+        [&](int64_t i, const V* here) { backward_row(i, here); });
+    for (int lane = 0; lane < pairs.live; ++lane) collect(lane);
+    return DONE;
   }
-  return call.template operator()<0>();
+
+ private:
+  void forward_row(int64_t i, const V* above, V* here) {
+    const int64_t n = S ? S : of.n, cell = n + 1, pitch = 2 * cell;
+    Neighbors<V>::blank(here, n), Neighbors<V>::blank(here + cell, n);
+    for (int64_t j = 0; j <= pairs.wide; ++j) {
+      const V *up = above + (j + 1) * pitch, *beside = here + j * pitch,
+              *across = above + j * pitch;
+      V *to = here + (j + 1) * pitch, *gone = to + cell;
+      if (i + j == 0) {
+        Neighbors<V>::blank(gone, n);
+        for (int64_t c = 0; c < n; ++c) to[c] = of.start[c];
+        to[n] = V{};
+        continue;
+      }
+      Neighbors<V> from(up, beside, across, n);
+      of.visit(from, i, j, gone);
+      gone[n] = from.top;
+      of.enter(gone, to);
+      from.finish(to, n, nullptr);
+    }
+  }
+
+  // The log kernel of a pair, given G of its last cell, and the expected counts of its last step.
+  void close(int lane, const V* gone) {
+    double total = 0;
+    for (int64_t c = 0; c < n; ++c) total += gone[c][lane] * a.model.stop(c);
+    whole[lane] = gone[n][lane], inverse[lane] = total > 0 ? 1 / total : 0.0;
+    if (lane >= pairs.live) return;
+    a.log_value(pairs.first + lane) = total > 0 ? log(total) + gone[n][lane] * LOG_2 : -INFINITY;
+    for (int64_t c = 0; c < n; ++c)
+      a.moves(pairs.first + lane, c, n) = gone[c][lane] * inverse[lane];
+  }
+
+  MERCER_INLINE V relative(V exponent, V here) const {  // factor of the posteriors of a cell
+    return power_of(minimum(exponent + here - whole, spread<V>(1000.0))) * inverse;
+  }
+
+  void backward_row(int64_t i, const V* cells) {
+    const int64_t n = S ? S : of.n, cell = n + 1, pitch = 2 * cell;
+    for (int64_t c = 0; c < n; ++c) row[c] = V{};
+    const bool last = pairs.ends_in(i);
+    for (int64_t j = pairs.wide; j >= 0; --j) {
+      const V *entered = cells + (j + 1) * pitch, *gone = entered + cell;
+      Neighbors<V> from(after + j * cell, back + (j + 1) * cell, after + (j + 1) * cell, n);
+      const V scale = relative(entered[n], from.top), left = relative(gone[n], from.top);
+      const V *here = of.left + (i + 1) * n, *there = of.right + (j + 1) * n;
+      V match{};
+      for (int64_t c = 0; c < n; ++c) {
+        const Ways<V> ways(from, here[c], there[c], of.silent[c], c);
+        const V share = entered[c] * scale;
+        follows[c] = ways.sum();
+        once[c] += share * (ways.up + ways.beside);
+        row[c] += share * (ways.up + ways.across);
+        column[(j + 1) * n + c] += share * (ways.beside + ways.across);
+        match += share * ways.across;
+      }
+      for (int64_t c = 0; c < n; ++c) {
+        const V source = gone[c] * left;
+        for (int64_t d = 0; d < n; ++d) moves[c * n + d] += source * follows[d];
+      }
+      top = from.top;
+      V* to = back + j * cell;
+      of.multiply(follows, to,
+                  [&](int64_t d, int64_t c) MERCER_LAMBDA { return of.step[c * n + d]; });
+      from.finish(to, n, nullptr);
+      if (a.matched.given() && i < a.matched.shape[0] && j < a.matched.shape[1])
+        a.matched(i, j) = match[0];
+      for (int lane = 0; last && lane < WIDTH; ++lane) {
+        if (pairs.n[lane] != i || pairs.m[lane] != j) continue;  // the end is possible here
+        for (int64_t c = 0; c < n; ++c) to[c][lane] = a.model.stop(c);
+        to[n][lane] = 0.0;
+      }
+    }
+    for (int lane = 0; lane < pairs.live; ++lane)
+      for (int64_t c = 0; i < pairs.n[lane] && c < n; ++c)
+        a.symbols(pairs.first + lane, c, pairs.s[lane][i]) += row[c][lane];
+    V* swap = back;
+    back = after, after = swap;
+  }
+
+  // Write the sums of one lane; the last cell of all was the first one of the strings.
+  void collect(int lane) {
+    const int64_t p = pairs.first + lane;
+    const double weight = relative(V{}, top)[lane];
+    for (int64_t c = 0; c < n; ++c) {
+      a.once(p, c) = once[c][lane], a.gain(p, c) = follows[c][lane] * weight;
+      for (int64_t d = 0; d < n; ++d) a.moves(p, c, d) = moves[c * n + d][lane];
+      for (int64_t j = 0; j < pairs.m[lane]; ++j)
+        a.symbols(p, c, pairs.t[lane][j]) += column[(j + 1) * n + c][lane];
+    }
+  }
+};
+
+template <int S>
+int64_t general_expected(const GeneralExpectedArguments& a) {
+  int64_t status = DONE;
+  for (int64_t first = 0; first < a.log_value.shape[0] && status == DONE; first += WIDTH)
+    status = GeneralExpected<S>(a, first).process();
+  return status;
+}
+
+// Call with the number of states, 0 for any, as a template parameter.
+template <int S = UNROLLED ? 8 : 0, class Call>
+int64_t with_states(int64_t n, Call call) {
+  if constexpr (S > 0)
+    if (n != S) return with_states<S - 1>(n, call);
+  return call.template operator()<S>();
 }
 
 }  // namespace mercer

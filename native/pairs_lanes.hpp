@@ -5,32 +5,38 @@
 
 namespace mercer {
 
-// Strings of one side: string i is codes[offsets[i]] to codes[offsets[i + 1] - 1].
-struct Strings {
-  View<const int32_t, 1> codes;
-  View<const int64_t, 1> offsets;
+// Given pairs of strings of two sides: string i of the left one is left[left_offsets[i]] to
+// left[left_offsets[i + 1] - 1].
+struct PairStrings {
+  View<const int32_t, 1> left;
+  View<const int64_t, 1> left_offsets;
+  View<const int32_t, 1> right;
+  View<const int64_t, 1> right_offsets;
+  View<const int64_t, 1> rows;     // P: the left string of each pair
+  View<const int64_t, 1> columns;  // P: similar sizes next to each other share lanes well
 };
 
-// The pairs that share the lanes of one group; the last one fills the other lanes.
+// The pairs that share the W lanes of one group; the last one fills the other lanes.
+template <int W>
 struct PairLanes {
   int64_t first, live, tall = 0, wide = 0;
-  const int32_t *s[WIDTH], *t[WIDTH];
-  int64_t n[WIDTH], m[WIDTH];
+  const int32_t *s[W], *t[W];
+  int64_t n[W], m[W];
 
   bool ends_in(int64_t i) const {  // whether a string s ends at row i
     bool found = false;
-    for (int lane = 0; lane < WIDTH; ++lane) found = found || n[lane] == i;
+    for (int lane = 0; lane < W; ++lane) found = found || n[lane] == i;
     return found;
   }
   int64_t next_end(int64_t d) const {  // the first antidiagonal from d on in which a pair ends
     int64_t found = tall + wide + 1;
-    for (int lane = 0; lane < WIDTH; ++lane)
+    for (int lane = 0; lane < W; ++lane)
       if (n[lane] + m[lane] >= d && n[lane] + m[lane] < found) found = n[lane] + m[lane];
     return found;
   }
   void shorter_first() {  // swap strings, for recursions that treat both alike
     tall = wide = 0;
-    for (int lane = 0; lane < WIDTH; ++lane) {
+    for (int lane = 0; lane < W; ++lane) {
       if (n[lane] > m[lane]) {
         const int32_t* string = s[lane];
         const int64_t length = n[lane];
@@ -39,14 +45,13 @@ struct PairLanes {
       tall = n[lane] > tall ? n[lane] : tall, wide = m[lane] > wide ? m[lane] : wide;
     }
   }
-  PairLanes(const Strings& left, const Strings& right, View<const int64_t, 1> rows,
-            View<const int64_t, 1> columns, int64_t first_)
-      : first(first_), live(rows.shape[0] - first_ < WIDTH ? rows.shape[0] - first_ : WIDTH) {
-    for (int64_t lane = 0; lane < WIDTH; ++lane) {
-      const int64_t p = first + (lane < live ? lane : live - 1), i = rows(p), j = columns(p);
-      s[lane] = left.codes.data + left.offsets(i), n[lane] = left.offsets(i + 1) - left.offsets(i);
-      t[lane] = right.codes.data + right.offsets(j),
-      m[lane] = right.offsets(j + 1) - right.offsets(j);
+  PairLanes(const PairStrings& of, int64_t first_)
+      : first(first_), live(of.rows.shape[0] - first_ < W ? of.rows.shape[0] - first_ : W) {
+    for (int64_t lane = 0; lane < W; ++lane) {
+      const int64_t p = first + (lane < live ? lane : live - 1), i = of.rows(p), j = of.columns(p);
+      s[lane] = of.left.data + of.left_offsets(i), t[lane] = of.right.data + of.right_offsets(j);
+      n[lane] = of.left_offsets(i + 1) - of.left_offsets(i);
+      m[lane] = of.right_offsets(j + 1) - of.right_offsets(j);
       tall = n[lane] > tall ? n[lane] : tall, wide = m[lane] > wide ? m[lane] : wide;
     }
   }
@@ -67,19 +72,11 @@ struct Rows {
     const int64_t block = root > fits ? root : fits;
     return block < count ? block : count;
   }
-  static size_t room(int64_t count, int64_t line) {
-    const int64_t block = block_of(count, line);
-    return Scratch::room<T>((count + block - 1) / block * line) +
-           Scratch::room<T>((block + 1) * line);
+  void take(Scratch& scratch, int64_t count_, int64_t line_) {
+    count = count_, line = line_, block = block_of(count, line);
+    parts = (count + block - 1) / block;
+    kept = scratch.take<T>(parts * line), rows = scratch.take<T>((block + 1) * line);
   }
-  Rows(Scratch& scratch, int64_t count_, int64_t line_)
-      : count(count_),
-        line(line_),
-        block(block_of(count_, line_)),
-        parts((count_ + block - 1) / block),
-        kept(scratch.take<T>(parts * line_)),
-        rows(scratch.take<T>((block + 1) * line_)) {}
-
   void copy(T* to, const T* from) {
     for (int64_t at = 0; at < line; ++at) to[at] = from[at];
   }

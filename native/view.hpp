@@ -60,9 +60,16 @@ class Scratch {
   bool failed() const { return base == nullptr; }
   template <class T>
   T* take(int64_t count) {
-    char* here = base + used;
+    const uintptr_t here = reinterpret_cast<uintptr_t>(base) + used;
     used += room<T>(count);
     return reinterpret_cast<T*>(here);
+  }
+  // Memory for all that `takes` takes: it is called once to count, and again with the memory.
+  template <class F>
+  bool lay_out(F takes) {
+    used = 0, takes(), reserve(used);
+    if (!failed()) takes();
+    return !failed();
   }
 };
 

@@ -20,14 +20,18 @@ DTYPES = {"float64": "f64", "float32": "f32", "int64": "i64", "int32": "i32", "u
 
 
 def structs() -> dict[str, list[tuple[str, str]]]:
-    """Parse the structs of arguments in native/: for each the names of its fields and their types."""
+    """Parse the structs in native/: for each the names of its fields and their types, with those of inner structs."""
     found = {}
     for path in SOURCES.glob("*.hpp"):
-        for name, body in re.findall(r"struct (\w+Arguments) \{\n(.*?)\n\};", path.read_text(encoding="utf-8"), re.S):
+        for name, body in re.findall(r"struct (\w+) \{\n(.*?)\n\};", path.read_text(encoding="utf-8"), re.S):
             body = re.sub(r"\s*\n\s+", " ", re.sub(r"//.*", "", body))
             parts = [part.strip() for part in body.split(";") if part.strip()]
             found[name] = [tuple(part.rsplit(" ", 1)[::-1]) for part in parts]
-    return found
+    return {
+        name: [one for field in found[name] for one in found.get(field[1], [field])]
+        for name in found
+        if name.endswith("Arguments")
+    }
 
 
 def prototypes() -> dict[str, str]:

@@ -183,9 +183,9 @@ def general_expected(
     emission, silent, start, step, stop, _ = model
     gain, moves, symbols, once, value = sums
     call(
-        "general_expected", emission=emission, silent=silent, start=start, step=step, stop=stop, codes=strings[0],
-        offsets=strings[1], rows=rows, columns=columns, gain=gain, moves=moves, symbols=symbols, once=once,
-        log_value=value, matched=matched,
+        "general_expected", emission=emission, silent=silent, start=start, step=step, stop=stop, left=strings[0],
+        left_offsets=strings[1], right=strings[0], right_offsets=strings[1], rows=rows, columns=columns, gain=gain,
+        moves=moves, symbols=symbols, once=once, log_value=value, matched=matched,
     )  # fmt: skip
 
 

@@ -61,33 +61,29 @@ _PROFILE = """
     flanks: f64[S 4]
 """
 
+_PAIRS = """
+    left: i32[A]
+    left_offsets: i64[I1]
+    right: i32[B]
+    right_offsets: i64[J1]
+    rows: i64[P]
+    columns: i64[P]
+"""
+_STATES = """
+    emission: f64[C n]
+    silent: f64[n]
+    start: f64[n]
+    step: f64[n n]
+    stop: f64[n]
+"""
+
 SIGNATURES = {
-    "general_pairs": """
-        emission: f64[C n]
-        silent: f64[n]
-        start: f64[n]
-        step: f64[n n]
-        stop: f64[n]
+    "general_pairs": f"""{_STATES}{_PAIRS}
         empty: real
         floor: real
-        left: i32[A]
-        left_offsets: i64[I1]
-        right: i32[B]
-        right_offsets: i64[J1]
-        rows: i64[P]
-        columns: i64[P]
         log_value: out f64[P]
     """,
-    "general_expected": """
-        emission: f64[C n]
-        silent: f64[n]
-        start: f64[n]
-        step: f64[n n]
-        stop: f64[n]
-        codes: i32[A]
-        offsets: i64[I1]
-        rows: i64[P]
-        columns: i64[P]
+    "general_expected": f"""{_STATES}{_PAIRS}
         gain: out f64[P n1]
         moves: out f64[P n n1]
         symbols: out f64[P n C]
@@ -114,16 +110,11 @@ SIGNATURES = {
         best: out f64[n1 m1]
         cells: out i64[k 2]
     """,
-    "ranged_affine": """
+    "ranged_affine": f"""
         joint: f64[C C]
         insertion: f64[C]
         rates: f64[R]
-        left: i32[A]
-        left_offsets: i64[I1]
-        right: i32[B]
-        right_offsets: i64[J1]
-        rows: i64[P]
-        columns: i64[P]
+        {_PAIRS}
         log_value: out f64[P]
         matched: out f64[P C C]?
         letters: out f64[P C]?
