@@ -65,7 +65,7 @@ def methods(dimension: int, *, gaps: bool = False) -> dict[str, Method]:
         "largest class": (make_pipeline(FunctionTransformer(no_features), DummyClassifier()), {}),
         "mean + sd, RBF": (make_pipeline(FunctionTransformer(summaries), StandardScaler(), SVC()), {"svc__C": C}),
         "resampled to 30 steps, RBF": (
-            make_pipeline(scaled, mc.Resample(30), FunctionTransformer(stacked), StandardScaler(), SVC()),
+            make_pipeline(scaled, mc.data.Resample(30), FunctionTransformer(stacked), StandardScaler(), SVC()),
             {"svc__C": C},
         ),
         "Fisher(HMM)": on_series(mc.Fisher(hmm, **fisher), model__n_states=[4, 8]),
@@ -81,7 +81,7 @@ def methods(dimension: int, *, gaps: bool = False) -> dict[str, Method]:
         "MeanMap(LDS)": on_series(mc.MeanMap(system, length=10), **shrunk, gamma=gammas),
         "LatentMeanMap(LDS)": on_series(mc.LatentMeanMap(system, n_components=200), **sizes, gamma=gammas),
         "SubspaceAngles(LDS)": on_series(mc.SubspaceAngles(system, length=10), **shrunk),
-        "BinetCauchy(LDS)": on_series(mc.BinetCauchy(system, length=10), **shrunk),
+        "BinetCauchy(LDS)": on_series(mc.kernels.BinetCauchy(system, length=10), **shrunk),
     }
     if gaps:  # it needs complete observations
         del found["LatentMeanMap(LDS)"]

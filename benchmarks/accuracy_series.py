@@ -129,8 +129,8 @@ def classes() -> None:
             for train, target, test, answer in splits:
                 kernel = mc.FisherEnsemble(by_class=by_class)
                 K, K_test = kernel.fit_transform(train, target), kernel.transform(test)
-                machines = [SVC(kernel="precomputed", C=C).fit(K, target) for C in costs]
-                right += [np.sum(machine.predict(K_test) == answer) for machine in machines]
+                estimators = [SVC(kernel="precomputed", C=C).fit(K, target) for C in costs]
+                right += [np.sum(estimator.predict(K_test) == answer) for estimator in estimators]
                 total += len(answer)
             shown = " | ".join(f"{value:.3f}" for value in right / total)
             print(f"| {name} | {len(target)} | {by_class} | {shown} | {time.process_time() - begin:.0f} |", flush=True)

@@ -1,7 +1,7 @@
 """The same source on another device: Gram matrices of torch tensors against NumPy on one thread of this machine.
 
 Run: python benchmarks/bench_device.py --device cuda
-     python benchmarks/bench_device.py --device cuda --whole     rates of whole calls, with fused programs
+     python benchmarks/bench_device.py --device cuda --whole     rates of whole calls, with Triton kernels
      python benchmarks/bench_device.py --device cuda --hidden    shared histories, linear systems, discounted lengths
      python benchmarks/bench_device.py --device cuda --float32   errors of float32 by kernel
 """
@@ -196,7 +196,7 @@ def _narrowed(name: str, x: Any) -> Any:
 def histories(scale: float, device: str, move: Callable[[Any], torch.Tensor]) -> None:
     """Compare data under one hidden chain or tree: the model is on the device, and the evidence is computed there."""
     p = tree()
-    q = mc.HiddenTrees(p.parent, move(p.root), move(p.transition), p.leaf_parent, move(p.leaf))
+    q = mc.models.HiddenTrees(p.parent, move(p.root), move(p.transition), p.leaf_parent, move(p.leaf))
     X = p.sample(int(5000 * scale), random_state=3)[0]
     a, b = mc.Marginalization(p), mc.Marginalization(q)
     compare("Marginalization, tree of 100 leaves", a, X, X, device, b)

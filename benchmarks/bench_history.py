@@ -25,7 +25,7 @@ from mercer.models._history.operand import history_operand
 LEAVES, LENGTH = 100, 140
 
 
-def tree(leaves: int = LEAVES, states: int = 2) -> mc.HiddenTrees:
+def tree(leaves: int = LEAVES, states: int = 2) -> mc.models.HiddenTrees:
     """Return a random binary tree: nodes are joined in pairs, and the last one is the root."""
     rng = np.random.default_rng(0)
     nodes = leaves - 1
@@ -36,7 +36,7 @@ def tree(leaves: int = LEAVES, states: int = 2) -> mc.HiddenTrees:
         above |= dict.fromkeys(pair, v)
         left.append(f"node {v}")
     parent = [above.get(f"node {v}", -1) for v in range(nodes)]
-    return mc.HiddenTrees(
+    return mc.models.HiddenTrees(
         [parent],
         rng.dirichlet(np.ones(states), 1),
         rng.dirichlet(np.ones(states), (1, nodes, states)),
@@ -54,7 +54,7 @@ def chain(states: int, zeros: bool = False, symbols: int = 4) -> mc.HMMs:
     return mc.HMMs(rng.dirichlet(np.ones(states), 1), transition, emission)
 
 
-def recursive(p: mc.HiddenTrees) -> Callable[[np.ndarray, np.ndarray], float]:
+def recursive(p: mc.models.HiddenTrees) -> Callable[[np.ndarray, np.ndarray], float]:
     """Return log kappa of two profiles by MK-6, directly; it does not underflow at this size."""
     nodes, states = range(p.parent.shape[-1]), range(p.root.shape[-1])
     children = [[c for c in nodes if p.parent[0][c] == v] for v in nodes]
@@ -91,7 +91,7 @@ def by_loop(p: mc.HMMs, s: np.ndarray, t: np.ndarray) -> float:
     return float(logs + np.log(f.sum()))
 
 
-def compare(name: str, model: mc.HiddenTrees | mc.HMMs, X: object, pair: Callable[[int, int], float]) -> None:
+def compare(name: str, model: mc.models.HiddenTrees | mc.HMMs, X: object, pair: Callable[[int, int], float]) -> None:
     """Time the whole matrix on one and two threads, and a loop over some pairs."""
     kernel = mc.Marginalization(model, normalize=False)
     count, nodes, states = len(X), *shape_of(model)  # type: ignore[arg-type]
@@ -111,7 +111,7 @@ def compare(name: str, model: mc.HiddenTrees | mc.HMMs, X: object, pair: Callabl
         )
 
 
-def shape_of(model: mc.HiddenTrees | mc.HMMs) -> tuple[int, int]:
+def shape_of(model: mc.models.HiddenTrees | mc.HMMs) -> tuple[int, int]:
     """Return the numbers of hidden nodes and of their states."""
     if isinstance(model, mc.HMMs):
         return LENGTH, int(model.initial.shape[-1])

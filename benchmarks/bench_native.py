@@ -180,9 +180,9 @@ def pair_hmm(quick: bool, kind: str) -> Work:
     hidden = rng.random((20, 20)) ** 4 + 5 * np.eye(20)
     hidden /= hidden.sum(axis=0)
     joint = hidden @ hidden.T / 20
-    model = mc.AffinePairHMMs([joint], [joint.sum(axis=0)], [0.03], [0.6], [0.99], alphabet="protein")
+    model = mc.models.AffinePairHMMs([joint], [joint.sum(axis=0)], [0.03], [0.6], [0.99], alphabet="protein")
     if kind == "local":
-        model = mc.LocalPairHMMs(
+        model = mc.models.LocalPairHMMs(
             model.joint, model.insertion, model.open, model.extend, model.continuation, [0.98], [0.98],
             alphabet="protein",
         )  # fmt: skip
@@ -222,7 +222,7 @@ def profiles(count: int, nodes: int) -> Any:
     steps[-1], steps[0, 5:] = [0.985, 0.015, 0.0, 0.6, 0.4, 1.0, 0.0], [1.0, 0.0]
     match = [rng.dirichlet(np.full(20, 0.3), nodes) + 1e-6 for _ in range(count)]
     insert = [np.full((nodes + 1, 20), 0.05)] * count
-    return mc.ProfileHMMs([m / m.sum(axis=1, keepdims=True) for m in match], insert, [steps] * count)
+    return mc.models.ProfileHMMs([m / m.sum(axis=1, keepdims=True) for m in match], insert, [steps] * count)
 
 
 @row("profile HMM,", "Fisher scores", "products")
@@ -258,7 +258,7 @@ def tree(quick: bool) -> Work:
     for v in range(leaves - 2, -1, -1):  # the root is node 0
         above |= dict.fromkeys([left.pop(int(rng.integers(len(left)))) for _ in range(2)], v)
         left.append(f"node {v}")
-    model = mc.HiddenTrees(
+    model = mc.models.HiddenTrees(
         [[above.get(f"node {v}", -1) for v in range(leaves - 1)]], rng.dirichlet(np.ones(2), 1),
         rng.dirichlet(np.ones(2), (1, leaves - 1, 2)), [[above[f"leaf {k}"] for k in range(leaves)]],
         rng.dirichlet(np.ones(2), (1, leaves, 2)),

@@ -58,7 +58,7 @@ def by_pgmpy(nets: mc.BayesNets, i: int, j: int) -> float:
 def factorial(size: int) -> None:
     """Compare the log probabilities and posteriors of a factorial HMM with those of the HMM of its joint states."""
     rng = np.random.default_rng(0)
-    model = mc.FactorialHMMs(
+    model = mc.models.FactorialHMMs(
         rng.dirichlet([1, 1], size=(1, 10)),
         rng.dirichlet([1, 1], size=(1, 10, 2)),
         rng.normal(size=(1, 10, 2, 3)),

@@ -27,18 +27,18 @@ def proteins(count: int, length: int, seed: int = 0) -> mc.Sequences:
     return mc.Sequences.from_codes(codes, "protein")
 
 
-def model() -> mc.AffinePairHMMs:
+def model() -> mc.models.AffinePairHMMs:
     """Return a joint distribution of 20 letters with the odds of a substitution matrix: 2 to 30 on the diagonal."""
     rng = np.random.default_rng(1)
     hidden = rng.random((20, 20)) ** 4 + 5 * np.eye(20)
     hidden /= hidden.sum(axis=0)
     joint = hidden @ hidden.T / 20
-    return mc.AffinePairHMMs(
+    return mc.models.AffinePairHMMs(
         [joint], [joint.sum(axis=0)], open=[0.03], extend=[0.6], continuation=[0.99], alphabet="protein"
     )
 
 
-def numpy_kernels(p: mc.AffinePairHMMs, s: np.ndarray, T: np.ndarray) -> np.ndarray:
+def numpy_kernels(p: mc.models.AffinePairHMMs, s: np.ndarray, T: np.ndarray) -> np.ndarray:
     """Return log kernels of one sequence with J others of one length: row by row, runs of t by cumulative sums."""
     o, e, c = (float(x[0]) for x in (p.open, p.extend, p.continuation))
     r = p.insertion[0]
@@ -82,7 +82,7 @@ def main() -> None:
                 f"{100 * FLOPS * rate / flops:.0f} % of one thread's matrix product"
             )
     ours = rates["float64", 1]
-    flanks = mc.LocalPairHMMs(
+    flanks = mc.models.LocalPairHMMs(
         p.joint, p.insertion, p.open, p.extend, p.continuation, [0.98], [0.98], alphabet="protein"
     )
     some = X[:160]

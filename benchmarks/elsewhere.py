@@ -166,8 +166,8 @@ def tslearn() -> None:
     nearest = KNeighborsClassifier(1, metric="precomputed")
     ours = make_pipeline(mc.FisherEnsemble(), FunctionTransformer(distances), nearest)
     show("tslearn, 1-NN DTW", timed(lambda: accuracy(neighbor, cube), 1), timed(lambda: accuracy(ours, X)))
-    machine, ours = TimeSeriesSVC(C=10), make_pipeline(mc.FisherEnsemble(), SVC(kernel="precomputed", C=10))
-    show("tslearn, TimeSeriesSVC(gak)", timed(lambda: accuracy(machine, cube), 1), timed(lambda: accuracy(ours, X)))
+    estimator, ours = TimeSeriesSVC(C=10), make_pipeline(mc.FisherEnsemble(), SVC(kernel="precomputed", C=10))
+    show("tslearn, TimeSeriesSVC(gak)", timed(lambda: accuracy(estimator, cube), 1), timed(lambda: accuracy(ours, X)))
 
     def rand(model: Any, data: Any) -> float:
         return float(adjusted_rand_score(y[known], model.fit_predict(data[known])))
@@ -190,12 +190,12 @@ def aeon() -> None:
     def accuracy(model: Any, data: Any) -> float:
         return float(model.fit(data[known], y[known]).score(data[~known], y[~known]))
 
-    machine = make_pipeline(mc.FisherEnsemble(), SVC(kernel="precomputed", C=10))
+    estimator = make_pipeline(mc.FisherEnsemble(), SVC(kernel="precomputed", C=10))
     neighbor = KNeighborsTimeSeriesClassifier(n_neighbors=1, distance="dtw")
     rocket = MiniRocketClassifier(random_state=0)
-    warm(lambda: accuracy(machine, X), lambda: accuracy(rocket, cube))
+    warm(lambda: accuracy(estimator, X), lambda: accuracy(rocket, cube))
     warm(lambda: neighbor.fit(cube[:4], y[:4]).predict(cube[:2]))
-    ours = timed(lambda: accuracy(machine, X))
+    ours = timed(lambda: accuracy(estimator, X))
     show("aeon, 1-NN DTW", timed(lambda: accuracy(neighbor, cube), 1), ours)
     show("aeon, MiniRocket", timed(lambda: accuracy(rocket, cube)), ours)
 
@@ -218,7 +218,9 @@ def strkernels() -> None:
 
     rng = np.random.default_rng(0)
     X = ["".join(rng.choice(list("ACGT"), 200)) for _ in range(100)]
-    words = mc.Normalized(mc.Sum([mc.Spectrum(k, alphabet="dna", normalize=False) for k in (1, 2, 3, 4)]))
+    words = mc.kernels.Normalized(
+        mc.kernels.Sum([mc.Spectrum(k, alphabet="dna", normalize=False) for k in (1, 2, 3, 4)])
+    )
     theirs = timed(lambda: SpectrumStringKernel(order=4)(np.array(X), np.array(X)), 1)
     ours = timed(lambda: words.fit_transform(X))
     show("strkernels, words of 1 to 4 letters, 100 strings", theirs, ours)

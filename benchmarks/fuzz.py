@@ -137,7 +137,7 @@ def good_pipelines() -> list[Any]:
     X, y, svc = good_data()[0], [0, 1, 0, 1, 0, 1], SVC(kernel="precomputed")
     return [
         make_pipeline(mc.RBF(), svc).fit(X, y), make_pipeline(mc.Centered(mc.Linear()), svc).fit(X, y),
-        make_pipeline(mc.Normalized(mc.RBF()), OneClassSVM(kernel="precomputed")).fit(X),
+        make_pipeline(mc.kernels.Normalized(mc.RBF()), OneClassSVM(kernel="precomputed")).fit(X),
         make_pipeline(mc.Landmarks(mc.RBF(), 3), Ridge()).fit(X, y), mc.KernelRidge(mc.RBF()).fit(X, y),
         make_pipeline(mc.Spectrum(2), svc).fit(good_data()[5], y), make_pipeline(mc.RBF(), svc), mc.RBF().fit(X),
         Ridge().fit(X, y),

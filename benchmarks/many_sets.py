@@ -67,7 +67,7 @@ class Aeon(ClassifierMixin, BaseEstimator):
         return self.model_.predict(self._cube(X))
 
     def _cube(self, X: mc.Sequences) -> Any:
-        even = mc.Resample(max(self.length, 10)).fit_transform(X)
+        even = mc.data.Resample(max(self.length, 10)).fit_transform(X)
         return np.stack([np.nan_to_num(np.asarray(x)).T for x in even])
 
 

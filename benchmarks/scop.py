@@ -146,12 +146,12 @@ SOURCES: dict[str, Source] = {
 
 
 def odds(kernel: Any) -> Any:
-    return mc.LogOdds(kernel, shift=1.0)  # fixed, since the eigenvalues of every training matrix take time
+    return mc.kernels.LogOdds(kernel, shift=1.0)  # fixed, since the eigenvalues of every training matrix take time
 
 
 PARTS: dict[str, tuple[str, Callable[[Any], Any]]] = {
-    "Spectrum(3, mismatches=1)": ("spectrum3", mc.Normalized),
-    "Spectrum(5, mismatches=1)": ("spectrum5", mc.Normalized),
+    "Spectrum(3, mismatches=1)": ("spectrum3", mc.kernels.Normalized),
+    "Spectrum(5, mismatches=1)": ("spectrum5", mc.kernels.Normalized),
     "Tempered(global)": ("global", lambda kernel: mc.Tempered(kernel, exponent=0.003)),
     "LogOdds(global)": ("global", odds),
     "LogOdds(local)": ("local", odds),
@@ -194,8 +194,8 @@ def score(task: Task, kernels: dict[str, Any], methods: dict[str, tuple[str, ...
     found = []
     for parts in methods.values():
         train, test = (sum(rows[name][i] for name in parts) for i in (0, 1))
-        machine = SVC(kernel="precomputed", C=1.0, class_weight="balanced", cache_size=500).fit(train, task.is_train)
-        scores = machine.decision_function(test)
+        estimator = SVC(kernel="precomputed", C=1.0, class_weight="balanced", cache_size=500).fit(train, task.is_train)
+        scores = estimator.decision_function(test)
         found.append((roc_auc_score(task.is_test, scores), roc50(scores, task.is_test)))
     return np.array(found)
 

@@ -37,11 +37,11 @@ def errors_of(kernel):
         kernel.fit(a)
         square = kernel.path(a, lengths=lengths)
         rows = kernel.path(b, a, lengths=lengths)
-        machines = [SVC(kernel="precomputed").fit(K, y[train]) for K in square]
+        estimators = [SVC(kernel="precomputed").fit(K, y[train]) for K in square]
         columns.append(
             [
-                1 - machine.score(R, y[test])
-                for machine, R in zip(machines, rows, strict=True)
+                1 - estimator.score(R, y[test])
+                for estimator, R in zip(estimators, rows, strict=True)
             ]
         )
     return np.transpose(columns)

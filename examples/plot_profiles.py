@@ -50,14 +50,14 @@ print("after", tree.n_iter_, "iterations")
 # folds.
 
 
-def machine(kernel, **grid):
+def estimator(kernel, **grid):
     pipeline = make_pipeline(kernel, SVC(kernel="precomputed"))
     return GridSearchCV(pipeline, {"svc__C": [0.1, 1, 10]} | grid, cv=3)
 
 
 filled = SimpleImputer(keep_empty_features=True)
 wide = np.array([0.3, 1, 3, 10]) / X.shape[1]
-machines = {
+estimators = {
     "linear, imputed": GridSearchCV(
         make_pipeline(filled, SVC(kernel="linear")),
         {"svc__C": [0.01, 0.1, 1, 10]},
@@ -68,15 +68,15 @@ machines = {
         {"svc__C": [0.1, 1, 10], "svc__gamma": wide},
         cv=3,
     ),
-    "Fisher of the tree": machine(mc.Fisher(mc.HiddenTree(profiles.tree))),
-    "shared history": machine(
+    "Fisher of the tree": estimator(mc.Fisher(mc.HiddenTree(profiles.tree))),
+    "shared history": estimator(
         mc.Tempered(mc.Marginalization(mc.HiddenTree(profiles.tree, pruning=0.05))),
         tempered__exponent=[0.1, 0.3, 1.0],
     ),
 }
 folds = StratifiedKFold(5, shuffle=True, random_state=0)
 accuracy = {
-    name: cross_val_score(model, X, y, cv=folds) for name, model in machines.items()
+    name: cross_val_score(model, X, y, cv=folds) for name, model in estimators.items()
 }
 for name, found in accuracy.items():
     print(f"{name:20} {found.mean():.2f}")

@@ -67,7 +67,7 @@ plt.show()
 # %%
 # If you do not know the rank and the window, hold out the later parts of the string.
 
-search = mc.EmbeddedHMMCV(
+search = mc.embedding.EmbeddedHMMCV(
     n_components=[1, 2, 3], alpha=[1e-4], window=[1, 2], cv=3
 ).fit([train])
 print(search.best_params_)

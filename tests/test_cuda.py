@@ -1,4 +1,4 @@
-"""Fused programs: on an NVIDIA card, or, without one, in Triton's interpreter where Triton is installed."""
+"""Triton kernels: on an NVIDIA GPU, or, without one, in Triton's interpreter where Triton is installed."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ import pytest
 
 import mercer as mc
 from mercer import cuda
-from mercer.kernels import _placement
-from mercer.models._dynamics import fused as systems_on_card
+from mercer.kernels import _device_choice
+from mercer.models._dynamics import fused as systems_on_gpu
 
 
 @pytest.fixture
-def place(torch):
-    """Return the torch device on which programs run, or skip."""
+def device(torch):
+    """Return the torch device on which Triton kernels run, or skip."""
     if not cuda.has_triton():
-        pytest.skip("fused programs need Triton 3.2 or newer, which comes with torch for CUDA on Linux")
+        pytest.skip("Triton kernels need Triton 3.2 or newer, which comes with torch for CUDA on Linux")
     if torch.cuda.is_available() and not cuda.interpreted():
         return "cuda"
     if not cuda.interpreted():
-        pytest.skip("no NVIDIA card; test_in_the_interpreter runs this in Triton's interpreter")
+        pytest.skip("no NVIDIA GPU; test_in_the_interpreter runs this in Triton's interpreter")
     return "cpu"
 
 
@@ -40,9 +40,9 @@ def gaussians(*shape, d=3, full=True, seed=0):
     return mc.Gaussians(rng.normal(size=(*shape, d)), covariance)
 
 
-def compare(kernel, models, place, other=None, atol=1e-12):
-    there = models.to(place)
-    found = kernel.log(there, None if other is None else other.to(place)).cpu().numpy()
+def compare(kernel, models, device, other=None, atol=1e-12):
+    there = models.to(device)
+    found = kernel.log(there, None if other is None else other.to(device)).cpu().numpy()
     expected = kernel.log(models, other)
     np.testing.assert_allclose(found, expected, rtol=1e-12, atol=atol)
     if other is None:
@@ -54,99 +54,99 @@ def compare(kernel, models, place, other=None, atol=1e-12):
 @pytest.mark.parametrize(
     ("n", "m", "symbols", "length"), [(4, 3, 4, 10), (1, 2, 20, 1), (8, 16, 17, 40), (20, 5, 3, 9)]
 )
-def test_symbols(place, n, m, symbols, length):
+def test_symbols(device, n, m, symbols, length):
     kernel = mc.ProbabilityProduct(rho=0.5, length=length)
-    compare(kernel, hmms(9, n, symbols), place)
-    compare(kernel, hmms(5, n, symbols), place, hmms(7, m, symbols, seed=1))
+    compare(kernel, hmms(9, n, symbols), device)
+    compare(kernel, hmms(5, n, symbols), device, hmms(7, m, symbols, seed=1))
 
 
-def test_sizes_and_lengths_in_one_call(place):
+def test_sizes_and_lengths_in_one_call(device):
     models = mc.HMMs.concat([hmms(2, n, seed=n) for n in (5, 1, 18, 3)])
     kernel = mc.MeanMap(gamma=0.4)
-    found = kernel.path(models.to(place), lengths=[1, 4, 21]).cpu().numpy()
+    found = kernel.path(models.to(device), lengths=[1, 4, 21]).cpu().numpy()
     np.testing.assert_allclose(found, kernel.path(models, lengths=[1, 4, 21]), rtol=1e-12)
 
 
 @pytest.mark.parametrize("order", [1, 2])
-def test_markov_chains(place, order):
+def test_markov_chains(device, order):
     strings = ["ACGTAACCGT", "AAAACGCGCG", "GGTTACCAGT", "ACCAGGGTT"]
     models = mc.MarkovChain(order=order, alphabet="dna").fit_each(strings)
-    compare(mc.ProbabilityProduct(rho=0.5, length=15), models, place)
+    compare(mc.ProbabilityProduct(rho=0.5, length=15), models, device)
     kernel = mc.ProbabilityProduct(rho=0.5)
-    found = kernel.path(models.to(place), lengths=[2, 5]).cpu().numpy()
+    found = kernel.path(models.to(device), lengths=[2, 5]).cpu().numpy()
     np.testing.assert_allclose(found, kernel.path(models, lengths=[2, 5]), rtol=1e-12)
 
 
 @pytest.mark.parametrize("full", [True, False])
-def test_gaussian_emissions(place, full):
+def test_gaussian_emissions(device, full):
     models = hmms(6, 3)
     models = mc.HMMs(models.initial, models.transition, gaussians(6, 3, full=full))
-    compare(mc.ProbabilityProduct(rho=0.7, length=12), models, place)
+    compare(mc.ProbabilityProduct(rho=0.7, length=12), models, device)
 
 
 @pytest.mark.parametrize("n", [1, 3])
-def test_discounted(place, n):
+def test_discounted(device, n):
     kernel = mc.ProbabilityProduct(rho=1.0, length=mc.Discounted(0.9))
-    compare(kernel, hmms(5, n), place)
-    compare(kernel, hmms(2, n), place, hmms(3, 2, seed=1))
-    compare(mc.MeanMap(gamma=0.4, length=mc.Discounted(0.5)), mc.HMMs.concat([hmms(2, 2), hmms(1, 5)]), place)
+    compare(kernel, hmms(5, n), device)
+    compare(kernel, hmms(2, n), device, hmms(3, 2, seed=1))
+    compare(mc.MeanMap(gamma=0.4, length=mc.Discounted(0.5)), mc.HMMs.concat([hmms(2, 2), hmms(1, 5)]), device)
     models = hmms(3, n)
     models = mc.HMMs(models.initial, models.transition, gaussians(3, n))
-    compare(mc.MeanMap(gamma=0.3, length=mc.Discounted(0.8)), models, place)
+    compare(mc.MeanMap(gamma=0.3, length=mc.Discounted(0.8)), models, device)
 
 
-def test_discounted_slowly(place):
+def test_discounted_slowly(device):
     slow = mc.HMMs(
         [[0.5, 0.5], [1.0, 0.0]], [[[0.999, 0.001], [0.001, 0.999]], np.eye(2)],
         mc.Categoricals([[[1.0, 0.0], [0.9999, 0.0001]], [[1.0, 0.0], [0.5, 0.5]]]),
     )  # fmt: skip
-    compare(mc.ProbabilityProduct(rho=1.0, length=mc.Discounted(0.999)), slow, place, atol=1e-11)
+    compare(mc.ProbabilityProduct(rho=1.0, length=mc.Discounted(0.999)), slow, device, atol=1e-11)
 
 
-def test_pairs_out_of_range_are_repeated(place):
+def test_pairs_out_of_range_are_repeated(device):
     sticky = mc.HMMs(
         [[1.0, 0.0], [0.0, 1.0], [0.5, 0.5]], [np.eye(2)] * 3, mc.Categoricals([[[1.0, 0.0], [0.0, 1.0]]] * 3)
     )
-    compare(mc.ProbabilityProduct(rho=1.0, length=4), sticky, place)  # a kernel is zero
+    compare(mc.ProbabilityProduct(rho=1.0, length=4), sticky, device)  # a kernel is zero
     rare = mc.HMMs(
         [[1.0], [1.0]], [[[1.0]], [[1.0]]], mc.Categoricals([[[1e-30, 1.0 - 1e-30]], [[1.0 - 1e-30, 1e-30]]])
     )
-    compare(mc.ProbabilityProduct(rho=1.0, length=300, normalize=False), rare, place)
+    compare(mc.ProbabilityProduct(rho=1.0, length=300, normalize=False), rare, device)
     far = mc.HMMs(
         [[0.5, 0.5]] * 2,
         [[[0.9, 0.1], [0.2, 0.8]]] * 2,
         mc.Gaussians([[[0.0], [90.0]], [[1.0], [40.0]]], np.ones((2, 2))),
     )
-    compare(mc.ProbabilityProduct(rho=1.0, length=20), far, place)  # leaf kernels underflow relative to others
+    compare(mc.ProbabilityProduct(rho=1.0, length=20), far, device)  # leaf kernels underflow relative to others
 
 
 @pytest.mark.parametrize(("d", "full"), [(1, False), (3, False), (4, True), (9, True)])
-def test_gaussians(place, d, full):
+def test_gaussians(device, d, full):
     models = gaussians(19, d=d, full=full)
-    compare(mc.ProbabilityProduct(rho=0.3), models, place)
-    compare(mc.MeanMap(gamma=0.37), models, place)
-    compare(mc.ProbabilityProduct(rho=1.0), models, place, gaussians(5, d=d, full=full, seed=1))
+    compare(mc.ProbabilityProduct(rho=0.3), models, device)
+    compare(mc.MeanMap(gamma=0.37), models, device)
+    compare(mc.ProbabilityProduct(rho=1.0), models, device, gaussians(5, d=d, full=full, seed=1))
 
 
-def test_singular_covariances_are_found(place):
-    models = mc.Gaussians([[0.0, 0.0], [1.0, 1.0]], [np.eye(2), np.ones((2, 2))]).to(place)
+def test_singular_covariances_are_found(device):
+    models = mc.Gaussians([[0.0, 0.0], [1.0, 1.0]], [np.eye(2), np.ones((2, 2))]).to(device)
     with pytest.raises(ValueError, match="has a singular covariance"):
         mc.ProbabilityProduct()(models)
 
 
-def test_gradients_and_float32_use_array_code(torch, place):
+def test_gradients_and_float32_use_array_code(torch, device):
     models = hmms(4, 3)
-    initial = torch.tensor(np.asarray(models.initial), device=place, requires_grad=True)
-    moved = models.to(place)
+    initial = torch.tensor(np.asarray(models.initial), device=device, requires_grad=True)
+    moved = models.to(device)
     mc.ProbabilityProduct()(mc.HMMs(initial, moved.transition, moved.emission)).sum().backward()
     assert bool(torch.isfinite(initial.grad).all())
     assert not cuda.usable(moved.initial.float())
 
 
 @pytest.fixture
-def moving(torch, place, monkeypatch):
-    """Let operands move to the device on which programs run."""
-    monkeypatch.setattr(_placement, "target", lambda: torch.device(place) if mc.settings().device else None)
+def moving(torch, device, monkeypatch):
+    """Let operands move to the device on which Triton kernels run."""
+    monkeypatch.setattr(_device_choice, "target", lambda: torch.device(device) if mc.settings().device else None)
 
 
 def compare_moved(kernel, X, Y=None, atol=1e-12):
@@ -173,12 +173,12 @@ def test_pair_hmm(moving):
 
 
 def test_pair_hmm_in_numbers_of_unlimited_range(moving):
-    model = mc.AffinePairHMMs(
+    model = mc.models.AffinePairHMMs(
         [np.eye(4) / 4], [np.full(4, 0.25)], open=[1e-3], extend=[1e-3], continuation=[1 - 1e-9], alphabet="dna"
     )
     X = ["A" * 9, "C" * 18, "ACGT" * 5]
     compare_moved(mc.Marginalization(model, normalize=False), X)  # matches grow by 1e6 a letter
-    tiny = mc.AffinePairHMMs(
+    tiny = mc.models.AffinePairHMMs(
         [np.eye(4) / 4], [np.full(4, 0.25)], open=[1e-70], extend=[1e-70], continuation=[0.5], alphabet="dna"
     )
     compare_moved(mc.Marginalization(tiny, normalize=False), X[1:])  # stays on the CPU
@@ -208,7 +208,7 @@ def test_shared_chain_out_of_range(moving):
 def test_shared_tree_and_mixture(moving):
     rng = np.random.default_rng(3)
     parent = [[-1, 0, 0, 1, 1, 2, 1]]
-    tree = mc.HiddenTrees(
+    tree = mc.models.HiddenTrees(
         parent, rng.dirichlet(np.ones(2), 1), rng.dirichlet(np.ones(2), (1, 7, 2)), [[3, 4, 5, 6, 0]],
         rng.dirichlet(np.ones(3), (1, 5, 2)),
     )  # fmt: skip
@@ -233,7 +233,7 @@ def systems(count, n, d, seed=0):
 
 @pytest.mark.parametrize(("n", "d"), [(1, 1), (2, 3)])
 def test_linear_systems(moving, monkeypatch, n, d):
-    monkeypatch.setattr(systems_on_card, "LEAST_SYSTEMS", 2)
+    monkeypatch.setattr(systems_on_gpu, "LEAST_SYSTEMS", 2)
     models = systems(7, n, d)
     compare_moved(mc.ProbabilityProduct(rho=0.5, length=4), models, atol=1e-11)
     compare_moved(mc.ProbabilityProduct(length=25, normalize=False), models[:2], systems(3, 1, d, seed=1), atol=1e-11)
@@ -244,25 +244,25 @@ def test_linear_systems(moving, monkeypatch, n, d):
 
 
 def test_linear_systems_that_lose_digits(moving, monkeypatch):
-    monkeypatch.setattr(systems_on_card, "LEAST_SYSTEMS", 2)
+    monkeypatch.setattr(systems_on_gpu, "LEAST_SYSTEMS", 2)
     exact = mc.LDSs([[[0.5]], [[0.7]]], [[[1.0]]] * 2, [[[1.0]]] * 2, [[[1e-9]]] * 2, [[0.0]] * 2, [[[1.0]]] * 2)
     compare_moved(mc.ProbabilityProduct(length=5, normalize=False), exact)
 
 
-def test_one_side_on_the_card_only(moving, monkeypatch):
-    monkeypatch.setattr(systems_on_card, "LEAST_SYSTEMS", 3)
+def test_one_side_on_the_gpu_only(moving, monkeypatch):
+    monkeypatch.setattr(systems_on_gpu, "LEAST_SYSTEMS", 3)
     compare_moved(mc.ProbabilityProduct(length=3), systems(3, 1, 1), systems(2, 1, 1, seed=1))  # both on the CPU
 
 
 def test_in_the_interpreter(torch):
-    """Run this file again where Triton interprets its programs on the CPU."""
+    """Run this file again where Triton interprets its kernels on the CPU."""
     if not cuda.has_triton():
-        pytest.skip("fused programs need Triton 3.2 or newer, which comes with torch for CUDA on Linux")
+        pytest.skip("Triton kernels need Triton 3.2 or newer, which comes with torch for CUDA on Linux")
     if cuda.interpreted() or torch.cuda.is_available():
-        pytest.skip("the programs themselves run here")
+        pytest.skip("the Triton kernels themselves run here")
     probe = "import triton; from triton.runtime import interpreter; import numpy; int(numpy.zeros(1))"
     if subprocess.run([sys.executable, "-c", probe], capture_output=True, check=False).returncode:
-        pytest.skip("this version of Triton does not interpret programs with this version of NumPy")
+        pytest.skip("this version of Triton does not interpret kernels with this version of NumPy")
     command = [sys.executable, "-m", "pytest", "-q", "-n", "0", "-p", "no:cacheprovider", __file__]
     environment = {**os.environ, "TRITON_INTERPRET": "1"}
     run = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)

@@ -88,7 +88,7 @@ DATA = {
 VALUES = {"covariance": ["full", "diagonal"], "prior_strength": [0.5, 5.0], "normalize": [True, False]}
 
 
-def machine(kernel, **parameters):
+def estimator(kernel, **parameters):
     return make_pipeline(kernel, SVC(kernel="precomputed", **parameters))
 
 
@@ -102,21 +102,21 @@ class TestPipelines:
         X, kernel, _ = case
         with warnings.catch_warnings():
             warnings.simplefilter("error", FitFailedWarning)
-            scores = cross_val_score(machine(kernel), X, LABELS, cv=StratifiedKFold(4), error_score="raise")
+            scores = cross_val_score(estimator(kernel), X, LABELS, cv=StratifiedKFold(4), error_score="raise")
         assert np.isfinite(scores).all()
         assert scores.mean() > 0.8
 
     def test_search_over_kernel_model_and_machine(self, case):
         X, kernel, name = case
         grid = {f"{PRODUCT}__rho": [0.5, 1.0], name: VALUES[name.split("__")[-1]], "svc__C": [0.1, 10.0]}
-        search = GridSearchCV(machine(kernel), grid, cv=3, error_score="raise").fit(X, LABELS)
+        search = GridSearchCV(estimator(kernel), grid, cv=3, error_score="raise").fit(X, LABELS)
         assert np.isfinite(search.cv_results_["mean_test_score"]).all()
         assert search.best_score_ > 0.8
         assert len(search.predict(X)) == N
 
     def test_pickled_it_predicts_the_same(self, case):
         X, kernel, _ = case
-        fitted = machine(kernel).fit(X, LABELS)
+        fitted = estimator(kernel).fit(X, LABELS)
         again = pickle.loads(pickle.dumps(fitted))
         np.testing.assert_array_equal(again.decision_function(X), fitted.decision_function(X))
 
@@ -134,8 +134,8 @@ class TestPipelines:
 def test_two_workers(name):
     X, kernel, parameter = DATA[name]
     grid = {f"{PRODUCT}__rho": [0.5, 1.0], parameter: VALUES[parameter.split("__")[-1]]}
-    one = GridSearchCV(machine(kernel), grid, cv=3, error_score="raise").fit(X, LABELS)
-    two = GridSearchCV(machine(kernel), grid, cv=3, error_score="raise", n_jobs=2).fit(X, LABELS)
+    one = GridSearchCV(estimator(kernel), grid, cv=3, error_score="raise").fit(X, LABELS)
+    two = GridSearchCV(estimator(kernel), grid, cv=3, error_score="raise", n_jobs=2).fit(X, LABELS)
     np.testing.assert_array_equal(one.cv_results_["mean_test_score"], two.cv_results_["mean_test_score"])
 
 
@@ -145,22 +145,22 @@ class TestAlphabets:
     X = (*strings()[:-1], "ACGTN" + "T" * 20)
 
     def test_a_rare_symbol_with_an_alphabet(self):
-        scores = cross_val_score(machine(mc.ProbabilityProduct(DNA)), list(self.X), LABELS, cv=4, error_score="raise")
+        scores = cross_val_score(estimator(mc.ProbabilityProduct(DNA)), list(self.X), LABELS, cv=4, error_score="raise")
         assert np.isfinite(scores).all()
         held = mc.Sequences(list(self.X), alphabet="dna")
         kernel = mc.ProbabilityProduct(mc.Categorical(prior="pooled"))
-        assert np.isfinite(cross_val_score(machine(kernel), held, LABELS, cv=4, error_score="raise")).all()
+        assert np.isfinite(cross_val_score(estimator(kernel), held, LABELS, cv=4, error_score="raise")).all()
 
     def test_without_one_the_error_names_the_cure(self):
         kernel = mc.ProbabilityProduct(mc.Categorical(prior="pooled"))
         with pytest.raises(ValueError, match=r"'N'.*alphabet=") as caught:
-            cross_val_score(machine(kernel), list(self.X), LABELS, cv=KFold(4), error_score="raise")
+            cross_val_score(estimator(kernel), list(self.X), LABELS, cv=KFold(4), error_score="raise")
         assert "Sequences" in str(caught.value)
 
     def test_found_at_once_it_is_shared_by_all_folds(self):
         held = mc.Sequences(list(self.X))
         kernel = mc.ProbabilityProduct(mc.Categorical(prior="pooled"))
-        scores = cross_val_score(machine(kernel), held, LABELS, cv=KFold(4), error_score="raise")
+        scores = cross_val_score(estimator(kernel), held, LABELS, cv=KFold(4), error_score="raise")
         assert np.isfinite(scores).all()
 
 
@@ -300,9 +300,9 @@ class TestTransformer:
         assert np.isfinite(scores).all()
 
     def test_search_inside_sums_and_wrappers(self):
-        kernel = mc.Normalized(mc.RBF(gamma=1.0) + 0.5 * mc.Linear(normalize=False))
+        kernel = mc.kernels.Normalized(mc.RBF(gamma=1.0) + 0.5 * mc.Linear(normalize=False))
         grid = {"normalized__kernel__k0__gamma": [0.1, 1.0], "normalized__kernel__k1__weight": [0.1, 1.0]}
-        search = GridSearchCV(machine(kernel), grid, error_score="raise").fit(MATRIX, LABELS)
+        search = GridSearchCV(estimator(kernel), grid, error_score="raise").fit(MATRIX, LABELS)
         assert np.isfinite(search.cv_results_["mean_test_score"]).all()
 
     def test_a_search_may_exchange_the_kernel(self):
@@ -312,7 +312,7 @@ class TestTransformer:
         assert np.isfinite(search.cv_results_["mean_test_score"]).all()
 
     def test_pipeline_memory(self, tmp_path):
-        plain = machine(mc.ProbabilityProduct(DNA)).fit(strings(), LABELS)
+        plain = estimator(mc.ProbabilityProduct(DNA)).fit(strings(), LABELS)
         for _ in range(2):
             stored = Pipeline(plain.steps, memory=str(tmp_path)).fit(strings(), LABELS)
             np.testing.assert_allclose(stored.decision_function(strings()), plain.decision_function(strings()))
@@ -329,6 +329,6 @@ def test_one_vs_one_takes_positions():
     """It validates its input as a matrix of numbers; the pipeline looks the sequences up."""
     strings, y = ["abab", "baba", "aabb", "bbaa", "cccc", "caca"], np.array([0, 0, 1, 1, 2, 2])
     lookup = FunctionTransformer(lambda positions: [strings[int(i)] for i in positions[:, 0]])
-    machine = make_pipeline(lookup, mc.Spectrum(2, alphabet="abc"), SVC(kernel="precomputed", C=10))
+    estimator = make_pipeline(lookup, mc.Spectrum(2, alphabet="abc"), SVC(kernel="precomputed", C=10))
     positions = np.arange(6)[:, None]
-    assert OneVsOneClassifier(machine).fit(positions, y).predict(positions).shape == (6,)
+    assert OneVsOneClassifier(estimator).fit(positions, y).predict(positions).shape == (6,)

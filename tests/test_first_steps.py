@@ -37,7 +37,7 @@ class TestPlainStringsOfDNA:
         ],
     )
     def test_codes_and_case_are_told(self, strings, letter, name):
-        for read in (mc.Sequences, mc.Alphabet.find):
+        for read in (mc.Sequences, mc.data.Alphabet.find):
             with pytest.warns(UserWarning, match=f"look like {name.upper()}, but '{letter}' .*alphabet='{name}'") as w:
                 read(strings)
             assert len(w) == 1
@@ -80,7 +80,7 @@ def test_gamma_is_a_number():
 class TestConfoundedThroughTransformers:
     X = mc.Confounded(SERIES, [20.0, 30.0, 50.0, 70.0])
 
-    @pytest.mark.parametrize("step", [mc.PerStep(StandardScaler()), mc.Derivatives(), mc.Delays(2), mc.Lengths()])
+    @pytest.mark.parametrize("step", [mc.PerStep(StandardScaler()), mc.Derivatives(), mc.data.Delays(2), mc.Lengths()])
     def test_confounds_stay_beside(self, step):
         out = step.fit_transform(self.X)
         np.testing.assert_array_equal(out.confounds, self.X.confounds)
@@ -108,7 +108,7 @@ class TestConfoundedThroughTransformers:
         for other in (None, self.X[:2]):
             with pytest.raises(TypeError, match=r"Wrap the kernel in mc.Residualized"):
                 plain(self.X, other)
-        assert mc.Normalized(mc.Residualized(plain)).fit_transform(self.X).shape == (4, 4)
+        assert mc.kernels.Normalized(mc.Residualized(plain)).fit_transform(self.X).shape == (4, 4)
 
 
 class TestOneSeries:
@@ -137,9 +137,9 @@ class TestOneSeries:
 
     def test_one_series_for_what_was_fitted_to_several(self):
         y, X = [0, 1] * 3, [self.x[i : i + 30] for i in range(6)]
-        machine, states = SVC(kernel="precomputed"), mc.HMM(2, tol=0.1)
+        estimator, states = SVC(kernel="precomputed"), mc.HMM(2, tol=0.1)
         pipelines = [
-            make_pipeline(*steps, machine) for steps in ((mc.Fisher(states),), (mc.Clock(), mc.Fisher(states)))
+            make_pipeline(*steps, estimator) for steps in ((mc.Fisher(states),), (mc.data.Clock(), mc.Fisher(states)))
         ]
         for fitted in (*(p.fit(X, y).predict for p in pipelines), states.fit(X).predict, states.score):
             with pytest.raises(ValueError, match=r"must have 2 coordinates.*; got 1\..* as \[x\]"):
@@ -175,7 +175,7 @@ class TestKinds:
     def test_integers_are_numbers_for_a_family_of_numbers(self):
         counts = [RNG.poisson(3, size=n) for n in (20, 25, 30)]
         floats = [x.astype(float) for x in counts]
-        for emission in (mc.Poisson(), mc.Geometric(), mc.Gaussian()):
+        for emission in (mc.Poisson(), mc.families.Geometric(), mc.Gaussian()):
             model = mc.HMM(2, emission, n_iter=5, tol=0.01).fit(counts)
             assert model.score(counts) == model.score(floats) == float(model.model_.log_prob(counts).mean())
             np.testing.assert_array_equal(model.predict(counts)[0], model.predict(floats)[0])

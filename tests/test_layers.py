@@ -161,7 +161,7 @@ def test_rooms_import_no_private_module_of_another():
     assert not set(PRIVATE_EXCEPTIONS) - found, "these are gone: shorten the list"
 
 
-def test_programs_are_used_by_modules_named_fused():
+def test_triton_kernels_are_used_by_modules_named_fused():
     found = [
         module_of(path)
         for path in FILES

@@ -125,7 +125,7 @@ def test_a_word_has_one_meaning_in_all_parameters():
     assert sorted(words) == sorted(parameters())
     for names, where in rows:  # every class that is named has one of the parameters of its row
         for name in re.findall(r"`([A-Z]\w*)`", where):
-            signature = inspect.signature(public_names()[name].__init__)
+            signature = inspect.signature(mercer._public(name).__init__)
             assert {*re.findall(r"`(\w+)`", names)} & {*signature.parameters}, f"{name} has none of {names}"
 
 

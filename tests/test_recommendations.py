@@ -22,7 +22,18 @@ PAGES = sorted([*(ROOT / "docs").glob("*.md"), *(ROOT / "docs").glob("[a-z]*/*.m
 FENCE = re.compile(r"^```.*?^```$", re.MULTILINE | re.DOTALL)
 SPAN = re.compile(r"(?<!`)`([^`\n]+)`(?!`)")
 CALL = re.compile(r"\bmc\.[A-Za-z_.]+\([^()]*(?:\([^()]*\)[^()]*)*\)")
-ROOMS = (mc.gram, mc.gram.psd, mc.datasets, mc.plot, mc.models, mc.kernels, mc.families, mc.stats)
+ROOMS = (
+    mc.gram,
+    mc.gram.psd,
+    mc.datasets,
+    mc.plot,
+    mc.models,
+    mc.kernels,
+    mc.families,
+    mc.stats,
+    mc.data,
+    mc.embedding,
+)
 ELSEWHERE = {
     # Parameters of other libraries, environment variables, class attributes, and entries of data.
     "C", "MERCER_DATA", "MERCER_ISA", "NUMBA_CPU_NAME", "NUMBA_DISABLE_JIT", "by_length", "class", "cough", "covtype",

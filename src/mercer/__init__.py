@@ -18,7 +18,7 @@ from mercer._config import settings as settings
 from mercer._version import __version__ as __version__
 
 if TYPE_CHECKING:
-    from mercer import datasets, embedding, gram, kernels, models, plot, stats
+    from mercer import data, datasets, embedding, families, gram, kernels, models, plot, stats
     from mercer._report import *
     from mercer.data import *
     from mercer.embedding import *
@@ -27,32 +27,26 @@ if TYPE_CHECKING:
     from mercer.models import *
     from mercer.saving import *
 
-_ROOMS = ("datasets", "embedding", "families", "gram", "kernels", "models", "plot", "stats")
+_ROOMS = ("data", "datasets", "embedding", "families", "gram", "kernels", "models", "plot", "stats")
 _HOMES = {
     "mercer.data": """
-        Alphabet Clock Delays Derivatives Lengths PerStep Resample Sequences Standardize fasta_blocks
-        identical_groups objects read_alignment read_fasta read_svmlight read_table read_ts read_ucr
+        Derivatives Lengths PerStep Sequences Standardize objects read_alignment read_fasta read_svmlight
+        read_table read_ts read_ucr
     """,
     "mercer.families": """
-        Bernoulli Bernoullis Beta Betas Categorical Categoricals CountVector CountVectors Dirichlet
-        DirichletMultinomials Dirichlets Exponential Exponentials Gamma Gammas Gaussian Gaussians
-        Geometric Geometrics Multinomial Multinomials NegativeBinomials Poisson Poissons Rayleigh Rayleighs
-        StudentTs
+        Bernoulli Categorical Categoricals Gaussian Gaussians Multinomial Multinomials Poisson Poissons
     """,
     "mercer.models": """
-        AffinePairHMM AffinePairHMMs BayesNet BayesNets Discounted FactorialHMM FactorialHMMs HMM HMMs HiddenTree
-        HiddenTrees KDE KDEs LDS LDSs LinearGaussianNet LinearGaussianNets LocalPairHMMs MarkovChain MarkovChains
-        Mixture Mixtures PairHMM PairHMMs ProfileHMM ProfileHMMs SwitchingLDS SwitchingLDSs read_hmmer
-        write_hmmer
+        AffinePairHMM BayesNet BayesNets Discounted FactorialHMM HMM HMMs HiddenTree KDE KDEs LDS LDSs
+        MarkovChain MarkovChains Mixture Mixtures PairHMM PairHMMs ProfileHMM SwitchingLDS
     """,
     "mercer.kernels": """
-        BinetCauchy Centered Confounded EmpiricalKernelMap EmpiricalMeanMap Features Fisher FisherEnsemble Gaussianized
-        Heat JensenShannon KernelRidge Landmarks LatentMeanMap LikelihoodRatio Linear LogOdds Marginalization MeanField
-        MeanMap Normalized PosteriorCounts ProbabilityProduct Product RBF Repaired Residualized Sampled Scaled
-        Spectrum SubspaceAngles Sum SymmetricKL TOP TargetAligned Tempered compact
-        aligned explain target_aligned
+        Centered Confounded EmpiricalKernelMap EmpiricalMeanMap Features Fisher FisherEnsemble Heat
+        JensenShannon KernelRidge Landmarks LatentMeanMap LikelihoodRatio Linear Marginalization MeanField
+        MeanMap PosteriorCounts ProbabilityProduct RBF Residualized Sampled Spectrum SubspaceAngles SymmetricKL
+        TOP Tempered compact aligned explain
     """,
-    "mercer.embedding": "BeliefKernel EmbeddedHMM EmbeddedHMMCV EmbeddedHMMClassifier",
+    "mercer.embedding": "EmbeddedHMM",
     "mercer.saving": "file_info load save",
     "mercer._report": "Report report",
 }
@@ -70,6 +64,15 @@ def __getattr__(name: str) -> Any:
         _renamed.missing(__name__, name, _renamed.TOP_LEVEL)
     value = globals()[name] = getattr(import_module(_HOME[name]), name)
     return value
+
+
+def _public(name: str) -> Any:
+    """Return a public class or function by its bare name, in whichever module it is; None if there is none."""
+    for room in ("data", "families", "models", "kernels", "embedding"):
+        module = import_module(f"mercer.{room}")
+        if name in module.__all__:
+            return getattr(module, name)
+    return getattr(import_module(_HOME[name]), name) if name in _HOME else None
 
 
 def __dir__() -> list[str]:

@@ -39,7 +39,7 @@ class Settings:
         Size of the largest text file or table that is read, and size to which a compressed file may be unpacked, if it
         is more than 20 times the size of the file: a few megabytes of a hostile file can unpack to many gigabytes.
     device : str or None
-        "cuda" (or "cuda:1", ...) computes kernels of batches of models on an NVIDIA card: NumPy input is moved there,
+        "cuda" (or "cuda:1", ...) computes kernels of batches of models on an NVIDIA GPU: NumPy input is moved there,
         and the result is brought back. None computes where the arrays are.
 
     Examples
@@ -90,7 +90,7 @@ def _check(settings: Settings) -> Settings:
         )
     if settings.device is not None and not _names_device(settings.device):
         raise ValueError(
-            f"device must be 'cuda', the number of a card as in 'cuda:1', or None; got {settings.device!r}."
+            f"device must be 'cuda', the number of a GPU as in 'cuda:1', or None; got {settings.device!r}."
         )
     return settings
 

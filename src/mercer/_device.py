@@ -26,16 +26,16 @@ def checked(name: Any, cure: str) -> Any:
     except ImportError:
         raise ImportError(f"device={name!r} needs torch, which is not installed. {cure}") from None
     try:
-        place = torch.device(name)
+        device = torch.device(name)
     except (RuntimeError, TypeError, ValueError):
         raise ValueError(f"device must be a device of torch, such as 'cuda' or 'cpu'; got {name!r}. {cure}") from None
-    if place.type != "cuda":
-        return place
+    if device.type != "cuda":
+        return device
     if not torch.cuda.is_available():
-        raise RuntimeError(f"device={name!r} needs an NVIDIA card, and torch {torch.__version__} finds none. {cure}")
-    if place.index is not None and place.index >= torch.cuda.device_count():
+        raise RuntimeError(f"device={name!r} needs an NVIDIA GPU, and torch {torch.__version__} finds none. {cure}")
+    if device.index is not None and device.index >= torch.cuda.device_count():
         raise RuntimeError(f"device={name!r} does not exist; torch finds {torch.cuda.device_count()} device(s). {cure}")
-    return place
+    return device
 
 
 class _Writable:
@@ -46,15 +46,15 @@ class _Writable:
         self.__array_interface__ = {**x.__array_interface__, "data": (x.__array_interface__["data"][0], False)}
 
 
-def moved(x: Array, place: Any) -> Array:
+def moved(x: Array, device: Any) -> Array:
     """Return a NumPy array as a torch tensor on a device; other arrays, and host memory for ``"cpu"``, as NumPy."""
-    if str(place) == "numpy":
+    if str(device) == "numpy":
         return to_numpy(x)
     import torch
 
     if not is_numpy_array(x):
-        return x.to(place) if hasattr(x, "to") else torch.asarray(to_numpy(x), device=place)
+        return x.to(device) if hasattr(x, "to") else torch.asarray(to_numpy(x), device=device)
     whole = np.ascontiguousarray(x)
-    if whole.size == 0 or whole.flags.writeable or str(place) == "cpu":
-        return torch.tensor(whole, device=place)
-    return torch.from_numpy(np.asarray(_Writable(whole))).to(place)
+    if whole.size == 0 or whole.flags.writeable or str(device) == "cpu":
+        return torch.tensor(whole, device=device)
+    return torch.from_numpy(np.asarray(_Writable(whole))).to(device)

@@ -10,14 +10,14 @@ from typing import Any, ClassVar, NoReturn, Self, TypeVar, cast
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 TOP_LEVEL = {
-    "Aligned": "mercer.TargetAligned",
+    "Aligned": "mercer.kernels.TargetAligned",
     "EmpiricalMap": "mercer.EmpiricalKernelMap",
     "Matches": "mercer.models.Matches",
-    "Multiplied": "mercer.Product",
+    "Multiplied": "mercer.kernels.Product",
     "Posterior": "mercer.models.Posterior",
     "Settings": "mercer.config and mercer.settings",
     "Verdict": "mercer.kernels.Verdict",
-    "align": "mercer.target_aligned",
+    "align": "mercer.kernels.target_aligned",
     "psd": "mercer.gram.psd",
 }
 STACKED = "Use mc.Sequences.from_hmmlearn(X, lengths), which splits stacked rows into sequences."

@@ -126,7 +126,7 @@ class TestAlphabets:
         path = write_fasta(tmp_path / "x.fa", "ACGT")
         known = Known.from_file({"reader": "fasta", "is_folder": False, "columns": {}, "words": None})
         assert known.alphabet is known.step is known.length is None
-        assert read(path, Reading(label="1"), known=known).X.alphabet == mc.Alphabet.of("dna")
+        assert read(path, Reading(label="1"), known=known).X.alphabet == mc.data.Alphabet.of("dna")
 
 
 class TestOtherForms:

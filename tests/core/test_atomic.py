@@ -24,14 +24,14 @@ WRITERS = {
     "save": lambda n, path: mc.save(mc.RBF(gamma=float(n)), path, metadata={"long": "ab" * 20_000}),
     "batch": lambda n, path: mc.Poissons(rate=np.full((20_000, 1), float(n))).save(path),
     "gram": lambda n, path: mc.gram.save(path, np.full((200, 200), float(n))),
-    "hmmer": lambda n, path: mc.write_hmmer(mc.ProfileHMMs.concat([PROFILES] * 40 * n), path),
+    "hmmer": lambda n, path: mc.models.write_hmmer(mc.models.ProfileHMMs.concat([PROFILES] * 40 * n), path),
     "report": lambda n, path: mc.Report(str(n) * 100_000, "", []).save(path),
 }
 READERS = {
     "save": lambda path: mc.load(path).gamma,
     "batch": lambda path: mc.load(path).rate[-1, 0],
     "gram": lambda path: mc.load(path).K[-1, -1],
-    "hmmer": lambda path: len(mc.read_hmmer(path).match) / 40,
+    "hmmer": lambda path: len(mc.models.read_hmmer(path).match) / 40,
     "report": lambda path: float(path.read_text()[-1]) if len(path.read_text()) == 100_000 else 0,
 }
 

@@ -192,7 +192,7 @@ class TestDigests:
             mc.Multinomials(q, trials=2),
             mc.Categoricals(q, alphabet="ab"),
             mc.Categoricals(q, alphabet="ac"),
-            mc.Bernoullis(q),
+            mc.families.Bernoullis(q),
             mc.Poissons(q),
             mc.Poissons(q.astype(np.float32)),
             mc.Poissons(q.reshape(1, 2)[:, :1]),

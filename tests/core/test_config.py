@@ -246,7 +246,7 @@ class TestWorkers:
         """So that caches hit inside a block, too."""
 
         def digests():
-            kernels = mc.RBF(gamma=0.5) + mc.Linear(), mc.Normalized(mc.RBF()), mc.RBF().fit(X)
+            kernels = mc.RBF(gamma=0.5) + mc.Linear(), mc.kernels.Normalized(mc.RBF()), mc.RBF().fit(X)
             return [(joblib.hash(k), parameter_key(k)) for k in kernels]
 
         outside = digests()

@@ -9,10 +9,10 @@ import pytest
 
 import mercer as mc
 from mercer.families import gaussian_fused
-from mercer.kernels import _placement
-from mercer.kernels._placement import device_pairs
+from mercer.kernels import _device_choice
+from mercer.kernels._device_choice import device_pairs
 from mercer.models._chains import fused as chains_fused
-from mercer.models.programs import moves, pairs_at_once
+from mercer.models.gpu import moves, pairs_at_once
 
 RNG = np.random.default_rng(0)
 MODELS = mc.HMMs(
@@ -23,22 +23,22 @@ GAUSSIANS = mc.Gaussians(RNG.normal(size=(6, 2)), RNG.gamma(2.0, size=(6, 2)))
 
 @pytest.fixture
 def moving(torch, monkeypatch):
-    """Let torch's CPU stand for the card; return the devices of the operands that were prepared."""
-    monkeypatch.setattr(_placement, "target", lambda: torch.device("cpu") if mc.settings().device else None)
+    """Let torch's CPU stand for the GPU; return the devices of the operands that were prepared."""
+    monkeypatch.setattr(_device_choice, "target", lambda: torch.device("cpu") if mc.settings().device else None)
 
 
 @pytest.mark.parametrize("value", ["gpu", "cuda:x", "cuda:", 0, "cpu"])
-def test_a_device_is_a_card(value):
+def test_a_device_is_a_gpu(value):
     with pytest.raises(ValueError, match=f"device must be 'cuda', .* got {value!r}"):
         mc.config(device=value)
 
 
 @pytest.mark.parametrize("value", ["cuda", "cuda:0"])
-def test_without_a_card_a_kernel_says_so(torch, value):
+def test_without_a_gpu_a_kernel_says_so(torch, value):
     if torch.cuda.is_available():
-        pytest.skip("there is a card")
+        pytest.skip("there is a GPU")
     with mc.config(device=value):
-        with pytest.raises(RuntimeError, match=f"device='{value}' needs an NVIDIA card.*device=None"):
+        with pytest.raises(RuntimeError, match=f"device='{value}' needs an NVIDIA GPU.*device=None"):
             mc.ProbabilityProduct()(MODELS)
         assert mc.RBF(gamma=1.0)([[0.0], [1.0]]).shape == (2, 2)  # computed where the data are
 
@@ -54,7 +54,7 @@ def test_fits_stay_on_the_cpu(monkeypatch):
     with mc.config(cache_bytes=0):
         expected = estimator.fit_each(strings)
         with mc.config(device="cuda"):
-            monkeypatch.setattr(_placement, "target", lambda: pytest.fail("a fit asked for the device"))
+            monkeypatch.setattr(_device_choice, "target", lambda: pytest.fail("a fit asked for the device"))
             found = estimator.fit_each(strings)
     np.testing.assert_array_equal(found.transition, expected.transition)
 
@@ -116,16 +116,16 @@ def test_a_device_that_is_not_there_is_named(torch):
     with pytest.raises(ValueError, match=r"device of torch.*'nowhere'"):
         GAUSSIANS.to("nowhere")
     if not torch.cuda.is_available():
-        with pytest.raises(RuntimeError, match=r"'cuda' needs an NVIDIA card.*to\(\"numpy\"\)"):
+        with pytest.raises(RuntimeError, match=r"'cuda' needs an NVIDIA GPU.*to\(\"numpy\"\)"):
             GAUSSIANS.to("cuda")
 
 
-def test_the_table_of_programs(torch, monkeypatch):
-    """Which operands have a program, and how many pairs it computes at once, if the card takes all arrays."""
+def test_the_table_of_triton_kernels(torch, monkeypatch):
+    """Which operands have a Triton kernel, and how many pairs it computes at once, if the GPU takes all arrays."""
     product, tiny = mc.ProbabilityProduct(rho=0.5, length=4), mc.ProbabilityProduct(rho=200.0, length=4)
     there = [MODELS.to("cpu"), GAUSSIANS.to("cpu"), mc.Poissons([[1.0], [2.0]]).to("cpu")]
     operands = [product._prepare(models) for models in there] + [tiny._prepare(there[0])]
-    assert not any(map(pairs_at_once, operands))  # no card here
+    assert not any(map(pairs_at_once, operands))  # no GPU here
     assert device_pairs(*operands[:1]) is None
     for module in (chains_fused, gaussian_fused.cuda):
         monkeypatch.setattr(module, "usable", lambda *arrays: all(isinstance(x, torch.Tensor) for x in arrays))

@@ -20,7 +20,7 @@ SERIES = np.random.default_rng(0).normal(size=(4, 5, 2))
 RATES = mc.Poissons([[1.0], [2.0]])
 CHAINS = mc.MarkovChains([[0.5, 0.5]], [[[0.5, 0.5], [0.5, 0.5]]], alphabet="ab")
 WALK = mc.LDSs(*[[[1.0]]] * 4, [0.0], [[1.0]]).reshape(1, 1)
-SWITCHING = mc.SwitchingLDSs([[1.0]], [[[1.0]]], WALK)
+SWITCHING = mc.models.SwitchingLDSs([[1.0]], [[[1.0]]], WALK)
 MIXTURE = mc.Mixtures([[0.5, 0.5]], mc.Gaussians([[[0.0], [1.0]]], [[[1.0], [2.0]]]))
 STRINGS = mc.Sequences(["ACGT", "GGT"])
 AFFINE = mc.AffinePairHMM((2, -3), alphabet="dna", gap_open=9, gap_extend=4, n_iter=0).fit(["ACGT"]).model_
@@ -82,7 +82,7 @@ class TestSizes:
     @pytest.mark.parametrize("n", [10**5, 10**30])
     def test_delays(self, n):
         with pytest.raises(ValueError, match="must be at most 10000"):
-            mc.Delays(n).fit_transform(SERIES)
+            mc.data.Delays(n).fit_transform(SERIES)
 
     @pytest.mark.parametrize(
         "call",
@@ -129,13 +129,13 @@ class TestWrongParts:
             kernel(model).fit(SERIES)
 
     def test_no_kernel(self):
-        for kernel in (mc.Normalized(mc.Landmarks(mc.RBF(), 2)), mc.Scaled(mc.Derivatives())):
+        for kernel in (mc.kernels.Normalized(mc.Landmarks(mc.RBF(), 2)), mc.kernels.Scaled(mc.Derivatives())):
             with pytest.raises(TypeError, match="kernel must be a kernel; got "):
                 _ = kernel.psd
         with pytest.raises(TypeError, match="kernel must be a kernel"):
             mc.gram.estimate(mc.LikelihoodRatio(mc.Gaussian()), SERIES)
         with pytest.raises(TypeError, match="must be a kernel; got Derivatives"):
-            _ = mc.Sum([mc.Derivatives(), mc.RBF()]).psd
+            _ = mc.kernels.Sum([mc.Derivatives(), mc.RBF()]).psd
 
     def test_a_tree_has_no_probability_product(self):
         with pytest.raises(TypeError, match="HiddenTree"):
@@ -158,21 +158,24 @@ class TestArguments:
             (lambda: STRINGS.name(2), "2 is not an index of 2 sequences"),
             (lambda: STRINGS.mapped(0.5), "function must be a callable; got 0.5"),
             (lambda: STRINGS.mapped(len), r"each of 7 time steps; got shape \(\)"),
-            (lambda: mc.Alphabet.from_header(1), "header must be the output of Alphabet.to_header; got 1"),
-            (lambda: mc.Alphabet.from_header({"a": 1}), "header must be .* got {'a': 1}"),
-            (lambda: mc.Alphabet.from_header({"symbols": "ab", "ambiguous": 1, "fold_case": 0}), "pairs .* got 1"),
-            (lambda: mc.Alphabet("ab").union(RATES), r"other must be an Alphabet; got Poissons.*Use Alphabet.of"),
-            (lambda: mc.Alphabet(np.array(2.0)), r"a string or a list of symbols; got array\(2.\)"),
+            (lambda: mc.data.Alphabet.from_header(1), "header must be the output of Alphabet.to_header; got 1"),
+            (lambda: mc.data.Alphabet.from_header({"a": 1}), "header must be .* got {'a': 1}"),
+            (lambda: mc.data.Alphabet.from_header({"symbols": "ab", "ambiguous": 1, "fold_case": 0}), "pairs .* got 1"),
+            (lambda: mc.data.Alphabet("ab").union(RATES), r"other must be an Alphabet; got Poissons.*Use Alphabet.of"),
+            (lambda: mc.data.Alphabet(np.array(2.0)), r"a string or a list of symbols; got array\(2.\)"),
             (lambda: CHAINS.sequence_scores(["ab"], sparse=np.empty(0)), "sparse must be True, False or 'auto'"),
             (lambda: mc.BayesNets.from_bif("absent.bif"), "The file 'absent.bif' does not exist"),
             (lambda: mc.SwitchingLDS(2, 2).fit(STRINGS), "SwitchingLDS needs series of numbers.*Use mc.HMM"),
-            (lambda: mc.EmbeddedHMMClassifier().fit(SERIES), "EmbeddedHMMClassifier requires y.*Call fit"),
-            (lambda: mc.Alphabet("ab", ambiguous={"n": 1}), r"ambiguous\['n'\] must be .* got 1"),
+            (lambda: mc.embedding.EmbeddedHMMClassifier().fit(SERIES), "EmbeddedHMMClassifier requires y.*Call fit"),
+            (lambda: mc.data.Alphabet("ab", ambiguous={"n": 1}), r"ambiguous\['n'\] must be .* got 1"),
             (lambda: mc.FisherEnsemble().fit(SERIES, np.full(4, np.inf)), "y contains NaN or infinity"),
             (lambda: MIXTURE.responsibilities([[0.0], [1e300]]), "Point 1 has probability zero.*leave the point out"),
             (lambda: mc.LDSs.from_pykalman(np.array("a")), "models must be KalmanFilter of pykalman; got a ndarray"),
-            (lambda: mc.Alphabet("ab").decode("full"), "codes must be whole numbers from 0 to 2; got array.'full'"),
-            (lambda: mc.Alphabet("ab").decode([3]), r"codes must be whole numbers from 0 to 2; got array\(\[3\]"),
+            (
+                lambda: mc.data.Alphabet("ab").decode("full"),
+                "codes must be whole numbers from 0 to 2; got array.'full'",
+            ),
+            (lambda: mc.data.Alphabet("ab").decode([3]), r"codes must be whole numbers from 0 to 2; got array\(\[3\]"),
             (lambda: mc.Sequences.from_codes(1.0, "dna"), r"codes must be an array of shape \(N, T\).* got 1.0"),
             (lambda: mc.Sequences.from_aeon(-1), r"X must be an array of shape \(N, d, T\).* got -1"),
             (lambda: mc.Categoricals([[0.5, 0.5]]).fisher_scores(1), r"Codes must have shape \(T,\).* got shape \(\)"),
@@ -182,13 +185,16 @@ class TestArguments:
                 "x must be an array of numbers; got an array of dtype <U2",
             ),
             (lambda: mc.SubspaceAngles(t="dna").psd, "t must be a positive number; got 'dna'"),
-            (lambda: mc.Product(b"ACGT").psd, "kernels must be a list of one or more kernels; got b'ACGT'"),
+            (lambda: mc.kernels.Product(b"ACGT").psd, "kernels must be a list of one or more kernels; got b'ACGT'"),
             (lambda: mc.JensenShannon(check_psd=mc)(RATES), "check_psd must be True or False; got <module"),
             (lambda: mc.MarkovChain(unknown=mc).fit_each(["ab"]), "unknown must be 'raise' or 'missing'; got <module"),
             (lambda: mc.MarkovChain(alphabet=mc).fit_each(["ab"]), "alphabet must be .* got <module"),
-            (lambda: mc.Alphabet("ab").indicators(None), "codes must be whole numbers from 0 to 2; got array.None"),
-            (lambda: mc.Scaled(mc.RBF(), ["A", 3]).psd, "weight must be a finite number; got .'A', 3."),
-            (lambda: mc.Scaled(mc.RBF(), ["A", 3]).domain, "weight must be a finite number; got .'A', 3."),
+            (
+                lambda: mc.data.Alphabet("ab").indicators(None),
+                "codes must be whole numbers from 0 to 2; got array.None",
+            ),
+            (lambda: mc.kernels.Scaled(mc.RBF(), ["A", 3]).psd, "weight must be a finite number; got .'A', 3."),
+            (lambda: mc.kernels.Scaled(mc.RBF(), ["A", 3]).domain, "weight must be a finite number; got .'A', 3."),
             (lambda: mc.Gaussians([0.0], [1.0]).tempered(1e-320), "rho must be larger.* rho = 1e-320"),
             (lambda: mc.Mixture().fit(SERIES).model_.fisher_scores(SERIES), r"the points of all .* shape \(4, 5, 2\)"),
             (lambda: mc.EmpiricalMeanMap(alphabet=mc)(["ab"]), "alphabet must be .* got <module"),
@@ -207,7 +213,10 @@ class TestArguments:
             (lambda: STRINGS["x"], "'x' is not an index of 2 sequences"),
             (lambda: STRINGS[[5]], r"\[5\] is not an index of 2 sequences"),
             (lambda: mc.gram.save("k.npz", np.eye(2), rows=np.array("a")), "rows must be a list of ids; got array"),
-            (lambda: mc.LinearGaussianNets([0.0], [[0.0]], [[1.0]], {"a": 1}, {}, 0.5), "names of nodes; got 0.5"),
+            (
+                lambda: mc.models.LinearGaussianNets([0.0], [[0.0]], [[1.0]], {"a": 1}, {}, 0.5),
+                "names of nodes; got 0.5",
+            ),
             (lambda: mc.LDSs(1j, *[[[1.0]]] * 3, [0.0], [[1.0]]), "transition must be an array of numbers; got 1j"),
             (
                 lambda: mc.Gaussians([0.0], [[1.0]]).fisher_scores([[np.inf]]),
@@ -216,10 +225,13 @@ class TestArguments:
             (lambda: mc.read_ucr(""), "The file '' does not exist"),
             (lambda: mc.read_ucr("."), "'.' is a folder. Pass the path of a"),
             (lambda: mc.LikelihoodRatio(mc.Gaussian()).fit(SERIES, [[1.0, 2.0], [3.0]]), "y must be one class per"),
-            (lambda: mc.TargetAligned([mc.RBF()]).fit(SERIES[:, 0], [[1.0, 2.0], [3.0]]), "y must be one class or"),
+            (
+                lambda: mc.kernels.TargetAligned([mc.RBF()]).fit(SERIES[:, 0], [[1.0, 2.0], [3.0]]),
+                "y must be one class or",
+            ),
             (lambda: mc.FisherEnsemble().fit(SERIES, [0, 1]), r"4 samples, and y of shape \(2,\)"),
             (lambda: mc.TOP(mc.Gaussian()).fit(SERIES, [0, 1]), r"4 samples, and y of shape \(2,\)"),
-            (lambda: mc.TargetAligned([mc.RBF()]).fit(SERIES[:, 0], 3.0), r"4 samples, and y of shape \(\)"),
+            (lambda: mc.kernels.TargetAligned([mc.RBF()]).fit(SERIES[:, 0], 3.0), r"4 samples, and y of shape \(\)"),
             (lambda: mc.PairHMM().fit(["ab", "ba"], [[1.0, 2.0], [3.0]]), "y must be one class per sequence; got"),
             (lambda: mc.PairHMM(n_states=10**30).fit(["ab", "ba"]), "from 1 to 10000; got 10+.* n x n"),
             (lambda: mc.HiddenTree("(a,b);", n_states=10**30).fit([[0, 1]]), "from 1 to 10000; got 10"),
@@ -239,10 +251,10 @@ class TestArguments:
             (lambda: mc.RBF()(np.array(2.0)), "got scalar"),
             (lambda: mc.MeanMap(mc.Gaussian())(np.array(2.0)), "got scalar"),
             (
-                lambda: mc.Alphabet("dna", fold_case=np.ones((3, 2))),
+                lambda: mc.data.Alphabet("dna", fold_case=np.ones((3, 2))),
                 "fold_case must be True or False, or None; got array",
             ),
-            (lambda: mc.EmbeddedHMMCV(cv="ACGT").fit(["ABAB", "BABA"]), "cv must be .*; got 'ACGT'"),
+            (lambda: mc.embedding.EmbeddedHMMCV(cv="ACGT").fit(["ABAB", "BABA"]), "cv must be .*; got 'ACGT'"),
             (lambda: make_families(4, alphabet=b"xy"), "alphabet must consist of letters.* got 120"),
             (lambda: mc.HMM(1).fit(SERIES).model_.sequence_scores(SERIES, np.zeros((3, 0))), "'weight' .* got array"),
             (lambda: AFFINE.shared_history(["A"], np.zeros(2)), "precision must be 'float64' or 'float32'; got array"),
@@ -301,7 +313,7 @@ class TestBatches:
 
 NET = mc.BayesNet({"a": ["x", "y"], "b": ["x", "y"]}, {"b": ["a"]})
 UNEVEN = [["x", "y"], ["x"]]
-DELAYS = mc.Delays().fit(SERIES)
+DELAYS = mc.data.Delays().fit(SERIES)
 
 
 class TestForeign:
@@ -311,7 +323,7 @@ class TestForeign:
     def test_a_file_of_blanks(self, tmp_path, blank):
         (tmp_path / "x.hmm").write_bytes(blank)
         with pytest.raises(ValueError, match=r"x\.hmm is empty; pass a HMMER3 file with at least one profile"):
-            mc.read_hmmer(tmp_path / "x.hmm")
+            mc.models.read_hmmer(tmp_path / "x.hmm")
 
     def test_no_aligned_sequences(self):
         with pytest.raises(ValueError, match="A profile needs at least one aligned sequence; got none"):

@@ -94,11 +94,11 @@ def test_symbols_have_none():
 
 
 def test_transformers_pass_them_on():
-    steps = mc.Derivatives(), mc.PerStep(StandardScaler()), mc.Clock(), mc.Resample(5), mc.Standardize()
+    steps = mc.Derivatives(), mc.PerStep(StandardScaler()), mc.data.Clock(), mc.data.Resample(5), mc.Standardize()
     chain = make_pipeline(*steps).fit(X)
     expected = ("speed", "height", "d1(speed)", "d1(height)", "clock")
     assert chain.transform(X).channels == expected == tuple(chain.get_feature_names_out())
-    assert mc.Delays((3,)).fit_transform(X).channels == ("speed", "height", "lag3(speed)", "lag3(height)")
+    assert mc.data.Delays((3,)).fit_transform(X).channels == ("speed", "height", "lag3(speed)", "lag3(height)")
     assert mc.PerStep(PCA(2)).fit_transform(X).channels == ("pca0", "pca1")
     assert list(mc.Derivatives().fit([[1.0, 2.0]]).get_feature_names_out()) == ["x0", "d1(x0)"]
     assert list(mc.Derivatives().fit(X).get_feature_names_out(["a", "b"])) == ["a", "b", "d1(a)", "d1(b)"]
@@ -170,9 +170,9 @@ class TestByName:
             mc.FisherEnsemble((2,), n_iter=2),
             mc.Fisher(SMALL) + mc.EmpiricalMeanMap(gamma=0.1),
             mc.EmpiricalMeanMap(gamma=0.1) * mc.Fisher(SMALL),
-            mc.Normalized(mc.EmpiricalMeanMap(gamma=0.1)),
+            mc.kernels.Normalized(mc.EmpiricalMeanMap(gamma=0.1)),
             mc.LatentMeanMap(SMALL),
-            mc.BeliefKernel(mc.EmbeddedHMM(n_components=2)),
+            mc.embedding.BeliefKernel(mc.EmbeddedHMM(n_components=2)),
         ],
         ids=lambda kernel: type(kernel).__name__,
     )
@@ -199,8 +199,8 @@ class TestByName:
     @pytest.mark.parametrize(
         "model",
         [SMALL, mc.LDS(1, n_iter=2, tol=0.1), mc.Gaussian(), mc.Mixture(n_components=2), mc.KDE(), mc.Standardize(),
-         mc.Derivatives(), mc.Delays(), mc.Clock(), mc.Resample(4), mc.PerStep(StandardScaler()), Summary(),
-         mc.EmbeddedHMM(n_components=2), mc.LikelihoodRatio(mc.Gaussian()),
+         mc.Derivatives(), mc.data.Delays(), mc.data.Clock(), mc.data.Resample(4), mc.PerStep(StandardScaler()),
+         Summary(), mc.EmbeddedHMM(n_components=2), mc.LikelihoodRatio(mc.Gaussian()),
          mc.FactorialHMM(n_chains=2, n_states=2, n_iter=2, tol=0.1)],
         ids=lambda model: type(model).__name__,
     )  # fmt: skip
@@ -220,9 +220,9 @@ class TestByName:
             ask([pd.DataFrame(x, columns=["depth", "height"]) for x in self.NAMED])
 
     def test_saved_and_compact_pipelines(self, tmp_path):
-        machine = SVC(kernel="precomputed", C=10)
+        estimator = SVC(kernel="precomputed", C=10)
         for steps in ((mc.Fisher(self.SMALL),), (mc.Derivatives(), mc.Standardize(), mc.Fisher(self.SMALL))):
-            pipeline = make_pipeline(*steps, machine).fit(self.NAMED, self.Y)
+            pipeline = make_pipeline(*steps, estimator).fit(self.NAMED, self.Y)
             mc.save(pipeline, tmp_path / "pipeline.mercer")
             mc.save(mc.compact(pipeline), tmp_path / "compact.mercer")
             expected = pipeline.decision_function(self.NAMED)

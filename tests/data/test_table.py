@@ -517,7 +517,7 @@ class TestValues:
     def test_strings(self):
         found = read("id,sequence,class", "a,ACGT,u", "b,GGA,v", alphabet="dna")
         assert list(found.X) == ["ACGT", "GGA"]
-        assert found.X.alphabet == mc.Alphabet.of("dna")
+        assert found.X.alphabet == mc.data.Alphabet.of("dna")
         masked = read("id,sequence", "a,ACGT", "b,", "c,AXA", alphabet="dna", invalid="mask")
         assert masked.ids == ("a",)
         assert [*masked.problems] == ["b", "c"]

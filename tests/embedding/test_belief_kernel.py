@@ -21,7 +21,7 @@ class TestBeliefKernel(KernelContract):
     features = True
 
     def kernel(self):
-        return mc.BeliefKernel(mc.EmbeddedHMM(mc.RBF(gamma=1.0), n_components=2, alpha=1e-2))
+        return mc.embedding.BeliefKernel(mc.EmbeddedHMM(mc.RBF(gamma=1.0), n_components=2, alpha=1e-2))
 
     def data(self, seed, n):
         return mc.Sequences([turning(8 + (seed + i) % 3, seed + i) for i in range(n)])
@@ -39,7 +39,7 @@ def test_features_and_matrices_have_one_metric(solver):
     X = [turning(20, s) for s in range(4)]
     setting = {"kernel": mc.RBF(1.0), "n_components": 3, "alpha": 1e-2, "solver": solver}
     exact, low = (
-        mc.BeliefKernel(mc.EmbeddedHMM(**setting, landmarks=landmarks), when="mean").fit_transform(X)
+        mc.embedding.BeliefKernel(mc.EmbeddedHMM(**setting, landmarks=landmarks), when="mean").fit_transform(X)
         for landmarks in (None, 100)
     )
     np.testing.assert_allclose(exact, low, atol=1e-6)
@@ -49,11 +49,11 @@ def test_classifier():
     X = [turning(30, s, speed) for s in range(8) for speed in (0.3, -0.3)]
     y = np.array(["left", "right"] * 8)
     model = mc.EmbeddedHMM(mc.RBF(2.0), n_components=4, landmarks=30)
-    clf = mc.EmbeddedHMMClassifier(model).fit(X[:10], y[:10])
+    clf = mc.embedding.EmbeddedHMMClassifier(model).fit(X[:10], y[:10])
     assert clf.score(X[10:], y[10:]) == 1.0
     assert clf.predict_proba(X[10:]).shape == (6, 2)
     with pytest.warns(UserWarning, match="reduced to"):
-        default = mc.EmbeddedHMMClassifier().fit(["abab", "baba", "aabb", "bbaa"], [0, 0, 1, 1])
+        default = mc.embedding.EmbeddedHMMClassifier().fit(["abab", "baba", "aabb", "bbaa"], [0, 0, 1, 1])
     assert default.log_likelihood(["abab"]).shape == (1, 2)
     with pytest.raises(TypeError, match="model must be an EmbeddedHMM"):
-        mc.EmbeddedHMMClassifier(mc.HMM(2)).fit(X, y)
+        mc.embedding.EmbeddedHMMClassifier(mc.HMM(2)).fit(X, y)

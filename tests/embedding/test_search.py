@@ -23,7 +23,7 @@ GRID = {"n_components": [1, 4], "alpha": [1e-3, 1e-1]}
 
 def test_many_series_as_in_a_grid_search():
     X = [series(40, s) for s in range(6)]
-    search = mc.EmbeddedHMMCV(MODEL, **GRID, cv=3).fit(X)
+    search = mc.embedding.EmbeddedHMMCV(MODEL, **GRID, cv=3).fit(X)
     reference = GridSearchCV(MODEL, GRID, cv=KFold(3)).fit(mc.objects(X))
     for one, score in zip(search.cv_results_["params"], search.cv_results_["mean_test_score"], strict=True):
         same = {name: one[name] for name in GRID}
@@ -37,7 +37,7 @@ def test_many_series_as_in_a_grid_search():
 
 def test_one_long_series_is_predicted_from_its_past():
     x = series(200)
-    search = mc.EmbeddedHMMCV(MODEL, **GRID, cv=4).fit([x])
+    search = mc.embedding.EmbeddedHMMCV(MODEL, **GRID, cv=4).fit([x])
     assert search.n_splits_ == 4
     assert search.best_params_["n_components"] == 4
     for k, (train, test) in enumerate(TimeSeriesSplit(4).split(x)):
@@ -49,10 +49,10 @@ def test_one_long_series_is_predicted_from_its_past():
 
 def test_training_steps_around_a_fold_are_two_series():
     x = series(120)
-    search = mc.EmbeddedHMMCV(MODEL, [3], [1e-3], cv=KFold(3)).fit([x])
+    search = mc.embedding.EmbeddedHMMCV(MODEL, [3], [1e-3], cv=KFold(3)).fit([x])
     one = clone(MODEL).set_params(n_components=3, alpha=1e-3).fit([x[:40], x[80:]])
     assert search.cv_results_["split1_test_score"][0] == pytest.approx(one.score([x[40:80]]), abs=1e-9)
-    few = mc.EmbeddedHMMCV(MODEL, [3], [1e-3], cv=4).fit([x[:60], x[60:]])
+    few = mc.embedding.EmbeddedHMMCV(MODEL, [3], [1e-3], cv=4).fit([x[:60], x[60:]])
     assert few.n_splits_ == 4
 
 
@@ -61,18 +61,18 @@ def test_windows_symbols_and_objects():
     phase = np.cumsum(rng.choice([0, 1, 2], size=3000, p=[0.05, 0.9, 0.05])) % 3
     letters = np.where(rng.random(3000) < 0.05, 1 - phase // 2, phase // 2)  # a letter does not identify the phase
     text = "".join("ab"[i] for i in letters)
-    search = mc.EmbeddedHMMCV(n_components=[2, 3], alpha=[1e-4], window=[1, 2], cv=3).fit([text])
+    search = mc.embedding.EmbeddedHMMCV(n_components=[2, 3], alpha=[1e-4], window=[1, 2], cv=3).fit([text])
     assert search.best_params_["window"] == 2
     assert search.predict([text[:5]])[0].shape == (5, 2)
     words = [["aab", "bba", "bab"] * 8, ["bba", "bab", "aab"] * 6]
     kernel = mc.EmbeddedHMM(mc.Spectrum(k=2, alphabet="ab"))
-    found = mc.EmbeddedHMMCV(kernel, n_components=[1, 3], alpha=[1e-3], cv=2).fit(words)
+    found = mc.embedding.EmbeddedHMMCV(kernel, n_components=[1, 3], alpha=[1e-3], cv=2).fit(words)
     assert found.best_params_["n_components"] == 3
     assert found.forecast([["aab"]], steps=2) == [["bba", "bab"]]
 
 
 def test_the_chosen_model_answers():
-    search = mc.EmbeddedHMMCV(MODEL, [3], [1e-3], cv=2).fit([series(80)])
+    search = mc.embedding.EmbeddedHMMCV(MODEL, [3], [1e-3], cv=2).fit([series(80)])
     model, X = search.best_estimator_, [series(20, 1)]
     np.testing.assert_array_equal(search.filter(X).values, model.filter(X).values)
     np.testing.assert_array_equal(search.update(X[0][0]), model.update(X[0][0]))
@@ -90,18 +90,18 @@ def test_bad_input():
         ({"cv": 1}, "cv must be"),
     ):
         with pytest.raises(ValueError, match=match):
-            mc.EmbeddedHMMCV(**parameters).fit(X)
+            mc.embedding.EmbeddedHMMCV(**parameters).fit(X)
     with pytest.raises(TypeError, match="model must be an EmbeddedHMM"):
-        mc.EmbeddedHMMCV(mc.HMM(2)).fit(X)
+        mc.embedding.EmbeddedHMMCV(mc.HMM(2)).fit(X)
     with pytest.raises(ValueError, match=r"No candidate could be fitted.*Use a smaller window"):
-        mc.EmbeddedHMMCV(window=[30], cv=3).fit(X)
+        mc.embedding.EmbeddedHMMCV(window=[30], cv=3).fit(X)
     with pytest.raises(ValueError, match="4 steps are too few for 5 folds"):
-        mc.EmbeddedHMMCV().fit([series(4)])
+        mc.embedding.EmbeddedHMMCV().fit([series(4)])
     with pytest.raises(NotFittedError):
-        mc.EmbeddedHMMCV().predict(X)
+        mc.embedding.EmbeddedHMMCV().predict(X)
 
 
 def test_a_window_too_long_for_a_fold_is_not_chosen():
-    search = mc.EmbeddedHMMCV(MODEL, [2], [1e-3], window=[1, 30], cv=3).fit([series(60)])
+    search = mc.embedding.EmbeddedHMMCV(MODEL, [2], [1e-3], window=[1, 30], cv=3).fit([series(60)])
     assert search.best_params_["window"] == 1
     assert np.isnan(search.cv_results_["mean_test_score"][1])

@@ -15,7 +15,7 @@ class TestBernoullis(FamilyContract):
     sharp = (60.0, 0.0, 1e-12)
 
     def members(self, seed=0, shape=(3,)):
-        return mc.Bernoullis(np.random.default_rng(seed).uniform(0.05, 0.95, size=(*shape, 3)))
+        return mc.families.Bernoullis(np.random.default_rng(seed).uniform(0.05, 0.95, size=(*shape, 3)))
 
     def nodes(self):
         return np.array(list(itertools.product([0.0, 1.0], repeat=3))), np.ones(8)
@@ -24,10 +24,10 @@ class TestBernoullis(FamilyContract):
         return np.log(p.probability / (1 - p.probability))
 
     def build(self, theta):
-        return mc.Bernoullis(1 / (1 + namespace(theta).exp(-theta)))
+        return mc.families.Bernoullis(1 / (1 + namespace(theta).exp(-theta)))
 
     def edge(self):
-        return mc.Bernoullis([[0.0, 0.4, 1.0], [0.3, 0.6, 0.2], [1.0, 0.4, 1.0], [0.0, 0.0, 0.0]])
+        return mc.families.Bernoullis([[0.0, 0.4, 1.0], [0.3, 0.6, 0.2], [1.0, 0.4, 1.0], [0.0, 0.0, 0.0]])
 
 
 class TestBernoulli(EstimatorContract):
@@ -49,7 +49,7 @@ class TestBernoulli(EstimatorContract):
 def test_one_coordinate_is_a_categorical_of_two(rho):
     """T-6; the mean map too: symbols are one-hot, so their gamma is half."""
     g = np.array([0.1, 0.5, 1.0])
-    p, c = mc.Bernoullis(g[:, None]), mc.Categoricals(np.stack([1 - g, g], axis=-1))
+    p, c = mc.families.Bernoullis(g[:, None]), mc.Categoricals(np.stack([1 - g, g], axis=-1))
     assert_allclose(p.log_product(p, rho), c.log_product(c, rho), rtol=1e-12, atol=1e-15)
     assert_allclose(p.log_mean_map(p, rho), c.log_mean_map(c, rho / 2), rtol=1e-12, atol=1e-15)
     assert_allclose(p.dual_divergence(p), c.dual_divergence(c), atol=1e-14)
@@ -59,10 +59,12 @@ def test_one_coordinate_is_a_categorical_of_two(rho):
 @pytest.mark.parametrize("method", ["log_product", "log_mean_map", "dual_divergence", "kl"])
 def test_independent_coordinates_factorise(method):
     """T-4, T-24."""
-    p, q = mc.Bernoullis([[0.2, 0.7]]), mc.Bernoullis([[0.9, 0.4], [0.1, 0.5]])
+    p, q = mc.families.Bernoullis([[0.2, 0.7]]), mc.families.Bernoullis([[0.9, 0.4], [0.1, 0.5]])
     extra = {"log_product": (0.3,), "log_mean_map": (0.7,)}.get(method, ())
     parts = [
-        getattr(mc.Bernoullis(p.probability[:, i : i + 1]), method)(mc.Bernoullis(q.probability[:, i : i + 1]), *extra)
+        getattr(mc.families.Bernoullis(p.probability[:, i : i + 1]), method)(
+            mc.families.Bernoullis(q.probability[:, i : i + 1]), *extra
+        )
         for i in range(2)
     ]
     assert_allclose(getattr(p, method)(q, *extra), sum(parts), rtol=1e-13)
@@ -71,14 +73,14 @@ def test_independent_coordinates_factorise(method):
 def test_gradient_is_finite_where_an_answer_is_certain():
     torch = pytest.importorskip("torch")
     g = torch.tensor([[0.0, 1.0, 0.3]], dtype=torch.float64, requires_grad=True)
-    mc.Bernoullis(g).log_product(
-        mc.Bernoullis([[0.2, 0.5, 0.4]]).with_mean_parameters(g.detach()), 0.5
+    mc.families.Bernoullis(g).log_product(
+        mc.families.Bernoullis([[0.2, 0.5, 0.4]]).with_mean_parameters(g.detach()), 0.5
     ).sum().backward()
     assert torch.isfinite(g.grad).all()
 
 
 def test_missing_answers_are_marginalised():
-    p = mc.Bernoullis([[0.2, 0.7], [0.5, 1.0]])
+    p = mc.families.Bernoullis([[0.2, 0.7], [0.5, 1.0]])
     x = np.array([[1.0, np.nan], [np.nan, np.nan], [0.0, 1.0]])
     assert_allclose(p.log_prob(x)[:, 0], np.log(p.probability[:, 0]))
     assert_allclose(p.log_prob(x)[:, 1], 0)
@@ -111,23 +113,23 @@ def test_threshold():
 )
 def test_bad_probabilities(probability, message):
     with pytest.raises(ValueError, match=message):
-        mc.Bernoullis(probability)
+        mc.families.Bernoullis(probability)
 
 
 def test_bad_data():
-    p = mc.Bernoullis([[0.5, 0.5]])
+    p = mc.families.Bernoullis([[0.5, 0.5]])
     with pytest.raises(ValueError, match="Bernoullis must be 0 or 1, or NaN where missing"):
         p.log_prob([[0.0, 2.0]])
     with pytest.raises(ValueError, match=r"Points must have shape \(T, 2\)"):
         p.log_prob([[0.0]])
     with pytest.raises(ValueError, match="differ in dimension"):
-        p.log_product(mc.Bernoullis([[0.5]]))
+        p.log_product(mc.families.Bernoullis([[0.5]]))
 
 
 @pytest.mark.parametrize(
     ("model", "bad"),
     [
-        (mc.Bernoullis([[0.2, 0.5], [0.3, 0.6]]), 5.0),
+        (mc.families.Bernoullis([[0.2, 0.5], [0.3, 0.6]]), 5.0),
         (mc.Poissons([[0.2, 0.5], [0.3, 0.6]]), -1.0),
         (mc.Multinomials([[0.5, 0.5], [0.4, 0.6]]), np.nan),
         (mc.Multinomials([[0.5, 0.5], [0.4, 0.6]]), -1.0),
@@ -146,13 +148,13 @@ def test_points_are_checked_alike(model, bad, method):
 
 
 def test_log_product_of_small_probabilities():
-    p = mc.Bernoullis([[1e-8], [1.0], [0.0]])
+    p = mc.families.Bernoullis([[1e-8], [1.0], [0.0]])
     expected = np.array([[50 * 2 * np.log1p(-1e-8), 50 * np.log(1e-8), 50 * np.log1p(-1e-8)]])
     assert_allclose(p[:1].log_product(p, rho=50.0), expected, rtol=1e-12)
-    p = mc.Bernoullis([[1e-200], [1.0], [0.0]])
+    p = mc.families.Bernoullis([[1e-200], [1.0], [0.0]])
     assert_allclose(p[:2].log_product(p[1:], rho=2.0), [[2 * np.log(1e-200), 0.0], [0.0, -np.inf]], atol=1e-15)
     g, h = 0.3, 0.8  # away from the border: the formula itself
-    value = mc.Bernoullis([[g]]).log_product(mc.Bernoullis([[h]]), rho=3.0)
+    value = mc.families.Bernoullis([[g]]).log_product(mc.families.Bernoullis([[h]]), rho=3.0)
     assert_allclose(value, [[np.log((g * h) ** 3 + ((1 - g) * (1 - h)) ** 3)]], rtol=1e-13)
 
 
@@ -160,15 +162,15 @@ def test_log_product_has_gradients_at_the_border():
     torch = pytest.importorskip("torch")
     p = torch.tensor([[0.3, 0.9], [0.6, 1e-9]], dtype=torch.float64, requires_grad=True)
     assert torch.autograd.gradcheck(
-        lambda p: mc.Bernoullis(p[:1]).log_product(mc.Bernoullis(p), rho=3.0), (p,), eps=1e-11
+        lambda p: mc.families.Bernoullis(p[:1]).log_product(mc.families.Bernoullis(p), rho=3.0), (p,), eps=1e-11
     )
     edge = torch.tensor([[0.0], [1.0], [0.4]], dtype=torch.float64, requires_grad=True)
-    value = mc.Bernoullis(edge).log_product(mc.Bernoullis(edge), rho=3.0)
+    value = mc.families.Bernoullis(edge).log_product(mc.families.Bernoullis(edge), rho=3.0)
     value[torch.isfinite(value)].sum().backward()
     assert bool(torch.isfinite(edge.grad).all())
 
 
 @pytest.mark.parametrize("gamma", [500.0, 602.0, 603.0, 900.0])
 def test_mean_map_of_a_large_gamma(gamma):
-    p = mc.Bernoullis([[0.0, 0.5], [1.0, 0.5]])
+    p = mc.families.Bernoullis([[0.0, 0.5], [1.0, 0.5]])
     assert_allclose(p.log_mean_map(p, gamma=gamma), np.log(0.5) - gamma * (1 - np.eye(2)), rtol=1e-14)

@@ -85,10 +85,10 @@ def test_betas_found_no_counterexample():
 
 @pytest.mark.parametrize("prior", [None, "pooled"])
 def test_ones_in_single_precision(prior):
-    p = mc.Beta(smallest=1e-9, prior=prior).fit_each(np.array([[1.0], [0.0], [0.5]], dtype=np.float32))
+    p = mc.families.Beta(smallest=1e-9, prior=prior).fit_each(np.array([[1.0], [0.0], [0.5]], dtype=np.float32))
     assert np.isfinite(p.a).all()
     assert np.isfinite(p.b).all()
-    assert np.isfinite(mc.Beta(smallest=1e-17).fit_each([[1.0]]).a).all()
+    assert np.isfinite(mc.families.Beta(smallest=1e-17).fit_each([[1.0]]).a).all()
 
 
 def test_against_scipy():

@@ -125,7 +125,7 @@ def test_missing_symbols_are_ignored():
 
 def test_alphabet_travels():
     fitted = mc.Categorical().fit(["abba", "c"])
-    assert fitted.model_.alphabet == mc.Alphabet("abc")
+    assert fitted.model_.alphabet == mc.data.Alphabet("abc")
     assert_allclose(fitted.fit_each(["aa"]).probability, [[1, 0, 0]])
     assert_allclose(mc.Categorical().fit_each([np.array([0, 1, 1])]).probability, [[1 / 3, 2 / 3]])
     with pytest.raises(ValueError, match="'z'"):

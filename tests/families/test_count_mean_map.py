@@ -290,7 +290,7 @@ def test_the_limit_counts_common_words_alone():
 
 
 def test_lengths_beyond_whole_numbers_of_64_bits():
-    p = mc.CountVectors([[1.0, 0.0], [0.0, 1.0]], length=[3.0, 1e19], length_distribution="fixed")
+    p = mc.families.CountVectors([[1.0, 0.0], [0.0, 1.0]], length=[3.0, 1e19], length_distribution="fixed")
     for some in (p, p[1:]):
         with pytest.raises(ValueError, match=r"x 1e\+19 counts for one pair"):
             p[:1].log_count_mean_map(some[-1:], 0.1)

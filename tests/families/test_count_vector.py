@@ -351,13 +351,15 @@ def test_messages_of_the_estimator():
 
 
 def test_huge_lengths():
-    p = mc.CountVectors([[0.5, 0.5]] * 2, length=[1e200, 1e250], length_distribution="geometric")
+    p = mc.families.CountVectors([[0.5, 0.5]] * 2, length=[1e200, 1e250], length_distribution="geometric")
     np.testing.assert_allclose(p.log_product(p)[0, 1], np.log(2.0) - 25 * np.log(10.0), rtol=1e-12)
     for distribution in ("poisson", "geometric", "fixed"):
-        p = mc.CountVectors([[0.5, 0.5]] * 2, length=[3.0, 1e25], length_distribution=distribution)
+        p = mc.families.CountVectors([[0.5, 0.5]] * 2, length=[3.0, 1e25], length_distribution=distribution)
         with pytest.raises(ValueError, match=r"at index \(1,\) has 1e\+25 words.* lengths up to 1e\+17"):
             p.sample(2, 0)
-    total = mc.CountVectors([0.5, 0.5], length=1e17, length_distribution="geometric").sample(1000, 0).sum(axis=-1)
+    total = (
+        mc.families.CountVectors([0.5, 0.5], length=1e17, length_distribution="geometric").sample(1000, 0).sum(axis=-1)
+    )
     assert total.min() >= 0
     assert abs(total.mean() / 1e17 - 1) < 0.2
 
@@ -365,7 +367,7 @@ def test_huge_lengths():
 def test_counts_at_the_ends_of_the_range():
     with pytest.raises(ValueError, match=r"counts of all documents overflows. Divide the counts"):
         CountVector(prior="pooled").fit_each([[5e307, 5e307]] * 2)
-    heavy = CountVector(prior=mc.CountVectors([[0.5, 0.5]], length=[1e308]), prior_strength=10.0)
+    heavy = CountVector(prior=mc.families.CountVectors([[0.5, 0.5]], length=[1e308]), prior_strength=10.0)
     with pytest.raises(ValueError, match="a document and its prior overflows"):
         heavy.fit_each([[1.0, 2.0]])
     tiny = [[5e-324, 1e-323], [1.0, 2.0]]
@@ -377,9 +379,9 @@ def test_counts_at_the_ends_of_the_range():
 def test_lengths_that_are_none():
     for length in (None, "3"):
         with pytest.raises(TypeError, match=f"must be the expected number of words.*; got {length!r}"):
-            mc.CountVectors([[0.5, 0.5]], length=length)
+            mc.families.CountVectors([[0.5, 0.5]], length=length)
     torch = pytest.importorskip("torch")
-    p = mc.CountVectors(sparse.csr_array([[0.5, 0.5]]), length=torch.tensor([3.0]))
+    p = mc.families.CountVectors(sparse.csr_array([[0.5, 0.5]]), length=torch.tensor([3.0]))
     assert isinstance(p.length, np.ndarray)
 
 

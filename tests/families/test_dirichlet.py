@@ -222,18 +222,22 @@ def test_bad_input(make, message):
 
 
 def test_one_large_concentration_among_tiny_ones():
-    p = mc.Dirichlets([[100.0, 1e-10], [100.0, 2e-10], [1.0, 1.0], [1e8, 1e-5]])
+    p = mc.families.Dirichlets([[100.0, 1e-10], [100.0, 2e-10], [1.0, 1.0], [1e8, 1e-5]])
     np.testing.assert_allclose(np.diag(p.dual_divergence(p)), 0.0, atol=1e-6)
     assert np.all(mc.JensenShannon()(p) <= 1 + 1e-9)
     rng = np.random.default_rng(0)
     for k in range(2, 7):
-        q = mc.Dirichlets(10 ** rng.uniform(-10, 8, size=(60, k)))
+        q = mc.families.Dirichlets(10 ** rng.uniform(-10, 8, size=(60, k)))
         np.testing.assert_allclose(np.diag(q.dual_divergence(q)), 0.0, atol=1e-3)
 
 
 @pytest.mark.parametrize("tiny", [1e-12, 1e-17])
 def test_products_of_tiny_concentrations_do_not_cancel(tiny):
-    for p in (mc.Betas([[tiny]], [[1.0]]), mc.Gammas([[tiny]], [[1.0]]), mc.Dirichlets([[tiny, 1.0]])):
+    for p in (
+        mc.families.Betas([[tiny]], [[1.0]]),
+        mc.families.Gammas([[tiny]], [[1.0]]),
+        mc.families.Dirichlets([[tiny, 1.0]]),
+    ):
         np.testing.assert_allclose(p.log_product(p, rho=0.5), 0.0, atol=1e-12)
 
 

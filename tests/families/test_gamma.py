@@ -269,6 +269,6 @@ def test_a_kernel_names_the_datum_that_has_no_power():
 
 def test_a_parameter_that_is_no_number_is_named():
     with pytest.raises(TypeError, match=r"concentration .*got an array of dtype"):
-        mc.Gammas([["a"]], [[1.0]])
+        mc.families.Gammas([["a"]], [[1.0]])
     with pytest.raises(TypeError, match=r"MeanMap needs `log_mean_map`.* such as Gaussians"):
-        mc.MeanMap()(mc.Gammas([[1.0]], [[1.0]]))
+        mc.MeanMap()(mc.families.Gammas([[1.0]], [[1.0]]))

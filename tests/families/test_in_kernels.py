@@ -21,12 +21,12 @@ def drawn(name, *parameters):
 
 SCALES = (1.0,), (1.2,), (8.0,)
 CASES = [
-    (mc.Exponential(), drawn("exponential", *SCALES), True),
-    (mc.Rayleigh(), drawn("rayleigh", *SCALES), True),
-    (mc.Geometric(), [x - 1.0 for x in drawn("geometric", (0.6,), (0.55,), (0.1,))], True),
-    (mc.Gamma(), drawn("gamma", (3.0, 1.0), (3.0, 1.2), (3.0, 8.0)), False),
-    (mc.Dirichlet(), proportions(), False),
-    (mc.Beta(), [rows[:, :2] for rows in proportions()], False),
+    (mc.families.Exponential(), drawn("exponential", *SCALES), True),
+    (mc.families.Rayleigh(), drawn("rayleigh", *SCALES), True),
+    (mc.families.Geometric(), [x - 1.0 for x in drawn("geometric", (0.6,), (0.55,), (0.1,))], True),
+    (mc.families.Gamma(), drawn("gamma", (3.0, 1.0), (3.0, 1.2), (3.0, 8.0)), False),
+    (mc.families.Dirichlet(), proportions(), False),
+    (mc.families.Beta(), [rows[:, :2] for rows in proportions()], False),
 ]
 
 
@@ -39,7 +39,7 @@ def test_in_kernels_mixtures_and_hmms(model, sets, has_mean_map):
         mc.ProbabilityProduct(mc.Mixture(model, n_components=2)),
         mc.ProbabilityProduct(mc.HMM(2, model), length=4),
     ]
-    if isinstance(model, mc.Gamma):
+    if isinstance(model, mc.families.Gamma):
         kernels.append(mc.JensenShannon(model, form="centering"))
     if has_mean_map:
         kernels.append(mc.MeanMap(model, gamma=0.1))

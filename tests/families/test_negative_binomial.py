@@ -104,7 +104,7 @@ def test_against_scipy():
 
 def test_one_success_is_geometric():
     p = np.array([[0.5, 0.2], [0.9, 0.01]])
-    mine, geometric = NegativeBinomials(np.ones_like(p), p), mc.Geometrics(p)
+    mine, geometric = NegativeBinomials(np.ones_like(p), p), mc.families.Geometrics(p)
     for rho in (0.5, 1.0, 2.0):
         assert_allclose(mine.log_product(mine, rho=rho), geometric.log_product(geometric, rho=rho), atol=1e-12)
 

@@ -168,7 +168,7 @@ def test_a_minimal_family_has_names_and_missing_values():
     p = Minimal([[1.0, 2.0], [0.5, 4.0]])
     assert p.score_names() == ["parameter[0]", "parameter[1]"]
     x = np.array([[1.0, np.nan], [2.0, 3.0]])
-    truth = mc.Exponentials(p.scale)
+    truth = mc.families.Exponentials(p.scale)
     assert_allclose(p.log_prob(x), truth.log_prob(x), rtol=1e-14)
     assert_allclose(p.fisher_information(), truth.fisher_information())
     with pytest.raises(ValueError, match="Negative values in data passed to MinimalEstimator"):

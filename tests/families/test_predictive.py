@@ -294,7 +294,7 @@ def test_data_too_large_for_squares(covariance):
             mc.Gaussian(covariance, prior="pooled", estimate=estimate).fit_each([[[1e300, 2.0], [2.0, 5e300]]])
 
 
-@pytest.mark.parametrize("estimator", [mc.Poisson, mc.Gaussian, mc.Multinomial, mc.CountVector])
+@pytest.mark.parametrize("estimator", [mc.Poisson, mc.Gaussian, mc.Multinomial, mc.families.CountVector])
 def test_strengths_too_small_for_digits(estimator):
     with pytest.raises(ValueError, match=r"prior_strength must be .* at least 1e-100; got 1e-310"):
         estimator(prior="pooled", prior_strength=1e-310).fit_each([[1.0, 2.0], [3.0, 4.0]])
@@ -306,8 +306,8 @@ def test_a_column_that_nobody_saw():
 
 
 PREDICTIVE = [
-    mc.DirichletMultinomials([[1.0, 2.0], [3.0, 1.0]], trials=2),
-    mc.NegativeBinomials([[1.0], [2.0]], [[0.5], [0.5]]),
+    mc.families.DirichletMultinomials([[1.0, 2.0], [3.0, 1.0]], trials=2),
+    mc.families.NegativeBinomials([[1.0], [2.0]], [[0.5], [0.5]]),
 ]
 
 

@@ -54,7 +54,7 @@ def test_against_scipy():
 def test_squares_are_exponential():
     """Kernels that do not see the coordinate, rho = 1/2 and divergences, are those of the squares."""
     p = Rayleighs([[1.0, 0.5], [2.0, 4.0], [0.1, 3.0]])
-    q = mc.Exponentials(2 * p.scale**2)
+    q = mc.families.Exponentials(2 * p.scale**2)
     assert_allclose(p.log_product(p), q.log_product(q), atol=1e-13)
     assert_allclose(p.kl(p), q.kl(q), rtol=1e-12, atol=1e-13)
     assert_allclose(p.dual_divergence(p), q.dual_divergence(q), rtol=1e-12, atol=1e-15)

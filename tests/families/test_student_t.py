@@ -14,7 +14,9 @@ import mercer as mc
 def batch(seed, n, d):
     rng = np.random.default_rng(seed)
     root = rng.normal(size=(n, d, d))
-    return mc.StudentTs(rng.normal(size=(n, d)), root @ root.swapaxes(1, 2) + np.eye(d), rng.uniform(1, 20, size=n))
+    return mc.families.StudentTs(
+        rng.normal(size=(n, d)), root @ root.swapaxes(1, 2) + np.eye(d), rng.uniform(1, 20, size=n)
+    )
 
 
 def test_density_is_scipys():
@@ -26,7 +28,7 @@ def test_density_is_scipys():
 
 
 def test_samples_have_the_right_moments():
-    p = mc.StudentTs([[1.0, -1.0]], [[[1.0, 0.5], [0.5, 2.0]]], [8.0])
+    p = mc.families.StudentTs([[1.0, -1.0]], [[[1.0, 0.5], [0.5, 2.0]]], [8.0])
     x = p.sample(200_000, random_state=0)[0]
     np.testing.assert_allclose(x.mean(axis=0), [1.0, -1.0], atol=0.02)
     np.testing.assert_allclose(np.cov(x.T), p.scale[0] * 8 / 6, atol=0.05)
@@ -35,7 +37,7 @@ def test_samples_have_the_right_moments():
 
 @pytest.mark.parametrize("rho", [0.3, 0.5, 1.0, 2.0])
 def test_product_by_an_independent_quadrature(rho):
-    p = mc.StudentTs([[0.0], [1.0], [5.0]], [[[1.0]], [[0.04]], [[9.0]]], [2.5, 30.0, 1000.0])
+    p = mc.families.StudentTs([[0.0], [1.0], [5.0]], [[[1.0]], [[0.04]], [[9.0]]], [2.5, 30.0, 1000.0])
     found = p.log_product(p, rho)
     assert np.array_equal(p.reshape(3, 1).log_product(p.reshape(3, 1), rho)[:, 0, 0], np.diag(found))
     for i in range(3):
@@ -54,14 +56,14 @@ def test_product_by_an_independent_quadrature(rho):
 def test_cauchy_has_a_closed_form():
     # The product of densities at rho = 1 is a convolution: Cauchy distributions of scales that add up.
     m, s = np.array([0.0, 3.0, 1e4]), np.array([1.0, 1e-3, 20.0])
-    p = mc.StudentTs(m[:, None], (s**2)[:, None, None], np.ones(3))
+    p = mc.families.StudentTs(m[:, None], (s**2)[:, None, None], np.ones(3))
     expected = stats.cauchy.logpdf(m[:, None], m, s[:, None] + s)
     np.testing.assert_allclose(p.log_product(p, 1.0), expected, rtol=1e-11)
 
 
 def test_many_degrees_of_freedom_are_gaussian():
     m, s = np.array([0.0, 2.0, 40.0]), np.array([1.0, 0.5, 2.0])
-    p = mc.StudentTs(m[:, None], s[:, None, None], np.full(3, 1e9))
+    p = mc.families.StudentTs(m[:, None], s[:, None, None], np.full(3, 1e9))
     g = mc.Gaussians(m[:, None], s)
     for rho in (0.5, 1.0):
         np.testing.assert_allclose(p.log_product(p, rho), g.log_product(g, rho), rtol=1e-5, atol=1e-12)
@@ -72,7 +74,7 @@ def test_the_predictive_distribution_of_a_normal_inverse_wishart():
     sets = [rng.normal(i, 1.0, size=(n, 2)) for i, n in enumerate((3, 1, 8))]
     prior, s = mc.Gaussians([[0.5, 1.0]], [[[2.0, 0.3], [0.3, 1.0]]]), 4.0
     found = mc.Gaussian(floor=0.0, prior=prior, prior_strength=s, estimate="student").fit_each(sets)
-    assert isinstance(found, mc.StudentTs)
+    assert isinstance(found, mc.families.StudentTs)
     for i, x in enumerate(sets):
         n, d = x.shape
         mean, k = x.mean(axis=0), s + n
@@ -112,11 +114,11 @@ def test_kernels_of_small_sets():
 )
 def test_messages(arguments, match):
     with pytest.raises(ValueError, match=match):
-        mc.StudentTs(*arguments)
+        mc.families.StudentTs(*arguments)
 
 
 def test_other_messages():
-    p = mc.StudentTs([[0.0]], [[[1.0]]], [1.0])
+    p = mc.families.StudentTs([[0.0]], [[[1.0]]], [1.0])
     with pytest.raises(ValueError, match=r"infinite.*Increase rho"):
         p.log_product(p, 0.25)
     sets = [np.zeros((3, 2)), np.ones((2, 2))]
@@ -131,8 +133,8 @@ def test_other_messages():
 def test_files_and_indices(tmp_path):
     p = batch(4, 3, 2)
     p.save(tmp_path / "p.npz")
-    again = mc.StudentTs.load(tmp_path / "p.npz")
+    again = mc.families.StudentTs.load(tmp_path / "p.npz")
     assert again.digests() == p.digests()
-    assert mc.StudentTs.concat([p[:1], p[1:]]).digests() == p.digests()
+    assert mc.families.StudentTs.concat([p[:1], p[1:]]).digests() == p.digests()
     assert p.n_parameters == 6
     assert p.estimator().estimate == "student"

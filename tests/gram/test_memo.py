@@ -122,7 +122,7 @@ class TestSearch:
         cross_val_score(pipeline, X, y, cv=cv, error_score="raise")
         assert counted.pairs <= 1.6 * 100 * 101 / 2
 
-    @pytest.mark.parametrize("wrap", [mc.EmpiricalKernelMap, mc.Repaired])
+    @pytest.mark.parametrize("wrap", [mc.EmpiricalKernelMap, mc.kernels.Repaired])
     def test_wrappers_about_the_training_data_share_the_pairs_of_their_kernel(self, counted, wrap):
         """What a description is made of does not depend on the fold, though the description does."""
         X, y = strings()
@@ -204,7 +204,8 @@ class TestKernelsThroughTheMemo:
         np.testing.assert_allclose(mc.Fisher(mc.Gaussian("diagonal")).fit(self.X[5:]).transform(self.X), expected)
 
     @pytest.mark.parametrize(
-        "wrap", [mc.Centered, mc.Repaired, mc.EmpiricalKernelMap, lambda k: mc.Normalized(mc.Centered(k))]
+        "wrap",
+        [mc.Centered, mc.kernels.Repaired, mc.EmpiricalKernelMap, lambda k: mc.kernels.Normalized(mc.Centered(k))],
     )
     def test_other_training_data_share_nothing(self, wrap):
         kernel = wrap(mc.RBF(gamma=0.3))
@@ -226,8 +227,8 @@ class TestKernelsThroughTheMemo:
 
     def test_alphabets_of_many_tokens_are_told_apart(self):
         """Their descriptions are the same; their content is not."""
-        a = mc.Alphabet([f"word{i}" for i in range(20)])
-        b = mc.Alphabet([f"word{i}" for i in (*range(19), 99)])
+        a = mc.data.Alphabet([f"word{i}" for i in range(20)])
+        b = mc.data.Alphabet([f"word{i}" for i in (*range(19), 99)])
         p = np.full((1, 20), 0.05)
         assert mc.Categoricals(p, alphabet=a).digests() != mc.Categoricals(p, alphabet=b).digests()
 

@@ -1,4 +1,4 @@
-"""The engine's way to a card, with operands on the CPU."""
+"""The engine's way to a GPU, with operands on the CPU."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ ORDER = np.random.default_rng(3).permutation(37)
 @pytest.mark.parametrize("resident", [True, False])
 def test_a_matrix_is_the_same_in_one_tile_and_in_bands(torch, monkeypatch, order, pairs, to_host, resident):
     monkeypatch.setattr(_on_device, "BAND_PAIRS", 64)
-    monkeypatch.setattr(_on_device, "_resident", lambda values, count: resident)  # else the card has no room for it
+    monkeypatch.setattr(_on_device, "_resident", lambda values, count: resident)  # else the GPU has no room for it
     values = np.random.default_rng(0).normal(size=37)
     x = torch.from_numpy(values)
     expected = np.abs(values[:, None] - values)

@@ -184,10 +184,10 @@ class Counted(mc.RBF):
 
 UNFITTED = {
     "Centered": mc.Centered(Counted(0.3)),
-    "LogOdds": mc.LogOdds(Counted(0.3)),
+    "LogOdds": mc.kernels.LogOdds(Counted(0.3)),
     "EmpiricalKernelMap": mc.EmpiricalKernelMap(Counted(0.3)),
-    "Repaired": mc.Repaired(Counted(0.3)),
-    "TargetAligned": mc.TargetAligned([Counted(0.3), Counted(2.0)]),
+    "Repaired": mc.kernels.Repaired(Counted(0.3)),
+    "TargetAligned": mc.kernels.TargetAligned([Counted(0.3), Counted(2.0)]),
     "Tempered": mc.Tempered(Counted(20.0)),
     "Sum": mc.Centered(Counted(0.3)) + Counted(0.1),
 }

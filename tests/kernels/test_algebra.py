@@ -141,13 +141,13 @@ def test_nested_parameters_and_search():
 
 def test_signs_make_flat_sums_and_products():
     a, b, c, d = (mc.RBF(gamma=g) for g in (1.0, 2.0, 3.0, 4.0))
-    for flat in (a + b + c + d, (a + b) + (c + d), a + (b + (c + d)), mc.Sum([a, b, c, d])):
-        assert type(flat) is mc.Sum
+    for flat in (a + b + c + d, (a + b) + (c + d), a + (b + (c + d)), mc.kernels.Sum([a, b, c, d])):
+        assert type(flat) is mc.kernels.Sum
         assert flat.kernels == [a, b, c, d]
         assert (flat.k0, flat.k3, flat.get_params()["k2__gamma"]) == (a, d, 3.0)
     assert (a * b * c).kernels == [a, b, c]
     mixed = a + b * c + 0.5 * (c + d)
-    assert [type(part) for part in mixed.kernels] == [mc.RBF, mc.Product, mc.Scaled]
+    assert [type(part) for part in mixed.kernels] == [mc.RBF, mc.kernels.Product, mc.kernels.Scaled]
     assert mixed.k2.kernel.kernels == [c, d]
     two = a + b
     assert len((two + c).kernels) == 3
@@ -156,7 +156,7 @@ def test_signs_make_flat_sums_and_products():
         two.k2  # noqa: B018
 
 
-@pytest.mark.parametrize("make", [mc.Sum, mc.Product])
+@pytest.mark.parametrize("make", [mc.kernels.Sum, mc.kernels.Product])
 def test_a_list_of_parts_is_their_nesting(make):
     X = points()
     parts = [
@@ -170,7 +170,7 @@ def test_a_list_of_parts_is_their_nesting(make):
     nested = make([make([make(parts[:2]), parts[2]]), parts[3]])
     for some in (parts, parts[2:], parts[:1]):
         flat = make(some)
-        combine = np.sum if make is mc.Sum else np.prod
+        combine = np.sum if make is mc.kernels.Sum else np.prod
         np.testing.assert_allclose(flat(X), combine([part(X) for part in some], axis=0), rtol=1e-14)
         assert flat.domain == ("linear" if parts[1] in some else "log")
     np.testing.assert_allclose(make(parts).fit(X).transform(X), nested(X), rtol=1e-14)
@@ -192,11 +192,11 @@ def test_parts_of_a_class_that_cannot_be_pickled():
 
 @pytest.mark.parametrize("wrong", [[], None, mc.RBF(), "RBF"])
 def test_parts_are_a_list(wrong):
-    for make in (mc.Sum, mc.Product):
+    for make in (mc.kernels.Sum, mc.kernels.Product):
         with pytest.raises(ValueError, match="kernels must be a list of one or more kernels; got"):
             make(wrong)(points())
     with pytest.raises(TypeError, match="k1 must be a kernel; got 3"):
-        mc.Sum([mc.RBF(), 3])(points())
+        mc.kernels.Sum([mc.RBF(), 3])(points())
 
 
 def points(n=6, seed=7):
@@ -211,7 +211,7 @@ def points(n=6, seed=7):
         (mc.RBF() * (0.5 * mc.RBF(2.0)), {"k1__weight": 2.0}, "Product .* k1__weight = 0.5, which is 2.0 now"),
         (mc.Centered(mc.RBF(2.0)), {"kernel__gamma": None}, "kernel__gamma = 2.0, which is None now"),
         (mc.EmpiricalKernelMap(mc.RBF()), {"floor": -9.0}, "floor = -700.0, which is -9.0 now"),
-        (mc.Repaired(mc.RBF()), {"tolerance": 0.5}, "tolerance = 1e-12, which is 0.5 now"),
+        (mc.kernels.Repaired(mc.RBF()), {"tolerance": 0.5}, "tolerance = 1e-12, which is 0.5 now"),
         (mc.ProbabilityProduct(mc.Gaussian()), {"model__covariance": "diagonal"}, "model__covariance = 'full', which"),
         (mc.ProbabilityProduct(mc.Gaussian()), {"model": mc.Poisson()}, "model = Gaussian, which is Poisson now"),
         (mc.ProbabilityProduct(mc.Gaussian()), {"model": None}, "model = Gaussian, which is None now"),
@@ -222,7 +222,7 @@ def points(n=6, seed=7):
             "model = Gaussians",
         ),
         (
-            mc.Normalized(mc.MeanMap(mc.Gaussian()) + mc.RBF()),
+            mc.kernels.Normalized(mc.MeanMap(mc.Gaussian()) + mc.RBF()),
             {"kernel__k0__model__prior_strength": 7.0},
             "Normalized was fitted with kernel__k0__model__prior_strength",
         ),
@@ -251,7 +251,7 @@ def test_what_fit_used_may_not_change(kernel, change, sentence):
     [
         (mc.RBF(1.0), {"gamma": 3.0}),
         (2.0 * mc.RBF(1.0), {"weight": 0.5}),
-        (mc.Gaussianized(mc.Linear(normalize=False)), {"gamma": 0.1}),
+        (mc.kernels.Gaussianized(mc.Linear(normalize=False)), {"gamma": 0.1}),
         (mc.ProbabilityProduct(mc.Gaussian()), {"rho": 1.0, "normalize": False}),
         (mc.Centered(mc.RBF()), {"normalize": True}),
     ],
@@ -292,8 +292,13 @@ def test_what_is_no_kernel():
     X = np.ones((2, 2))
     for weight in ("a", None, np.nan, np.inf, True):
         with pytest.raises(ValueError, match=r"weight must be a finite number; got"):
-            mc.Scaled(mc.RBF(), weight)(X)
-    for k in (mc.Sum([mc.RBF(), 3]), mc.Product([None, mc.RBF()]), mc.Scaled("rbf"), mc.Normalized(mc.RBF)):
+            mc.kernels.Scaled(mc.RBF(), weight)(X)
+    for k in (
+        mc.kernels.Sum([mc.RBF(), 3]),
+        mc.kernels.Product([None, mc.RBF()]),
+        mc.kernels.Scaled("rbf"),
+        mc.kernels.Normalized(mc.RBF),
+    ):
         with pytest.raises(TypeError, match=r"must be a kernel; got .* such as mc.RBF\(\)"):
             k(X)
     for combine in (lambda k: k + 1, lambda k: 1 + k, lambda k: k * "a", lambda k: k * None, lambda k: k + "a"):
@@ -313,4 +318,4 @@ def test_models_are_fitted_once(monkeypatch, wrap):
     kernel = wrap(mc.ProbabilityProduct(mc.Multinomial()))
     with mc.config(cache_bytes=0):
         kernel.fit_transform(X)
-    assert fitted == [8] * (2 if isinstance(kernel, mc.Sum) else 1)
+    assert fitted == [8] * (2 if isinstance(kernel, mc.kernels.Sum) else 1)

@@ -202,32 +202,32 @@ def test_predictions_are_the_same(fitted, name, tmp_path):
 KERNELS = {
     "centered": (mc.Centered(rbf()), False),
     "centered, flat": (mc.Centered(rbf(1e-6)), False),
-    "centered, normalized inside": (mc.Centered(mc.Normalized(rbf() + mc.Linear())), False),
+    "centered, normalized inside": (mc.Centered(mc.kernels.Normalized(rbf() + mc.Linear())), False),
     "centered twice": (mc.Centered(mc.Centered(rbf())), False),
     "centered, in a sum": (mc.Centered(rbf()) + 0.5 * mc.Centered(mc.Linear(normalize=False)), False),
     "tempered": (mc.Tempered(rbf(3.0)), False),
     "tempered product": (mc.Tempered(rbf(3.0) * rbf(1.0), exponent=0.5), False),
-    "log odds": (mc.LogOdds(rbf(), normalize=False), False),
-    "log odds, normalized": (mc.LogOdds(rbf()), True),
-    "product": (rbf() * mc.Linear(normalize=False) * mc.Normalized(rbf(2.0)), False),
-    "aligned": (mc.TargetAligned([rbf(), mc.Centered(rbf(3.0)), mc.Linear()]), False),
+    "log odds": (mc.kernels.LogOdds(rbf(), normalize=False), False),
+    "log odds, normalized": (mc.kernels.LogOdds(rbf()), True),
+    "product": (rbf() * mc.Linear(normalize=False) * mc.kernels.Normalized(rbf(2.0)), False),
+    "aligned": (mc.kernels.TargetAligned([rbf(), mc.Centered(rbf(3.0)), mc.Linear()]), False),
     "centered, normalized": (mc.Centered(rbf(), normalize=True), True),
-    "normalized, centered": (mc.Normalized(mc.Centered(rbf())), True),
+    "normalized, centered": (mc.kernels.Normalized(mc.Centered(rbf())), True),
     "centered, in a product": (mc.Centered(rbf()) * rbf(), True),
     "map": (mc.EmpiricalKernelMap(rbf(3.0)), True),
     "map, gamma": (mc.EmpiricalKernelMap(rbf(3.0), gamma=1.0), True),
-    "repaired": (mc.Repaired(rbf() + (-0.3) * rbf(2.0)), True),
+    "repaired": (mc.kernels.Repaired(rbf() + (-0.3) * rbf(2.0)), True),
     "centered map": (mc.Centered(mc.EmpiricalKernelMap(rbf(3.0))), True),
 }
 
 
 @pytest.mark.filterwarnings("ignore:Centered leaves")
 @pytest.mark.parametrize("name", KERNELS)
-@pytest.mark.parametrize("machine", [svc(), SVR(kernel="precomputed", epsilon=0.3), mc.KernelRidge()])
-def test_kernels_that_learn_from_the_training_data(name, machine):
+@pytest.mark.parametrize("estimator", [svc(), SVR(kernel="precomputed", epsilon=0.3), mc.KernelRidge()])
+def test_kernels_that_learn_from_the_training_data(name, estimator):
     kernel, reference = KERNELS[name]
-    y = TWO if is_classifier(machine) else NUMBER
-    pipeline = make_pipeline(clone(kernel), clone(machine)).fit(TABLE, y)
+    y = TWO if is_classifier(estimator) else NUMBER
+    pipeline = make_pipeline(clone(kernel), clone(estimator)).fit(TABLE, y)
     small = mc.compact(pipeline)
     assert_equal(pickle.loads(pickle.dumps(small)), pipeline, NEW)
     assert (len(small.kept_) > 1) == reference
@@ -249,13 +249,13 @@ def test_one_class_needs_the_mean_of_a_centered_kernel():
 
 def test_residuals_need_no_training_objects_if_the_machine_knows_the_confounds():
     X, new = mc.Confounded(TABLE, AGE), mc.Confounded(NEW, NEW[:, 2] * 10)
-    for kernel, machine, reference in (
+    for kernel, estimator, reference in (
         (mc.Residualized(rbf()), mc.KernelRidge(), True),
         (mc.Residualized(rbf()), svc(), True),
         (mc.Residualized(mc.Linear()), SVR(kernel="precomputed"), True),
     ):
-        y = TWO if is_classifier(machine) else NUMBER
-        pipeline = make_pipeline(kernel, machine).fit(X, y)
+        y = TWO if is_classifier(estimator) else NUMBER
+        pipeline = make_pipeline(kernel, estimator).fit(X, y)
         small = mc.compact(pipeline)
         assert_equal(small, pipeline, new)
         assert (len(small.kept_) > 1) == reference
@@ -284,12 +284,12 @@ def test_confounds_that_are_routed():
 
 def test_weights_of_samples():
     weights = np.where(np.arange(N) % 3 == 0, 0.0, 1.0 + np.arange(N) % 2)
-    for machine, name, y in (
+    for estimator, name, y in (
         (mc.KernelRidge(), "kernelridge", NUMBER),
         (KernelRidge(kernel="precomputed"), "kernelridge", NUMBER),
         (svc(), "svc", NAMES),
     ):
-        pipeline = make_pipeline(mc.Centered(rbf()), machine).fit(TABLE, y, **{f"{name}__sample_weight": weights})
+        pipeline = make_pipeline(mc.Centered(rbf()), estimator).fit(TABLE, y, **{f"{name}__sample_weight": weights})
         small = mc.compact(pipeline)
         assert_equal(small, pipeline, NEW)
         assert small.kept_[0].kept <= 40
@@ -347,9 +347,9 @@ def test_single_precision():
 
 
 def test_a_machine_that_stays_as_it_is():
-    machine = SVC(kernel=mc.RBF(gamma=0.3)).fit(TABLE, TWO)
-    small = mc.compact(machine)
-    assert_equal(small, machine, NEW)
+    estimator = SVC(kernel=mc.RBF(gamma=0.3)).fit(TABLE, TWO)
+    small = mc.compact(estimator)
+    assert_equal(small, estimator, NEW)
     assert str(small.kept_[0]) == "svc: all training objects (SVC stays as it is)"
 
 
@@ -377,11 +377,11 @@ def test_a_scaler_with_as_many_columns_as_its_range_has_numbers():
 
 
 def test_sparse_coefficients():
-    for machine, y in (
+    for estimator, y in (
         (LinearSVC(penalty="l1", dual=False), TWO),
         (SGDClassifier(penalty="l1", alpha=0.02, random_state=0), NAMES),
     ):
-        pipeline = make_pipeline(rbf(), machine).fit(TABLE, y)
+        pipeline = make_pipeline(rbf(), estimator).fit(TABLE, y)
         pipeline[-1].sparsify()
         small = mc.compact(pipeline)
         assert_equal(small, pipeline, NEW)
@@ -481,7 +481,7 @@ def test_what_is_left_of_a_kernel_gives_rows_only():
 
 
 def test_a_kernel_that_is_taken_out_gives_no_rows():
-    """They lack a term of each new object, which has no influence on the machine."""
+    """They lack a term of each new object, which has no influence on the estimator."""
     for kernel, whole in ((mc.Centered(rbf()), False), (make_pipeline(StandardScaler(), mc.Centered(rbf())), False),
                           (make_union(mc.Centered(rbf())), False), (rbf(), True)):  # fmt: skip
         pipeline = make_pipeline(kernel, svc()).fit(TABLE, TWO)
@@ -520,7 +520,7 @@ class Foreign(TransformerMixin, BaseEstimator):
 
 
 class OwnSVC(SVC):
-    """A machine that reads its input in a way of its own."""
+    """An estimator that reads its input in a way of its own."""
 
     def decision_function(self, X):
         return super().decision_function(X) + np.asarray(X).sum(axis=1)
@@ -628,8 +628,8 @@ FRESH = ["ACGTTGCAAT", "GGGGGGGG", "TTTACGACGACG", "ANNACGACGT", "ACGNNACGTA"]
 def test_strings_one_by_one_and_together(kernel):
     several = kernel.get_params() == mc.Spectrum(3, alphabet="dna").get_params()
     others = (SVR(kernel="precomputed"), OneClassSVM(kernel="precomputed", nu=0.3), svc()) if several else ()
-    for i, machine in enumerate((svc(), *others)):
-        pipeline = make_pipeline(clone(kernel), machine).fit(STRINGS, np.arange(60) % (3 if i == 0 else 2))
+    for i, estimator in enumerate((svc(), *others)):
+        pipeline = make_pipeline(clone(kernel), estimator).fit(STRINGS, np.arange(60) % (3 if i == 0 else 2))
         small = mc.compact(pipeline)
         assert_equal(small, pipeline, FRESH)
         for string in FRESH[:2]:

@@ -75,7 +75,7 @@ def test_systems_that_have_no_angles_are_named():
         mc.SubspaceAngles()(models, systems(0, 1, 1, 2))
     with pytest.raises(ValueError, match="not observed"):
         mc.SubspaceAngles(length=1)(systems(0, 2, 3, 2))
-    for kernel in (mc.SubspaceAngles(), mc.BinetCauchy()):
+    for kernel in (mc.SubspaceAngles(), mc.kernels.BinetCauchy()):
         with pytest.raises(TypeError, match=r"mc\.LDS"):
             kernel(mc.Poissons([[1.0], [2.0]]))
 
@@ -86,21 +86,21 @@ def test_unstable_systems_are_told_the_largest_discount_and_length():
     names = list(models._arrays)[1:8]
     wild = mc.LDSs(factor * models.transition, *(getattr(models, name) for name in names))
     modulus = np.abs(np.linalg.eigvals(wild.transition)).max(axis=1)
-    kernel = mc.BinetCauchy()
+    kernel = mc.kernels.BinetCauchy()
     with pytest.raises(ValueError, match=r"model 2 .*any d below 0\.\d+, or .*length=10") as error:
         kernel(wild)
     bound = float(re.search(r"below (0\.\d+),", str(error.value))[1])
     np.testing.assert_allclose(bound, modulus[2] ** -2, rtol=1e-3)
     cure = float(re.search(r"Discounted\((0\.\d+)\)", str(error.value))[1])
     for length in (cure, 0.999 * modulus[2] ** -2):
-        found = mc.BinetCauchy(length=mc.Discounted(length))(wild)
+        found = mc.kernels.BinetCauchy(length=mc.Discounted(length))(wild)
         assert np.linalg.eigvalsh(found).min() > -1e-10
     with pytest.raises(ValueError, match="5000 steps overflows") as error:
-        mc.BinetCauchy(length=5000)(wild)
+        mc.kernels.BinetCauchy(length=5000)(wild)
     longest = int(re.search(r"at most (\d+)", str(error.value))[1])
     for shared in (True, False):
-        assert np.isfinite(mc.BinetCauchy(length=longest, shared_noise=shared)(wild)).all()
-    assert np.isfinite(mc.BinetCauchy(length=10)(wild)).all()
+        assert np.isfinite(mc.kernels.BinetCauchy(length=longest, shared_noise=shared)(wild)).all()
+    assert np.isfinite(mc.kernels.BinetCauchy(length=10)(wild)).all()
     with pytest.raises(ValueError, match="steps overflows"):
         mc.SubspaceAngles(length=100_000)(wild)
 
@@ -135,28 +135,28 @@ def exact(models, steps, discount, shared):
 @pytest.mark.parametrize("shared", [True, False])
 def test_trace_kernels_are_inner_products_of_series(shared):
     models = systems(4, 4, 2, 2, radius=0.7)
-    kernel = mc.BinetCauchy(length=6, shared_noise=shared, normalize=False)
+    kernel = mc.kernels.BinetCauchy(length=6, shared_noise=shared, normalize=False)
     np.testing.assert_allclose(kernel(models), exact(models, 6, 1.0, shared), rtol=1e-9)
     np.testing.assert_allclose(kernel.diag(models), np.diag(exact(models, 6, 1.0, shared)), rtol=1e-9)
-    kernel = mc.BinetCauchy(length=mc.Discounted(0.5), shared_noise=shared, normalize=False)
+    kernel = mc.kernels.BinetCauchy(length=mc.Discounted(0.5), shared_noise=shared, normalize=False)
     np.testing.assert_allclose(kernel(models), exact(models, 50, 0.5, shared), rtol=1e-9)
-    found = mc.BinetCauchy(shared_noise=shared)(systems(5, 20, 2, 2, radius=0.9))
+    found = mc.kernels.BinetCauchy(shared_noise=shared)(systems(5, 20, 2, 2, radius=0.9))
     np.testing.assert_array_equal(np.diag(found), 1.0)
     assert np.linalg.eigvalsh(found).min() > -1e-12
 
 
 def test_systems_of_different_sizes_have_trace_kernels():
     small, large = systems(0, 2, 1, 2), systems(1, 2, 3, 2)
-    found = mc.BinetCauchy()(mc.LDSs.concat([small, large]))
-    np.testing.assert_allclose(found[:2, :2], mc.BinetCauchy()(small), rtol=1e-10)
-    np.testing.assert_allclose(found[:2, 2:], mc.BinetCauchy()(small, large), rtol=1e-10)
+    found = mc.kernels.BinetCauchy()(mc.LDSs.concat([small, large]))
+    np.testing.assert_allclose(found[:2, :2], mc.kernels.BinetCauchy()(small), rtol=1e-10)
+    np.testing.assert_allclose(found[:2, 2:], mc.kernels.BinetCauchy()(small, large), rtol=1e-10)
 
 
 def test_comparators_take_series():
     X = [systems(i % 2, 1, 2, 2).sample(40, random_state=i)[0, 0] for i in range(6)]
     for kernel in (
         mc.SubspaceAngles(mc.LDS(2, n_iter=20, tol=0.0), length=20),
-        mc.BinetCauchy(mc.LDS(2, n_iter=20, tol=0.0)),
+        mc.kernels.BinetCauchy(mc.LDS(2, n_iter=20, tol=0.0)),
     ):
         found = kernel.fit(X[:4]).transform(X[4:])
         assert found.shape == (2, 4)

@@ -41,16 +41,16 @@ ON_STRINGS = {
     mc.Marginalization: lambda: mc.Marginalization(mc.PairHMM(n_states=2, n_iter=1, random_state=0)),
     mc.Centered: lambda: mc.Centered(WRAPPED),
     mc.EmpiricalKernelMap: lambda: mc.EmpiricalKernelMap(WRAPPED),
-    mc.Gaussianized: lambda: mc.Gaussianized(WRAPPED),
-    mc.Normalized: lambda: mc.Normalized(WRAPPED),
-    mc.Product: lambda: mc.Spectrum(2) * WRAPPED,
-    mc.Repaired: lambda: mc.Repaired(WRAPPED),
-    mc.Scaled: lambda: 2.0 * WRAPPED,
-    mc.Sum: lambda: mc.Spectrum(2) + WRAPPED,
-    mc.TargetAligned: lambda: mc.TargetAligned([WRAPPED, mc.Spectrum(2)]),
+    mc.kernels.Gaussianized: lambda: mc.kernels.Gaussianized(WRAPPED),
+    mc.kernels.Normalized: lambda: mc.kernels.Normalized(WRAPPED),
+    mc.kernels.Product: lambda: mc.Spectrum(2) * WRAPPED,
+    mc.kernels.Repaired: lambda: mc.kernels.Repaired(WRAPPED),
+    mc.kernels.Scaled: lambda: 2.0 * WRAPPED,
+    mc.kernels.Sum: lambda: mc.Spectrum(2) + WRAPPED,
+    mc.kernels.TargetAligned: lambda: mc.kernels.TargetAligned([WRAPPED, mc.Spectrum(2)]),
     mc.Tempered: lambda: mc.Tempered(WRAPPED, 0.5),
     mc.LikelihoodRatio: lambda: mc.LikelihoodRatio(chain()),
-    mc.LogOdds: lambda: mc.LogOdds(WRAPPED),
+    mc.kernels.LogOdds: lambda: mc.kernels.LogOdds(WRAPPED),
     mc.Landmarks: lambda: mc.Landmarks(WRAPPED, n_components=2, random_state=0),
 }
 ON_SERIES = {
@@ -59,9 +59,9 @@ ON_SERIES = {
     mc.MeanField: lambda: mc.MeanField(mc.FactorialHMM(n_iter=1, random_state=0)),
     mc.FisherEnsemble: lambda: mc.FisherEnsemble(n_states=(2,), random_state=0),
     mc.SubspaceAngles: lambda: mc.SubspaceAngles(mc.LDS(1, n_iter=1)),
-    mc.BinetCauchy: lambda: mc.BinetCauchy(mc.LDS(1, n_iter=1)),
-    mc.BeliefKernel: lambda: mc.BeliefKernel(mc.EmbeddedHMM(n_components=2)),
-    mc.EmbeddedHMMClassifier: lambda: mc.EmbeddedHMMClassifier(mc.EmbeddedHMM(n_components=2)),
+    mc.kernels.BinetCauchy: lambda: mc.kernels.BinetCauchy(mc.LDS(1, n_iter=1)),
+    mc.embedding.BeliefKernel: lambda: mc.embedding.BeliefKernel(mc.EmbeddedHMM(n_components=2)),
+    mc.embedding.EmbeddedHMMClassifier: lambda: mc.embedding.EmbeddedHMMClassifier(mc.EmbeddedHMM(n_components=2)),
 }
 OF_NO_SEQUENCES = {mc.Linear, mc.RBF, mc.Residualized}
 """They compare vectors, or objects with confounds, which the test below has."""

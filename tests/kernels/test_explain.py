@@ -23,7 +23,7 @@ CLASSES = np.array(["a", "b", "c"])[np.array([x.count("G") % 3 for x in STRINGS]
 NEW = ["ACGTTGCA", "GGNGTACCA", "TTTTACGA"]
 
 
-def machine(C: float = 1.0, **parameters) -> SVC:
+def estimator(C: float = 1.0, **parameters) -> SVC:
     return SVC(kernel="precomputed", C=C, **parameters)
 
 
@@ -43,13 +43,13 @@ KERNELS = [
     mc.Spectrum(8, alphabet="dna", on_zero="zero"),
     mc.Centered(mc.Spectrum(2)),
     mc.Centered(mc.Spectrum(2), normalize=True),
-    mc.Normalized(mc.Spectrum(2, normalize=False) + 0.5 * mc.Spectrum(1)),
+    mc.kernels.Normalized(mc.Spectrum(2, normalize=False) + 0.5 * mc.Spectrum(1)),
 ]
 
 
 @pytest.mark.parametrize("kernel", KERNELS, ids=range(len(KERNELS)))
 def test_contributions_and_bias_sum_to_the_decision(kernel):
-    pipeline = make_pipeline(kernel, machine()).fit(mc.Sequences(STRINGS, alphabet="dna"), LABELS)
+    pipeline = make_pipeline(kernel, estimator()).fit(mc.Sequences(STRINGS, alphabet="dna"), LABELS)
     new = mc.Sequences(NEW, alphabet="dna", ids=["one", "two", "three"])
     found = exact(pipeline, new, pipeline.decision_function(new))
     assert [len(c) for c in found.contributions] == [8, 9, 8]
@@ -64,7 +64,7 @@ def test_contributions_and_bias_sum_to_the_decision(kernel):
 def test_a_window_is_spread_over_its_positions():
     """Truth by the definition: sum_i a_i <counts of the window, counts of z_i>, over norms, a k-th to each position."""
     kernel = mc.Spectrum(2)
-    pipeline = make_pipeline(kernel, machine()).fit(STRINGS, LABELS)
+    pipeline = make_pipeline(kernel, estimator()).fit(STRINGS, LABELS)
     words = [a + b for a in "ACGT" for b in "ACGT"]
 
     def counts(x):
@@ -80,14 +80,14 @@ def test_a_window_is_spread_over_its_positions():
 
 
 def test_mean_maps_of_symbols_and_points():
-    pipeline = make_pipeline(mc.EmpiricalMeanMap(order=1, gamma=0.5), machine()).fit(STRINGS, LABELS)
+    pipeline = make_pipeline(mc.EmpiricalMeanMap(order=1, gamma=0.5), estimator()).fit(STRINGS, LABELS)
     exact(pipeline, NEW[::2], pipeline.decision_function(NEW[::2]))
     points = [
         RNG.normal(size=(n, 2)) + np.array([c, 0])
         for n, c in zip(RNG.integers(3, 8, 30), np.arange(30) % 2, strict=True)
     ]
     for kernel in (mc.EmpiricalMeanMap(order=1, gamma=0.5), mc.EmpiricalMeanMap(gamma=0.5, n_components=20)):
-        pipeline = make_pipeline(kernel, machine()).fit(points, np.arange(30) % 2)
+        pipeline = make_pipeline(kernel, estimator()).fit(points, np.arange(30) % 2)
         found = exact(pipeline, points[:3], pipeline.decision_function(points[:3]))
         assert found.contributions[0].shape == points[0].shape
         assert found.channels == ("x0", "x1")
@@ -95,7 +95,7 @@ def test_mean_maps_of_symbols_and_points():
     exact(linear, points[:3], linear.decision_function(points[:3]))
 
 
-# -- machines ------------------------------------------------------------------------------------------------
+# -- estimators ------------------------------------------------------------------------------------------------
 
 
 def regressors():
@@ -115,11 +115,11 @@ def test_regression(pipeline):
 
 def test_several_classes():
     new = NEW[::2]
-    pairs = make_pipeline(mc.Spectrum(2), machine(decision_function_shape="ovo")).fit(STRINGS, CLASSES)
+    pairs = make_pipeline(mc.Spectrum(2), estimator(decision_function_shape="ovo")).fit(STRINGS, CLASSES)
     found = exact(pairs, new, pairs.decision_function(new))
     assert found.outputs == ("a - b", "a - c", "b - c")
     assert found.contributions[0].shape == (8, 3)
-    rest = make_pipeline(mc.Spectrum(2), machine()).fit(STRINGS, CLASSES)
+    rest = make_pipeline(mc.Spectrum(2), estimator()).fit(STRINGS, CLASSES)
     summed = mc.explain(rest, new)
     ovo = found.decision
     np.testing.assert_allclose(summed.decision[:, 0], ovo[:, 0] + ovo[:, 1], atol=1e-9)
@@ -147,7 +147,7 @@ def test_gaussian_processes():
 
 
 def test_estimators_around_a_pipeline():
-    pipeline, new = make_pipeline(mc.Spectrum(2), machine()), NEW[::2]
+    pipeline, new = make_pipeline(mc.Spectrum(2), estimator()), NEW[::2]
     search = GridSearchCV(pipeline, {"svc__C": [1.0, 10.0]}, cv=2).fit(STRINGS, LABELS)
     exact(search, new, search.decision_function(new))
     strings = np.array(STRINGS, dtype=object)
@@ -162,7 +162,7 @@ def test_confounds():
     age = np.linspace(20, 60, len(STRINGS))
     X, new = mc.Confounded(STRINGS, age), mc.Confounded(NEW[::2], [[30.0], [70.0]])
     for kernel in (mc.Residualized(mc.Spectrum(2)), mc.Residualized(mc.Spectrum(2), normalize=True)):
-        pipeline = make_pipeline(kernel, machine()).fit(X, LABELS)
+        pipeline = make_pipeline(kernel, estimator()).fit(X, LABELS)
         exact(pipeline, new, pipeline.decision_function(new))
         small = mc.compact(pipeline)
         exact(small, new, small.decision_function(new))
@@ -176,7 +176,7 @@ def test_confounds():
 
 
 def test_lists_and_tables():
-    pipeline = make_pipeline(mc.Spectrum(2), machine()).fit(STRINGS, CLASSES)
+    pipeline = make_pipeline(mc.Spectrum(2), estimator()).fit(STRINGS, CLASSES)
     found = mc.explain(pipeline, NEW[:1])
     frame = found.to_frame()
     assert frame.columns.tolist() == ["sample", "position", "name", "output", "contribution"]
@@ -197,7 +197,7 @@ def test_lists_and_tables():
 @pytest.mark.parametrize(
     ("pipeline", "error", "sentence"),
     [
-        (make_pipeline(mc.Spectrum(2), machine()), NotFittedError, "not fitted. Call fit"),
+        (make_pipeline(mc.Spectrum(2), estimator()), NotFittedError, "not fitted. Call fit"),
         (SVC, TypeError, "must be a fitted pipeline"),
         (make_pipeline(StandardScaler(), Ridge()).fit(np.eye(3), [1, 2, 3]), ValueError, "no kernel of mercer"),
         (make_pipeline(StandardScaler(), SVC()).fit(np.eye(3), [1, 2, 1]), TypeError, "kernel='rbf'"),
@@ -211,7 +211,7 @@ def test_pipelines_that_cannot_be_explained(pipeline, error, sentence):
 
 
 def test_the_other_class_of_two_and_samples_that_do_not_exist():
-    pipeline = make_pipeline(mc.Spectrum(2), machine()).fit(["ACGT", "AGGA", "TTTT", "TTAT"], [1, 1, 0, 0])
+    pipeline = make_pipeline(mc.Spectrum(2), estimator()).fit(["ACGT", "AGGA", "TTTT", "TTAT"], [1, 1, 0, 0])
     found = mc.explain(pipeline, ["AGGT"], output=1)
     with pytest.raises(ValueError, match=r"got 0\..*opposite sign"):
         mc.explain(pipeline, ["AGGT"], output=0)
@@ -222,10 +222,10 @@ def test_the_other_class_of_two_and_samples_that_do_not_exist():
 
 
 def test_kernels_and_options_that_cannot():
-    product = make_pipeline(mc.Spectrum(1) * mc.Spectrum(2), machine()).fit(STRINGS, LABELS)
+    product = make_pipeline(mc.Spectrum(1) * mc.Spectrum(2), estimator()).fit(STRINGS, LABELS)
     with pytest.raises(TypeError, match=r"Product is not a sum over positions.*method='marginal'"):
         mc.explain(product, NEW[:1], method="additive")
-    pipeline = make_pipeline(mc.Spectrum(2), machine()).fit(STRINGS, LABELS)
+    pipeline = make_pipeline(mc.Spectrum(2), estimator()).fit(STRINGS, LABELS)
     with pytest.raises(ValueError, match=r"method must be one of .*; got 'exact'"):
         mc.explain(pipeline, NEW[:1], method="exact")
     with pytest.raises(ValueError, match="window must be a whole number"):

@@ -13,7 +13,7 @@ from sklearn.svm import SVC
 
 import mercer as mc
 
-AFFINE = mc.AffinePairHMMs(
+AFFINE = mc.models.AffinePairHMMs(
     joint=[[[0.3, 0.05, 0.02], [0.05, 0.25, 0.03], [0.02, 0.03, 0.25]]],
     insertion=[[0.5, 0.3, 0.2]],
     open=[0.2],
@@ -220,7 +220,7 @@ class TestMotif:
             top = [np.argsort(-c)[:8] for c in explained(pipeline, new).contributions]
             return np.mean([((p <= t) & (t < p + 8)).mean() for t, p in zip(top, places, strict=True)])
 
-        null = [precision(rng.permutation(y)) for _ in range(9)]  # machines that learned from random classes
+        null = [precision(rng.permutation(y)) for _ in range(9)]  # estimators that learned from random classes
         assert precision(y) > 0.95
         assert max(null) < 0.8  # the motif is still what samples have in common, so that the null is spread
         assert np.mean(null) == pytest.approx(8 / 30, abs=0.15)

@@ -27,7 +27,7 @@ GAPS[3][1, 1] = np.nan
 pytestmark = pytest.mark.filterwarnings("ignore")  # of fits that stop early
 
 
-def machine() -> SVC:
+def estimator() -> SVC:
     return SVC(kernel="precomputed", C=5.0)
 
 
@@ -51,18 +51,18 @@ KERNELS = [
     mc.Fisher(hmm(), by_class=True, parametrization="weight"),
     mc.Fisher(CHAIN),
     mc.Fisher(mc.MarkovChain(3, smoothing=1.0), information="diagonal", power=0.5),
-    mc.Normalized(mc.Fisher(CHAIN, normalize=False) + 2.0 * mc.Spectrum(2)),
+    mc.kernels.Normalized(mc.Fisher(CHAIN, normalize=False) + 2.0 * mc.Spectrum(2)),
     mc.TOP(hmm()),
     mc.TOP(CHAIN, information="diagonal", per="step"),
     mc.PosteriorCounts(hmm()),
     mc.PosteriorCounts(hmm(), k=2),
-    mc.TargetAligned([mc.Spectrum(1), mc.Fisher(CHAIN)]),
+    mc.kernels.TargetAligned([mc.Spectrum(1), mc.Fisher(CHAIN)]),
 ]
 
 
 @pytest.mark.parametrize("kernel", KERNELS, ids=range(len(KERNELS)))
 def test_symbols(kernel):
-    pipeline = make_pipeline(kernel, machine()).fit(STRINGS, LABELS)
+    pipeline = make_pipeline(kernel, estimator()).fit(STRINGS, LABELS)
     found = exact(pipeline, NEW, pipeline.decision_function(NEW))
     assert [len(c) for c in found.contributions] == [6, 9, 4]
     assert not found.contributions[1][[0, 3, 4, 8]].any()  # missing symbols
@@ -72,7 +72,7 @@ def test_symbols(kernel):
 
 def test_three_classes():
     for kernel in (mc.TOP(CHAIN), mc.Fisher(hmm(), by_class=True)):
-        assert exact(make_pipeline(kernel, machine()).fit(STRINGS, CLASSES), NEW).outputs == ("0", "1", "2")
+        assert exact(make_pipeline(kernel, estimator()).fit(STRINGS, CLASSES), NEW).outputs == ("0", "1", "2")
     linear = make_pipeline(mc.Features(mc.TOP(CHAIN)), LogisticRegression()).fit(STRINGS, CLASSES)
     exact(linear, NEW, linear.decision_function(NEW))
 
@@ -84,7 +84,7 @@ def test_three_classes():
 )
 def test_series_with_gaps(model):
     for kernel in (mc.Fisher(model), mc.Fisher(model, information="empirical", power=0.6)):
-        pipeline = make_pipeline(kernel, machine()).fit(SERIES, LABELS)
+        pipeline = make_pipeline(kernel, estimator()).fit(SERIES, LABELS)
         found = exact(pipeline, GAPS, pipeline.decision_function(GAPS))
         for x, c in zip(GAPS, found.contributions, strict=True):
             assert c.shape == x.shape
@@ -94,7 +94,7 @@ def test_series_with_gaps(model):
 def test_powers_are_shared_in_proportion():
     """Truth by the definition: z_t phi(z) / z of every feature, with the weights of the features of the kernel."""
     kernel = mc.Fisher(mc.Gaussian("diagonal"), information="diagonal", per="step", power=0.5)
-    pipeline = make_pipeline(kernel, machine()).fit(SERIES, LABELS)
+    pipeline = make_pipeline(kernel, estimator()).fit(SERIES, LABELS)
     kernel, svc, x = pipeline[0], pipeline[-1], SERIES[0]
     w = svc.dual_coef_[0] @ kernel.features([SERIES[i] for i in svc.support_])
     mean, sd = kernel.model_.mean[0], np.sqrt(kernel.model_.covariance[0])
@@ -114,19 +114,21 @@ def test_words():
     kernels = [mc.Linear(), mc.Fisher(mc.Multinomial()), mc.Fisher(mc.Multinomial(), information="diagonal")]
     kernels += [mc.Fisher(mc.Multinomial(), parametrization="weight"), mc.TOP(mc.Multinomial())]
     for kernel in kernels:
-        thick = exact(make_pipeline(kernel, machine()).fit(counts, LABELS), counts[:2])
+        thick = exact(make_pipeline(kernel, estimator()).fit(counts, LABELS), counts[:2])
         thin = sparse.csr_array(counts)
-        found = exact(make_pipeline(kernel, machine()).fit(thin, LABELS), thin[:2])
+        found = exact(make_pipeline(kernel, estimator()).fit(thin, LABELS), thin[:2])
         for row, c, whole in zip(counts, found.contributions, thick.contributions, strict=False):
             np.testing.assert_allclose(whole[row > 0], c, atol=1e-8)
             assert not whole[row == 0].any()  # words that do not occur contribute nothing
     with pytest.raises(TypeError, match="TOP has log odds of 3 classes"):
-        exact(make_pipeline(mc.TOP(mc.Multinomial()), machine()).fit(counts, CLASSES), counts[:2])
+        exact(make_pipeline(mc.TOP(mc.Multinomial()), estimator()).fit(counts, CLASSES), counts[:2])
 
 
 def test_names_of_words():
     text = ["red green blue", "red red dog", "blue sky cat", "green cat cat"]
-    pipeline = make_pipeline(CountVectorizer(), mc.Fisher(mc.Multinomial()), machine()).fit(text * 3, [0, 1, 0, 1] * 3)
+    pipeline = make_pipeline(CountVectorizer(), mc.Fisher(mc.Multinomial()), estimator()).fit(
+        text * 3, [0, 1, 0, 1] * 3
+    )
     found = exact(pipeline, text[:2], pipeline.decision_function(text[:2]))
     assert found.names == [("blue", "green", "red"), ("dog", "red")]
     assert found.kind == "columns"
@@ -135,7 +137,7 @@ def test_names_of_words():
 def test_leaves_of_a_tree():
     profiles = mc.datasets.make_profiles(16, random_state=0)
     X = profiles.data.astype(float)
-    pipeline = make_pipeline(mc.Fisher(mc.HiddenTree(profiles.tree, n_iter=2)), machine()).fit(X, np.arange(16) % 2)
+    pipeline = make_pipeline(mc.Fisher(mc.HiddenTree(profiles.tree, n_iter=2)), estimator()).fit(X, np.arange(16) % 2)
     new = X[:2].copy()
     new[0, 3] = np.nan
     found = exact(pipeline, new, pipeline.decision_function(new))
@@ -152,14 +154,14 @@ def test_leaves_of_a_tree():
     [
         [mc.Derivatives(2)],
         [mc.Derivatives(), mc.Standardize()],
-        [mc.Standardize(per="series"), mc.Delays((1, 3))],
+        [mc.Standardize(per="series"), mc.data.Delays((1, 3))],
         [mc.PerStep(StandardScaler())],
-        [mc.Resample(6), mc.Clock(2.0)],
+        [mc.data.Resample(6), mc.data.Clock(2.0)],
     ],
     ids=["derivatives", "standardize", "delays", "scaler", "clock"],
 )
 def test_shares_pass_back_through_transformers(steps):
-    pipeline = make_pipeline(*steps, mc.Fisher(hmm()), machine()).fit(SERIES, LABELS)
+    pipeline = make_pipeline(*steps, mc.Fisher(hmm()), estimator()).fit(SERIES, LABELS)
     found = exact(pipeline, GAPS, pipeline.decision_function(GAPS))
     np.testing.assert_allclose(found.bias, pipeline[-1].intercept_[0], atol=1e-9)
     for x, c in zip(GAPS, found.contributions, strict=True):
@@ -169,7 +171,7 @@ def test_shares_pass_back_through_transformers(steps):
 
 def test_derivatives_and_projections_pass_shares_on():
     X = mc.Sequences([RNG.normal(size=(5, 2)) for _ in range(6)], channels=["a", "b"])
-    pipeline = make_pipeline(mc.Derivatives(), mc.EmpiricalMeanMap(), machine()).fit(X, LABELS[:6])
+    pipeline = make_pipeline(mc.Derivatives(), mc.EmpiricalMeanMap(), estimator()).fit(X, LABELS[:6])
     after = mc.explain(pipeline[1:], pipeline[0].transform(X[:1]), method="additive").contributions[0]
     found = exact(pipeline, X[:1])
     expected = after[:, :2].copy()
@@ -178,7 +180,7 @@ def test_derivatives_and_projections_pass_shares_on():
             expected[at] += after[t, 2:] / 2
     np.testing.assert_allclose(found.contributions[0], expected, atol=1e-12)
     assert found.channels == ("a", "b")
-    projected = make_pipeline(mc.PerStep(PCA(1)), mc.EmpiricalMeanMap(), machine()).fit(X, LABELS[:6])
+    projected = make_pipeline(mc.PerStep(PCA(1)), mc.EmpiricalMeanMap(), estimator()).fit(X, LABELS[:6])
     shares = exact(projected, X[:1]).contributions[0]
     parts = np.abs(projected[0].transformer_.components_[0])
     np.testing.assert_allclose(shares[:, 0] * parts[1], shares[:, 1] * parts[0], atol=1e-12)
@@ -186,7 +188,7 @@ def test_derivatives_and_projections_pass_shares_on():
 
 def test_the_ensemble_is_explained():
     kernel = mc.FisherEnsemble(n_states=(2,), n_iter=3, by_class=True)
-    pipeline = make_pipeline(kernel, machine()).fit(SERIES, LABELS)
+    pipeline = make_pipeline(kernel, estimator()).fit(SERIES, LABELS)
     found = exact(pipeline, GAPS, pipeline.decision_function(GAPS))
     for x, c in zip(GAPS, found.contributions, strict=True):
         assert not c[np.isnan(x)].any()
@@ -194,10 +196,10 @@ def test_the_ensemble_is_explained():
 
 def test_transformers_that_are_not_linear():
     square = mc.PerStep(FunctionTransformer(np.square))
-    pipeline = make_pipeline(square, mc.EmpiricalMeanMap(), machine()).fit(SERIES, LABELS)
+    pipeline = make_pipeline(square, mc.EmpiricalMeanMap(), estimator()).fit(SERIES, LABELS)
     with pytest.raises(TypeError, match=r"PerStep\(FunctionTransformer\), which is not linear.*method='marginal'"):
         mc.explain(pipeline, SERIES[:1], method="additive")
-    other = make_pipeline(FunctionTransformer(), mc.EmpiricalMeanMap(), machine()).fit(SERIES, LABELS)
+    other = make_pipeline(FunctionTransformer(), mc.EmpiricalMeanMap(), estimator()).fit(SERIES, LABELS)
     with pytest.raises(TypeError, match="cannot pass shares back through FunctionTransformer"):
         mc.explain(other, SERIES[:1], method="additive")
 

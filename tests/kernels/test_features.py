@@ -45,7 +45,7 @@ def features(X):
         (mc.Linear(), TABLE, ["x0", "x1"]),
         (mc.Linear(), pd.DataFrame(TABLE, columns=list("abc")), ["a", "b"]),
         (mc.EmpiricalKernelMap(mc.RBF()), TABLE, ["log k(., object 0)", "log k(., object 1)"]),
-        (mc.Repaired(mc.RBF()), TABLE, ["direction[0]", "direction[1]"]),
+        (mc.kernels.Repaired(mc.RBF()), TABLE, ["direction[0]", "direction[1]"]),
         (mc.RBF(), TABLE, ["features0", "features1"]),
     ],
 )  # fmt: skip

@@ -145,7 +145,7 @@ FAMILIES = [
     mc.Gaussians([[0.5, -1.0]], [[1.5, 0.5]]),
     mc.Gaussians([[0.5, -1.0]], [0.7]),
     mc.Poissons([[1.0, 4.0]]),
-    mc.Bernoullis([[0.2, 0.6]]),
+    mc.families.Bernoullis([[0.2, 0.6]]),
 ]
 
 
@@ -705,7 +705,7 @@ def test_one_model_per_class():
 def test_classes_in_a_pipeline():
     X, y = two_classes()
     fisher = mc.Fisher(MarkovChain(order=1), by_class=True)
-    for kernel in (fisher, mc.Gaussianized(fisher), mc.Centered(fisher)):
+    for kernel in (fisher, mc.kernels.Gaussianized(fisher), mc.Centered(fisher)):
         assert cross_val_score(make_pipeline(kernel, SVC(kernel="precomputed")), X, y, cv=3).mean() > 0.8
 
 
@@ -713,12 +713,14 @@ def test_gaussianized_scores():
     """12.29 of the book: a Gaussian of the distance of scores."""
     X, y = two_classes()
     model = HMM(2, alphabet="ab")
-    k = mc.Gaussianized(mc.Fisher(model, normalize=False, per="step"), gamma=2.0).fit(X)
+    k = mc.kernels.Gaussianized(mc.Fisher(model, normalize=False, per="step"), gamma=2.0).fit(X)
     g = mc.Fisher(model, normalize=False, per="step").fit(X).features(X)
     expected = np.exp(-2.0 * ((g[:, None] - g) ** 2).sum(axis=-1))
     np.testing.assert_allclose(k.transform(X), expected, rtol=1e-9)
     assert (
-        cross_val_score(make_pipeline(mc.Gaussianized(mc.Fisher(model)), SVC(kernel="precomputed")), X, y, cv=3).mean()
+        cross_val_score(
+            make_pipeline(mc.kernels.Gaussianized(mc.Fisher(model)), SVC(kernel="precomputed")), X, y, cv=3
+        ).mean()
         > 0.7
     )
 

@@ -74,11 +74,15 @@ CASES: dict[str, tuple[Any, Any, set[str]]] = {
     ),
     "negative weight": (mc.RBF(gamma=0.2) + (-0.3) * mc.RBF(gamma=0.9), vectors(), {"k0__gamma", "k1__kernel__gamma"}),
     "tempered": (mc.Tempered(mc.RBF(gamma=0.3) + 0.2 * mc.RBF(gamma=1.0), exponent=0.4), vectors(), TEMPERED),
-    "normalised values": (mc.Normalized(SUMS), vectors(), {"kernel__k0__gamma", "kernel__k1__weight"}),
-    "normalised logarithms": (mc.Normalized(NOT_NORMALISED), gaussians("full"), {"kernel__rho"}),
-    "gaussianized logarithms": (mc.Gaussianized(mc.RBF(gamma=0.3), gamma=0.8), vectors(), {"gamma", "kernel__gamma"}),
+    "normalised values": (mc.kernels.Normalized(SUMS), vectors(), {"kernel__k0__gamma", "kernel__k1__weight"}),
+    "normalised logarithms": (mc.kernels.Normalized(NOT_NORMALISED), gaussians("full"), {"kernel__rho"}),
+    "gaussianized logarithms": (
+        mc.kernels.Gaussianized(mc.RBF(gamma=0.3), gamma=0.8),
+        vectors(),
+        {"gamma", "kernel__gamma"},
+    ),
     "gaussianized values": (
-        mc.Gaussianized(SUMS, gamma=0.2),
+        mc.kernels.Gaussianized(SUMS, gamma=0.2),
         vectors(),
         {"gamma", "kernel__k0__gamma", "kernel__k1__weight"},
     ),
@@ -158,7 +162,9 @@ def test_objects_without_anything_in_common_have_no_slope():
         assert (gradient[0, 1] == 0).all()
 
 
-@pytest.mark.parametrize("kernel", [mc.Normalized(mc.Linear(normalize=False) * mc.RBF(gamma=0.5), on_zero="zero")])
+@pytest.mark.parametrize(
+    "kernel", [mc.kernels.Normalized(mc.Linear(normalize=False) * mc.RBF(gamma=0.5), on_zero="zero")]
+)
 def test_objects_of_zero_norm(kernel: Any):
     X = np.array([[0.0, 0.0], [1.0, 0.0], [1.0, 2.0]])
     K, gradient = kernel.as_gp()(X, eval_gradient=True)
@@ -343,7 +349,7 @@ def test_the_kernel_may_change_afterwards():
     gp = summed.as_gp()
     summed.set_params(k0__gamma=9.0)
     assert gp.kernel.k0.gamma == 1.0
-    for inside in (mc.Centered(mc.RBF(gamma=1.0)), mc.Normalized(mc.Centered(mc.RBF(gamma=1.0)))):
+    for inside in (mc.Centered(mc.RBF(gamma=1.0)), mc.kernels.Normalized(mc.Centered(mc.RBF(gamma=1.0)))):
         inside.fit(X)
         gp, before = inside.as_gp(), inside(X)
         part = inside

@@ -63,13 +63,13 @@ def families(shape: tuple[int, ...], seed: int = 0) -> dict[str, Any]:
         "categoricals": mc.Categoricals(rng.dirichlet(np.ones(5), shape)),
         "multinomials": mc.Multinomials(rng.dirichlet(np.ones(4), shape), trials=4),
         "one trial": mc.Multinomials(rng.dirichlet(np.ones(4), shape)),
-        "bernoullis": mc.Bernoullis(rng.integers(0, 11, size=(*shape, 3)) / 10),
+        "bernoullis": mc.families.Bernoullis(rng.integers(0, 11, size=(*shape, 3)) / 10),
         "poissons": mc.Poissons(rng.uniform(0, 30, size=(*shape, 2)) * rng.integers(0, 2, size=(*shape, 2))),
-        "geometrics": mc.Geometrics(np.minimum(rng.uniform(0.1, 1.2, size=(*shape, 2)), 1)),
-        "exponentials": mc.Exponentials(rng.uniform(0.1, 5, size=(*shape, 2))),
-        "gammas": mc.Gammas(rng.uniform(1, 4, size=(*shape, 2)), rng.uniform(0.2, 4, size=(*shape, 2))),
-        "betas": mc.Betas(rng.uniform(1, 4, size=(*shape, 2)), rng.uniform(1, 4, size=(*shape, 2))),
-        "dirichlets": mc.Dirichlets(rng.uniform(1, 4, size=(*shape, 4))),
+        "geometrics": mc.families.Geometrics(np.minimum(rng.uniform(0.1, 1.2, size=(*shape, 2)), 1)),
+        "exponentials": mc.families.Exponentials(rng.uniform(0.1, 5, size=(*shape, 2))),
+        "gammas": mc.families.Gammas(rng.uniform(1, 4, size=(*shape, 2)), rng.uniform(0.2, 4, size=(*shape, 2))),
+        "betas": mc.families.Betas(rng.uniform(1, 4, size=(*shape, 2)), rng.uniform(1, 4, size=(*shape, 2))),
+        "dirichlets": mc.families.Dirichlets(rng.uniform(1, 4, size=(*shape, 4))),
         "full": mc.Gaussians(rng.normal(size=(*shape, 3)), root @ root.swapaxes(-1, -2) + 0.3 * np.eye(3)),
         "diagonal": mc.Gaussians(rng.normal(size=(*shape, 3)), rng.uniform(0.3, 2, size=(*shape, 3))),
         "isotropic": mc.Gaussians(rng.normal(size=(*shape, 3)), rng.uniform(0.3, 2, size=shape)),
@@ -96,11 +96,11 @@ def test_mean_maps_of_families(name: str, gamma: float):
 @pytest.mark.parametrize(
     "p",
     [
-        mc.Gammas(np.array([[1e8], [3e8], [1.1e8]]), np.array([[1e-8], [0.3e-8], [0.9e-8]])),
-        mc.Dirichlets(np.array([[1e7, 2e7, 3e7], [1.1e7, 2e7, 2.9e7]])),
+        mc.families.Gammas(np.array([[1e8], [3e8], [1.1e8]]), np.array([[1e-8], [0.3e-8], [0.9e-8]])),
+        mc.families.Dirichlets(np.array([[1e7, 2e7, 3e7], [1.1e7, 2e7, 2.9e7]])),
         mc.Poissons([[1e6], [1.001e6], [0.0], [1e-9]]),
-        mc.Exponentials([[1e-5], [1.0], [1e4]]),
-        mc.Geometrics([[1e-7], [1.0], [0.5]]),
+        mc.families.Exponentials([[1e-5], [1.0], [1e4]]),
+        mc.families.Geometrics([[1e-7], [1.0], [0.5]]),
     ],
     ids=["gammas", "dirichlets", "poissons", "exponentials", "geometrics"],
 )
@@ -114,7 +114,7 @@ def test_large_and_small_parameters(p: Any):
 def test_the_derivative_of_a_narrow_exponential_distribution():
     # E exp(-gamma |x - y|^2) = 1 - gamma E |x - y|^2 + ..., and E |x - y|^2 = 2 b^2 for one scale b: by log gamma,
     # the derivative is -2e-12, far below the error of a difference of two kernels near 1
-    p = mc.Exponentials([[1e-6]])
+    p = mc.families.Exponentials([[1e-6]])
     _, gradient = mc.MeanMap(gamma=1.0, normalize=False).as_gp()(p, eval_gradient=True)
     np.testing.assert_allclose(gradient[..., 0], -2e-12, atol=1e-9)
 
@@ -273,7 +273,7 @@ KERNELS: dict[str, tuple[Any, Any]] = {
     "mean map of hmms": (mc.MeanMap(gamma=0.6, length=6, normalize=False), UNLIKE),
     "mixtures": (mc.ProbabilityProduct(rho=0.6), MODELS["mixtures of gammas"][0]),
     "sum": (
-        2.0 * mc.ProbabilityProduct(rho=0.4, length=6) + mc.Normalized(UNSCALED),
+        2.0 * mc.ProbabilityProduct(rho=0.4, length=6) + mc.kernels.Normalized(UNSCALED),
         UNLIKE,
     ),
     "product": (
@@ -396,8 +396,8 @@ def test_a_marginal_power_is_not_searched():
 def test_what_never_occurs_has_no_slope():
     """A component of weight zero may have an infinite power."""
     k = mc.ProbabilityProduct(rho=2.0, normalize=False).as_gp()
-    mixture = mc.Mixtures([[1.0, 0.0]], mc.Gammas([[[2.0], [0.7]]], [[[1.0], [1.0]]]))
-    found, expected = (k(p, eval_gradient=True) for p in (mixture, mc.Gammas([[2.0]], [[1.0]])))
+    mixture = mc.Mixtures([[1.0, 0.0]], mc.families.Gammas([[[2.0], [0.7]]], [[[1.0], [1.0]]]))
+    found, expected = (k(p, eval_gradient=True) for p in (mixture, mc.families.Gammas([[2.0]], [[1.0]])))
     for mine, plain in zip(found, expected, strict=True):
         np.testing.assert_allclose(mine, plain, rtol=1e-10)
 
@@ -406,7 +406,7 @@ def test_what_never_occurs_has_no_slope():
     ("batch", "rho"),
     [
         (mc.KDEs(np.zeros((2, 3, 1)), 1.0), 1.0),
-        (mc.CountVectors([[0.5, 0.5], [0.1, 0.9]], [3.0, 4.0], length_distribution="geometric"), 0.5),
+        (mc.families.CountVectors([[0.5, 0.5], [0.1, 0.9]], [3.0, 4.0], length_distribution="geometric"), 0.5),
     ],
 )
 def test_products_of_one_rho_alone(batch, rho):

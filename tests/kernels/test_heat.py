@@ -166,7 +166,7 @@ def test_not_positive_semi_definite(m, t, smallest):
 
 def test_repaired():
     p = mc.Multinomials(grid(2))
-    assert mc.gram.psd.check(mc.Repaired(Heat(t=10.0)).fit_transform(p), 1e-10)
+    assert mc.gram.psd.check(mc.kernels.Repaired(Heat(t=10.0)).fit_transform(p), 1e-10)
 
 
 def test_in_a_pipeline():

@@ -36,7 +36,7 @@ def counts(rng, shape):
 
 
 def bits(rng, shape):
-    return mc.Bernoullis(rng.uniform(0.1, 0.9, (*shape, 2)))
+    return mc.families.Bernoullis(rng.uniform(0.1, 0.9, (*shape, 2)))
 
 
 def mixed(rng, shape):
@@ -71,7 +71,7 @@ def outcomes(emission, rho):
         return np.einsum("sc,sck->sk", emission.weights**rho, inner), 1.0
     if isinstance(emission, mc.Categoricals):
         return emission.probability**rho, 1.0
-    if isinstance(emission, mc.Bernoullis):
+    if isinstance(emission, mc.families.Bernoullis):
         grid = np.array(list(itertools.product((0, 1), repeat=2)))
         p = emission.probability[:, None, :]
         return np.prod(np.where(grid == 1, p, 1 - p), axis=-1) ** rho, 1.0

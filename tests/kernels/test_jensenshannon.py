@@ -103,7 +103,7 @@ class TestBernoullis(ThreeForms):
         return np.array([math.prod(a if b else 1 - a for a, b in zip(p.probability, x, strict=True)) for x in corners])
 
     def middle(self, members):
-        return mc.Bernoullis(np.mean([p.probability for p in members], axis=0))
+        return mc.families.Bernoullis(np.mean([p.probability for p in members], axis=0))
 
 
 class TestPoissonsCentering(ThreeForms):

@@ -175,7 +175,7 @@ class TestMessages:
             mc.KernelRidge(mc.RBF()).fit(mc.Confounded(X, C), Y, confounds=C)
 
     def test_an_indefinite_matrix(self):
-        with pytest.raises(ValueError, match=r"eigenvalue -.*mc.Repaired"):
+        with pytest.raises(ValueError, match=r"eigenvalue -.*mc.kernels.Repaired"):
             mc.KernelRidge(alpha=0.1, intercept=False).fit(-K, Y)
 
     def test_weights(self):

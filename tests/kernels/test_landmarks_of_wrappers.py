@@ -25,20 +25,20 @@ WRAPPERS = {
     "Centered": mc.Centered(Counted(0.3)),
     "EmpiricalKernelMap": mc.EmpiricalKernelMap(Counted(0.3)),
     "EmpiricalKernelMap, Gaussian": mc.EmpiricalKernelMap(Counted(0.3), gamma=1.0),
-    "Gaussianized": mc.Gaussianized(Counted(0.3)),
-    "LogOdds": mc.LogOdds(Counted(0.3)),
-    "LogOdds, shifted": mc.LogOdds(Counted(0.3) * Counted(0.1) + Counted(2.0)),
-    "LogOdds, normalize=False": mc.LogOdds(Counted(0.3), normalize=False),
-    "Normalized": mc.Normalized(Counted(0.3)),
-    "Product": mc.Product([mc.Centered(Counted(0.3)), Counted(0.1)]),
-    "Repaired": mc.Repaired(INDEFINITE),
+    "Gaussianized": mc.kernels.Gaussianized(Counted(0.3)),
+    "LogOdds": mc.kernels.LogOdds(Counted(0.3)),
+    "LogOdds, shifted": mc.kernels.LogOdds(Counted(0.3) * Counted(0.1) + Counted(2.0)),
+    "LogOdds, normalize=False": mc.kernels.LogOdds(Counted(0.3), normalize=False),
+    "Normalized": mc.kernels.Normalized(Counted(0.3)),
+    "Product": mc.kernels.Product([mc.Centered(Counted(0.3)), Counted(0.1)]),
+    "Repaired": mc.kernels.Repaired(INDEFINITE),
     "Residualized": mc.Residualized(Counted(0.3)),
-    "Scaled": mc.Scaled(mc.Centered(Counted(0.3)), 2.0),
-    "Sum": mc.Sum([Counted(0.1), mc.LogOdds(Counted(0.3))]),
-    "TargetAligned": mc.TargetAligned([Counted(0.3), mc.Linear(), mc.Centered(Counted(2.0))]),
-    "TargetAligned, one weight of zero": mc.TargetAligned([Counted(9.0), mc.Linear(normalize=False)]),
+    "Scaled": mc.kernels.Scaled(mc.Centered(Counted(0.3)), 2.0),
+    "Sum": mc.kernels.Sum([Counted(0.1), mc.kernels.LogOdds(Counted(0.3))]),
+    "TargetAligned": mc.kernels.TargetAligned([Counted(0.3), mc.Linear(), mc.Centered(Counted(2.0))]),
+    "TargetAligned, one weight of zero": mc.kernels.TargetAligned([Counted(9.0), mc.Linear(normalize=False)]),
     "Tempered": mc.Tempered(Counted(20.0)),
-    "nested": mc.Normalized(mc.Centered(mc.TargetAligned([Counted(9.0), mc.Linear(normalize=False)]))),
+    "nested": mc.kernels.Normalized(mc.Centered(mc.kernels.TargetAligned([Counted(9.0), mc.Linear(normalize=False)]))),
 }
 
 
@@ -49,7 +49,7 @@ def data(n, kernel, seed=0):
 
 
 def test_every_wrapper_is_here():
-    public = [getattr(mc, name) for name in dir(mc)]
+    public = [getattr(room, n) for room in (mc.data, mc.kernels, mc.embedding) for n in room.__all__]
     wrappers = {found for found in public if isinstance(found, type) and issubclass(found, Compound)}
     assert wrappers - {type(kernel) for kernel in WRAPPERS.values()} == {mc.FisherEnsemble}  # of models only
 
@@ -115,7 +115,7 @@ def test_a_choice_by_values_keeps_the_uniform_reference():
 def test_landmarks_of_one_class_raise():
     X, _ = data(40, None)
     with pytest.raises(ValueError, match=r"same for all 2 landmarks.*Increase n_components"):
-        mc.Landmarks(mc.TargetAligned([mc.RBF(), mc.Linear()]), 2).fit(X, np.arange(40) == 7)
+        mc.Landmarks(mc.kernels.TargetAligned([mc.RBF(), mc.Linear()]), 2).fit(X, np.arange(40) == 7)
 
 
 def test_a_failed_fit_is_no_fit(monkeypatch):

@@ -288,8 +288,8 @@ def test_gaussianized_is_the_gaussian_of_the_distance():
     kernel, strings = LatentMeanMap(symbolic_model(), gamma=0.5, normalize=False), random_strings(5, 7)
     K = kernel(strings)
     squared = np.diag(K)[:, None] + np.diag(K) - 2 * K
-    np.testing.assert_allclose(mc.Gaussianized(kernel, gamma=3.0)(strings), np.exp(-3 * squared), rtol=1e-12)
-    assert mc.Gaussianized(kernel, gamma=3.0).psd == "always"
+    np.testing.assert_allclose(mc.kernels.Gaussianized(kernel, gamma=3.0)(strings), np.exp(-3 * squared), rtol=1e-12)
+    assert mc.kernels.Gaussianized(kernel, gamma=3.0).psd == "always"
 
 
 def test_mixture_of_symbols_in_every_state():

@@ -253,7 +253,7 @@ def test_distances_of_vectors_far_from_the_origin(make, normalize):
         # A normalized vector has lost digits to its own rounding, of relative size 1e-16.
         np.testing.assert_allclose(kernel.distance(make(X), make(other)), truth, rtol=1e-8 if normalize else 1e-12)
     squared = ((unit(X)[:, None] - unit(Y)) ** 2).sum(axis=-1).astype(float)
-    gaussian = mc.Gaussianized(kernel, gamma=0.5)
+    gaussian = mc.kernels.Gaussianized(kernel, gamma=0.5)
     np.testing.assert_allclose(gaussian(make(X), make(Y)), np.exp(-0.5 * squared), rtol=1e-8)
 
 

@@ -15,7 +15,7 @@ import mercer as mc
 from mercer.kernels.logodds import least_shift
 from mercer.testing.kernels import WIDTH, KernelContract, Matrices, PluralContract, gaussians
 
-PAIRS = mc.AffinePairHMMs(
+PAIRS = mc.models.AffinePairHMMs(
     joint=[[[0.47, 0.03], [0.03, 0.47]]],
     insertion=[[0.5, 0.5]],
     open=[0.05],
@@ -37,7 +37,7 @@ class TestLogOddsOfAnInfinitelyDivisibleKernel(Matrices):
     normalize = False
 
     def kernel(self):
-        return mc.LogOdds(3.0 * mc.RBF(gamma=0.5), normalize=self.normalize)
+        return mc.kernels.LogOdds(3.0 * mc.RBF(gamma=0.5), normalize=self.normalize)
 
     def truth(self, X):
         X = X - X.mean(axis=0)
@@ -45,7 +45,7 @@ class TestLogOddsOfAnInfinitelyDivisibleKernel(Matrices):
 
     def test_no_shift(self):
         X, new = self.data(0, 9), self.data(1, 5)
-        kernel = mc.LogOdds(mc.RBF(gamma=0.5), normalize=False).fit(X)
+        kernel = mc.kernels.LogOdds(mc.RBF(gamma=0.5), normalize=False).fit(X)
         assert kernel.shift_ == 0
         assert kernel.psd == "always"
         center = X.mean(axis=0)
@@ -64,7 +64,7 @@ class TestPlurals(PluralContract):
     width = WIDTH[gaussians]
 
     def kernel(self):
-        return mc.LogOdds(mc.ProbabilityProduct(), shift=0.0, normalize=False)
+        return mc.kernels.LogOdds(mc.ProbabilityProduct(), shift=0.0, normalize=False)
 
     def build(self, z):
         return gaussians(z)
@@ -80,7 +80,7 @@ class TestLogOddsOfAModel(KernelContract):
     needs_fit = True
 
     def kernel(self):
-        return mc.LogOdds(mc.Marginalization(PAIRS), chance="model", shift=40.0, normalize=False)
+        return mc.kernels.LogOdds(mc.Marginalization(PAIRS), chance="model", shift=40.0, normalize=False)
 
     def data(self, seed, n):
         return strings(seed, n)
@@ -100,7 +100,7 @@ class TestLogOddsOfAModel(KernelContract):
 
 class TestLogOddsAgainstTraining(TestLogOddsOfAModel):
     def kernel(self):
-        return mc.LogOdds(mc.Marginalization(PAIRS), shift=40.0, normalize=False)
+        return mc.kernels.LogOdds(mc.Marginalization(PAIRS), shift=40.0, normalize=False)
 
     def truth(self, X):
         logs = PAIRS.shared_history(X).pair(PAIRS.shared_history(X))
@@ -114,10 +114,10 @@ def test_the_chance_of_a_model_is_its_sum_over_the_other_string():
     kernel = mc.Marginalization(mc.HMMs([[0.5, 0.5]], [[[0.9, 0.1], [0.2, 0.8]]], emission), normalize=False)
     every = ["".join(letters) for letters in itertools.product("ab", repeat=3)]
     K = kernel(every)
-    odds = mc.LogOdds(kernel, chance="model", shift=0.0, normalize=False).fit_transform(every)
+    odds = mc.kernels.LogOdds(kernel, chance="model", shift=0.0, normalize=False).fit_transform(every)
     np.testing.assert_allclose(odds, np.log(K / np.outer(K.sum(axis=1), K.sum(axis=1))), atol=1e-12)
     several = mc.Marginalization(mc.Categoricals([[0.5, 0.5], [0.9, 0.1]], alphabet="ab"), weights=[0.3, 0.7])
-    odds = mc.LogOdds(several, chance="model", shift=0.0, normalize=False).fit_transform(["a", "b"])
+    odds = mc.kernels.LogOdds(several, chance="model", shift=0.0, normalize=False).fit_transform(["a", "b"])
     joint = 0.3 * np.full((2, 2), 0.25) + 0.7 * np.outer([0.9, 0.1], [0.9, 0.1])
     np.testing.assert_allclose(odds, np.log(joint / np.outer(joint.sum(axis=1), joint.sum(axis=1))), atol=1e-12)
 
@@ -125,9 +125,9 @@ def test_the_chance_of_a_model_is_its_sum_over_the_other_string():
 @pytest.mark.parametrize("chance", ["training", "model"])
 def test_the_shift_is_the_smallest_that_repairs_the_training_matrix(chance):
     X = [*strings(3, 30), *strings(3, 5)]  # some twice
-    plain = mc.LogOdds(mc.Marginalization(PAIRS), chance, shift=0.0, normalize=False).fit_transform(X)
+    plain = mc.kernels.LogOdds(mc.Marginalization(PAIRS), chance, shift=0.0, normalize=False).fit_transform(X)
     assert np.linalg.eigvalsh(plain)[0] < -1e-3
-    kernel = mc.LogOdds(mc.Marginalization(PAIRS, normalize=False), chance, normalize=False)
+    kernel = mc.kernels.LogOdds(mc.Marginalization(PAIRS, normalize=False), chance, normalize=False)
     K = kernel.fit_transform(X)
     same = np.array([[x == y for y in X] for x in X])
     np.testing.assert_allclose(K, plain + kernel.shift_ * same, atol=1e-9)
@@ -137,10 +137,10 @@ def test_the_shift_is_the_smallest_that_repairs_the_training_matrix(chance):
     np.testing.assert_allclose(kernel.transform(X), K, atol=1e-12)  # a new object that is a known one has its row
     np.testing.assert_allclose(kernel(X[:4], X), K[:4], atol=1e-12)
     new = ["abababab" + "a" * 9]
-    odds = mc.LogOdds(mc.Marginalization(PAIRS), chance, shift=0.0, normalize=False).fit(X)
+    odds = mc.kernels.LogOdds(mc.Marginalization(PAIRS), chance, shift=0.0, normalize=False).fit(X)
     np.testing.assert_allclose(kernel.transform(new), odds.transform(new), atol=1e-12)
     assert kernel.psd == "conditional"
-    assert mc.Repaired(mc.LogOdds(mc.Marginalization(PAIRS), chance)).psd == "always"
+    assert mc.kernels.Repaired(mc.kernels.LogOdds(mc.Marginalization(PAIRS), chance)).psd == "always"
 
 
 def test_least_shift():
@@ -154,26 +154,26 @@ def test_zeros_have_a_floor():
     logs = np.array([[0, np.log(0.5) / 2, -9.0], [np.log(0.5) / 2, 0, np.log(0.5)], [-9.0, np.log(0.5), 0]])
     H = np.eye(3) - 1 / 3
     for kernel in (mc.ProbabilityProduct(), mc.ProbabilityProduct(normalize=False)):
-        found = mc.LogOdds(kernel, shift=0.0, floor=-9.0, normalize=False).fit_transform(p)
+        found = mc.kernels.LogOdds(kernel, shift=0.0, floor=-9.0, normalize=False).fit_transform(p)
         np.testing.assert_allclose(found, H @ logs @ H, atol=1e-12)
     texts = ["aab", "abb", "ccc"]  # a kernel of values, not logarithms
     K = mc.Spectrum(1)(texts)
     logs = np.log(K, out=np.full((3, 3), -3.0), where=K > 0)
-    found = mc.LogOdds(mc.Spectrum(1), shift=0.0, floor=-3.0, normalize=False).fit_transform(texts)
+    found = mc.kernels.LogOdds(mc.Spectrum(1), shift=0.0, floor=-3.0, normalize=False).fit_transform(texts)
     np.testing.assert_allclose(found, H @ logs @ H, atol=1e-12)
 
 
 def test_in_pipelines_and_searches(tmp_path):
     X, y = strings(0, 40), np.arange(40) % 2
     X = [x + ("ab" * 6 if label else "bbaa" * 3) for x, label in zip(X, y, strict=True)]
-    kernel = mc.LogOdds(mc.Marginalization(PAIRS))
+    kernel = mc.kernels.LogOdds(mc.Marginalization(PAIRS))
     search = GridSearchCV(
         make_pipeline(kernel, SVC(kernel="precomputed")),
         {"logodds__chance": ["training", "model"], "logodds__normalize": [True, False]},
         cv=3,
     ).fit(X, y)
     assert search.best_score_ > 0.9
-    both = mc.Normalized(mc.LogOdds(mc.Marginalization(PAIRS)) + 0.5 * mc.Spectrum(2, alphabet="ab"))
+    both = mc.kernels.Normalized(mc.kernels.LogOdds(mc.Marginalization(PAIRS)) + 0.5 * mc.Spectrum(2, alphabet="ab"))
     pipeline = make_pipeline(both, SVC(kernel="precomputed")).fit(X, y)
     mc.save(pipeline, tmp_path / "odds.mercer")
     again = mc.load(tmp_path / "odds.mercer")
@@ -189,7 +189,7 @@ def test_in_pipelines_and_searches(tmp_path):
 def test_compact_keeps_the_reference_only_where_it_is_needed(chance, normalize):
     X, y = strings(5, 40), np.arange(40) % 2
     X = [x + ("abab" if label else "bb") for x, label in zip(X, y, strict=True)]
-    kernel = mc.LogOdds(mc.Marginalization(PAIRS), chance, normalize=normalize)
+    kernel = mc.kernels.LogOdds(mc.Marginalization(PAIRS), chance, normalize=normalize)
     pipeline = make_pipeline(kernel, SVC(kernel="precomputed", C=10)).fit(X, y)
     small = mc.compact(pipeline)
     new = strings(6, 20)
@@ -203,33 +203,33 @@ def test_pairs_are_computed_once(monkeypatch):
     whole = mc.Marginalization._tile
     monkeypatch.setattr(mc.Marginalization, "_tile", lambda self, a, b: calls.append(len(a)) or whole(self, a, b))
     X = strings(7, 12)
-    mc.LogOdds(mc.Marginalization(PAIRS)).fit_transform(X)
+    mc.kernels.LogOdds(mc.Marginalization(PAIRS)).fit_transform(X)
     count = len(calls)
     assert count > 0
-    mc.LogOdds(mc.Marginalization(PAIRS), "model", normalize=False).fit_transform(X)
+    mc.kernels.LogOdds(mc.Marginalization(PAIRS), "model", normalize=False).fit_transform(X)
     assert len(calls) == count
 
 
 def test_bad_input():
     X = np.ones((2, 2)) * np.arange(2)[:, None]
     with pytest.raises(ValueError, match=r"got Linear, whose logarithm is undefined.*with positive values"):
-        mc.LogOdds(mc.Linear()).fit(X)
+        mc.kernels.LogOdds(mc.Linear()).fit(X)
     with pytest.raises(ValueError, match=r"chance='model' needs .*; RBF has none\. Use chance='training'"):
-        mc.LogOdds(mc.RBF(), chance="model").fit(X)
+        mc.kernels.LogOdds(mc.RBF(), chance="model").fit(X)
     with pytest.raises(ValueError, match=r"chance must be .*; got 'random'"):
-        mc.LogOdds(mc.RBF(), chance="random").fit(X)
+        mc.kernels.LogOdds(mc.RBF(), chance="random").fit(X)
     for shift in (-1.0, "half"):
         with pytest.raises(ValueError, match=r"shift must be .*; got .*added to the diagonal"):
-            mc.LogOdds(mc.RBF(), shift=shift).fit(X)
+            mc.kernels.LogOdds(mc.RBF(), shift=shift).fit(X)
     with pytest.raises(NotFittedError, match="depends on the training data"):
-        mc.LogOdds(mc.RBF())(X)
+        mc.kernels.LogOdds(mc.RBF())(X)
     with pytest.raises(NotFittedError, match="was fitted with chance"):
-        mc.LogOdds(mc.Marginalization(PAIRS)).fit(["ab", "ba"]).set_params(chance="model").transform(["ab"])
+        mc.kernels.LogOdds(mc.Marginalization(PAIRS)).fit(["ab", "ba"]).set_params(chance="model").transform(["ab"])
 
 
 def test_rounding_errors_are_not_normalized():
     x = ["MKTAYIAKQ"] * 3
     for n in (1, 2, 3):  # their log odds are zero, up to the rounding errors of `Spectrum`
         with pytest.raises(ValueError, match=r"sequence 0 has zero norm.*on_zero='zero'"):
-            mc.LogOdds(mc.Spectrum(2)).fit(x[:n])(x[:n])
-    assert mc.LogOdds(mc.Spectrum(2), on_zero="zero").fit(x)(x).tolist() == [[0.0] * 3] * 3
+            mc.kernels.LogOdds(mc.Spectrum(2)).fit(x[:n])(x[:n])
+    assert mc.kernels.LogOdds(mc.Spectrum(2), on_zero="zero").fit(x)(x).tolist() == [[0.0] * 3] * 3

@@ -174,7 +174,7 @@ class TestAffinePairHMM(KernelContract):
     gap, longer, more = 0.2, 0.4, 0.7
 
     def kernel(self):
-        model = mc.AffinePairHMMs(
+        model = mc.models.AffinePairHMMs(
             self.joint[None], self.insertion[None], [self.gap], [self.longer], [self.more], LETTERS
         )
         return mc.Marginalization(model)

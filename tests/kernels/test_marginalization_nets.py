@@ -62,7 +62,7 @@ def test_special_cases():
     codes = [["abc".index(letter) for letter in word] for word in words]
     chain = mc.Marginalization(mc.BayesNets.from_hmm(hmm, 4), normalize=False)
     np.testing.assert_allclose(chain(codes), mc.Marginalization(hmm, normalize=False)(words), rtol=1e-12)
-    trees = mc.HiddenTrees(
+    trees = mc.models.HiddenTrees(
         parent=[[-1, 0, 0]],
         root=rng.dirichlet(np.ones(2), size=1),
         transition=rng.dirichlet(np.ones(2), size=(1, 3, 2)),

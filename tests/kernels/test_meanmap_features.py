@@ -35,13 +35,13 @@ def full(covariance, d):
     return {0: covariance * np.eye(d), 1: np.diag(np.atleast_1d(covariance)), 2: covariance}[np.ndim(covariance)]
 
 
-def gaussian_wave(mean, covariance, w):
+def gaussian_characteristic(mean, covariance, w):
     return np.exp(1j * w @ mean - w @ full(covariance, len(mean)) @ w / 2)
 
 
-def gram(waves):
-    waves = np.array(waves)
-    return (waves @ waves.conj().T).real / waves.shape[1]
+def gram(characteristic):
+    characteristic = np.array(characteristic)
+    return (characteristic @ characteristic.conj().T).real / characteristic.shape[1]
 
 
 class Features:
@@ -64,7 +64,7 @@ class TestFullGaussians(Features, Gradients, PluralContract):
 
     def truth(self, X):
         w = frequencies(self.base, self.gamma, self.count, 2)
-        return gram([[gaussian_wave(p.mean, p.covariance, f) for f in w] for p in X])
+        return gram([[gaussian_characteristic(p.mean, p.covariance, f) for f in w] for p in X])
 
 
 class TestMixtures(Features, Gradients, PluralContract):
@@ -76,11 +76,11 @@ class TestMixtures(Features, Gradients, PluralContract):
     def truth(self, X):
         w = frequencies(self.base, self.gamma, self.count, 1)
 
-        def wave(p, f):
+        def characteristic(p, f):
             parts = zip(p.weights, p.components.mean, p.components.covariance, strict=True)
-            return sum(a * gaussian_wave(m, v, f) for a, m, v in parts)
+            return sum(a * gaussian_characteristic(m, v, f) for a, m, v in parts)
 
-        return gram([[wave(p, f) for f in w] for p in X])
+        return gram([[characteristic(p, f) for f in w] for p in X])
 
 
 class TestKDEs(Features, KernelContract):
@@ -92,11 +92,11 @@ class TestKDEs(Features, KernelContract):
 
     def truth(self, X):
         w = frequencies(self.base, self.gamma, self.count, 2)
-        waves = [
-            [np.mean([gaussian_wave(x, p.bandwidth, f) for x in p.points.set(0)]) for f in w]
+        characteristic = [
+            [np.mean([gaussian_characteristic(x, p.bandwidth, f) for x in p.points.set(0)]) for f in w]
             for p in (X[i] for i in range(len(X)))
         ]
-        return gram(waves)
+        return gram(characteristic)
 
 
 # -- against the exact kernels -----------------------------------------------------------------------------------
@@ -210,7 +210,7 @@ def test_averages_in_logarithms(seed, shift):
     assert_allclose(np.exp(found - shift + 1j * turned), truth, rtol=1e-9, atol=1e-11)
 
 
-def test_waves_that_cancel():
+def test_characteristic_functions_that_cancel():
     logs, angle = characteristic.log_polar(np.zeros(2), np.array([0.0, 2.0]))
     assert_allclose(np.exp(logs), [0, 2])
     assert_allclose(angle, [0, math.pi / 2])
@@ -239,7 +239,7 @@ def test_pieces_change_nothing(monkeypatch):
     batches = [gaussians(free(4, 5)), mixtures(free(4, 6)), sets()]
     whole = [kernel.features(batch) for batch in batches]
     monkeypatch.setattr(characteristic, "CHUNK", 10)
-    monkeypatch.setattr(kde, "WAVES", 6)
+    monkeypatch.setattr(kde, "VALUES", 6)
     for batch, expected in zip(batches, whole, strict=True):
         assert expected.shape == (len(batch), 18)
         assert_allclose(kernel.features(batch), expected, rtol=1e-12, atol=1e-14)
@@ -276,9 +276,9 @@ def test_through_estimators():
 def test_what_cannot():
     random = mc.MeanMap(n_components=3)
     for lacking in (
-        mc.HMMs([[1.0]], [[[1.0]]], mc.Exponentials([[[1.0]]])),
-        mc.Exponentials([[1.0]]),
-        mc.Mixtures([[1.0]], mc.Exponentials([[[1.0]]])),
+        mc.HMMs([[1.0]], [[[1.0]]], mc.families.Exponentials([[[1.0]]])),
+        mc.families.Exponentials([[1.0]]),
+        mc.Mixtures([[1.0]], mc.families.Exponentials([[[1.0]]])),
     ):
         with pytest.raises(TypeError, match=r"needs `log_characteristic`, which .* does not have. Use Gaussians"):
             random(lacking)

@@ -34,7 +34,7 @@ def factorial(z):
     """Two chains of two states, of one coordinate: 17 numbers."""
     xp = array_namespace(z)
     n = z.shape[0]
-    return mc.FactorialHMMs(
+    return mc.models.FactorialHMMs(
         simplex(xp.reshape(z[:, :4], (n, 2, 2))),
         simplex(xp.reshape(z[:, 4:12], (n, 2, 2, 2))),
         xp.reshape(z[:, 12:16], (n, 2, 2, 1)),

@@ -101,9 +101,9 @@ class TestSecondKernel:
             make_pipeline(mc.RBF(), last).fit(X, Y)
 
     def test_what_is_said_about_a_gaussian_process_works(self):
-        machine = GaussianProcessClassifier()
+        estimator = GaussianProcessClassifier()
         with pytest.warns(UserWarning, match="comes after Fisher") as told:
-            make_pipeline(mc.Fisher(mc.Gaussian("diagonal")), machine).fit(X, Y)
+            make_pipeline(mc.Fisher(mc.Gaussian("diagonal")), estimator).fit(X, Y)
         advice = str(told[0].message).partition("Use ")[2].partition(" without")[0]
         code = advice.replace("Fisher(...)", "mc.Fisher(mc.Gaussian('diagonal'))")
         scope = {"mc": mc, "GaussianProcessClassifier": GaussianProcessClassifier, "X": X, "y": Y}

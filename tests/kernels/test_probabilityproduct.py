@@ -294,10 +294,10 @@ def test_parameters_have_no_gradients():
         (mc.ProbabilityProduct(rho=value), "rho"),
         (mc.MeanMap(gamma=value), "gamma"),
         (mc.RBF(gamma=value), "gamma"),
-        (mc.Gaussianized(mc.MeanMap(), gamma=value), "gamma"),
+        (mc.kernels.Gaussianized(mc.MeanMap(), gamma=value), "gamma"),
     ):
         with pytest.raises(TypeError, match=rf"{name} must be .* requires a gradient.* Pass {name}.item\(\)"):
-            kernel.fit(p if name == "rho" or isinstance(kernel, mc.MeanMap | mc.Gaussianized) else [[0.0]])
+            kernel.fit(p if name == "rho" or isinstance(kernel, mc.MeanMap | mc.kernels.Gaussianized) else [[0.0]])
     plain = mc.ProbabilityProduct(rho=torch.tensor(0.7, dtype=torch.float64))(p)
     np.testing.assert_allclose(plain, mc.ProbabilityProduct(rho=0.7)(p))
 
@@ -354,7 +354,7 @@ def test_raw_data_without_a_model(data):
 POISSONS = mc.Poissons(np.ones((3, 2)))
 FAMILY = "Cannot pair .* must be of the same family"
 TWO_SIDES = [
-    (POISSONS, mc.Bernoullis(np.full((3, 2), 0.5)), TypeError, FAMILY),
+    (POISSONS, mc.families.Bernoullis(np.full((3, 2), 0.5)), TypeError, FAMILY),
     (POISSONS, mc.Poissons(np.ones((3, 3))), ValueError, "differ in dimension"),
     (
         mc.Categoricals([[0.5] * 2]),
@@ -437,7 +437,7 @@ def test_overflow_is_a_sentence():
     p = mc.Gaussians(np.zeros((2, 60)), np.full(2, 1e-12))
     k = mc.ProbabilityProduct(rho=1.0, normalize=False)
     assert np.isfinite(k.log(p)).all()
-    for ask in (k, k.diag, k.distance, mc.Gaussianized(k)):
+    for ask in (k, k.diag, k.distance, mc.kernels.Gaussianized(k)):
         with pytest.raises(OverflowError, match=r"overflow. Use kernel.log\(X\), or normalize"):
             ask(p)
 

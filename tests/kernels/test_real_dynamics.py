@@ -23,7 +23,7 @@ def system(**given):
     return mc.LDS(2, n_init=1, tol=1e-3, **given)
 
 
-def machine(kernel):
+def estimator(kernel):
     """Put a support vector machine behind a kernel, and choose C inside whatever it is fitted to."""
     pipeline = make_pipeline(mc.PerStep(StandardScaler()), kernel, SVC(kernel="precomputed"))
     return GridSearchCV(pipeline, {"svc__C": [1.0, 10.0, 100.0]}, cv=3)
@@ -40,8 +40,8 @@ def test_vowels(gaps):
     if gaps:  # in training and test series
         lost = np.random.default_rng(0).random(X.values.shape) < gaps
         X = X.mapped(lambda values: np.where(lost, np.nan, values))
-    for kernel, floor in ((fisher(), 0.95), (mc.BinetCauchy(system(), length=10), 0.95)):
-        assert machine(kernel).fit(X[train], y[train]).score(X[~train], y[~train]) >= floor
+    for kernel, floor in ((fisher(), 0.95), (mc.kernels.BinetCauchy(system(), length=10), 0.95)):
+        assert estimator(kernel).fit(X[train], y[train]).score(X[~train], y[~train]) >= floor
 
 
 def test_motions():
@@ -53,7 +53,7 @@ def test_motions():
         (mc.MeanMap(system(), gamma=0.1, length=10), 0.95),
         (mc.SubspaceAngles(system(), length=10), 0.85),
     ):
-        assert machine(kernel).fit(X[train], y[train]).score(X[~train], y[~train]) >= floor
+        assert estimator(kernel).fit(X[train], y[train]).score(X[~train], y[~train]) >= floor
 
 
 def test_exercises_of_other_subjects():

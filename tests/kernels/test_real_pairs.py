@@ -32,8 +32,8 @@ def accuracy(kernel, X, y, **grid):
 
 def by_length(X, y):
     """Accuracy of the length alone, its parameters chosen inside the training folds too."""
-    machine = make_pipeline(mc.Lengths(), StandardScaler(), SVC())
-    search = GridSearchCV(machine, {"svc__C": [1.0, 10.0, 100.0], "svc__gamma": [1.0, 10.0, 100.0]}, cv=3)
+    estimator = make_pipeline(mc.Lengths(), StandardScaler(), SVC())
+    search = GridSearchCV(estimator, {"svc__C": [1.0, 10.0, 100.0], "svc__gamma": [1.0, 10.0, 100.0]}, cv=3)
     return cross_val_score(search, X, y, cv=ten_folds()).mean()
 
 

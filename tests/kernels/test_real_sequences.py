@@ -19,7 +19,7 @@ from mercer import datasets
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("real"), pytest.mark.filterwarnings("ignore::UserWarning")]
 
 
-def machine(*steps, **grid):
+def estimator(*steps, **grid):
     """Put a support vector machine behind the steps, and search the grid inside whatever it is fitted to."""
     pipeline = make_pipeline(*steps, SVC(kernel="precomputed", C=10.0))
     return GridSearchCV(pipeline, {"svc__C": [1.0, 10.0, 100.0], **grid}, cv=3)
@@ -39,7 +39,7 @@ def test_vowels_by_probability_products_of_hmms(vowels):
     X, y, X_test, y_test = vowels
     kernel = mc.ProbabilityProduct(mc.HMM(n_states=3, random_state=0), rho=0.5, length=10)
     strengths = {"probabilityproduct__model__prior_strength": [5.0, 20.0, 50.0]}
-    search = machine(mc.PerStep(StandardScaler()), kernel, **strengths).fit(X, y)
+    search = estimator(mc.PerStep(StandardScaler()), kernel, **strengths).fit(X, y)
     assert search.score(X_test, y_test) >= 0.96
     length_only = make_pipeline(mc.Lengths(), StandardScaler(), SVC()).fit(X, y)
     assert length_only.score(X_test, y_test) < 0.5
@@ -63,7 +63,7 @@ def error_of(search, X, y, n_splits=5):
 def test_gun_point_by_hmms_with_derivatives():
     found = datasets.fetch_ucr("GunPoint")
     kernel = mc.ProbabilityProduct(mc.HMM(n_states=4, random_state=0), rho=0.5, length=10)
-    search = machine(
+    search = estimator(
         mc.Derivatives(1),
         mc.PerStep(StandardScaler()),
         kernel,
@@ -77,7 +77,7 @@ def test_gun_point_by_hmms_with_derivatives():
 def test_series_by_mean_maps_of_hmms(name, bar, n_splits):
     found = datasets.fetch_ucr(name)
     kernel = mc.MeanMap(mc.HMM(n_states=4, n_init=n_splits, random_state=0), gamma=0.1, length=10)
-    search = machine(
+    search = estimator(
         mc.Derivatives(1),
         mc.PerStep(StandardScaler()),
         kernel,
@@ -106,7 +106,7 @@ def test_exons_by_blended_spectra():
     rng = np.random.default_rng(0)
     keep = np.sort(np.concatenate([rng.permutation(np.flatnonzero(y == label))[:500] for label in np.unique(y)]))
     X, y, groups = found.data[keep], y[keep], groups[keep]
-    search = machine(mc.Spectrum(1) + mc.Spectrum(2) + mc.Spectrum(3))
+    search = estimator(mc.Spectrum(1) + mc.Spectrum(2) + mc.Spectrum(3))
     search.set_params(param_grid={"svc__C": [10.0, 100.0, 1000.0]})
     errors = []
     for train, test in GroupKFold(5).split(X, y, groups):

@@ -290,7 +290,7 @@ def test_what_is_no_confound():
     ):
         named.transform(new, confounds=pd.DataFrame(C_new, columns=list("cab")))
     with pytest.raises(TypeError, match=r"pass mc.Confounded\(X, C\) as X"):
-        mc.Gaussianized(Residualized(mc.RBF())).fit(X)
+        mc.kernels.Gaussianized(Residualized(mc.RBF())).fit(X)
     with pytest.raises(TypeError, match="have confounds already"):
         kernel.transform(Confounded(new, C_new), confounds=C_new)
     with pytest.raises(NotFittedError, match=r"learns .* from the training data and their confounds.* Call kernel.fit"):
@@ -407,7 +407,7 @@ def test_confounds_inside_the_data():
     inside = Residualized(mc.RBF(gamma=0.1)).fit(both)
     np.testing.assert_allclose(inside.transform(both[5:9]), given.transform(X[5:9], confounds=C[5:9]), rtol=1e-12)
     np.testing.assert_allclose(inside(both), given(X, confounds=C), rtol=1e-12)
-    around = mc.Gaussianized(Residualized(mc.RBF(gamma=0.1)), gamma=2.0).fit(both)
+    around = mc.kernels.Gaussianized(Residualized(mc.RBF(gamma=0.1)), gamma=2.0).fit(both)
     np.testing.assert_allclose(around(both), np.exp(-2.0 * inside.distance(both) ** 2), rtol=1e-9)
 
 

@@ -65,7 +65,7 @@ MODELS = {
 }
 
 
-def waves(batch, w):
+def characteristic(batch, w):
     logs, angle = batch.log_characteristic(w)
     return np.exp(logs + 1j * angle)
 
@@ -81,7 +81,7 @@ def test_chains_by_enumeration(order, length):
     strings = np.array(list(product(range(2), repeat=length)))
     probability = np.exp(p.log_prob(mc.Sequences.from_codes(strings, p.alphabet)))
     turned = np.array([[sum(w[f, t, s] for t, s in enumerate(x)) for f in range(3)] for x in strings])
-    assert_allclose(waves(p, w), probability @ np.exp(1j * turned), rtol=1e-12, atol=1e-14)
+    assert_allclose(characteristic(p, w), probability @ np.exp(1j * turned), rtol=1e-12, atol=1e-14)
 
 
 def test_hidden_chains_by_enumeration():
@@ -94,7 +94,7 @@ def test_hidden_chains_by_enumeration():
                 mean, variance = p.emission.mean[i, s], p.emission.covariance[i, s]
                 value = value * np.exp(1j * w[f, t] @ mean - (variance * w[f, t] ** 2).sum() / 2)
             truth[i, f] += value
-    assert_allclose(waves(p, w), truth, rtol=1e-12, atol=1e-14)
+    assert_allclose(characteristic(p, w), truth, rtol=1e-12, atol=1e-14)
 
 
 def test_systems_by_their_joint_gaussian():
@@ -117,7 +117,7 @@ def test_systems_by_their_joint_gaussian():
         covariance = np.array(maps).T @ np.array(maps) + np.kron(np.eye(T), p.observation_covariance[i])
         flat = w.reshape(4, -1)
         truth = np.exp(1j * flat @ mean.ravel() - np.einsum("fa,ab,fb->f", flat, covariance, flat) / 2)
-        assert_allclose(waves(p, w)[i], truth, rtol=1e-10, atol=1e-14)
+        assert_allclose(characteristic(p, w)[i], truth, rtol=1e-10, atol=1e-14)
 
 
 @pytest.mark.parametrize("name", ["gaussian", "mixtures", "systems"])
@@ -127,7 +127,7 @@ def test_draws_have_these_averages(name):
     x = p.sample(length=4, size=20000, random_state=0)
     turned = np.exp(1j * np.einsum("nstd,ftd->nfs", x, w))
     spread = turned.std(axis=-1) / math.sqrt(20000)
-    assert np.all(np.abs(waves(p, w) - turned.mean(axis=-1)) < 5 * spread)
+    assert np.all(np.abs(characteristic(p, w) - turned.mean(axis=-1)) < 5 * spread)
 
 
 def test_long_sequences_do_not_underflow():
@@ -255,7 +255,7 @@ def test_what_cannot():
     with pytest.raises(ValueError, match="without an end"):
         mc.MeanMap(gamma=0.02, n_components=200)(ends)
     with pytest.raises(TypeError, match=r"needs `log_characteristic`, which Exponentials does not have. .* or LDSs"):
-        mc.MeanMap(n_components=3)(mc.HMMs([[1.0]], [[[1.0]]], mc.Exponentials([[[1.0]]])))
+        mc.MeanMap(n_components=3)(mc.HMMs([[1.0]], [[[1.0]]], mc.families.Exponentials([[[1.0]]])))
 
 
 def test_laplace_base():

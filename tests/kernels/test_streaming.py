@@ -138,7 +138,7 @@ def test_fasta_files(tmp_path, packed):
     path.write_bytes(gzip.compress(raw) if packed else raw)
     found = words().stream(path, tmp_path / "x.npy", block_size=7)
     assert_array_equal(np.load(found.path), words().transform(STRINGS))
-    blocks = list(mc.fasta_blocks(path, block_size=7))
+    blocks = list(mc.data.fasta_blocks(path, block_size=7))
     assert [len(block.X) for block in blocks] == [7] * (len(STRINGS) // 7) + [len(STRINGS) % 7] * (len(STRINGS) % 7 > 0)
     assert [x for block in blocks for x in block.X] == list(STRINGS)
 
@@ -147,13 +147,13 @@ def test_fastq_files(tmp_path):
     path = tmp_path / "reads.fastq"
     path.write_text("".join(f"@s{i}\n{x}\n+\n{'@' * len(x)}\n" for i, x in enumerate(STRINGS[:10])))
     expected = [list(STRINGS[begin:end]) for begin, end in ((0, 4), (4, 8), (8, 10))]
-    assert [list(block.X) for block in mc.fasta_blocks(path, block_size=4)] == expected
+    assert [list(block.X) for block in mc.data.fasta_blocks(path, block_size=4)] == expected
 
 
 def test_labels_go_along(tmp_path):
     path = tmp_path / "reads.fasta"
     path.write_text(fasta(STRINGS, Y))
-    found = words().stream(mc.fasta_blocks(path, labels="class=", block_size=7), tmp_path / "x.npy")
+    found = words().stream(mc.data.fasta_blocks(path, labels="class=", block_size=7), tmp_path / "x.npy")
     assert_array_equal(found.y.astype(int), Y)
 
 
@@ -175,13 +175,13 @@ def test_bad_records_of_files_are_skipped(tmp_path):
 
 def test_files_that_are_not_fasta(tmp_path):
     with pytest.raises(FileNotFoundError, match=r"none.fasta' does not exist"):
-        mc.fasta_blocks("none.fasta")
+        mc.data.fasta_blocks("none.fasta")
     with pytest.raises(IsADirectoryError, match="is a folder"):
-        mc.fasta_blocks(tmp_path)
+        mc.data.fasta_blocks(tmp_path)
     with pytest.raises(TypeError, match="path must be"):
-        mc.fasta_blocks(3)
+        mc.data.fasta_blocks(3)
     with pytest.raises(ValueError, match="block_size must be"):
-        mc.fasta_blocks(tmp_path / "x", block_size=0)
+        mc.data.fasta_blocks(tmp_path / "x", block_size=0)
     for content, message in (
         (b"", "is empty"),
         (b"\0\1", "is a binary file"),
@@ -190,7 +190,7 @@ def test_files_that_are_not_fasta(tmp_path):
     ):
         (tmp_path / "x").write_bytes(content)
         with pytest.raises(ValueError, match=message):
-            list(mc.fasta_blocks(tmp_path / "x"))
+            list(mc.data.fasta_blocks(tmp_path / "x"))
 
 
 # -- bad records and blocks ----------------------------------------------------------------------------------

@@ -101,7 +101,7 @@ def test_samples_of_the_marginal_are_those_of_the_training_models():
 
 def test_one_regime_is_the_linear_dynamical_system():
     plain = systems(0, 3, 2, 2)
-    models = mc.SwitchingLDSs(np.ones((3, 1)), np.ones((3, 1, 1)), plain.reshape(3, 1))
+    models = mc.models.SwitchingLDSs(np.ones((3, 1)), np.ones((3, 1, 1)), plain.reshape(3, 1))
     for kernel in (mc.ProbabilityProduct(rho=0.7, length=40), mc.MeanMap(gamma=0.2, length=40)):
         np.testing.assert_allclose(kernel(models), kernel(plain), rtol=1e-9)
     lengths = [30, 1, 7]
@@ -112,7 +112,7 @@ def test_one_regime_is_the_linear_dynamical_system():
 def test_equal_regimes_are_one_for_the_expected_kernel():
     plain = systems(2, 2, 2, 2)
     both = mc.LDSs.concat([plain, plain])[np.array([[0, 2], [1, 3]])]
-    models = mc.SwitchingLDSs([[0.3, 0.7]] * 2, [[[0.5, 0.5], [0.2, 0.8]]] * 2, both)
+    models = mc.models.SwitchingLDSs([[0.3, 0.7]] * 2, [[[0.5, 0.5], [0.2, 0.8]]] * 2, both)
     kernel = mc.ProbabilityProduct(rho=0.5, length=12, switches="expected", n_paths=5)
     np.testing.assert_allclose(kernel(models), mc.ProbabilityProduct(rho=0.5, length=12)(plain), rtol=1e-9)
 
@@ -143,7 +143,7 @@ def test_drawn_paths_are_within_their_standard_errors_and_positive_semi_definite
 
 
 def test_draws_belong_to_a_model_not_to_a_matrix():
-    models = mc.SwitchingLDSs.concat([switching(0, 3, 3), switching(1, 2, 2, 3)])
+    models = mc.models.SwitchingLDSs.concat([switching(0, 3, 3), switching(1, 2, 2, 3)])
     kernel = mc.ProbabilityProduct(rho=0.5, length=6, n_paths=7)
     whole = kernel(models)
     np.testing.assert_allclose(kernel(models[:2], models[2:]), whole[:2, 2:], rtol=1e-10)

@@ -165,7 +165,7 @@ def test_an_infinite_divergence_is_zero():
     batches = [
         mc.Categoricals([[1.0, 0.0], [0.5, 0.5], [0.0, 1.0]]),
         mc.Multinomials(sparse.csr_array(np.array([[1.0, 0.0], [0.5, 0.5], [0.0, 1.0]]))),
-        mc.Bernoullis([[1.0, 0.5], [0.5, 0.5], [0.0, 0.5]]),
+        mc.families.Bernoullis([[1.0, 0.5], [0.5, 0.5], [0.0, 0.5]]),
         mc.Poissons([[0.0], [1.0], [0.0]]),
     ]
     for p in batches[:3]:
@@ -236,5 +236,5 @@ def test_sparse_counts_of_random_length_equal_dense_ones():
     from scipy import sparse
 
     counts = np.random.default_rng(4).poisson(2, size=(9, 6)) + 1.0
-    kernel = mc.SymmetricKL(mc.CountVector())
+    kernel = mc.SymmetricKL(mc.families.CountVector())
     np.testing.assert_allclose(kernel.fit_transform(sparse.csr_array(counts)), kernel.fit_transform(counts), rtol=1e-12)

@@ -225,7 +225,7 @@ def test_align_gives_an_ordinary_sum():
     assert not hasattr(total, "train_")
     assert all(clone(kernel).get_params() == kernel.get_params() for kernel in kernels)
     single = target_aligned([mc.Linear(normalize=False)], c, X)
-    assert isinstance(single, mc.Scaled)
+    assert isinstance(single, mc.kernels.Scaled)
     assert single.weight == 1
 
 
@@ -390,7 +390,9 @@ class TestAlignFitted:
 
     def test_bad_input(self):
         fitted = mc.Linear(normalize=False).fit(self.X)
-        with pytest.raises(ValueError, match=r"kernels\[1\] is RBF.* not fitted.* mc.target_aligned\(kernels, y, X\)"):
+        with pytest.raises(
+            ValueError, match=r"kernels\[1\] is RBF.* not fitted.* mc.kernels.target_aligned\(kernels, y, X\)"
+        ):
             target_aligned([fitted, mc.RBF()], self.y)
         with pytest.raises(ValueError, match=r"fitted to \[30, 20\] objects"):
             target_aligned([fitted, mc.RBF().fit(self.X[:20])], self.y)

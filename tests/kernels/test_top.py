@@ -318,7 +318,7 @@ def test_what_was_not_observed_has_no_direction():
 def test_in_pipelines():
     X, y = three_classes()
     kernel = TOP(mc.MarkovChain(order=1))
-    for k in (kernel, mc.Gaussianized(kernel), mc.Centered(kernel)):
+    for k in (kernel, mc.kernels.Gaussianized(kernel), mc.Centered(kernel)):
         assert cross_val_score(make_pipeline(k, SVC(kernel="precomputed")), X, y, cv=3).mean() > 0.6
     grid = {"top__information": ["identity", "diagonal"], "top__model__order": [0, 1]}
     search = GridSearchCV(make_pipeline(kernel, SVC(kernel="precomputed")), grid, cv=3).fit(X, y)

@@ -14,7 +14,7 @@ from mercer.testing.kernels import WIDTH, Matrices, PluralContract, gaussians, h
 
 class TestNormalized(Matrices):
     def kernel(self):
-        return mc.Normalized(mc.Linear(normalize=False) + mc.RBF(gamma=1.0))
+        return mc.kernels.Normalized(mc.Linear(normalize=False) + mc.RBF(gamma=1.0))
 
     def truth(self, X):
         return X @ X.T + self.rbf(X, 1.0)
@@ -22,7 +22,7 @@ class TestNormalized(Matrices):
 
 class TestNormalizedLog(Matrices):
     def kernel(self):
-        return mc.Normalized(0.2 * mc.RBF(gamma=0.1) + 3.0 * mc.RBF(gamma=1.0))
+        return mc.kernels.Normalized(0.2 * mc.RBF(gamma=0.1) + 3.0 * mc.RBF(gamma=1.0))
 
     def truth(self, X):
         return 0.2 * self.rbf(X, 0.1) + 3 * self.rbf(X, 1.0)
@@ -70,7 +70,7 @@ class TestCenteredPlurals(PluralContract):
 
 class TestGaussianized(Matrices):
     def kernel(self):
-        return mc.Gaussianized(mc.Linear(normalize=False), gamma=0.3)
+        return mc.kernels.Gaussianized(mc.Linear(normalize=False), gamma=0.3)
 
     def truth(self, X):
         return self.rbf(X, 0.3)
@@ -80,7 +80,7 @@ class TestGaussianizedLog(PluralContract):
     width = WIDTH[gaussians]
 
     def kernel(self):
-        return mc.Gaussianized(mc.ProbabilityProduct(rho=1.0, normalize=False), gamma=5.0)
+        return mc.kernels.Gaussianized(mc.ProbabilityProduct(rho=1.0, normalize=False), gamma=5.0)
 
     def build(self, z):
         return gaussians(z, "isotropic")
@@ -235,7 +235,7 @@ class TestRepaired(Matrices):
     truth_tolerance = 1e-8
 
     def kernel(self):
-        return mc.Repaired(mc.RBF(gamma=0.3) + (-0.8) * mc.RBF(gamma=3.0))
+        return mc.kernels.Repaired(mc.RBF(gamma=0.3) + (-0.8) * mc.RBF(gamma=3.0))
 
     def indefinite(self, X):
         return self.rbf(X, 0.3) - 0.8 * self.rbf(X, 3.0)
@@ -262,13 +262,13 @@ class TestRepaired(Matrices):
 
     def test_a_good_kernel_stays(self):
         X = self.data(0, 8)
-        np.testing.assert_allclose(mc.Repaired(mc.RBF(gamma=1.0)).fit_transform(X), self.rbf(X, 1.0), atol=1e-8)
+        np.testing.assert_allclose(mc.kernels.Repaired(mc.RBF(gamma=1.0)).fit_transform(X), self.rbf(X, 1.0), atol=1e-8)
 
     def test_nothing_left(self):
-        k = mc.Repaired(0.0 * mc.RBF()).fit(self.data(0, 3))
+        k = mc.kernels.Repaired(0.0 * mc.RBF()).fit(self.data(0, 3))
         assert k.clipped_ == 0
         assert np.all(k(self.data(0, 3)) == 0)
-        assert np.all(mc.Repaired(-1.0 * mc.RBF()).fit_transform(self.data(0, 3)) == 0)
+        assert np.all(mc.kernels.Repaired(-1.0 * mc.RBF()).fit_transform(self.data(0, 3)) == 0)
 
 
 # Two documents without a word in common, and one that the kernel maps to nothing.
@@ -301,7 +301,9 @@ class Squared(mc.kernels.Kernel):
         return mc.kernels.Verdict("always", "a square of an inner product")
 
 
-@pytest.mark.parametrize("kernel", [Squared(), mc.Normalized(Squared(normalize=False), on_zero="zero"), Squared(False)])
+@pytest.mark.parametrize(
+    "kernel", [Squared(), mc.kernels.Normalized(Squared(normalize=False), on_zero="zero"), Squared(False)]
+)
 def test_objects_of_zero_norm_pass_through(kernel):
     """They resemble nothing, have distance 0 from themselves, and are never NaN in any wrapper."""
     K = kernel(SPARSE)
@@ -309,14 +311,14 @@ def test_objects_of_zero_norm_pass_through(kernel):
     assert np.all(K[:, 2] == 0)
     distance = kernel.distance(SPARSE)
     np.testing.assert_allclose(distance[2], np.sqrt(np.diag(K)), atol=1e-12)
-    np.testing.assert_allclose(mc.Gaussianized(kernel)(SPARSE)[2], np.exp(-np.diag(K)), rtol=1e-12)
+    np.testing.assert_allclose(mc.kernels.Gaussianized(kernel)(SPARSE)[2], np.exp(-np.diag(K)), rtol=1e-12)
     tempered = mc.Tempered(kernel, exponent=0.5)(SPARSE)
     np.testing.assert_allclose(tempered, np.sqrt(normalized(K + np.diag([0, 0, 1, 0])) - np.diag([0, 0, 1, 0])))
     for wrapper in (
         mc.EmpiricalKernelMap(kernel),
         mc.EmpiricalKernelMap(kernel, gamma=1.0),
         mc.Centered(kernel),
-        mc.Repaired(kernel),
+        mc.kernels.Repaired(kernel),
     ):
         assert np.isfinite(wrapper.fit_transform(SPARSE)).all()
         assert np.isfinite(wrapper.transform(SPARSE[::-1])).all()
@@ -328,11 +330,13 @@ def test_zero_norm_raises_by_default():
     with pytest.raises(
         ValueError, match=r"object 2 has zero norm under Normalized, .* Leave it out, set on_zero='zero'"
     ):
-        mc.Normalized(Squared(normalize=False))(SPARSE)
+        mc.kernels.Normalized(Squared(normalize=False))(SPARSE)
     with pytest.raises(ValueError, match=r"object 0 has zero norm under Centered"):
         mc.Centered(mc.RBF(), normalize=True).fit(np.ones((3, 7)) / 3)(np.ones((3, 7)) / 3)
-    with pytest.raises(ValueError, match=r"object 0 has the self-kernel -1 .*Wrap the kernel in mc.Repaired first"):
-        mc.Normalized(-1.0 * mc.RBF())(SPARSE)
+    with pytest.raises(
+        ValueError, match=r"object 0 has the self-kernel -1 .*Wrap the kernel in mc.kernels.Repaired first"
+    ):
+        mc.kernels.Normalized(-1.0 * mc.RBF())(SPARSE)
 
 
 def test_empirical_map_keeps_what_is_below_the_floor():
@@ -370,21 +374,21 @@ def test_the_length_does_not_predict_the_first_component_of_centered_rows():
 
 def test_verdicts():
     good, bad = mc.RBF(), -1.0 * mc.RBF()
-    for wrapper in (mc.Normalized, mc.Centered, mc.Gaussianized):
+    for wrapper in (mc.kernels.Normalized, mc.Centered, mc.kernels.Gaussianized):
         assert wrapper(good).psd == "always"
         assert wrapper(bad).psd == "no"
         assert "weight" in wrapper(bad).psd.reason
     assert mc.Tempered(mc.ProbabilityProduct()).psd == "conditional"
     assert mc.Tempered(mc.ProbabilityProduct(), exponent=1.0).psd == "always"
-    assert mc.EmpiricalKernelMap(good).psd == mc.Repaired(bad).psd == "always"
+    assert mc.EmpiricalKernelMap(good).psd == mc.kernels.Repaired(bad).psd == "always"
 
 
 @pytest.mark.parametrize(
     ("kernel", "answer"),
     [
         (mc.RBF(), "always"),
-        (mc.Gaussianized(mc.Linear()), "always"),
-        (mc.Gaussianized(-1.0 * mc.RBF()), "conditional"),
+        (mc.kernels.Gaussianized(mc.Linear()), "always"),
+        (mc.kernels.Gaussianized(-1.0 * mc.RBF()), "conditional"),
         (mc.JensenShannon(mc.Multinomial()), "always"),
         (mc.JensenShannon(mc.Multinomial(), form="inverse"), "conditional"),
         (mc.JensenShannon(mc.Gaussian()), "conditional"),
@@ -412,7 +416,7 @@ def test_tempering_can_break_a_kernel_and_repair_mends_it():
     p = mc.Categoricals(np.concatenate([np.eye(3), 1 - np.eye(3)]) / np.repeat([1, 2], 3)[:, None])
     broken = mc.Tempered(mc.ProbabilityProduct(rho=1.0), exponent=0.05)
     assert not mc.gram.psd.check(broken(p), 1e-6)
-    assert mc.gram.psd.check(mc.Repaired(broken).fit_transform(p))
+    assert mc.gram.psd.check(mc.kernels.Repaired(broken).fit_transform(p))
 
 
 def test_bad_parameters():
@@ -424,13 +428,13 @@ def test_bad_parameters():
         with pytest.raises(ValueError, match=r"Linear.*with positive values"):
             wrapper(mc.Linear()).fit(X)
     for gamma in (-1.0, "a"):
-        for wrapper in (mc.Gaussianized, mc.EmpiricalKernelMap):
+        for wrapper in (mc.kernels.Gaussianized, mc.EmpiricalKernelMap):
             with pytest.raises(ValueError, match=r"gamma must be .*; got"):
                 wrapper(mc.RBF(), gamma=gamma).fit(X)
     with pytest.raises(ValueError, match=r"method must be 'clip'; got 'flip'\. .*only repair"):
-        mc.Repaired(mc.RBF(), method="flip").fit(X)
+        mc.kernels.Repaired(mc.RBF(), method="flip").fit(X)
     with pytest.raises(ValueError, match=r"tolerance must be .*; got -1\. .*a fraction of the largest eigenvalue"):
-        mc.Repaired(mc.RBF(), tolerance=-1).fit(X)
+        mc.kernels.Repaired(mc.RBF(), tolerance=-1).fit(X)
     with pytest.raises(ValueError, match=r"floor must be a finite number; got -inf"):
         mc.EmpiricalKernelMap(mc.RBF(), floor=-np.inf).fit(X)
     with pytest.raises(ValueError, match=r"on_zero must be .*got 'drop'"):

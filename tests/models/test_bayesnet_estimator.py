@@ -44,7 +44,7 @@ def test_complete_data_are_counted():
 
 
 @pytest.mark.parametrize("prior", [None, "uniform", "pooled"])
-def test_em_climbs(prior):
+def test_em_increases_the_objective(prior):
     _, (nodes, parents), sets = tables(gaussian=True)
     reached = []
     for n_iter in (1, 2, 5, 20):
@@ -199,7 +199,7 @@ def test_an_unrolled_gaussian_hmm_is_a_network():
 
 def test_a_hidden_tree_is_a_network():
     rng = np.random.default_rng(0)
-    trees = mc.HiddenTrees(
+    trees = mc.models.HiddenTrees(
         parent=[[-1, 0, 0]] * 2,
         root=rng.dirichlet(np.ones(2), size=2),
         transition=rng.dirichlet(np.ones(2), size=(2, 3, 2)),

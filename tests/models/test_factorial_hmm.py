@@ -17,7 +17,7 @@ from mercer.models._nets import nodes
 def models(seed=0, size=2, chains=2, n=2, d=1):
     rng = np.random.default_rng(seed)
     root = rng.normal(size=(size, d, d))
-    return mc.FactorialHMMs(
+    return mc.models.FactorialHMMs(
         rng.dirichlet(np.ones(n), size=(size, chains)),
         rng.dirichlet(np.ones(n), size=(size, chains, n)),
         rng.normal(size=(size, chains, n, d)),
@@ -63,7 +63,7 @@ def test_bounds_of_chains_are_below_the_sum(seed, rho):
 
 def test_one_chain_against_one_state_is_exact():
     p = models(0, 3, chains=1, n=3, d=2)
-    one = mc.FactorialHMMs(*(np.ones((1, 1, 1)), np.ones((1, 1, 1, 1)), np.ones((1, 1, 1, 2)), [np.eye(2)]))
+    one = mc.models.FactorialHMMs(*(np.ones((1, 1, 1)), np.ones((1, 1, 1, 1)), np.ones((1, 1, 1, 2)), [np.eye(2)]))
     found = mc.MeanField(rho=0.7, length=3, normalize=False)(p, one)
     expected = [[exact_product(p, one, i, 0, 0.7, 3)] for i in range(3)]
     np.testing.assert_allclose(found, expected, rtol=1e-9)
@@ -112,7 +112,7 @@ def test_networks_without_edges_are_exact_and_large_ones_are_bounded(monkeypatch
 def test_kernel_is_marked_and_repaired():
     kernel = mc.MeanField(length=3)
     assert kernel.psd == "no"
-    K = mc.Repaired(kernel).fit_transform(models(0, 6))
+    K = mc.kernels.Repaired(kernel).fit_transform(models(0, 6))
     assert mc.gram.psd.check(K)
     with pytest.raises(TypeError, match=r"FactorialHMMs or mc\.BayesNets"):
         kernel(mc.Poissons([[1.0]]))
@@ -155,7 +155,7 @@ def test_kernels_are_sums_over_all_paths():
 
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 @pytest.mark.parametrize("inference", ["exact", "variational"])
-def test_em_climbs(inference):
+def test_em_increases_the_objective(inference):
     truth = models(5, 1, d=2)
     X = list(truth.sample(40, 3, random_state=0)[0] + 100.0)
     for prior in (None, "pooled"):
@@ -198,7 +198,7 @@ def test_bad_models_are_named():
         ("initial", np.ones((2, 2, 2)), "sums to 2"),
     ):
         with pytest.raises(ValueError, match=match):
-            mc.FactorialHMMs(**(good | {name: value}))
+            mc.models.FactorialHMMs(**(good | {name: value}))
     big = models(0, 1, chains=11)
     with pytest.raises(ValueError, match="2,048 joint states"):
         big.hmms()
@@ -211,7 +211,7 @@ def test_bad_models_are_named():
         mc.MeanField()(models(), models(d=2))
     with pytest.raises(ValueError, match="length must be"):
         models().sample(0)
-    again = mc.FactorialHMMs.concat([models(), models(1)])
+    again = mc.models.FactorialHMMs.concat([models(), models(1)])
     assert again.shape == (4,)
     assert models().n_parameters == 2 * 3 + 3 + 1
 

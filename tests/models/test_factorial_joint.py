@@ -15,7 +15,7 @@ from mercer.models._factorial import chains, dense, em, operand
 
 def tables(seed=0, size=2, n_chains=2, n=2, k=3, alphabet="abc"):
     rng = np.random.default_rng(seed)
-    return mc.FactorialHMMs(
+    return mc.models.FactorialHMMs(
         rng.dirichlet(np.ones(n), size=(size, n_chains)),
         rng.dirichlet(np.ones(n), size=(size, n_chains, n)),
         probability=rng.dirichlet(np.ones(k), size=(size, n**n_chains)),
@@ -80,9 +80,11 @@ def test_kernels_chain_by_chain(kernel, make, wide):
 def test_many_joint_states(monkeypatch):
     """2,048 joint states, whose hidden Markov model would have four million transitions."""
     big = models(0, 1, chains=11)
-    small = mc.FactorialHMMs(big.initial[:, :6], big.transition[:, :6], big.mean[:, :6], big.covariance)
+    small = mc.models.FactorialHMMs(big.initial[:, :6], big.transition[:, :6], big.mean[:, :6], big.covariance)
     still = np.zeros((1, 5, 2, 1))  # five more chains that do nothing
-    same = mc.FactorialHMMs(big.initial, big.transition, np.concatenate([small.mean, still], axis=1), big.covariance)
+    same = mc.models.FactorialHMMs(
+        big.initial, big.transition, np.concatenate([small.mean, still], axis=1), big.covariance
+    )
     x = [SERIES[2][:, :1]]
     np.testing.assert_allclose(same.log_prob(x), small.log_prob(x), rtol=1e-12)
     np.testing.assert_allclose(same.posterior(x)[0][:, :6], small.posterior(x)[0], atol=1e-12)
@@ -97,7 +99,7 @@ def test_many_joint_states(monkeypatch):
 
 def test_numbers_that_underflow_are_rescued(wide):
     """A step that only an improbable path explains, so that scaled numbers are all zero."""
-    model = mc.FactorialHMMs([[[0.5, 0.5]]], [[[[1.0, 0.0], [0.0, 1.0]]]], [[[[0.0], [100.0]]]], [[[1.0]]])
+    model = mc.models.FactorialHMMs([[[0.5, 0.5]]], [[[[1.0, 0.0], [0.0, 1.0]]]], [[[[0.0], [100.0]]]], [[[1.0]]])
     x = [np.array([[0.0], [0.0], [100.0], [100.0], [100.0]]), np.array([[0.0], [1.0]])]
     logs, states, value = model.log_prob(x), model.posterior(x), mc.ProbabilityProduct(length=3).log(model)
     assert np.isfinite(logs).all()
@@ -161,8 +163,10 @@ def test_scores_are_derivatives(seed, symbols):
             if part == "covariance" and at[0] != at[1]:
                 new[part][(0, *at[::-1])] += step
         if symbols:
-            return mc.FactorialHMMs(new["initial"], new["transition"], probability=new["probability"], alphabet="abc")
-        return mc.FactorialHMMs(*(new[name] for name in ("initial", "transition", "mean", "covariance")))
+            return mc.models.FactorialHMMs(
+                new["initial"], new["transition"], probability=new["probability"], alphabet="abc"
+            )
+        return mc.models.FactorialHMMs(*(new[name] for name in ("initial", "transition", "mean", "covariance")))
 
     rng = np.random.default_rng(seed)
     for column in rng.choice(len(names), size=6, replace=False):
@@ -179,7 +183,7 @@ def test_scores_are_derivatives(seed, symbols):
 
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 @pytest.mark.parametrize("inference", ["exact", "variational"])
-def test_em_with_missing_values_climbs_to_a_stationary_point(inference):
+def test_em_with_missing_values_reaches_a_stationary_point(inference):
     X = holes(list(models(5, 1, d=2).sample(30, 3, random_state=0)[0]), share=0.2)
     reached = []
     for n_iter in (1, 2, 4, 40):
@@ -202,7 +206,7 @@ def test_missing_values_are_marginalized():
     model = models(1, 1, d=2)
     x = SERIES[0].copy()
     x[:, 1] = np.nan
-    part = mc.FactorialHMMs(model.initial, model.transition, model.mean[..., :1], model.covariance[..., :1, :1])
+    part = mc.models.FactorialHMMs(model.initial, model.transition, model.mean[..., :1], model.covariance[..., :1, :1])
     np.testing.assert_allclose(model.log_prob([x]), part.log_prob([x[:, :1]]), rtol=1e-12)
     for found, expected in zip(model.posterior([x]), part.posterior([x[:, :1]]), strict=True):
         np.testing.assert_allclose(found, expected, atol=1e-12)
@@ -215,7 +219,7 @@ def test_missing_values_are_marginalized():
 
 
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
-def test_em_of_symbols_climbs():
+def test_em_of_symbols_increases_the_objective():
     truth = tables(0, 1)
     X = mc.Sequences(["".join("abc"[c] for c in row) for row in truth.sample(60, 3, random_state=0)[0]], alphabet="abc")
     for prior in (None, "pooled", truth):
@@ -267,13 +271,13 @@ def test_ambiguity_codes_and_missing_symbols():
 def test_bad_tables_are_named(change, match):
     good = {"initial": np.full((1, 2, 2), 0.5), "transition": np.full((1, 2, 2, 2), 0.5)}
     with pytest.raises(ValueError, match=match):
-        mc.FactorialHMMs(**good, **change)
+        mc.models.FactorialHMMs(**good, **change)
 
 
 def test_bad_symbols_are_named():
     many = {"initial": np.full((1, 17, 2), 0.5), "transition": np.full((1, 17, 2, 2), 0.5)}
     with pytest.raises(ValueError, match=r"131,072 joint states, more than 100,000\. Use fewer"):
-        mc.FactorialHMMs(**many, probability=np.full((1, 4, 2), 0.5))
+        mc.models.FactorialHMMs(**many, probability=np.full((1, 4, 2), 0.5))
     with pytest.raises(ValueError, match="up to 100,000 joint states; got 131,072"):
         mc.FactorialHMM(17).fit(["ab"])
     with pytest.raises(ValueError, match=r"needs vectors; got symbols\. Use inference='exact'"):
@@ -287,7 +291,7 @@ def test_bad_symbols_are_named():
     fitted = mc.FactorialHMM(n_iter=2, tol=0).fit(STRINGS)
     with pytest.raises(TypeError, match="no alphabet; pass symbols"):
         fitted.fit_each(SERIES)
-    zero = mc.FactorialHMMs([[[1.0]]], [[[[1.0]]]], probability=[[[1.0, 0.0]]], alphabet="ab")
+    zero = mc.models.FactorialHMMs([[[1.0]]], [[[[1.0]]]], probability=[[[1.0, 0.0]]], alphabet="ab")
     with pytest.raises(ValueError, match="sequence 1 has probability zero under the prior"):
         mc.FactorialHMM(1, 1, prior=zero, prior_strength=0.0).fit_each(["aa", "ab"])
     with pytest.raises(ValueError, match="coordinate 0"):

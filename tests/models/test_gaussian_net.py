@@ -24,7 +24,7 @@ def nets(seed=0, size=3, hidden=()):
             coefficients[:, at[name], at[parent]] = rng.normal(size=(size, NODES[name], NODES[parent]))
         root = rng.normal(size=(size, NODES[name], NODES[name]))
         noise[:, at[name], at[name]] = root @ root.swapaxes(1, 2) + 0.2 * np.eye(NODES[name])
-    return mc.LinearGaussianNets(rng.normal(size=(size, total)), coefficients, noise, NODES, PARENTS, hidden)
+    return mc.models.LinearGaussianNets(rng.normal(size=(size, total)), coefficients, noise, NODES, PARENTS, hidden)
 
 
 def ancestral(net, noise):
@@ -46,7 +46,9 @@ def test_distributions_are_those_of_ancestral_sampling():
         covariance = linear @ net.noise_covariance[0] @ linear.T
         np.testing.assert_allclose(net.joint().mean[0], mean, rtol=1e-10)
         np.testing.assert_allclose(net.joint().covariance[0], covariance, rtol=1e-10, atol=1e-12)
-        partly = mc.LinearGaussianNets(net.offset, net.coefficients, net.noise_covariance, NODES, PARENTS, ["c", "b"])
+        partly = mc.models.LinearGaussianNets(
+            net.offset, net.coefficients, net.noise_covariance, NODES, PARENTS, ["c", "b"]
+        )
         seen = [0, 1, 5]
         x = np.random.default_rng(0).normal(size=(4, 3))
         expected = multivariate_normal(mean[seen], covariance[np.ix_(seen, seen)]).logpdf(x)
@@ -75,7 +77,7 @@ def test_an_unrolled_dynamical_system_is_a_network():
             coefficients[:, s, at[state[t - 1]]] = models.transition
         offset[:, x], noise[:, x, x] = models.observation_offset, models.observation_covariance
         coefficients[:, x, s] = models.emission
-    unrolled = mc.LinearGaussianNets(offset, coefficients, noise, nodes, parents, state)
+    unrolled = mc.models.LinearGaussianNets(offset, coefficients, noise, nodes, parents, state)
     for rho in (0.5, 1.0):
         expected = mc.ProbabilityProduct(rho=rho, length=length)(models)
         np.testing.assert_allclose(mc.ProbabilityProduct(rho=rho)(unrolled), expected, rtol=1e-8)
@@ -84,7 +86,7 @@ def test_an_unrolled_dynamical_system_is_a_network():
 def test_fits_are_regressions_on_the_parents():
     truth, at = nets(), blocks(NODES)
     sets = [truth[i : i + 1].sample(200 + i, random_state=i)[0] for i in range(3)]
-    found = mc.LinearGaussianNet(NODES, PARENTS, floor=0.0).fit_each(sets)
+    found = mc.models.LinearGaussianNet(NODES, PARENTS, floor=0.0).fit_each(sets)
     for i, x in enumerate(sets):
         for name in NODES:
             given = [x[:, at[parent]] for parent in PARENTS.get(name, [])]
@@ -99,9 +101,9 @@ def test_fits_are_regressions_on_the_parents():
             rest = x[:, at[name]] - design @ slope
             np.testing.assert_allclose(found.noise_covariance[i, at[name], at[name]], rest.T @ rest / len(x), rtol=1e-6)
     for prior in ("pooled", truth[:1]):
-        kernel = mc.ProbabilityProduct(mc.LinearGaussianNet(NODES, PARENTS, prior=prior))
+        kernel = mc.ProbabilityProduct(mc.models.LinearGaussianNet(NODES, PARENTS, prior=prior))
         assert kernel.fit(sets[:2]).transform(sets[2:]).shape == (1, 2)
-    one = mc.LinearGaussianNet(NODES, PARENTS).fit(sets)
+    one = mc.models.LinearGaussianNet(NODES, PARENTS).fit(sets)
     assert one.model_.shape == (1,)
     assert np.isfinite(one.score_samples(sets)).all()
 
@@ -131,9 +133,9 @@ def test_bad_graphs_are_named():
         ({"noise_covariance": [[1.0, 0.0], [0.0, -1.0]]}, "covariance"),
     ):
         with pytest.raises(ValueError, match=message):
-            mc.LinearGaussianNets(**{**good, **graph, **change})
+            mc.models.LinearGaussianNets(**{**good, **graph, **change})
     with pytest.raises(ValueError, match="2 columns of the nodes; got 3"):
-        mc.LinearGaussianNet(**graph).fit_each([np.zeros((4, 3))])
+        mc.models.LinearGaussianNet(**graph).fit_each([np.zeros((4, 3))])
     twice = np.repeat(np.random.default_rng(0).integers(0, 9, size=(50, 1)) * 1.0, 3, axis=1)
     with pytest.raises(ValueError, match="floor > 0"):
-        mc.LinearGaussianNet({"a": 1, "b": 1, "c": 1}, {"c": ["a", "b"]}, floor=0.0).fit_each([twice])
+        mc.models.LinearGaussianNet({"a": 1, "b": 1, "c": 1}, {"c": ["a", "b"]}, floor=0.0).fit_each([twice])

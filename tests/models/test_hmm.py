@@ -335,7 +335,7 @@ def test_log_prob_marginalises_what_was_not_observed(emission):
             np.linspace(-15, 15, 601),
         ),
         "poisson": (mc.Poissons(np.exp(mean)), np.arange(60.0)),
-        "bernoulli": (mc.Bernoullis(1 / (1 + np.exp(-mean))), np.arange(2.0)),
+        "bernoulli": (mc.families.Bernoullis(1 / (1 + np.exp(-mean))), np.arange(2.0)),
     }[emission]
     model = mc.HMMs([[0.3, 0.7]], [[[0.9, 0.1], [0.2, 0.8]]], batch)
     x = np.array([[1.0, 0.0], [np.nan, 1.0], [0.0, 1.0]])
@@ -552,14 +552,14 @@ def test_every_batch_knows_its_free_parameters():
     assert [p.n_parameters for p in gaussians] == [9, 6, 4]
     assert mc.Categoricals([[0.2, 0.8]]).n_parameters == 1
     assert mc.Multinomials([[0.2, 0.3, 0.5]], trials=7).n_parameters == 2
-    assert mc.Bernoullis([[0.2, 0.3, 0.5]]).n_parameters == 3
+    assert mc.families.Bernoullis([[0.2, 0.3, 0.5]]).n_parameters == 3
     assert mc.Poissons([[1.0, 2.0]]).n_parameters == 2
     assert mc.Mixtures([[0.5, 0.5]], mc.Poissons([[[1.0, 2.0], [0.0, 1.0]]])).n_parameters == 1 + 2 * 2
 
 
 def test_models_know_their_alphabet_and_say_how_to_read_other_symbols():
     model = random_hmms(1, 2)
-    assert model.alphabet == mc.Alphabet("abc")
+    assert model.alphabet == mc.data.Alphabet("abc")
     assert mc.HMMs([[1.0]], [[[1.0]]], mc.Gaussians([[[0.0]]], [[1.0]])).alphabet is None
     with pytest.raises(ValueError, match=r"mc\.Sequences\(X, alphabet=\.\.\., unknown='missing'\)"):
         model.log_prob(["ab-"])

@@ -549,7 +549,7 @@ def test_emissions_follow_the_data():
     assert HMM(2).fit_each(series(3)).emission.structure == "diagonal"
     assert HMM(2).fit_each(np.random.default_rng(0).normal(size=(3, 10))).emission.dimension == 1
     lower = HMM(2, mc.Bernoulli(threshold=0.0)).fit_each(series(3)).emission
-    assert isinstance(lower, mc.Bernoullis)
+    assert isinstance(lower, mc.families.Bernoullis)
     assert HMM(2, alphabet="dna", unknown="missing").fit_each(["AC-GT", "AAC"]).shape == (2,)
     assert HMM(2, mc.Categorical("dna", unknown="missing")).fit_each(["AC-GT", "AAC"]).shape == (2,)
 
@@ -726,12 +726,12 @@ def test_the_even_observation_by_hand():
     np.testing.assert_allclose(words[0, 0], [3.5 / 5, 1.5 / 5])
 
 
-# -- the end of a climb --------------------------------------------------------------------------------------
+# -- the end of EM ------------------------------------------------------------------------------------------
 
 
-def test_a_probability_that_rounds_to_one_does_not_end_the_climb():
+def test_a_probability_that_rounds_to_one_does_not_end_em():
     x = [np.array([[1.0], [1], [1], [1], [0], [0], [0]])] * 4
-    prior = mc.HMMs([[0.5, 0.5]], [[[0.5, 0.5], [0.5, 0.5]]], mc.Bernoullis([[[1 - 1.1e-16], [0.3]]]))
+    prior = mc.HMMs([[0.5, 0.5]], [[[0.5, 0.5], [0.5, 0.5]]], mc.families.Bernoullis([[[1 - 1.1e-16], [0.3]]]))
     estimator = HMM(2, mc.Bernoulli(), prior=prior, prior_strength=0.3).fit(x)
     assert estimator.converged_
     more = clone(estimator).set_params(init=estimator.model_, n_iter=30, tol=0.0).fit(x).model_
@@ -743,8 +743,8 @@ def test_a_probability_that_rounds_to_one_does_not_end_the_climb():
 def test_the_log_prior_is_finite_at_the_border_and_counts_words():
     from mercer.models._fitting.emission_steps import _divergence
 
-    sure = mc.Bernoullis([[1.0, 0.5]])
-    prior = mc.Bernoullis([[1 - 1e-16, 0.5]])
+    sure = mc.families.Bernoullis([[1.0, 0.5]])
+    prior = mc.families.Bernoullis([[1 - 1e-16, 0.5]])
     assert abs(float(_divergence(prior, sure)[0]) - np.log(2)) < 1e-12
     p, q = np.array([0.2, 0.8]), np.array([0.6, 0.4])
     found = _divergence(mc.Multinomials([p], trials=9), mc.Multinomials([q], trials=9))

@@ -185,7 +185,7 @@ def test_models_are_written_for_hmmlearn(monkeypatch):
         again = mc.HMMs.from_hmmlearn(written)
         assert type(again.emission) is type(emission)
     with pytest.raises(TypeError, match="for hmmlearn; got Bernoullis"):
-        mc.HMMs(START[None], STEP[None], mc.Bernoullis(np.full((1, 2, 1), 0.5))).to_hmmlearn()
+        mc.HMMs(START[None], STEP[None], mc.families.Bernoullis(np.full((1, 2, 1), 0.5))).to_hmmlearn()
 
 
 @pytest.mark.parametrize("kind", ["full", "tied", "diag", "spherical"])

@@ -323,7 +323,10 @@ def test_a_state_that_is_known_is_no_alarm():
 
 
 def test_a_start_without_digits_is_named():
-    for n, make in ((3, lambda part: part), (3, lambda part: mc.SwitchingLDSs([[1.0]], [[[1.0]]], part.reshape(1, 1)))):
+    for n, make in (
+        (3, lambda part: part),
+        (3, lambda part: mc.models.SwitchingLDSs([[1.0]], [[[1.0]]], part.reshape(1, 1))),
+    ):
         part = systems(2, 1, n, 1)._replaced(initial_covariance=1e24 * np.eye(n)[None])
         for mean in (0.0, 1e12):
             model = make(part._replaced(initial_mean=np.full((1, n), mean)))
@@ -431,7 +434,7 @@ def test_the_number_of_parameters_is_the_rank_of_the_joint_distribution(n, d):
 @pytest.mark.parametrize("switching", [False, True])
 def test_samples_and_forecasts_that_overflow_are_told_before_they_are_infinite(switching):
     wild = mc.LDSs([[[10.0]]], [[[1.0]]], [[[0.1]]], [[[0.1]]], [[1.0]], [[[1.0]]])
-    model = mc.SwitchingLDSs([[1.0]], [[[1.0]]], wild.reshape(1, 1)) if switching else wild
+    model = mc.models.SwitchingLDSs([[1.0]], [[[1.0]]], wild.reshape(1, 1)) if switching else wild
     with pytest.raises(ValueError, match=r"samples exceed the floating range after 3\d\d steps.*length=400"):
         model.sample(length=400, random_state=0)
     with pytest.raises(ValueError, match=r"exceed the floating range after 1\d\d steps.*steps=400. Use at most 1\d\d"):

@@ -1,4 +1,4 @@
-"""Fits of linear dynamical systems: EM climbs, gaps are marginalized, priors shrink, fixed parameters stay."""
+"""Fits of linear dynamical systems: EM, gaps are marginalized, priors shrink, fixed parameters stay."""
 
 import warnings
 
@@ -158,7 +158,7 @@ SINGULAR = {
 
 @pytest.mark.parametrize("fixed", SINGULAR.values(), ids=SINGULAR)
 def test_a_fixed_covariance_may_be_singular(fixed):
-    """EM climbs, and ends where the log probability has no slope in any parameter that is learned."""
+    """EM increases the objective, and ends where the log probability has no slope in any parameter that is learned."""
     rng = np.random.default_rng(0)
     walks = np.cumsum(np.cumsum(0.1 * rng.normal(size=(8, 20)), axis=1) + rng.normal(size=(8, 20)), axis=1)
     X = list(walks + rng.normal(size=(8, 20)))

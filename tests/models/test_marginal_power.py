@@ -200,44 +200,44 @@ def test_kernel_of_fitted_density_estimates():
 
 
 def fractions(rng, shape):
-    return mc.Betas(*rng.uniform(1.0, 4.0, (2, *shape, 1)))
+    return mc.families.Betas(*rng.uniform(1.0, 4.0, (2, *shape, 1)))
 
 
 def proportions(rng, shape):
-    return mc.Dirichlets(rng.uniform(1.0, 4.0, (*shape, 2)))
+    return mc.families.Dirichlets(rng.uniform(1.0, 4.0, (*shape, 2)))
 
 
 def waits(rng, shape):
-    return mc.Exponentials(rng.uniform(0.5, 2.0, (*shape, 1)))
+    return mc.families.Exponentials(rng.uniform(0.5, 2.0, (*shape, 1)))
 
 
 def positive(rng, shape):
-    return mc.Gammas(*rng.uniform(1.0, 3.0, (2, *shape, 1)))
+    return mc.families.Gammas(*rng.uniform(1.0, 3.0, (2, *shape, 1)))
 
 
 def failures(rng, shape):
-    return mc.Geometrics(rng.uniform(0.3, 0.9, (*shape, 1)))
+    return mc.families.Geometrics(rng.uniform(0.3, 0.9, (*shape, 1)))
 
 
 def answers(rng, shape):
-    return mc.Bernoullis(rng.uniform(0.1, 0.9, (*shape, 2)))
+    return mc.families.Bernoullis(rng.uniform(0.1, 0.9, (*shape, 2)))
 
 
 def observations(p):
     """Points of a quadrature and their weights, or all outcomes."""
     components = p.components
-    if isinstance(components, mc.Bernoullis):
+    if isinstance(components, mc.families.Bernoullis):
         return np.array(list(itertools.product((0.0, 1.0), repeat=2))), 1.0
-    if isinstance(components, mc.Geometrics):
+    if isinstance(components, mc.families.Geometrics):
         return np.arange(200.0)[:, None], 1.0
     if isinstance(components, mc.Multinomials):
         return np.eye(3), 1.0
     nodes, weights = np.polynomial.legendre.leggauss(400)
     u = (nodes + 1) / 2
     x, weights = u**2 * (3 - 2 * u), weights / 2 * 6 * u * (1 - u)  # smooth at both ends
-    if isinstance(components, mc.Dirichlets):
+    if isinstance(components, mc.families.Dirichlets):
         return np.stack([x, 1 - x], axis=-1), weights
-    if isinstance(components, mc.Betas):
+    if isinstance(components, mc.families.Betas):
         return x[:, None], weights
     return (x / (1 - x))[:, None], weights / (1 - x) ** 2
 
@@ -260,7 +260,7 @@ def test_mixtures_of_symbols_are_symbols():
 def test_disjoint_components():
     apart = mc.Mixtures([[0.5, 0.5], [1.0, 0.0]], mc.Categoricals([[[1.0, 0.0], [0.0, 1.0]]] * 2))
     np.testing.assert_allclose(kernel(2)(apart), [[2 / 16, 1 / 4], [1 / 4, 1.0]], rtol=1e-14)
-    certain = mc.Mixtures([[0.5, 0.5]], mc.Bernoullis([[[1.0], [0.0]]]))
+    certain = mc.Mixtures([[0.5, 0.5]], mc.families.Bernoullis([[[1.0], [0.0]]]))
     np.testing.assert_allclose(kernel(2)(certain), [[2 / 16]], rtol=1e-14)
     far = mc.Mixtures([[0.5, 0.5]], mc.Gaussians([[[0.0], [1e6]]], [[1.0, 1.0]]))
     one = mc.ProbabilityProduct(rho=2, normalize=False)(mc.Gaussians([[0.0]], [1.0]))
@@ -421,14 +421,14 @@ def test_powers_without_an_integral():
     singular = mc.Mixtures([[0.5, 0.5]], mc.Gaussians([[[0.0], [1.0]]], [[1.0, 0.0]]))
     with pytest.raises(ValueError, match=r"The Gaussian at index .* singular covariance, .* Add a floor"):
         kernel(2)(singular)
-    peaked = mc.Mixtures([[0.5, 0.5]], mc.Gammas([[[2.0], [0.7]]], [[[1.0], [1.0]]]))
+    peaked = mc.Mixtures([[0.5, 0.5]], mc.families.Gammas([[[2.0], [0.7]]], [[[1.0], [1.0]]]))
     with pytest.raises(ValueError, match=r"at rho = 2 .* up to 0.75; got 0.7 .* at index \(0, 1\)"):
         kernel(2)(peaked)
     assert np.isfinite(kernel(1)(peaked)).all()
     alone = mc.Mixtures([[1.0, 0.0]], peaked.components)  # what never occurs may have any power
     for marginal in (False, True):
         found = kernel(2, marginal)(alone)
-        np.testing.assert_allclose(found, kernel(2, marginal)(mc.Gammas([[2.0]], [[1.0]])), rtol=1e-12)
+        np.testing.assert_allclose(found, kernel(2, marginal)(mc.families.Gammas([[2.0]], [[1.0]])), rtol=1e-12)
 
 
 def test_too_many_products():
@@ -459,7 +459,7 @@ def test_gradients_at_probabilities_of_zero():
     transition = torch.tensor([[[0.7, 0.3], [0.4, 0.6]]], dtype=torch.float64)
 
     def value(initial, probability):
-        emission = mc.Categoricals._make(probability=probability, alphabet=mc.Alphabet("abc"))
+        emission = mc.Categoricals._make(probability=probability, alphabet=mc.data.Alphabet("abc"))
         p = mc.HMMs._make(initial=initial, transition=transition, n_states=np.array([2]), emission=emission)
         operand = p.couple(PowerProduct(2.0, marginal=True), (3,))
         return operand.pair(operand).sum()

@@ -96,7 +96,7 @@ def test_an_end_makes_a_law_of_all_lengths():
 @pytest.mark.parametrize("order", [0, 1, 2, 3])
 def test_uncertain_symbols_are_summed_over(order, end):
     p = chains(2, 4, order, end, zeros=True, alphabet="dna")
-    dna = mc.Alphabet.of("dna")
+    dna = mc.data.Alphabet.of("dna")
     for s in ("N", "RY", "ANG", "NNA", "ACRTG", "RNNKA", "TTTTN"):
         readings = ["".join(r) for r in itertools.product(*(sorted(dna.sets[c]) for c in dna.encode(s)))]
         truth = np.exp(p.log_prob(readings)).sum(axis=1)
@@ -112,7 +112,7 @@ def test_impossible_and_long_sequences():
         assert_array_equal(p.log_prob(mc.Sequences(["", "a"], alphabet="ab")), [[0.0, 0.0]])
     q = chains(1, 4, 2, alphabet="dna")
     codes = np.random.default_rng(0).integers(0, 4, 100_000)
-    text = mc.Alphabet.of("dna").decode(codes)
+    text = mc.data.Alphabet.of("dna").decode(codes)
     known = (
         np.log(q.initial[0, codes[0] * 4 + codes[1]])
         + np.log(q.transition[0, codes[:-2] * 4 + codes[1:-1], codes[2:]]).sum()
@@ -766,9 +766,9 @@ def test_weighted_sequences():
 @pytest.mark.parametrize(("alphabet", "order"), [("protein", 3), ("dna", 5)])
 def test_many_chains_of_high_order(alphabet, order):
     rng = np.random.default_rng(0)
-    k = len(mc.Alphabet.of(alphabet))
+    k = len(mc.data.Alphabet.of(alphabet))
     X = mc.Sequences(
-        [mc.Alphabet.of(alphabet).decode(row) for row in rng.integers(0, k, (1000, 200))], alphabet=alphabet
+        [mc.data.Alphabet.of(alphabet).decode(row) for row in rng.integers(0, k, (1000, 200))], alphabet=alphabet
     )
     p = MarkovChain(order=order).fit_each(X)
     assert p.shape == (1000,)

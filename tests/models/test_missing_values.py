@@ -168,7 +168,7 @@ def changed(model, name, k, step):
 
 @pytest.mark.parametrize("noise", ["full", "diagonal"])
 def test_a_system_is_fitted_to_the_probability_of_what_was_observed(noise):
-    """EM without a floor climbs to a point at which no change of the observations raises the log probability."""
+    """EM without a floor reaches a point at which no change of the observations raises the log probability."""
     X = lacking("at random", series(count=4, length=20, d=2))
     X[0][4:6] = X[1][0] = X[2][-1] = np.nan
     values, lengths = np.concatenate(X), [len(x) for x in X]

@@ -36,7 +36,7 @@ def log_kernels(model, X):
     return operand.pair(operand)
 
 
-def climbed(goal, data, model, n_iter):
+def run_em(goal, data, model, n_iter):
     objective = []
     for _ in range(n_iter):
         found, memory = goal.expect(model, data)
@@ -53,7 +53,7 @@ def climbed(goal, data, model, n_iter):
 def test_the_objective_never_falls(pairs, smoothing):
     X = TRUE.sample(40, random_state=0)[0]
     data = Strings(X, (np.arange(20), np.arange(20, 40)) if pairs else None)
-    _, objective = climbed(GeneralGoal(smoothing), data, random_start(X, 3, 0, 0), 40)
+    _, objective = run_em(GeneralGoal(smoothing), data, random_start(X, 3, 0, 0), 40)
     assert np.diff(objective).min() > -1e-9
     assert objective[-1] > objective[0] + 5
 
@@ -62,7 +62,7 @@ def test_pairs_teach_the_model_that_made_them():
     left, right = TRUE.sample_pairs(300, random_state=1)[0]
     data = Strings(mc.Sequences.concat([left, right]), (np.arange(300), np.arange(300, 600)))
     goal = GeneralGoal(0.1)
-    model, _ = climbed(goal, data, random_start(data.X, 2, 0, 0), 100)
+    model, _ = run_em(goal, data, random_start(data.X, 2, 0, 0), 100)
     found, true = (goal.expect(m, data)[0].log_prob.sum() for m in (model, TRUE))
     assert true < found < true + 15  # 11 free parameters
     order = np.argsort(-model.emission.probability[0, :, 0])

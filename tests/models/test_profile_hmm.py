@@ -29,7 +29,7 @@ def random_profiles(sizes=(3,), letters="ab", seed=0, **options):
         rows[[0, -1], 5:] = 1.0, 0.0
         transitions.append(rows)
     background = rng.dirichlet(5 * np.ones(k))
-    return mc.ProfileHMMs(match, insert, transitions, alphabet=letters, background=background, **options)
+    return mc.models.ProfileHMMs(match, insert, transitions, alphabet=letters, background=background, **options)
 
 
 def enumerated(p, x):
@@ -117,7 +117,7 @@ class TestLogProb:
 
     def test_ambiguity_codes_and_missing_symbols_are_summed_over(self):
         p = random_profiles((3,), "ACGT", length=3)
-        p = mc.ProfileHMMs(*p.nodes(0), alphabet="dna", background=p.background[0], length=3).reshape(1)
+        p = mc.models.ProfileHMMs(*p.nodes(0), alphabet="dna", background=p.background[0], length=3).reshape(1)
         many = p.log_prob(["AAG", "AGG"])[0]
         np.testing.assert_allclose(p.log_prob(["ARG"])[0, 0], np.logaddexp(*many), rtol=1e-12)
         every = p.log_prob([f"A{x}G" for x in "ACGT"])[0]
@@ -144,7 +144,7 @@ class TestLogProb:
         match = np.tile([1e-3, 1 - 1e-3], (m, 1))
         t = np.tile([0.98, 0.01, 0.01, 0.5, 0.5, 0.5, 0.5], (m + 1, 1))
         t[-1] = [0.99, 0.01, 0, 0.5, 0.5, 1, 0]
-        p = mc.ProfileHMMs([match], [np.full((m + 1, 2), 0.5)], [t], "ab", [0.999, 0.001], mode=mode)
+        p = mc.models.ProfileHMMs([match], [np.full((m + 1, 2), 0.5)], [t], "ab", [0.999, 0.001], mode=mode)
         x = "b" * 150 + "a" * 20 + "b" * 300
         from mercer._native import profiles
         from mercer.models._profile.inference import native_model
@@ -172,7 +172,7 @@ class TestViterbi:
         match = np.eye(4)[[0, 1, 2, 3]] * 0.96 + 0.01
         t = np.tile([0.9, 0.05, 0.05, 0.5, 0.5, 0.5, 0.5], (5, 1))
         t[-1] = [0.95, 0.05, 0, 0.5, 0.5, 1, 0]
-        p = mc.ProfileHMMs([match], [np.full((5, 4), 0.25)], [t], "dna", mode="uniglocal", length=4)
+        p = mc.models.ProfileHMMs([match], [np.full((5, 4), 0.25)], [t], "dna", mode="uniglocal", length=4)
         assert p.viterbi(["GACGTA"])[0][0].tolist() == [0, 1, 2, 3, 4, 0]
         assert p.viterbi(["ACT"])[0][0].tolist() == [1, 2, 4]
         assert p.configure(mode="glocal").viterbi(["ACGTACGT"])[0][0].tolist() == [1, 2, 3, 4, 1, 2, 3, 4]
@@ -185,14 +185,16 @@ class TestBatch:
         assert p.n_nodes.tolist() == [1, 4, 2]
         assert p[1].shape == ()
         assert p[[2, 0]].n_nodes.tolist() == [2, 1]
-        joined = mc.ProfileHMMs.concat([p[:1], p[1:]])
+        joined = mc.models.ProfileHMMs.concat([p[:1], p[1:]])
         assert joined.digests() == p.digests()
         mc.save(p, tmp_path / "p.mercer")
         again = mc.load(tmp_path / "p.mercer")
         assert again.digests() == p.digests()
         np.testing.assert_array_equal(again.log_prob(["ab"]), p.log_prob(["ab"]))
         p.save(tmp_path / "p.npz")
-        assert mc.ProfileHMMs.load(tmp_path / "p.npz").names == p.names == ("profile_0", "profile_1", "profile_2")
+        assert (
+            mc.models.ProfileHMMs.load(tmp_path / "p.npz").names == p.names == ("profile_0", "profile_1", "profile_2")
+        )
 
     @pytest.mark.parametrize(
         ("changes", "message"),
@@ -211,7 +213,7 @@ class TestBatch:
         p = random_profiles((2,))
         match, insert, transitions = p.nodes(0)
         with pytest.raises(ValueError, match=message):
-            mc.ProfileHMMs(
+            mc.models.ProfileHMMs(
                 **{"match": [match], "insert": [insert], "transitions": [transitions], "alphabet": "ab"} | changes
             )
 
@@ -222,9 +224,9 @@ class TestBatch:
         with pytest.raises(ValueError, match="must have the alphabet"):
             p.log_prob(mc.Sequences(["MKL"], alphabet="protein"))
         with pytest.raises(TypeError, match="needs a list of batches"):
-            mc.ProfileHMMs.concat(p)
+            mc.models.ProfileHMMs.concat(p)
         with pytest.raises(ValueError, match="differ in alphabet"):
-            mc.ProfileHMMs.concat([p, random_profiles()])
+            mc.models.ProfileHMMs.concat([p, random_profiles()])
 
 
 class TestFiles:
@@ -236,33 +238,33 @@ class TestFiles:
             "date": "now",            "max_length": 80, "composition": [0.25] * 4, "cutoffs": {"GA": [25.0, 20.5]},
             "stats": {"LOCAL MSV": [-8.0, 0.7], "LOCAL FORWARD": [-3.5, 0.7]}, "lines": [["COM", "[1] made by hand"]],
         }  # fmt: skip
-        one = mc.ProfileHMMs(*[[x] for x in p.nodes(0)], alphabet="dna", annotations=[notes])
-        return mc.ProfileHMMs.concat([one, p])
+        one = mc.models.ProfileHMMs(*[[x] for x in p.nodes(0)], alphabet="dna", annotations=[notes])
+        return mc.models.ProfileHMMs.concat([one, p])
 
     @pytest.mark.parametrize("name", ["two.hmm", "two.hmm.gz"])
     def test_round_trip(self, tmp_path, name):
         p = self.profiles()
-        mc.write_hmmer(p, tmp_path / name)
-        q = mc.read_hmmer(tmp_path / name)
+        mc.models.write_hmmer(p, tmp_path / name)
+        q = mc.models.read_hmmer(tmp_path / name)
         for rows, others in ((p.match, q.match), (p.insert, q.insert), (p.transitions, q.transitions)):
             np.testing.assert_allclose(others.data, rows.data, atol=2e-5)
         notes = q.annotations.dictionaries()
         assert notes[0] == p.annotations.dictionaries()[0]
         assert notes[1]["name"] == "profile_1"
-        mc.write_hmmer(q, tmp_path / "again.hmm")
-        r = mc.read_hmmer(tmp_path / "again.hmm")
+        mc.models.write_hmmer(q, tmp_path / "again.hmm")
+        r = mc.models.read_hmmer(tmp_path / "again.hmm")
         np.testing.assert_allclose(r.match.data, q.match.data, atol=2e-5)
 
     def test_older_formats_have_fewer_columns(self, tmp_path):
         path = tmp_path / "old.hmm"
-        mc.write_hmmer(self.profiles()[:1], path)
+        mc.models.write_hmmer(self.profiles()[:1], path)
         lines = path.read_text().replace("HMMER3/f", "HMMER3/b").split("\n")
         for i, line in enumerate(lines):
             words = line.split()
             if len(words) == 10 and words[0] in "1234":
                 lines[i] = " ".join([*words[:6], words[7], words[9]])  # map, reference, structure
         path.write_text("\n".join(lines))
-        notes = mc.read_hmmer(path).annotations.dictionaries()[0]
+        notes = mc.models.read_hmmer(path).annotations.dictionaries()[0]
         assert (notes["map"], notes["reference"], notes["structure"]) == ([1, 2, 3, 5], "x.xx", "HH.E")
         assert "consensus" not in notes
 
@@ -284,39 +286,39 @@ class TestFiles:
     )
     def test_damaged_files(self, tmp_path, change, message):
         path = tmp_path / "damaged.hmm"
-        mc.write_hmmer(self.profiles(), path)
+        mc.models.write_hmmer(self.profiles(), path)
         path.write_text(change(path.read_text()))
         with pytest.raises(ValueError, match=message):
-            mc.read_hmmer(path)
+            mc.models.read_hmmer(path)
 
     def test_other_alphabets_and_other_things(self, tmp_path):
         with pytest.raises(ValueError, match=r"proteins, DNA and RNA; got the alphabet ab.* Use mc.save"):
-            mc.write_hmmer(random_profiles(), tmp_path / "x.hmm")
+            mc.models.write_hmmer(random_profiles(), tmp_path / "x.hmm")
         with pytest.raises(TypeError, match="must be ProfileHMMs"):
-            mc.write_hmmer("globins", tmp_path / "x.hmm")
+            mc.models.write_hmmer("globins", tmp_path / "x.hmm")
         mixed = self.profiles()[:1]
-        mc.write_hmmer(mixed, tmp_path / "x.hmm")
-        mc.write_hmmer(mc.ProfileHMM().fit(["MKL", "MRL"]).model_, tmp_path / "y.hmm")
+        mc.models.write_hmmer(mixed, tmp_path / "x.hmm")
+        mc.models.write_hmmer(mc.ProfileHMM().fit(["MKL", "MRL"]).model_, tmp_path / "y.hmm")
         (tmp_path / "z.hmm").write_text((tmp_path / "x.hmm").read_text() + (tmp_path / "y.hmm").read_text())
         with pytest.raises(ValueError, match="two alphabets, DNA and amino"):
-            mc.read_hmmer(tmp_path / "z.hmm")
+            mc.models.read_hmmer(tmp_path / "z.hmm")
         with pytest.raises(ValueError, match=r"several lines of text. Pass io.StringIO"):
-            mc.read_hmmer((tmp_path / "x.hmm").read_text())
+            mc.models.read_hmmer((tmp_path / "x.hmm").read_text())
         with pytest.raises(ValueError, match="at least one profile; got none"):
-            mc.write_hmmer(mixed[:0], tmp_path / "x.hmm")
+            mc.models.write_hmmer(mixed[:0], tmp_path / "x.hmm")
         with pytest.raises(FileNotFoundError, match="nowhere does not exist"):
-            mc.write_hmmer(mixed, tmp_path / "nowhere" / "x.hmm")
+            mc.models.write_hmmer(mixed, tmp_path / "nowhere" / "x.hmm")
 
     def test_annotations_that_would_damage_a_file(self, tmp_path):
         nodes = [[x] for x in self.profiles().nodes(0)]
-        named = mc.ProfileHMMs(*nodes, alphabet="dna", annotations=[{"name": "a\nb", "description": "c\r\n//"}])
-        mc.write_hmmer(named, tmp_path / "x.hmm")
-        assert mc.read_hmmer(tmp_path / "x.hmm").names == ("a b",)
-        short = mc.ProfileHMMs(*nodes, alphabet="dna", annotations=[{"name": "a", "consensus": "ac"}])
+        named = mc.models.ProfileHMMs(*nodes, alphabet="dna", annotations=[{"name": "a\nb", "description": "c\r\n//"}])
+        mc.models.write_hmmer(named, tmp_path / "x.hmm")
+        assert mc.models.read_hmmer(tmp_path / "x.hmm").names == ("a b",)
+        short = mc.models.ProfileHMMs(*nodes, alphabet="dna", annotations=[{"name": "a", "consensus": "ac"}])
         with pytest.raises(ValueError, match=r"'consensus' of the profile 'a'.* 4 of them; got 2"):
-            mc.write_hmmer(short, tmp_path / "x.hmm")
+            mc.models.write_hmmer(short, tmp_path / "x.hmm")
         with pytest.raises(TypeError, match=r"annotations of profile 0.*tolist"):
-            mc.ProfileHMMs(*nodes, alphabet="dna", annotations=[{"map": np.arange(4)}])
+            mc.models.ProfileHMMs(*nodes, alphabet="dna", annotations=[{"map": np.arange(4)}])
         with pytest.raises(IndexError, match="0 to 0; got -1"):
             named.nodes(-1)
 
@@ -465,8 +467,8 @@ def test_the_scores_of_hmmer(mode, tmp_path):
         "".join(c if rng.random() < 0.7 else "ACDEFGHIKLMNPQRSTVWY-"[rng.integers(21)] for c in x) for x in family
     ]
     p = mc.ProfileHMM(mode=mode).fit(mutants).model_
-    mc.write_hmmer(p, tmp_path / "p.hmm")
-    q = mc.read_hmmer(tmp_path / "p.hmm").configure(mode=mode)
+    mc.models.write_hmmer(p, tmp_path / "p.hmm")
+    q = mc.models.read_hmmer(tmp_path / "p.hmm").configure(mode=mode)
     strings = [x.replace("-", "") for x in mutants[:3]]
     strings += ["".join(rng.permutation(list(strings[0]))), strings[0] + "WWWW" + strings[1], strings[2][10:30] + "K"]
     forward, best = Generic().bits(tmp_path / "p.hmm", int(q.n_nodes[0]), strings, mode)

@@ -33,7 +33,7 @@ def random_profiles(sizes=(3,), letters="ab", seed=0, **options):
         rows[[0, -1], 5:] = 1.0, 0.0
         transitions.append(rows)
     background = rng.dirichlet(5 * np.ones(k))
-    return mc.ProfileHMMs(match, insert, transitions, alphabet=letters, background=background, **options)
+    return mc.models.ProfileHMMs(match, insert, transitions, alphabet=letters, background=background, **options)
 
 
 def moved(rows, node, columns, j, step):
@@ -60,7 +60,7 @@ def difference(p, name, step=1e-6):
         else:
             insert = moved(insert, node, slice(None), p.alphabet.symbols.index(what), sign * step)
         options = {"mode": p.mode, "insertion": p.insertion, "length": p.length, "background": p.background}
-        values.append(mc.ProfileHMMs([match], [insert], [t], p.alphabet, **options).log_prob(STRINGS)[0])
+        values.append(mc.models.ProfileHMMs([match], [insert], [t], p.alphabet, **options).log_prob(STRINGS)[0])
     return (values[0] - values[1]) / (2 * step)
 
 
@@ -97,7 +97,7 @@ class TestScores:
     def test_ambiguity_codes(self):
         """The score of a code is the mean of those of its symbols, by their probabilities."""
         p = random_profiles((3,), "ACGT", length=4)
-        p = mc.ProfileHMMs(*([x] for x in p.nodes(0)), alphabet="dna", length=4)
+        p = mc.models.ProfileHMMs(*([x] for x in p.nodes(0)), alphabet="dna", length=4)
         weights = np.exp(p.log_prob(["ACA", "ACG"])[0])
         one, other = p.sequence_scores(["ACA", "ACG"])[0]
         mean = (weights[0] * one + weights[1] * other) / weights.sum()
@@ -187,7 +187,7 @@ class TestKernels:
         mc.save(kernel, tmp_path / "k.mercer")
         np.testing.assert_array_equal(mc.load(tmp_path / "k.mercer")(strings), kernel(strings))
         other = mc.ProfileHMM("dna").fit(["GGGTTTCC", "GGGTATCC"]).model_
-        top = mc.TOP(mc.ProfileHMMs.concat([p, other]))
+        top = mc.TOP(mc.models.ProfileHMMs.concat([p, other]))
         clf = make_pipeline(top, SVC(kernel="precomputed")).fit(strings, y)
         assert clf.score(strings, y) == 1.0
         odds = p.log_prob(strings)[0] - other.log_prob(strings)[0]

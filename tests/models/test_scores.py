@@ -463,7 +463,7 @@ def test_names_belong_to_columns():
 def test_names_of_families():
     for family, last in (
         (mc.Poissons([[1.0, 2.0]]), "log_rate[1]"),
-        (mc.Bernoullis([[0.5, 0.5]]), "log_odds[1]"),
+        (mc.families.Bernoullis([[0.5, 0.5]]), "log_odds[1]"),
         (mc.Multinomials([[0.5, 0.5]]), "probability[1]"),
         (mc.Gaussians([[0.0, 1.0]], [[1.0, 1.0]]), "log_sd[1]"),
         (mc.Gaussians([[0.0, 1.0]], [np.eye(2)]), "covariance[1, 1]"),

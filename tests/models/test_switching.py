@@ -21,7 +21,7 @@ from mercer.models._switching.selection import unbiased
 def switching(seed, size=2, k=2, n=2, d=2, **options):
     rng = np.random.default_rng(seed)
     parts = systems(seed, size * k, n, d, **options).reshape(size, k)
-    return mc.SwitchingLDSs(rng.dirichlet(np.ones(k), size), rng.dirichlet(np.ones(k), (size, k)), parts)
+    return mc.models.SwitchingLDSs(rng.dirichlet(np.ones(k), size), rng.dirichlet(np.ones(k), (size, k)), parts)
 
 
 def path_joint(model, path):
@@ -134,7 +134,7 @@ def test_regimes_of_paths_drawn_backwards_are_about_the_exact_ones(monkeypatch):
 
 def test_one_regime_is_the_linear_dynamical_system():
     plain = systems(0, 3, 2, 2)
-    models = mc.SwitchingLDSs(np.ones((3, 1)), np.ones((3, 1, 1)), plain.reshape(3, 1))
+    models = mc.models.SwitchingLDSs(np.ones((3, 1)), np.ones((3, 1, 1)), plain.reshape(3, 1))
     X = gappy(0, [50, 3, 20], 2)
     np.testing.assert_allclose(models.log_prob(X), plain.log_prob(X), rtol=1e-12)
     np.testing.assert_array_equal(models.regime_probabilities(X).states, 1.0)
@@ -145,7 +145,7 @@ def test_one_regime_is_the_linear_dynamical_system():
 def test_equal_regimes_are_one():
     plain = systems(2, 2, 2, 2)
     both = mc.LDSs.concat([plain.reshape(2, 1), plain.reshape(2, 1)])[np.array([[0, 2], [1, 3]]), 0]
-    models = mc.SwitchingLDSs([[0.3, 0.7]] * 2, [[[0.5, 0.5], [0.2, 0.8]]] * 2, both)
+    models = mc.models.SwitchingLDSs([[0.3, 0.7]] * 2, [[[0.5, 0.5], [0.2, 0.8]]] * 2, both)
     X = gappy(0, [30, 7], 2)
     np.testing.assert_allclose(models.log_prob(X), plain.log_prob(X), rtol=1e-10)
     for found, expected in zip(models.forecast(X, 3), plain.forecast(X, 3), strict=True):
@@ -182,15 +182,15 @@ def test_changes_of_the_state_and_of_the_order_of_regimes_change_no_probability(
         state_offset=parts.state_offset @ turn.T, observation_offset=parts.observation_offset,
     )  # fmt: skip
     for changed in (
-        mc.SwitchingLDSs(models.initial, models.transition, other),
-        mc.SwitchingLDSs(models.initial[:, ::-1], models.transition[:, ::-1, ::-1], parts[:, ::-1]),
+        mc.models.SwitchingLDSs(models.initial, models.transition, other),
+        mc.models.SwitchingLDSs(models.initial[:, ::-1], models.transition[:, ::-1, ::-1], parts[:, ::-1]),
     ):
         np.testing.assert_allclose(changed.log_prob(X), models.log_prob(X), rtol=1e-9)
 
 
 def test_models_of_different_sizes_are_padded():
     small, large = switching(0, 2, 2, 1, 2), switching(1, 1, 3, 3, 2)
-    both = mc.SwitchingLDSs.concat([small, large])
+    both = mc.models.SwitchingLDSs.concat([small, large])
     X = gappy(0, [4, 6], 2)
     assert both.n_regimes.tolist() == [2, 2, 3]
     np.testing.assert_allclose(both.log_prob(X), np.concatenate([small.log_prob(X), large.log_prob(X)]), rtol=1e-10)
@@ -209,12 +209,12 @@ def moved(model, name, place, step, parametrization):
         else:
             value[place[-1]] += step
         value /= value.sum()
-        return mc.SwitchingLDSs(**fields, systems=model.systems)
+        return mc.models.SwitchingLDSs(**fields, systems=model.systems)
     parts = {field: np.array(getattr(model.systems, field)) for field in list(model.systems._arrays)[:8]}
     parts[name][(0, *place)] += step
     if "covariance" in name and place[1] != place[2]:
         parts[name][(0, place[0], place[2], place[1])] += step
-    return mc.SwitchingLDSs(**fields, systems=mc.LDSs(**parts))
+    return mc.models.SwitchingLDSs(**fields, systems=mc.LDSs(**parts))
 
 
 @pytest.mark.parametrize("parametrization", ["logit", "weight"])
@@ -270,7 +270,7 @@ def test_one_regime_has_the_scores_of_the_linear_dynamical_system(least):
     for first in (np.eye(2), np.ones((2, 2)), np.zeros((2, 2))):
         plain, X = systems(0, 2, 2, 2), gappy(0, [40, 3, 20], 2)
         plain = plain._replaced(process_covariance=shocks(rng, 2, least), initial_covariance=np.tile(first, (2, 1, 1)))
-        models = mc.SwitchingLDSs(np.ones((2, 1)), np.ones((2, 1, 1)), plain.reshape(2, 1))
+        models = mc.models.SwitchingLDSs(np.ones((2, 1)), np.ones((2, 1, 1)), plain.reshape(2, 1))
         scores, truth = models.sequence_scores(X), plain.sequence_scores(X)
         np.testing.assert_allclose(scores[..., 2:], truth, rtol=1e-10, atol=1e-10 * np.abs(truth).max())
         np.testing.assert_array_equal(scores[..., :2], 0.0)
@@ -281,7 +281,7 @@ def test_scores_of_singular_regimes_are_sums_over_paths_of_derivatives(least):
     """Against derivatives along the imaginary axis, which lose no digits, of the dense densities of all paths."""
     rng, model = np.random.default_rng(1), switching(1, 1, 2, 2, 2)
     own = {"process_covariance": shocks(rng, 2, least)[None], "initial_covariance": shocks(rng, 2, least)[None]}
-    model = mc.SwitchingLDSs(model.initial, model.transition, model.systems._replaced(**own))
+    model = mc.models.SwitchingLDSs(model.initial, model.transition, model.systems._replaced(**own))
     x = gappy(1, [4], 2, 0.2)[0]
     scores = dict(zip(model.score_names(), model.sequence_scores([x])[0, 0], strict=True))
     paths, logs = enumerated(model, x)
@@ -315,7 +315,7 @@ def test_what_is_made_of_scores_accepts_singular_regimes():
         [[[1.0, 1.0], [0.0, 1.0]]], [[[1.0, 0.0]]], [[[0.0, 0.0], [0.0, 0.01]]], [[[1.0]]], [[0.0, 0.0]],
         [np.ones((2, 2))],
     )  # fmt: skip
-    model = mc.SwitchingLDSs([[1.0]], [[[1.0]]], plain.reshape(1, 1))
+    model = mc.models.SwitchingLDSs([[1.0]], [[[1.0]]], plain.reshape(1, 1))
     X, y = list(plain.sample(8, 12, random_state=0)[0]), np.repeat([0, 1], 6)
     kernels, shares = [], []
     for one in (plain, model):
@@ -324,7 +324,7 @@ def test_what_is_made_of_scores_accepts_singular_regimes():
         shares.append(np.concatenate(mc.explain(pipeline, X[:2]).contributions))
     np.testing.assert_allclose(kernels[0], kernels[1], rtol=1e-9)
     np.testing.assert_allclose(shares[0], shares[1], rtol=1e-8)
-    two = mc.SwitchingLDSs(
+    two = mc.models.SwitchingLDSs(
         [[0.5, 0.5]], [[[0.9, 0.1], [0.1, 0.9]]], plain[[0, 0]]._replaced(initial_mean=np.eye(2)).reshape(1, 2)
     )
     found = mc.stats.goodness_of_fit(two, list(two.sample(4, 12, random_state=0)[0]), n_simulations=19)
@@ -334,7 +334,7 @@ def test_what_is_made_of_scores_accepts_singular_regimes():
 
 def test_diffuse_starts_cost_as_many_digits_as_in_the_linear_dynamical_system():
     plain = systems(2, 1, 3, 1)._replaced(initial_covariance=1e14 * np.eye(3)[None])
-    model, x = mc.SwitchingLDSs([[1.0]], [[[1.0]]], plain.reshape(1, 1)), np.zeros((9, 1))
+    model, x = mc.models.SwitchingLDSs([[1.0]], [[[1.0]]], plain.reshape(1, 1)), np.zeros((9, 1))
     for one in (plain, model):
         with pytest.warns(UserWarning, match="digits of the results are left: initial_covariance"):
             one.log_prob([x])
@@ -344,15 +344,15 @@ def test_messages():
     models, one = switching(0, 1), systems(0, 1)
     half, step = [[0.5, 0.5]], [[[0.5, 0.5], [0.5, 0.5]]]
     with pytest.raises(TypeError, match="must be LDSs"):
-        mc.SwitchingLDSs(half, step, mc.Poissons([[1.0]]))
+        mc.models.SwitchingLDSs(half, step, mc.Poissons([[1.0]]))
     with pytest.raises(ValueError, match=r"shape \(1, 2\); got \(1,\)"):
-        mc.SwitchingLDSs(half, step, one)
+        mc.models.SwitchingLDSs(half, step, one)
     with pytest.raises(ValueError, match="transition must have shape"):
-        mc.SwitchingLDSs(half, [[[1.0]]], models.systems)
+        mc.models.SwitchingLDSs(half, [[[1.0]]], models.systems)
     with pytest.raises(ValueError, match="sums to"):
-        mc.SwitchingLDSs([[0.5, 0.6]], step, models.systems)
+        mc.models.SwitchingLDSs([[0.5, 0.6]], step, models.systems)
     with pytest.raises(ValueError, match="n_regimes"):
-        mc.SwitchingLDSs(half, step, models.systems, n_regimes=[1])
+        mc.models.SwitchingLDSs(half, step, models.systems, n_regimes=[1])
     with pytest.raises(ValueError, match="method='particles'"):
         models.log_prob(np.zeros((1, 40, 2)), method="exact")
     with pytest.raises(ValueError, match="got 'both'"):
@@ -363,7 +363,7 @@ def test_messages():
         models.forecast(np.zeros((1, 4, 2)), 0)
     with pytest.raises(ValueError, match="2 coordinates"):
         models.log_prob(np.zeros((1, 4, 3)))
-    flat = mc.SwitchingLDSs([[1.0]], [[[1.0]]], mc.LDSs([[[1.0]]], [[[1.0]]], [[[0.0]]], [[[0.0]]], [[0.0]],
+    flat = mc.models.SwitchingLDSs([[1.0]], [[[1.0]]], mc.LDSs([[[1.0]]], [[[1.0]]], [[[0.0]]], [[[0.0]]], [[0.0]],
                                                         [[[0.0]]]).reshape(1, 1))  # fmt: skip
     with pytest.raises(ValueError, match="no density"):
         flat.log_prob([[1.0, 2.0]])

@@ -11,7 +11,7 @@ from tests.models.test_lds_estimator import TREND
 from tests.models.test_switching import enumerated, switching
 
 import mercer as mc
-from mercer.models._fitting.climb import climb
+from mercer.models._fitting.em import em_batch
 from mercer.models._switching.em import PathData
 
 
@@ -36,7 +36,7 @@ def made(kind, regimes, seed=0, length=80, size=3):
     )  # fmt: skip
     stay = 0.97
     moves = stay * np.eye(regimes) + (1 - stay) / (regimes - 1) * (1 - np.eye(regimes))
-    model = mc.SwitchingLDSs(np.full((1, regimes), 1 / regimes), moves[None], parts)
+    model = mc.models.SwitchingLDSs(np.full((1, regimes), 1 / regimes), moves[None], parts)
     series, truth = model.sample(length, size, random_state=seed, return_regimes=True)
     cut = [length - 7 * i for i in range(size)]  # of different lengths
     return [x[:n] for x, n in zip(series[0], cut, strict=True)], [q[:n] for q, n in zip(truth[0], cut, strict=True)]
@@ -117,7 +117,7 @@ def test_the_objective_never_decreases(shared, n_paths):
     models, values = switching(1, 1, 2, 2, 3), []
     if shared:
         parts = models.systems[:, [0, 0]]
-        models = mc.SwitchingLDSs(models.initial, models.transition, mc.LDSs(**{
+        models = mc.models.SwitchingLDSs(models.initial, models.transition, mc.LDSs(**{
             name: getattr(parts if name in ("emission", "observation_covariance", "observation_offset") else
                           models.systems, name) for name in parts._arrays}))  # fmt: skip
     for _ in range(8):
@@ -129,18 +129,18 @@ def test_the_objective_never_decreases(shared, n_paths):
 
 
 def test_fixed_covariances_may_be_singular():
-    """With all paths EM climbs, and ends where the log probability has no slope in what is learned."""
+    """With all paths EM increases the objective, and ends where the log probability has no slope in what is learned."""
     fixed = {**TREND, "initial_covariance": np.eye(2), "initial_mean": [0.0, 0.0]}
     fixed["process_covariance"] = [[[0.0, 0.0], [0.0, 0.5]], [[0.0, 0.0], [0.0, 9.0]]]
     systems = mc.LDSs(**{name: np.broadcast_to(value, (2, *shape)) for (name, value), shape in zip(
         (fixed | {"observation_covariance": 1.0}).items(), [(2, 2), (1, 2), (1,), (2, 2), (2, 2), (2,), (1, 1)],
         strict=True)})  # fmt: skip
-    model = mc.SwitchingLDSs([[0.5, 0.5]], [[[0.9, 0.1], [0.2, 0.8]]], systems.reshape(1, 2))
+    model = mc.models.SwitchingLDSs([[0.5, 0.5]], [[[0.9, 0.1], [0.2, 0.8]]], systems.reshape(1, 2))
     data = mc.Sequences(list(model.sample(4, 20, random_state=0)[0]))
     estimator = mc.SwitchingLDS(2, 2, fixed=fixed, n_paths=16, floor=0.0, prior=None)
     context = estimator._bare_context(data)
     goal = estimator._goal(context, estimator._weak(context), 0.0)
-    found = climb(goal, PathData(data.values, data.offsets, np.zeros(20, int), 1), goal.admitted(model), 60, 1e-9)
+    found = em_batch(goal, PathData(data.values, data.offsets, np.zeros(20, int), 1), goal.admitted(model), 60, 1e-9)
     assert (np.diff(found.history[0]) > -1e-6).all()
     assert found.history[0, -1] > found.history[0, 0] + 0.1
     np.testing.assert_array_equal(found.models.systems.process_covariance[0], fixed["process_covariance"])
@@ -221,14 +221,14 @@ def test_converged_models_stop():
     context = estimator._bare_context(series)
     goal = estimator._goal(context, estimator._weak(context), 1.0)
     data = PathData(series.values, series.offsets, np.arange(2), 2)
-    found = climb(goal, data, switching(0, 2, 2, 1, 3), 200, 1e-2)
+    found = em_batch(goal, data, switching(0, 2, 2, 1, 3), 200, 1e-2)
     assert found.converged.all()
 
 
 def test_the_number_of_paths_of_long_series_may_exceed_floats():
     rng = np.random.default_rng(0)
     walks = mc.LDSs(*(np.array([part] * 3) for part in ([[0.9]], [[1.0]], [[1.0]], [[1.0]], [0.0], [[1.0]])))
-    init = mc.SwitchingLDSs(np.full((1, 3), 1 / 3), np.full((1, 3, 3), 1 / 3), walks.reshape(1, 3))
+    init = mc.models.SwitchingLDSs(np.full((1, 3), 1 / 3), np.full((1, 3, 3), 1 / 3), walks.reshape(1, 3))
     x = rng.normal(size=(700, 1))
     with warnings.catch_warnings():
         warnings.simplefilter("error", RuntimeWarning)

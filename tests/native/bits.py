@@ -55,7 +55,11 @@ def affine_pairs(kind: str) -> Callable[[Any], Case]:
         hidden = rng.dirichlet(np.ones(4), 4) + 2 * np.eye(4)
         joint = hidden @ hidden.T / (hidden @ hidden.T).sum()
         arguments = [joint], [joint.sum(axis=0)], [0.03], [0.6], [0.98]
-        model = mc.LocalPairHMMs(*arguments, [0.9], [0.98]) if "local" in kind else mc.AffinePairHMMs(*arguments)
+        model = (
+            mc.models.LocalPairHMMs(*arguments, [0.9], [0.98])
+            if "local" in kind
+            else mc.models.AffinePairHMMs(*arguments)
+        )
         X = mc.Sequences.from_codes(
             [rng.integers(0, 4, size) for size in (*range(1, 18), 33, 64, 70, 40)], model.alphabet
         )
@@ -116,9 +120,9 @@ def system_pairs(n: int, d: int) -> Callable[[Any], Case]:
     return case
 
 
-def switching(rng: Any) -> mc.SwitchingLDSs:
+def switching(rng: Any) -> mc.models.SwitchingLDSs:
     initial, transition = rng.dirichlet(np.ones(2), 5), rng.dirichlet(np.ones(2), (5, 2))
-    return mc.SwitchingLDSs(initial, transition, systems(rng, 2, 3, 5, 2))
+    return mc.models.SwitchingLDSs(initial, transition, systems(rng, 2, 3, 5, 2))
 
 
 def case_regime_paths(rng: Any) -> Case:
@@ -273,7 +277,7 @@ def case_moments(rng: Any) -> Case:
 
 
 def case_count_mean_maps(rng: Any) -> Case:
-    models = mc.CountVector("fixed").fit_each(rng.poisson(3.0, (7, 6)) * rng.integers(0, 2, (7, 6)))
+    models = mc.families.CountVector("fixed").fit_each(rng.poisson(3.0, (7, 6)) * rng.integers(0, 2, (7, 6)))
     kernel = mc.MeanMap(gamma=4.0, base="counts", normalize=False)
     return (lambda left, right: kernel.log(models[left], models[right])), 7, 7
 
@@ -287,7 +291,7 @@ def case_profiles(rng: Any) -> Case:
         step[-1], step[0, 5:] = [0.9, 0.1, 0.0, 0.6, 0.4, 1.0, 0.0], [1.0, 0.0]
     match = [rng.dirichlet(np.full(4, 0.3), m) + 1e-60 * (m > 9) for m in sizes]
     insert = [rng.dirichlet(np.ones(4), m + 1) for m in sizes]
-    models = mc.ProfileHMMs(match, insert, steps, "acgt", mode="unilocal")
+    models = mc.models.ProfileHMMs(match, insert, steps, "acgt", mode="unilocal")
     X = ["".join(rng.choice(list("acgt"), k)) for k in rng.integers(1, 60, 13)]
 
     def compute(left: Any, right: Any) -> Any:

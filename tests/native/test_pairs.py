@@ -16,8 +16,8 @@ def proteins(flanked: bool = False):
     joint = hidden @ hidden.T / 20
     parts = [joint], [joint.sum(axis=0)], [0.03], [0.6], [0.95]
     if flanked:
-        return mc.LocalPairHMMs(*parts, [0.9], [0.98], alphabet="protein")
-    return mc.AffinePairHMMs(*parts, alphabet="protein")
+        return mc.models.LocalPairHMMs(*parts, [0.9], [0.98], alphabet="protein")
+    return mc.models.AffinePairHMMs(*parts, alphabet="protein")
 
 
 def strings(*sizes: int) -> mc.Sequences:

@@ -115,7 +115,7 @@ class TestKernels:
         grams = kernels.gaussians(linear.distance(X) ** 2, train)
         pairs = linear.distance(X[:9])[np.triu_indices(9, 1)] ** 2
         for nu in kernels.WIDTHS:
-            truth = mc.Gaussianized(linear, gamma=nu / np.mean(pairs))(X)
+            truth = mc.kernels.Gaussianized(linear, gamma=nu / np.mean(pairs))(X)
             np.testing.assert_allclose(grams[f"nu={nu:g}"], truth, atol=1e-12)
 
     @pytest.mark.filterwarnings("ignore")

@@ -181,7 +181,7 @@ def switching():
     fixed = [np.repeat(np.asarray(part, dtype=float)[None, None], 2, axis=1) for part in (
         np.eye(2), 0.01 * np.eye(2), 0.01 * np.eye(2), [1.0, 0.0], 0.1 * np.eye(2))]  # fmt: skip
     systems = mc.LDSs(np.array([turns]), *fixed)
-    return mc.SwitchingLDSs([[0.5, 0.5]], [[[0.95, 0.05], [0.05, 0.95]]], systems)
+    return mc.models.SwitchingLDSs([[0.5, 0.5]], [[[0.95, 0.05], [0.05, 0.95]]], systems)
 
 
 class TestRegimes:

@@ -141,11 +141,11 @@ def pairs_unstable() -> Values:
     return {"log": mc.ProbabilityProduct(length=40, normalize=False).log(grown)}
 
 
-def switching(count: int = 1, regimes: int = 2, n: int = 2, d: int = 2) -> mc.SwitchingLDSs:
+def switching(count: int = 1, regimes: int = 2, n: int = 2, d: int = 2) -> mc.models.SwitchingLDSs:
     """Return switching systems whose regimes stay for a while."""
     rng = generator("switching", regimes, n, d)
     step = probabilities(rng, count, regimes, regimes) + 4 * np.eye(regimes)
-    return mc.SwitchingLDSs(
+    return mc.models.SwitchingLDSs(
         probabilities(rng, count, regimes), step / step.sum(axis=-1, keepdims=True), systems(n, d, count, regimes)
     )
 

@@ -128,4 +128,4 @@ def density() -> Values:
 @case("fit-documents", tolerance=FITTED)
 def count_vectors() -> Values:
     rows = documents(9, 20)
-    return {"log": np.diagonal(mc.CountVector().fit_each(rows).log_prob(rows))}
+    return {"log": np.diagonal(mc.families.CountVector().fit_each(rows).log_prob(rows))}

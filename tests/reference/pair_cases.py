@@ -21,8 +21,8 @@ def affine(k: int = 20, opened: float = 0.03, extended: float = 0.6, flank: floa
     alphabet = "dna" if k == 4 else "protein"
     arguments = [joint], [joint.sum(axis=0)], [opened], [extended], [0.98]
     if flank is None:
-        return mc.AffinePairHMMs(*arguments, alphabet=alphabet)
-    return mc.LocalPairHMMs(*arguments, [flank], [flank], alphabet=alphabet)
+        return mc.models.AffinePairHMMs(*arguments, alphabet=alphabet)
+    return mc.models.LocalPairHMMs(*arguments, [flank], [flank], alphabet=alphabet)
 
 
 def log_gram(model: Any, X: Any, precision: str = "float64") -> np.ndarray:
@@ -89,7 +89,7 @@ def affine_ranged(kind: str) -> Values:
     joint = np.diag([0.5, 0.5 - 2e-300, 1e-300, 1e-300])
     arguments = [joint], [[1.0 - 2e-300, 0.0, 1e-300, 1e-300]], [1e-300], [1e-200], [0.9]
     flanks = ([0.5], [1e-100]) if kind == "local" else ()
-    model = (mc.LocalPairHMMs if flanks else mc.AffinePairHMMs)(*arguments, *flanks, alphabet="dna")
+    model = (mc.models.LocalPairHMMs if flanks else mc.models.AffinePairHMMs)(*arguments, *flanks, alphabet="dna")
     X = mc.Sequences(["ACAC", "AACA", "ACGT", "GGTT", "A" * 40, "GAAG"], alphabet="dna")
     return {"log": log_gram(model, X)}
 

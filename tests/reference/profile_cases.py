@@ -10,7 +10,7 @@ import mercer as mc
 MODES = ("local", "glocal", "unilocal", "uniglocal")
 
 
-def profiles(*nodes: int, mode: str = "local", same: bool = True, tiny: float = 0.0) -> mc.ProfileHMMs:
+def profiles(*nodes: int, mode: str = "local", same: bool = True, tiny: float = 0.0) -> mc.models.ProfileHMMs:
     """Return random profiles of DNA; ``same`` inserts letters of one distribution, ``tiny`` makes gaps so rare."""
     rng = generator("profiles", nodes, same)
     match, insert, steps = [], [], []
@@ -24,7 +24,9 @@ def profiles(*nodes: int, mode: str = "local", same: bool = True, tiny: float = 
             step[:, :3] = [1.0 - 2 * tiny, tiny, tiny]
         step[0, 5:], step[-1, :3], step[-1, 5:] = [1.0, 0.0], [step[-1, 0] + step[-1, 2], step[-1, 1], 0.0], [1.0, 0.0]
         steps.append(step)
-    return mc.ProfileHMMs(match, insert, steps, alphabet="dna", mode=mode, insertion="background" if same else "model")
+    return mc.models.ProfileHMMs(
+        match, insert, steps, alphabet="dna", mode=mode, insertion="background" if same else "model"
+    )
 
 
 def product(rho: float = 1.0) -> mc.ProbabilityProduct:

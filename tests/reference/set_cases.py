@@ -70,7 +70,7 @@ def chain_long() -> Values:
     return log_histories(symbol_hmms(1, 3), strings(*[12_000] * 3, seed="long"))
 
 
-def tree(leaves: int, states: int, symbols: int = 2) -> mc.HiddenTrees:
+def tree(leaves: int, states: int, symbols: int = 2) -> mc.models.HiddenTrees:
     """Return a random binary tree: nodes are joined in pairs, and the last one is the root."""
     rng = generator("tree", leaves, states)
     nodes, above, left = leaves - 1, {}, [("leaf", k) for k in range(leaves)]
@@ -80,7 +80,7 @@ def tree(leaves: int, states: int, symbols: int = 2) -> mc.HiddenTrees:
         left.append(("node", v))
     parent = [above.get(("node", v), -1) for v in range(nodes)]
     places = [above["leaf", k] for k in range(leaves)]
-    return mc.HiddenTrees(
+    return mc.models.HiddenTrees(
         [parent], probabilities(rng, 1, states), probabilities(rng, 1, nodes, states, states), [places],
         probabilities(rng, 1, leaves, states, symbols),
     )  # fmt: skip
@@ -207,7 +207,7 @@ def trials_hard() -> Values:
 @case("counts-mean-map", 0.01, 1.0, 30.0)
 def count_mean_map(gamma: float) -> Values:
     rows = documents(8, 12)
-    p = mc.CountVector("fixed").fit_each(rows)
+    p = mc.families.CountVector("fixed").fit_each(rows)
     return {"log": mc.MeanMap(gamma=gamma, base="counts", normalize=False).log(p)}
 
 

@@ -158,7 +158,8 @@ def cases() -> dict[str, tuple[Any, str, str]]:
         "imputer-lda": (make_pipeline(SimpleImputer(), LinearDiscriminantAnalysis()), "table", "names"),
         "logistic-cv": (LogisticRegressionCV(Cs=3, cv=3), "table", "binary"),
         "sum": (
-            make_pipeline(mc.Sum([mc.Spectrum(1), mc.Normalized(mc.Spectrum(3))]), svc()), "dna", "binary",
+            make_pipeline(mc.kernels.Sum([mc.Spectrum(1), mc.kernels.Normalized(mc.Spectrum(3))]), svc()),
+            "dna", "binary",
         ),
         "landmarks": (make_pipeline(mc.Landmarks(mc.Spectrum(2), 5), LogisticRegression()), "dna", "binary"),
         "ridge": (make_pipeline(mc.Spectrum(2), mc.KernelRidge()), "dna", "number"),

@@ -322,7 +322,7 @@ def test_units_do_not_matter(kernel):
     X, Y = shifted(np.random.default_rng(0))
     found = [mc.stats.two_sample_test(s * X, s * Y, kernel, n_permutations=199) for s in (1e-3, 1, 1e3)]
     assert [one.p_value for one in found] == [1 / 200] * 3
-    if not isinstance(kernel, mc.Sum):
+    if not isinstance(kernel, mc.kernels.Sum):
         assert [one.effect_size for one in found] == pytest.approx([found[0].effect_size] * 3)
 
 

@@ -83,7 +83,7 @@ def test_the_example_of_contributing_passes(results):
     blocks = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
     family = next(block for block in blocks if "class Exponentials(" in block)
     battery = next(block for block in blocks if "class TestExponentials(" in block)
-    own = battery.replace("mc.Exponential", "Exponential")
+    own = battery.replace("mc.families.Exponential", "Exponential")
     source = f"{family}\nimport pytest\nimport mercer as mc\n{own}"
     run = results(re.sub(r"Exponential(?!Family)", "Waiting", source))  # files know a class by its name
     outcome = run.parseoutcomes()

@@ -1,4 +1,4 @@
-"""Factories of contenders, for labels and for numeric targets: kernels with a machine, and plain baselines."""
+"""Factories of contenders, for labels and for numeric targets: kernels with an estimator, and plain baselines."""
 
 from __future__ import annotations
 
@@ -125,8 +125,8 @@ class ContenderFactory:
         """Return a support vector machine with a Gaussian kernel on standardized features."""
         if self.confounded:
             return self._confounded(name, *steps, RBF(), gamma=(0.01, 0.1))
-        machine = SVR() if self.regression else SVC()
-        estimator = make_pipeline(*steps, StandardScaler(), machine)
+        svm = SVR() if self.regression else SVC()
+        estimator = make_pipeline(*steps, StandardScaler(), svm)
         key = estimator.steps[-1][0]
         return Contender(name, estimator, {f"{key}__C": (1.0, 10.0), f"{key}__gamma": ("scale", 0.01, 0.1)})
 

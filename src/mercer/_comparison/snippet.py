@@ -51,8 +51,9 @@ def _code(estimator: BaseEstimator, imports: list[str]) -> str:
     text = re.sub(r"\s+", " ", repr(estimator))
     for part in (estimator, *(v for v in estimator.get_params().values() if isinstance(v, BaseEstimator))):
         name, module = type(part).__name__, type(part).__module__
-        if name in mc.__all__ and module.startswith("mercer"):
-            text = re.sub(rf"(?<![\w.]){name}\(", f"mc.{name}(", text)
+        if module.startswith("mercer."):
+            address = name if name in mc.__all__ else f"{module.split('.')[1]}.{name}"
+            text = re.sub(rf"(?<![\w.]){name}\(", f"mc.{address}(", text)
         elif (line := f"from {module.split('._')[0]} import {name}") not in imports:
             imports.append(line)
     ast.parse(text)  # a text that was cut short must not be shown as code

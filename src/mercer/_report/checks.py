@@ -136,7 +136,7 @@ def check_splits(task: Task, folds: int, seed: int) -> None:
                 raise ValueError(f"groups leave only the class {str(y[part[0]])!r} for training in one fold. {cure}")
 
 
-def check_machine(name: Any, model: Any, is_regression: bool) -> None:
+def check_estimator(name: Any, model: Any, is_regression: bool) -> None:
     """Raise if a classifier is to predict targets, a regressor labels, or a model takes a Gram matrix for X."""
     if get_tags(model).input_tags.pairwise:
         raise TypeError(

@@ -26,7 +26,7 @@ from mercer.gram import Diagnosis, diagnose
 from mercer.kernels import Kernel, explain
 
 REGULARIZATIONS = {"C": tuple(10.0 ** np.arange(-2, 4)), "alpha": tuple(10.0 ** np.arange(-3, 3))}
-"""Values of the parameter that machines are regularized by, for its curve."""
+"""Values of the parameter that estimators are regularized by, for its curve."""
 
 
 @dataclass(frozen=True)
@@ -134,13 +134,13 @@ class _Folds:
         """
         errors = np.zeros((len(values), len(self.splits)))
         for j, (train, test) in enumerate(self.splits):
-            front, machine = clone(pipeline[:-1]), pipeline[-1]
+            front, estimator = clone(pipeline[:-1]), pipeline[-1]
             known = front.fit_transform(_safe_indexing(self.task.X, train), self.y[train])
             X = _safe_indexing(self.task.X, test)
             new = front.transform(X)
             score = Score.learned(self.task, train)
             for i, value in enumerate(values):
-                fitted = clone(machine).set_params(**{name: value}).fit(known, self.y[train])
+                fitted = clone(estimator).set_params(**{name: value}).fit(known, self.y[train])
                 errors[i, j] = 1 - score.of(X, self.y[test], fitted.predict(new))
         return errors
 
@@ -157,8 +157,8 @@ def _decision(model: Any, X: Any) -> Floats:
     """Return the decisions of a classifier; of those that have none, the logarithms of their probabilities."""
     if hasattr(model, "decision_function"):
         D = np.asarray(model.decision_function(X), dtype=float)
-        machine = model[-1] if isinstance(model, Pipeline) else model
-        if D.ndim == 2 and getattr(machine, "decision_function_shape", None) == "ovo":
+        estimator = model[-1] if isinstance(model, Pipeline) else model
+        if D.ndim == 2 and getattr(estimator, "decision_function_shape", None) == "ovo":
             return np.asarray(_ovr_decision_function(D < 0, -D, len(model.classes_)))  # as SVC does for "ovr"
         return D
     P = np.log(np.maximum(model.predict_proba(X), 1e-12))
@@ -209,10 +209,10 @@ def _curves(tried: _Folds, contender: Contender, pipeline: Any, chosen: dict[str
     """Return the errors over the regularization and over the first other numeric parameter that was searched."""
     if not isinstance(pipeline, Pipeline) or len(pipeline.steps) < 2 or tried.task.weights is not None:
         return []
-    last, machine = pipeline.steps[-1]
-    parameters = machine.get_params()
+    last, estimator = pipeline.steps[-1]
+    parameters = estimator.get_params()
     name = next((name for name in REGULARIZATIONS if name in parameters), None)
-    if name is None or isinstance(getattr(machine, "kernel", None), Kernel):  # the last computes its own matrix
+    if name is None or isinstance(getattr(estimator, "kernel", None), Kernel):  # the last computes its own matrix
         return []
     now = parameters[name]
     values = {*REGULARIZATIONS[name], *([now] if isinstance(now, float) else [])}

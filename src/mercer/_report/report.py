@@ -23,8 +23,8 @@ from mercer._parallel import progress_bar
 from mercer._report.checks import (
     answers_of,
     check_answers,
+    check_estimator,
     check_folds,
-    check_machine,
     check_names,
     check_splits,
     groups_of,
@@ -231,7 +231,7 @@ def _own(models: Any, is_regression: bool) -> list[Contender]:
                 f"{type(model).__name__} for {name!r} cannot predict. Pass a pipeline, such as "
                 "make_pipeline(kernel, SVC(kernel='precomputed'))."
             )
-        check_machine(name, model, is_regression)
+        check_estimator(name, model, is_regression)
         if isinstance(getattr(model, "param_grid", None), dict) and hasattr(model, "estimator"):
             made.append(Contender(str(name), model.estimator, dict(model.param_grid)))
         else:

@@ -11,7 +11,7 @@ from mercer._version import __version__
 from mercer.cli import (
     _compare_command,
     _explain_command,
-    _machine_commands,
+    _info_commands,
     _model_commands,
     _reproduce_command,
     _two_sample_command,
@@ -42,8 +42,8 @@ _EXAMPLES: dict[Callable[..., None], str] = {
     _explain_command.explain: "mercer explain genes.mercer new.fasta --top 10 --plot why.png",
     _model_commands.gram: "mercer gram genes.fasta --kernel 'Spectrum(k=4)' -o gram.npz",
     _two_sample_command.two_sample: "mercer test patients.fasta controls.fasta --kernel 'Spectrum(k=3)'",
-    _machine_commands.datasets: "mercer datasets",
-    _machine_commands.doctor: "mercer doctor",
+    _info_commands.datasets: "mercer datasets",
+    _info_commands.doctor: "mercer doctor",
     _reproduce_command.reproduce: "mercer reproduce agarwal2011 table1 --quick",
 }
 for _command, _example in _EXAMPLES.items():

@@ -98,7 +98,7 @@ _RULE = re.compile(
     r"^(form|kind|resample|decimal|alphabet|unknown|labels|groups|drop|separator) must be(.*?)(?:, or None)?;"
 )
 _LARGE = re.compile(r"If there is enough memory, raise the limit: with mc\.config\(max_file_bytes=\d+\)")
-_IDENTICAL = re.compile(r"use GroupKFold with groups=mc\.identical_groups\(X(, groups)?\)")
+_IDENTICAL = re.compile(r"use GroupKFold with groups=mc\.data\.identical_groups\(X(, groups)?\)")
 
 
 def with_option_names(text: str, *, is_table: bool = False, weight: str | None = None) -> str:

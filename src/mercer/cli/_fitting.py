@@ -31,7 +31,7 @@ FOLDS = 5
 
 
 @dataclass(frozen=True)
-class Fitted:
+class FittedContender:
     """A fitted model, its score in cross-validation, and the parameters that were chosen."""
 
     model: Any
@@ -40,14 +40,14 @@ class Fitted:
 
 
 def chosen(text: str, factory: ContenderFactory, known: Callable[[], list[Contender]]) -> Contender:
-    """Return the recipe of this name among the known ones, or a kernel that is given as code, with a machine.
+    """Return the recipe of this name among the known ones, or a kernel that is given as code, with an estimator.
 
     Parameters
     ----------
     text : str
         Name of a recipe, or code.
     factory : ContenderFactory
-        Gives a kernel its machine.
+        Gives a kernel its estimator.
     known : callable
         Returns the recipes; it is not called if the text is code.
     """
@@ -82,8 +82,8 @@ def _made(node: ast.expr, depth: int = 0) -> Any:
             raise ValueError(
                 f"--kernel may contain calls of mercer, numbers and strings; got {ast.unparse(node)!r}."
             ) from None
-    name = ast.unparse(node.func).removeprefix("mc.").removeprefix("mercer.")
-    public = getattr(mc, name, None) if name in mc.__all__ else None
+    name = ast.unparse(node.func).rpartition(".")[2]
+    public = mc._public(name)
     if not (isinstance(public, type) and issubclass(public, BaseEstimator)) and public is not mc.Discounted:
         raise ValueError(f"--kernel: mercer has no estimator called {name!r}; check the name.")
     if any(keyword.arg is None for keyword in node.keywords):
@@ -100,7 +100,7 @@ def _made(node: ast.expr, depth: int = 0) -> Any:
         raise ValueError(f"--kernel: the parameters of {name} are {parameters}; got {ast.unparse(node)}.") from None
 
 
-def fitted(task: Task, contender: Contender, *, proba: bool, seed: int) -> Fitted:
+def fitted(task: Task, contender: Contender, *, proba: bool, seed: int) -> FittedContender:
     """Choose the parameters of a contender by cross-validation, and fit it to all data.
 
     Parameters
@@ -121,7 +121,7 @@ def fitted(task: Task, contender: Contender, *, proba: bool, seed: int) -> Fitte
         if proba:
             model = CalibratedClassifierCV(model, cv=splits(task, everything, FOLDS, seed), ensemble=False)
             model.fit(task.X, np.asarray(task.y))
-    return Fitted(model, search.score, search.parameters)
+    return FittedContender(model, search.score, search.parameters)
 
 
 def opened(

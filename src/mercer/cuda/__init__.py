@@ -1,4 +1,4 @@
-"""Fused programs for NVIDIA cards, in Triton, which torch brings along on Linux.
+"""Triton kernels for NVIDIA GPUs. Triton comes with torch on Linux.
 
 Nothing here is imported unless `usable` says so; without Triton, array code computes the same on torch tensors.
 """
@@ -16,7 +16,7 @@ LEAST_TRITON = (3, 2)
 
 
 def usable(*arrays: Any) -> bool:
-    """Whether fused programs take these arrays: float64 torch tensors on one CUDA device, without gradients."""
+    """Whether Triton kernels take these arrays: float64 torch tensors on one CUDA device, without gradients."""
     if not all(is_torch_array(x) and not x.requires_grad for x in arrays):
         return False
     if any(str(x.dtype) != "torch.float64" for x in arrays) or len({x.device for x in arrays}) != 1:
@@ -24,9 +24,9 @@ def usable(*arrays: Any) -> bool:
     return takes(arrays[0].device)
 
 
-def takes(place: Any) -> bool:
-    """Whether fused programs run on a torch device."""
-    return (place.type == "cuda" or interpreted()) and has_triton()
+def takes(device: Any) -> bool:
+    """Whether Triton kernels run on a torch device."""
+    return (device.type == "cuda" or interpreted()) and has_triton()
 
 
 def interpreted() -> bool:
@@ -44,9 +44,9 @@ def has_triton() -> bool:
     return tuple(int(part) for part in triton.__version__.split(".")[:2]) >= LEAST_TRITON
 
 
-def n_programs(jobs: int, programs: int, place: Any) -> int:
-    """Return the number of programs to launch: at most one per job, and ``programs`` per multiprocessor of a card."""
+def n_programs(jobs: int, programs: int, device: Any) -> int:
+    """Return the number of programs to launch: at most one per job, and ``programs`` per multiprocessor of a GPU."""
     import torch
 
-    many = torch.cuda.get_device_properties(place).multi_processor_count if place.type == "cuda" else 1
+    many = torch.cuda.get_device_properties(device).multi_processor_count if device.type == "cuda" else 1
     return max(1, min(jobs, programs * many))

@@ -1,4 +1,4 @@
-"""Coupled chains (PPK-4.2) in one program: tables and leaf kernels of a pair stay on the chip for all steps.
+"""Coupled chains (PPK-4.2) in one Triton kernel: tables and leaf kernels of a pair stay on the chip for all steps.
 
     Phi_1 = (pi pi'^T) o psi,    Phi_{t+1} = (A^T Phi_t A') o psi,    k_L = sum of Phi_L
 
@@ -227,17 +227,17 @@ def fused_chains(
     """
     (i, n), (j, m) = left[0].shape, right[0].shape
     symmetric = right is left
-    place = left[0].device
-    value = torch.empty((len(lengths), i, j), dtype=torch.float64, device=place)
+    device = left[0].device
+    value = torch.empty((len(lengths), i, j), dtype=torch.float64, device=device)
     scale = lost = None
     if log_psi is not None:
         log_psi = log_psi.contiguous()
-        scale = torch.empty((i, j), dtype=torch.float64, device=place)
-        lost = torch.empty((i, j), dtype=torch.int8, device=place)
-    at = torch.tensor((1, *lengths), dtype=torch.int32, device=place)
-    classes = _classes(sizes[0], place), _classes(sizes[1], place)
+        scale = torch.empty((i, j), dtype=torch.float64, device=device)
+        lost = torch.empty((i, j), dtype=torch.int8, device=device)
+    at = torch.tensor((1, *lengths), dtype=torch.int32, device=device)
+    classes = _classes(sizes[0], device), _classes(sizes[1], device)
     nothing = value
-    factor = torch.tensor([0.0 if discount is None else discount], dtype=torch.float64, device=place)
+    factor = torch.tensor([0.0 if discount is None else discount], dtype=torch.float64, device=device)
     for a, (na, rows) in enumerate(classes[0]):
         for b, (nb, columns) in enumerate(classes[1]):
             if symmetric and b < a:
@@ -258,10 +258,10 @@ def fused_chains(
     return Result(value, scale, None if lost is None else lost != 0)
 
 
-def _classes(sizes: Floats, place: Any) -> list[tuple[int, Array]]:
+def _classes(sizes: Floats, device: Any) -> list[tuple[int, Array]]:
     """Group models by the power of two to which their number of states is padded."""
     padded = 1 << np.ceil(np.log2(np.maximum(sizes, 1))).astype(int)
-    return [(int(n), torch.from_numpy(np.flatnonzero(padded == n)).to(place)) for n in np.unique(padded)]
+    return [(int(n), torch.from_numpy(np.flatnonzero(padded == n)).to(device)) for n in np.unique(padded)]
 
 
 def _tiles(side: tuple[Array, ...], rows: Array, n: int, g: int) -> tuple[Array, Array, Array]:

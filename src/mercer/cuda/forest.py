@@ -1,4 +1,4 @@
-"""Sums over the shared hidden states of pairs of samples (MK-3, MK-4, MK-6) on a card.
+"""Sums over the shared hidden states of pairs of samples (MK-3, MK-4, MK-6) on a GPU.
 
 A program has some rows and 32 columns of pairs, one column per thread, and passes their messages from the leaves to the
 roots. The message of the latest node stays in registers; a tree stores those of branches that wait for their siblings.
@@ -176,14 +176,14 @@ def forest_sums(
     other = left if right is None else right
     left = left.contiguous()
     other = left if other is left or right is None else other.contiguous()
-    (nodes, states, n), m, place = left.shape, other.shape[2], left.device
+    (nodes, states, n), m, device = left.shape, other.shape[2], left.device
     if rows is None or alone:
         rows = 1 if alone else 8 if states <= 4 else 4 if states <= 8 else 2
     tiles = (1 if alone else triton.cdiv(n, rows)) * triton.cdiv(m, COLUMNS)
-    count = n_programs(tiles, programs, place)
-    value = torch.empty((n,) if alone else (n, m), dtype=torch.float64, device=place)
-    stack = torch.empty(count * max(1, depth) * states * rows * COLUMNS, dtype=torch.float64, device=place)
-    numbers = torch.tensor([least, 0.0 if floor is None else floor], dtype=torch.float64, device=place)
+    count = n_programs(tiles, programs, device)
+    value = torch.empty((n,) if alone else (n, m), dtype=torch.float64, device=device)
+    stack = torch.empty(count * max(1, depth) * states * rows * COLUMNS, dtype=torch.float64, device=device)
+    numbers = torch.tensor([least, 0.0 if floor is None else floor], dtype=torch.float64, device=device)
     _forest[(count,)](
         left, n, other, m, step.contiguous(), states**2 if step.shape[0] > 1 else 0, root.contiguous(), *shape,
         numbers, stack, value, nodes, max(1, depth), 1 if floor is not None else BETWEEN, tiles, S=states, ROWS=rows,

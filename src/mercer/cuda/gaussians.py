@@ -1,4 +1,4 @@
-"""Log kernels of all pairs of Gaussians in one program: one thread factorizes the matrix of one pair in registers."""
+"""Log kernels of all pairs of Gaussians in one Triton kernel: a thread factorizes the matrix of a pair in registers."""
 
 from __future__ import annotations
 

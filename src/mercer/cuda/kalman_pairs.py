@@ -1,4 +1,4 @@
-"""Kernels of pairs of linear dynamical systems (PPK-4.5) on a card: a thread filters the difference of two series.
+"""Kernels of pairs of linear dynamical systems (PPK-4.5) on a GPU: a thread filters the difference of two series.
 
 As on the CPU (`mercer.compiled.kalman_pairs`), the state of the difference is that of both systems, and its covariance
 does not depend on data: once it does not change any more in any thread of a warp, only the mean goes on.
@@ -258,10 +258,10 @@ def pair_densities(left: Sequence[Array], right: Sequence[Array], lengths: Float
     tensor of shape (H, I, J)
         NaN where digits were lost, or where a covariance is singular.
     """
-    place, (n, i), (m, j), d = left[0].device, left[1].shape, right[1].shape, left[3].shape[0]
-    value = torch.empty((len(lengths), i, j), dtype=torch.float64, device=place)
-    numbers = torch.tensor([noise, extra, d * np.log(2 * np.pi)], dtype=torch.float64, device=place)
-    steps = torch.from_numpy(np.append(np.asarray(lengths, np.int32), np.int32(0))).to(place)
+    device, (n, i), (m, j), d = left[0].device, left[1].shape, right[1].shape, left[3].shape[0]
+    value = torch.empty((len(lengths), i, j), dtype=torch.float64, device=device)
+    numbers = torch.tensor([noise, extra, d * np.log(2 * np.pi)], dtype=torch.float64, device=device)
+    steps = torch.from_numpy(np.append(np.asarray(lengths, np.int32), np.int32(0))).to(device)
     jobs = i * triton.cdiv(j, LANES)
     _filter[(jobs,)](
         *left, i, *right, j, numbers, steps, len(lengths), value, jobs, N=n, M=m, D=d, HALF=right is left, LANES=LANES,

@@ -1,4 +1,4 @@
-"""The affine recursion (MK-5b) on a card: every thread has one pair of strings.
+"""The affine recursion (MK-5b) on a GPU: every thread has one pair of strings.
 
 As on the CPU (native/pairs_affine.hpp), columns are split into strips whose numbers stay in registers for all
 rows, and a strip leaves two numbers per row to the next one, in memory. All threads of a warp have the same first
@@ -29,7 +29,7 @@ LOG_2 = tl.constexpr(float(np.log(2.0)))
 
 @dataclass(frozen=True)
 class Strings:
-    """Strings on a card, sorted by length."""
+    """Strings on a GPU, sorted by length."""
 
     codes: Array
     """Codes one after the other, int32."""
@@ -41,7 +41,7 @@ class Strings:
     """Lengths, ``(N,)``, int32."""
 
     @classmethod
-    def of(cls, values: Floats, offsets: Floats, end: int, place: Any) -> Strings:
+    def of(cls, values: Floats, offsets: Floats, end: int, device: Any) -> Strings:
         """Copy strings to a device; ``end`` is the number of codes."""
         sizes = np.diff(offsets)
         planes = np.full((len(sizes), max(1, int(sizes.max(initial=0)))), end, np.int32)
@@ -49,7 +49,7 @@ class Strings:
         planes[np.arange(planes.shape[1]) < sizes[:, None]] = codes
 
         def there(x: Any, dtype: Any) -> Array:
-            return torch.from_numpy(np.array(x, dtype, order="C")).to(place)
+            return torch.from_numpy(np.array(x, dtype, order="C")).to(device)
 
         begin = offsets - offsets[0]
         return cls(there(codes, np.int32), there(begin, np.int64), there(planes.T, np.int32), there(sizes, np.int32))
@@ -200,18 +200,18 @@ def affine_kernels(
     """
     alone = right is None
     right = left if right is None else right
-    place, n, m = left.codes.device, len(left), len(right)
+    device, n, m = left.codes.device, len(left), len(right)
     ended = np.zeros((len(table), table.shape[1] + 1))  # a last column for positions after the end
     ended[:, :-1] = table
-    weights, numbers = (torch.from_numpy(x).to(place) for x in (ended, np.array([gap])))
+    weights, numbers = (torch.from_numpy(x).to(device) for x in (ended, np.array([gap])))
     blocks = triton.cdiv(m, LANES)
     jobs = blocks if alone else n * blocks
-    count = n_programs(jobs, programs, place)
+    count = n_programs(jobs, programs, device)
     longest = int(left.planes.shape[0])
-    value = torch.empty((n,) if alone else (n, m), dtype=torch.float64, device=place)
-    edge = torch.empty(count * 2 * longest * LANES, dtype=torch.float64, device=place)
-    levels = torch.empty(count * triton.cdiv(longest, rows) * LANES, dtype=torch.int32, device=place)
-    counter = torch.zeros(1, dtype=torch.int32, device=place)
+    value = torch.empty((n,) if alone else (n, m), dtype=torch.float64, device=device)
+    edge = torch.empty(count * 2 * longest * LANES, dtype=torch.float64, device=device)
+    levels = torch.empty(count * triton.cdiv(longest, rows) * LANES, dtype=torch.int32, device=device)
+    counter = torch.zeros(1, dtype=torch.int32, device=device)
     _affine[(count,)](
         left.codes, left.offsets, left.planes, n, right.planes, right.sizes, m, weights, numbers, edge, levels, counter,
         value, longest, rows, blocks, jobs, WIDTH=ended.shape[1], STRIP=strip, LANES=LANES,

@@ -47,7 +47,7 @@ def fasta_blocks(path: str | os.PathLike[str], *, block_size: int = 10_000, **op
     >>> with TemporaryDirectory() as folder:
     ...     path = Path(folder, "reads.fasta")
     ...     size = path.write_text(">a\nACGT\n>b\nGG\n>c\nTTA\n")
-    ...     [list(X) for X, y in mc.fasta_blocks(path, block_size=2)]
+    ...     [list(X) for X, y in mc.data.fasta_blocks(path, block_size=2)]
     [['ACGT', 'GG'], ['TTA']]
     """
     check_path(path)

@@ -39,9 +39,9 @@ def identical_groups(X: Any, groups: Any = None) -> NDArray[np.int64]:
     Examples
     --------
     >>> import mercer as mc
-    >>> mc.identical_groups(["ACGT", "GG", "ACGT", "TT"])
+    >>> mc.data.identical_groups(["ACGT", "GG", "ACGT", "TT"])
     array([0, 1, 0, 2])
-    >>> mc.identical_groups(["ACGT", "GG", "ACGT", "TT"], groups=["s", "s", "t", "u"])
+    >>> mc.data.identical_groups(["ACGT", "GG", "ACGT", "TT"], groups=["s", "s", "t", "u"])
     array([0, 0, 0, 1])
     """
     names = _digests(X)
@@ -67,7 +67,7 @@ def leak(X: Any, groups: Any = None) -> str:
     given = "" if groups is None else ", groups"
     return (
         f"{count} of {n} samples are identical to another one, which is a leak if the two are in different folds; use "
-        f"GroupKFold with groups=mc.identical_groups(X{given})."
+        f"GroupKFold with groups=mc.data.identical_groups(X{given})."
     )
 
 

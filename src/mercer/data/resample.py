@@ -42,7 +42,7 @@ class Resample(_Transformer):
     Examples
     --------
     >>> import numpy as np, mercer as mc
-    >>> X = mc.Resample(5).fit_transform([[0.0, 2.0, 4.0], [1.0, np.nan, 3.0, 1.0]])
+    >>> X = mc.data.Resample(5).fit_transform([[0.0, 2.0, 4.0], [1.0, np.nan, 3.0, 1.0]])
     >>> [x.ravel().tolist() for x in X]
     [[0.0, 1.0, 2.0, 3.0, 4.0], [1.0, 1.75, 2.5, 2.5, 1.0]]
     """

@@ -144,7 +144,7 @@ class Clock(_Transformer):
     Examples
     --------
     >>> import mercer as mc
-    >>> mc.Clock(weight=10.0).fit_transform([[5.0, 6.0, 7.0], [8.0]])[0].round(2)
+    >>> mc.data.Clock(weight=10.0).fit_transform([[5.0, 6.0, 7.0], [8.0]])[0].round(2)
     array([[  5.  , -17.32],
            [  6.  ,   0.  ],
            [  7.  ,  17.32]])

@@ -60,6 +60,14 @@ class Records:
     step : float, or None
         Time between two steps of series on a regular grid, in the unit of the time stamps, seconds for dates; None if
         there are no time stamps, or they are irregular or calendar months.
+
+    Examples
+    --------
+    >>> import mercer as mc
+    >>> table = {"x1": [1.0, 2.0], "x2": [3.0, 4.0], "class": ["a", "b"]}
+    >>> records = mc.read_table(table, label="class")
+    >>> records.y.tolist(), len(records.X)
+    (['a', 'b'], 2)
     """
 
     X: Any

@@ -212,7 +212,7 @@ class Delays(_Appending):
     Examples
     --------
     >>> import mercer as mc
-    >>> mc.Delays((1, 3)).fit_transform([[0.0, 1.0, 2.0, 3.0]])[0]
+    >>> mc.data.Delays((1, 3)).fit_transform([[0.0, 1.0, 2.0, 3.0]])[0]
     array([[0., 0., 0.],
            [1., 0., 0.],
            [2., 1., 0.],

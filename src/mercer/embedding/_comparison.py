@@ -199,7 +199,7 @@ def check_semidefinite(eigenvalues: Floats, what: str) -> None:
     if least < -NEGATIVE * largest:
         raise ValueError(
             f"The kernel is not positive semi-definite: its matrix of the {what} has the eigenvalue {least:.3g}, and "
-            f"the largest is {largest:.3g}. Use a positive semi-definite kernel, or wrap it in mc.Repaired."
+            f"the largest is {largest:.3g}. Use a positive semi-definite kernel, or wrap it in mc.kernels.Repaired."
         )
 
 

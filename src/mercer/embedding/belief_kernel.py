@@ -41,7 +41,7 @@ class BeliefKernel(Linear):
     --------
     >>> import mercer as mc
     >>> strings = ["abcabcabc", "bcabcabc", "cabcab", "abcabca"]
-    >>> kernel = mc.BeliefKernel(mc.EmbeddedHMM(n_components=3))
+    >>> kernel = mc.embedding.BeliefKernel(mc.EmbeddedHMM(n_components=3))
     >>> kernel.fit_transform(strings).round(2)
     array([[1., 1., 0., 0.],
            [1., 1., 0., 0.],

@@ -42,7 +42,8 @@ class EmbeddedHMMClassifier(LikelihoodRatio):
     --------
     >>> import mercer as mc
     >>> strings, y = ["abcabcab", "bcabcabc", "acbacbac", "bacbacba"], [0, 0, 1, 1]
-    >>> clf = mc.EmbeddedHMMClassifier(mc.EmbeddedHMM(n_components=3)).fit(strings, y)
+    >>> clf = mc.embedding.EmbeddedHMMClassifier(mc.EmbeddedHMM(n_components=3))
+    >>> clf = clf.fit(strings, y)
     >>> clf.predict(["cabcab", "cbacba"])
     array([0, 1])
     """

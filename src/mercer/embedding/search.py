@@ -88,7 +88,7 @@ class EmbeddedHMMCV(CheckedParameters, ClassNamePrefixFeaturesOutMixin, Transfor
     >>> angle = np.cumsum(0.3 + 0.05 * rng.normal(size=600))
     >>> x = np.stack([np.cos(angle), np.sin(angle)], axis=1)
     >>> x += 0.1 * rng.normal(size=(600, 2))
-    >>> search = mc.EmbeddedHMMCV(
+    >>> search = mc.embedding.EmbeddedHMMCV(
     ...     mc.EmbeddedHMM(landmarks=50), n_components=[1, 5], alpha=[1e-4, 1e-2], cv=3
     ... )
     >>> search.fit([x]).best_params_["n_components"]

@@ -1,6 +1,6 @@
 """Pairs of Gaussians: determinants and quadratic forms of the sums of their covariances.
 
-They are solved on an NVIDIA card, in SIMD lanes on the CPU, or in planes of any array library: a plane has one entry
+They are solved on an NVIDIA GPU, in SIMD lanes on the CPU, or in planes of any array library: a plane has one entry
 of the matrices of all pairs.
 """
 

@@ -33,7 +33,7 @@ class Bernoullis(Coordinatewise):
     Examples
     --------
     >>> import numpy as np, mercer as mc
-    >>> p = mc.Bernoullis([[0.5, 1.0], [0.5, 0.5]])
+    >>> p = mc.families.Bernoullis([[0.5, 1.0], [0.5, 0.5]])
     >>> np.exp(p.log_product(p, rho=0.5)).round(4)
     array([[1.    , 0.7071],
            [0.7071, 1.    ]])

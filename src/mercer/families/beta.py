@@ -48,7 +48,7 @@ class Betas(Coordinatewise):
     Examples
     --------
     >>> import numpy as np, mercer as mc
-    >>> p = mc.Betas([[1.0], [6.0]], [[1.0], [2.0]])
+    >>> p = mc.families.Betas([[1.0], [6.0]], [[1.0], [2.0]])
     >>> np.exp(p.log_product(p, rho=0.5)).round(4)
     array([[1.    , 0.7953],
            [0.7953, 1.    ]])
@@ -178,7 +178,7 @@ class Beta(CoordinatewiseEstimator):
     Examples
     --------
     >>> import mercer as mc
-    >>> p = mc.Beta().fit([[0.2], [0.1], [0.3], [0.5]]).model_
+    >>> p = mc.families.Beta().fit([[0.2], [0.1], [0.3], [0.5]]).model_
     >>> p.a.round(2), p.b.round(2)
     (array([[2.39]]), array([[6.27]]))
     """

@@ -269,7 +269,7 @@ class CoordinatewiseEstimator(FamilyEstimator):
     Examples
     --------
     >>> import mercer as mc
-    >>> estimator = mc.Exponential()
+    >>> estimator = mc.families.Exponential()
     >>> (
     ...     isinstance(estimator, mc.families.CoordinatewiseEstimator),
     ...     estimator.family.__name__,

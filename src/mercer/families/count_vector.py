@@ -60,7 +60,8 @@ class CountVectors(RenamedParameters, SparseRows, Family):
     Examples
     --------
     >>> import numpy as np, mercer as mc
-    >>> p = mc.CountVectors([[0.5, 0.5], [0.5, 0.5], [1.0, 0.0]], length=[4.0, 9.0, 4.0])
+    >>> probability = [[0.5, 0.5], [0.5, 0.5], [1.0, 0.0]]
+    >>> p = mc.families.CountVectors(probability, length=[4.0, 9.0, 4.0])
     >>> np.exp(p.log_product(p)).round(4)
     array([[1.    , 0.6065, 0.3099],
            [0.6065, 1.    , 0.1046],

@@ -46,7 +46,7 @@ class CountVector(DocumentEstimator):
     Examples
     --------
     >>> import mercer as mc
-    >>> p = mc.CountVector(prior="pooled").fit_each([[6, 2, 0], [0, 1, 3]])
+    >>> p = mc.families.CountVector(prior="pooled").fit_each([[6, 2, 0], [0, 1, 3]])
     >>> p.length, p.probability.round(4)
     (array([7., 5.]), array([[0.6429, 0.25  , 0.1071],
            [0.3   , 0.25  , 0.45  ]]))

@@ -51,7 +51,7 @@ class Dirichlets(ExponentialFamily):
     Examples
     --------
     >>> import numpy as np, mercer as mc
-    >>> p = mc.Dirichlets([[1.0, 1.0, 1.0], [6.0, 2.0, 2.0]])
+    >>> p = mc.families.Dirichlets([[1.0, 1.0, 1.0], [6.0, 2.0, 2.0]])
     >>> np.exp(p.log_product(p, rho=0.5)).round(4)
     array([[1.    , 0.7051],
            [0.7051, 1.    ]])
@@ -216,7 +216,7 @@ class Dirichlet(FamilyEstimator):
     --------
     >>> import mercer as mc
     >>> rows = [[0.2, 0.3, 0.5], [0.1, 0.3, 0.6], [0.3, 0.3, 0.4]]
-    >>> mc.Dirichlet().fit(rows).model_.concentration.round(1)
+    >>> mc.families.Dirichlet().fit(rows).model_.concentration.round(1)
     array([[ 7.4, 11.9, 19.2]])
     """
 

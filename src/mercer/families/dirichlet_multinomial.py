@@ -46,7 +46,7 @@ class DirichletMultinomials(Family):
     Examples
     --------
     >>> import numpy as np, mercer as mc
-    >>> p = mc.DirichletMultinomials([[1.0, 1.0], [3.0, 1.0]], trials=2)
+    >>> p = mc.families.DirichletMultinomials([[1.0, 1.0], [3.0, 1.0]], trials=2)
     >>> np.exp(p.log_prob([[2, 0], [1, 1], [0, 2]])).round(4)
     array([[0.3333, 0.3333, 0.3333],
            [0.6   , 0.3   , 0.1   ]])

@@ -41,7 +41,7 @@ class Exponentials(Coordinatewise):
     Examples
     --------
     >>> import numpy as np, mercer as mc
-    >>> p = mc.Exponentials([[1.0], [4.0]])
+    >>> p = mc.families.Exponentials([[1.0], [4.0]])
     >>> np.exp(p.log_product(p, rho=0.5)).round(4)
     array([[1. , 0.8],
            [0.8, 1. ]])
@@ -154,7 +154,7 @@ class Exponential(CoordinatewiseEstimator):
     Examples
     --------
     >>> import mercer as mc
-    >>> mc.Exponential(prior="pooled").fit_each([[3.0, 1.0], [1.0, 2.0]]).scale
+    >>> mc.families.Exponential(prior="pooled").fit_each([[3.0, 1.0], [1.0, 2.0]]).scale
     array([[2.5 , 1.25],
            [1.5 , 1.75]])
     """

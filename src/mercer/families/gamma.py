@@ -51,7 +51,7 @@ class Gammas(Coordinatewise):
     Examples
     --------
     >>> import numpy as np, mercer as mc
-    >>> p = mc.Gammas([[1.0], [4.0]], [[2.0], [0.5]])
+    >>> p = mc.families.Gammas([[1.0], [4.0]], [[2.0], [0.5]])
     >>> np.exp(p.log_product(p, rho=0.5)).round(4)
     array([[1.    , 0.8787],
            [0.8787, 1.    ]])
@@ -198,7 +198,7 @@ class Gamma(CoordinatewiseEstimator):
     --------
     >>> import numpy as np, mercer as mc
     >>> sets = [np.array([[1.0], [2.0], [4.0]]), np.array([[3.0]])]
-    >>> p = mc.Gamma().fit_each(sets)
+    >>> p = mc.families.Gamma().fit_each(sets)
     >>> p.concentration.round(1), (p.concentration * p.scale).round(4)
     (array([[  3.4],
            [500.2]]), array([[2.3333],

@@ -189,7 +189,7 @@ class Gaussian(Predictive, FamilyEstimator):
             return StudentTs._make(location=found.mean, scale=scale, freedom=known + 2.0)
         if not self._is_predictive:
             batch: Gaussians = super()._fit_alone(x, offsets, context)
-            return self._climbed(batch, x, offsets, context)
+            return self._run_em(batch, x, offsets, context)
         prior = self._suited(self._prior_batch(context), self.template(context))
         weights = np.ones((len(x), 1))
         known = moments(x, weights, offsets)[1] + self.prior_strength
@@ -297,7 +297,7 @@ class Gaussian(Predictive, FamilyEstimator):
                 start = Gaussians._make(mean=start.mean, covariance=variance, structure="isotropic")
         return fit_gaussians(x, weights, offsets, context.floor, start, prior, float(self.prior_strength))
 
-    def _climbed(self, current: Gaussians, x: Any, offsets: Floats, context: Context) -> Gaussians:
+    def _run_em(self, current: Gaussians, x: Any, offsets: Floats, context: Context) -> Gaussians:
         """Continue EM of samples with missing coordinates to maxima of the density of what was observed."""
         moving, active = self._gaps(x, offsets), np.arange(len(current))
         finished, places = [], []

@@ -1,4 +1,4 @@
-"""Pairs of Gaussians on an NVIDIA card, by one fused program."""
+"""Pairs of Gaussians on an NVIDIA GPU, by one Triton kernel."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ PAIRS = 2**28
 
 
 def fits(*batches: GaussianPairs) -> bool:
-    """Whether the program takes these batches."""
+    """Whether the Triton kernel takes these batches."""
     few = all(p.structure != "full" or p.dimension <= MOST_COORDINATES for p in batches)
     vectors = all(p.ndim == 1 and len(p) > 0 for p in batches)
     return few and vectors and cuda.usable(*(x for p in batches for x in (p.mean, p.covariance)))
 
 
 def surely_regular(p: GaussianPairs) -> bool:
-    """Whether the program takes a batch, and its pivots are well above rounding; else NumPy decides."""
+    """Whether the Triton kernel takes a batch, and its pivots are well above rounding; else NumPy decides."""
     if not fits(p):
         return False
     xp = namespace(p.mean)
@@ -43,9 +43,9 @@ def log_kernels(
     p: GaussianPairs, q: GaussianPairs, scale: float, identity: float, weight: float, own: Array, theirs: Array
 ) -> Array | None:
     """Do as `mercer._native.gaussians.log_kernels`; None if a product of pivots leaves the range of floats."""
-    from mercer.cuda import gaussians as programs
+    from mercer.cuda import gaussians as triton_kernels
 
     left = p.mean, p._entries
     right = left if q is p else (q.mean, q._entries)
-    value = programs.log_kernels(left, right, scale, identity, weight, own, theirs)
+    value = triton_kernels.log_kernels(left, right, scale, identity, weight, own, theirs)
     return value if math.isfinite(float(value.sum())) else None

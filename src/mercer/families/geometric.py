@@ -42,7 +42,7 @@ class Geometrics(Coordinatewise):
     Examples
     --------
     >>> import numpy as np, mercer as mc
-    >>> p = mc.Geometrics([[0.5], [0.2]])
+    >>> p = mc.families.Geometrics([[0.5], [0.2]])
     >>> np.exp(p.log_product(p, rho=0.5)).round(4)
     array([[1.    , 0.8604],
            [0.8604, 1.    ]])
@@ -160,7 +160,7 @@ class Geometric(CoordinatewiseEstimator):
     Examples
     --------
     >>> import mercer as mc
-    >>> mc.Geometric(prior="pooled").fit_each([[3, 0], [1, 0]]).probability
+    >>> mc.families.Geometric(prior="pooled").fit_each([[3, 0], [1, 0]]).probability
     array([[0.28571429, 1.        ],
            [0.4       , 1.        ]])
     """

@@ -42,7 +42,7 @@ class NegativeBinomials(IndependentCoordinates):
     Examples
     --------
     >>> import numpy as np, mercer as mc
-    >>> p = mc.NegativeBinomials(count=[[1.0], [4.0]], probability=[[0.5], [0.5]])
+    >>> p = mc.families.NegativeBinomials(count=[[1.0], [4.0]], probability=[[0.5], [0.5]])
     >>> np.exp(p.log_prob([[0], [1]])).round(4)
     array([[0.5   , 0.25  ],
            [0.0625, 0.125 ]])

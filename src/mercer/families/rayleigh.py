@@ -41,7 +41,7 @@ class Rayleighs(Coordinatewise):
     Examples
     --------
     >>> import numpy as np, mercer as mc
-    >>> p = mc.Rayleighs([[1.0], [2.0]])
+    >>> p = mc.families.Rayleighs([[1.0], [2.0]])
     >>> np.exp(p.log_product(p, rho=0.5)).round(4)
     array([[1. , 0.8],
            [0.8, 1. ]])
@@ -159,7 +159,7 @@ class Rayleigh(CoordinatewiseEstimator):
     Examples
     --------
     >>> import mercer as mc
-    >>> mc.Rayleigh(prior="pooled").fit_each([[2.0], [4.0]]).scale.round(4)
+    >>> mc.families.Rayleigh(prior="pooled").fit_each([[2.0], [4.0]]).scale.round(4)
     array([[1.8708],
            [2.5495]])
     """

@@ -50,7 +50,7 @@ class StudentTs(Family):
     Examples
     --------
     >>> import mercer as mc
-    >>> p = mc.StudentTs([[0.0], [1.0]], [[[1.0]], [[1.0]]], [1.0, 1.0])  # Cauchy
+    >>> p = mc.families.StudentTs([[0.0], [1.0]], [[[1.0]], [[1.0]]], [1.0, 1.0])  # Cauchy
     >>> mc.ProbabilityProduct(rho=1.0, normalize=False)(p).round(4)
     array([[0.1592, 0.1273],
            [0.1273, 0.1592]])

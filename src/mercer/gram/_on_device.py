@@ -1,4 +1,4 @@
-"""Matrices on an NVIDIA card: large tiles, smaller ones if memory is short, and results that stream to the host."""
+"""Matrices on an NVIDIA GPU: large tiles, smaller ones if memory is short, and results that stream to the host."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ LEAST_PAIRS = 2**12
 BANDS = 16
 """Number of bands of rows of a result that is brought back: copies overlap with computation."""
 BAND_PAIRS = 2**22
-"""Number of pairs of a band, at least: fewer would leave the card idle."""
+"""Number of pairs of a band, at least: fewer would leave the GPU idle."""
 RESIDENT = 0.7
-"""Share of the free memory of the card up to which a matrix is kept there until it is brought back."""
+"""Share of the free memory of the GPU up to which a matrix is kept there until it is brought back."""
 COPY_BYTES = 2**23
 """Size of the pinned buffer of a thread that copies; pinning memory costs as much as copying it 40 times."""
 COPY_THREADS = 8
@@ -37,7 +37,7 @@ def matrix_on_device(
     pairs: int,
     to_host: bool,
 ) -> tuple[Array, int]:
-    """Compute the matrix of all pairs, with smaller tiles as long as the memory of the card is exhausted.
+    """Compute the matrix of all pairs, with smaller tiles as long as the memory of the GPU is exhausted.
 
     Parameters
     ----------
@@ -70,7 +70,7 @@ def matrix_on_device(
         if pairs < LEAST_PAIRS:
             raise MemoryError(
                 f"A matrix of {len(a)} x {len(b)} values ({human(8 * len(a) * len(b))}) does not fit into the memory "
-                f"of the card ({reason}). Use fewer models, or mc.set_config(device=None)."
+                f"of the GPU ({reason}). Use fewer models, or mc.set_config(device=None)."
             )
 
 
@@ -91,7 +91,7 @@ def _attempt(
     few = max(-(-n // BANDS), -(-BAND_PAIRS // m)) if to_host else n
     rows = max(1, min(pairs // m, few))
     if rows >= n:
-        values = tile(a, a if symmetric else b)  # one object: the program computes half
+        values = tile(a, a if symmetric else b)  # one object: the Triton kernel computes half
         if symmetric and not bool((values == values.mT).all()):
             values = values.tril() + values.tril(-1).mT
         _set_diagonal(values, diagonal)
@@ -113,20 +113,20 @@ def _attempt(
 
 
 def _resident(values: Any, count: int) -> bool:
-    """Whether the card has room for so many numbers, beside those of the tiles."""
+    """Whether the GPU has room for so many numbers, beside those of the tiles."""
     if not values.is_cuda:
         return True
     import torch
 
-    place = values.device
-    unused = torch.cuda.memory_reserved(place) - torch.cuda.memory_allocated(place)
-    return bool(8 * count <= RESIDENT * (torch.cuda.mem_get_info(place)[0] + unused))
+    device = values.device
+    unused = torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
+    return bool(8 * count <= RESIDENT * (torch.cuda.mem_get_info(device)[0] + unused))
 
 
 def _whole(
     tile: Tile, a: Any, b: Any, symmetric: bool, diagonal: Any, bands: list[slice], copier: _Copier | None
 ) -> Any:
-    """Fill a matrix on the card; rows that are complete are brought back meanwhile."""
+    """Fill a matrix on the GPU; rows that are complete are brought back meanwhile."""
     whole: Any = None
     back = None if copier is None or copier.columns is None else np.argsort(copier.columns)
     for band in bands:
@@ -146,7 +146,7 @@ def _whole(
 
 
 def _streamed(tile: Tile, a: Any, b: Any, symmetric: bool, diagonal: Any, bands: list[slice], copier: _Copier) -> None:
-    """Bring back every band at once, and its mirror image: the card never holds more than a band."""
+    """Bring back every band at once, and its mirror image: the GPU never holds more than a band."""
     for band in bands:
         values = tile(a[band], b[band.start :] if symmetric else b)
         if symmetric:
@@ -191,9 +191,9 @@ def _unsorted(values: Any, orders: tuple[Any, Any]) -> Any:
 
 
 class _Copier:
-    """Copies rows from the card into a NumPy array while other rows are computed.
+    """Copies rows from the GPU into a NumPy array while other rows are computed.
 
-    Every thread has a pinned buffer, to which the card copies, and moves it on to the array, whose fresh pages cost
+    Every thread has a pinned buffer, to which the GPU copies, and moves it on to the array, whose fresh pages cost
     more time than the transfer.
     """
 

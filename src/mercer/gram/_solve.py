@@ -195,7 +195,7 @@ def _conjugate_gradients(
         if curvature.min() < 0 or not curvature.max() > 0:
             raise ValueError(
                 f"K + {math.ldexp(alpha, product.unit):.4g} I is not positive definite, as a kernel matrix must be. "
-                "Wrap the kernel in mc.Repaired, or raise alpha."
+                "Wrap the kernel in mc.kernels.Repaired, or raise alpha."
             )
         return Q.ravel()
 

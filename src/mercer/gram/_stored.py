@@ -34,7 +34,7 @@ class StoredGram:
     """Gram matrix on disk, read tile by tile; `mercer.gram.open` makes it.
 
     ``K[i]``, ``K[10:20]``, ``K[np.ix_(rows, columns)]`` and ``K @ v`` read only the tiles that they need, and check
-    each when it is first read. ``numpy.asarray(K)`` reads the whole matrix. Splitters of scikit-learn, machines with
+    each when it is first read. ``numpy.asarray(K)`` reads the whole matrix. Splitters of scikit-learn, estimators with
     ``kernel="precomputed"`` and SciPy's iterative solvers take it in place of an array.
 
     Parameters

@@ -159,7 +159,7 @@ def fill(
     to_host : bool
         Whether to return a NumPy array if tiles are computed on another device.
     device_pairs : int or None
-        Number of pairs that a program on a device computes at once; None to choose tiles for the CPU.
+        Number of pairs that a Triton kernel computes at once; None to choose tiles for the CPU.
 
     Returns
     -------

@@ -2,7 +2,7 @@
 
 For one new sample, scikit-learn spends more time on them than most kernels on a row: it looks up tags and settings of
 every step, and checks the row as if a user had written it. Here the kernel checks the input as ever, and its values go
-straight into the sums of the machine.
+straight into the sums of the SVM.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from sklearn.base import BaseEstimator
 from mercer._array import Floats
 from mercer._config import settings
 from mercer._notices import warns_once
-from mercer.kernels import _machines as machines
+from mercer.kernels import _estimators as estimators
 from mercer.kernels._copies import sklearn_name
 from mercer.kernels._data import libraries
 from mercer.kernels.base.kernel import Kernel
@@ -36,16 +36,16 @@ class Direct:
     """
 
     def __init__(self, pipeline: Any) -> None:
-        *self._before, self._kernel, machine = [step for _, step in pipeline.steps]
+        *self._before, self._kernel, svm = [step for _, step in pipeline.steps]
         self._pipeline, self._steps = pipeline, [step for _, step in pipeline.steps]
         self._states = [(state, tuple(state.values())) for state in _states(self._steps)]
         self._kernel._check_parameters()
         self._kernel._check_unchanged()
-        weights = machines.decisions(machine).toarray()
+        weights = estimators.decisions(svm).toarray()
         self._sums = self._kernel._weighted_sums(weights)
-        self._bias = np.array(machine.intercept_, dtype=np.float64)
-        self._classes = getattr(machine, "classes_", None)
-        self._one_class = sklearn_name(machine) == "OneClassSVM"
+        self._bias = np.array(svm.intercept_, dtype=np.float64)
+        self._classes = getattr(svm, "classes_", None)
+        self._one_class = sklearn_name(svm) == "OneClassSVM"
         self._pairs = np.array([(0, 1)] if self._classes is None else list(combinations(range(len(self._classes)), 2)))
         decides = self._one_class or (self._classes is not None and len(weights) == 1)
         self.methods = DIRECT if decides else DIRECT[:1]
@@ -55,12 +55,12 @@ class Direct:
         """Return the decisions of a fitted pipeline; None if it has to be asked step by step."""
         if sklearn_name(pipeline) != "Pipeline" or len(pipeline.steps) < 2 or settings().device is not None:
             return None
-        *before, kernel, machine = [step for _, step in pipeline.steps]
+        *before, kernel, svm = [step for _, step in pipeline.steps]
         if any(not hasattr(step, "transform") for step in before) or not isinstance(kernel, Kernel):
             return None
-        if sklearn_name(machine) not in machines.SUPPORT or machine.kernel != "precomputed":
+        if sklearn_name(svm) not in estimators.SUPPORT or svm.kernel != "precomputed":
             return None
-        if getattr(machine, "break_ties", False) or libraries(kernel.train_) != {"numpy"}:
+        if getattr(svm, "break_ties", False) or libraries(kernel.train_) != {"numpy"}:
             return None
         return Direct(pipeline)
 

@@ -94,7 +94,7 @@ class Side:
 
     moved = False
     """Whether the source was moved to the device of the settings."""
-    place: Any = None
+    device: Any = None
     """The device to which operands are moved, if the source itself stays."""
 
     def __init__(self, source: Any = None) -> None:
@@ -104,16 +104,16 @@ class Side:
     def __getstate__(self) -> dict[str, Any]:
         return {"source": self.source, "_made": {}}  # the rest can be computed again, and may be large or on a device
 
-    def placed(self, place: Any) -> Side:
+    def on_device(self, device: Any) -> Side:
         """Return this side on a device; the moved source is kept as long as the side."""
-        side: Side = self.once(f"on {place}", (), lambda: Side(self.source.to(place)))
+        side: Side = self.once(f"on {device}", (), lambda: Side(self.source.to(device)))
         side.moved = True
         return side
 
-    def prepared_on(self, place: Any) -> Side:
+    def prepared_on(self, device: Any) -> Side:
         """Return this side for operands on a device; the source itself stays."""
-        side: Side = self.once(f"operands on {place}", (), lambda: Side(self.source))
-        side.place = place
+        side: Side = self.once(f"operands on {device}", (), lambda: Side(self.source))
+        side.device = device
         return side
 
     def once(self, name: str, parameters: Any, make: Callable[[], Any]) -> Any:
@@ -145,10 +145,10 @@ def _unchanged(then: Any, now: Any) -> bool:
 
 
 def _device_pairs(a: Prepared, b: Prepared | None) -> int | None:
-    """Return the number of pairs that a fused program computes at once; programs need torch."""
+    """Return the number of pairs that a Triton kernel computes at once, which needs torch."""
     if "torch" not in sys.modules:
         return None
-    from mercer.kernels._placement import device_pairs
+    from mercer.kernels._device_choice import device_pairs
 
     return device_pairs(a.operand, (a if b is None else b).operand)
 
@@ -172,10 +172,10 @@ class Evaluation:
         return found
 
     @cached_property
-    def _placement(self) -> Any:
-        from mercer.kernels._placement import Placement  # knows kernels, which import this module
+    def _device_choice(self) -> Any:
+        from mercer.kernels._device_choice import DeviceChoice  # knows kernels, which import this module
 
-        return Placement(self.kernel)
+        return DeviceChoice(self.kernel)
 
     # -- one side --------------------------------------------------------------------------------------------
 
@@ -190,35 +190,37 @@ class Evaluation:
 
     def prepared_here(self, source: Any) -> Prepared:
         """Prepare a source on the device of the settings."""
-        return self.prepared_side(self.placed(self.side(source)))
+        return self.prepared_side(self.on_device(self.side(source)))
 
     def prepared_side(self, side: Side) -> Prepared:
         """Return the prepared objects of a side."""
-        made: Prepared = side.once("prepared", self._parameters, lambda: self._prepare(side.source, side.place))
+        made: Prepared = side.once("prepared", self._parameters, lambda: self._prepare(side.source, side.device))
         made.moved = made.moved or side.moved
         return made
 
-    def placed(self, side: Side) -> Side:
+    def on_device(self, side: Side) -> Side:
         """Return a side on the device of the settings, if there is one and the kernel of these models runs there.
 
         Parts of a compound kernel stay where they are.
         """
         if settings().device is None:
             return side
-        placement = self._placement
-        if (place := placement.of_models(side.source)) is not None:
-            return side.placed(place)
-        place = placement.of_operands(side.source)
-        return side if place is None else side.prepared_on(place)
+        choice = self._device_choice
+        if (device := choice.of_models(side.source)) is not None:
+            return side.on_device(device)
+        device = choice.of_operands(side.source)
+        return side if device is None else side.prepared_on(device)
 
     @staticmethod
     def returned(values: Array, a: Prepared) -> Array:
         """Bring values back to NumPy if the input was moved."""
         return to_numpy(values) if a.moved else values
 
-    def _prepare(self, source: Any, place: Any = None) -> Prepared:
+    def _prepare(self, source: Any, device: Any = None) -> Prepared:
         kernel = self.kernel
-        operand, moved = (kernel._prepare(source), False) if place is None else self._placement.prepared(source, place)
+        operand, moved = (
+            (kernel._prepare(source), False) if device is None else self._device_choice.prepared(source, device)
+        )
         prepared = self._normalized(operand, source)
         prepared.moved = moved
         return prepared
@@ -244,7 +246,7 @@ class Evaluation:
         if not self.log_domain and values.min() < -1e-10 * np.abs(values).max():
             raise ValueError(
                 f"{object_name(source, int(np.argmin(values)))} has the self-kernel {values.min():.4g} under {name}, "
-                "which is not positive semi-definite and cannot be normalized. Wrap the kernel in mc.Repaired first."
+                "which is not positive semi-definite and cannot be normalized. Wrap it in mc.kernels.Repaired first."
             )
         if kernel.on_zero == "raise":
             raise ZeroNorm(
@@ -379,7 +381,7 @@ class Evaluation:
         pair is missing from the memo.
         """
         setting = self._setting(left, right) if memo else None
-        a, b = self.placed(left), None if right is None else self.placed(right)
+        a, b = self.on_device(left), None if right is None else self.on_device(right)
         if setting is None:
             whole = None if b is None else self.prepared_side(b)
             return self.matrix(self.prepared_side(a), whole, log=log)

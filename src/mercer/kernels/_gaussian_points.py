@@ -90,6 +90,6 @@ class GaussianPoints:
         seen, hidden = np.sqrt(2 * self.gamma) * frequencies[:d], np.sqrt(2 * self.gamma_states) * frequencies[d:]
         angle = self.points @ seen + mean @ hidden
         damped = np.exp(-np.einsum("tij,if,jf->tf", covariance, hidden, hidden, optimize=True) / 2)
-        waves = np.concatenate([np.cos(angle) * damped, np.sin(angle) * damped], axis=1)
-        total = segment_sum(waves, self.offsets) / np.maximum(np.diff(self.offsets), 1)[:, None]
+        features = np.concatenate([np.cos(angle) * damped, np.sin(angle) * damped], axis=1)
+        total = segment_sum(features, self.offsets) / np.maximum(np.diff(self.offsets), 1)[:, None]
         return np.asarray(total / np.sqrt(frequencies.shape[1]))

@@ -16,7 +16,7 @@ from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import check_is_fitted
 
 from mercer._array import to_numpy
-from mercer.kernels import _machines as machines
+from mercer.kernels import _estimators as estimators
 from mercer.kernels._copies import fresh, sklearn_name, unfitted
 from mercer.kernels._data import n_objects
 from mercer.kernels._evaluation import Side
@@ -71,7 +71,7 @@ class Narrowing:
             return Needs.of_all(self.needs(part, out) for part in fitted(step, LISTS[name]))
         if name == "OneVsOneClassifier":
             return self._of_pairs(step, out)
-        return machines.needs(step, out, name) or Needs(f"{_title(step)} reads every column")
+        return estimators.needs(step, out, name) or Needs(f"{_title(step)} reads every column")
 
     def _chain(self, pipeline: Any, out: Needs) -> list[Needs]:
         """Return what is read of the input of a pipeline, and of the output of every step."""
@@ -111,7 +111,7 @@ class Narrowing:
             found = enumerate(getattr(step, LISTS[name]))
             parts = [self.narrowed(part, kept, out, f"{place}[{i}]")[0] for i, part in found]
             return self._listed(step, kept, name, parts, where), None
-        known = machines.narrowed(step, kept, name)
+        known = estimators.narrowed(step, kept, name)
         if known is not None:
             return known
         if holds_kernel(step):
@@ -230,9 +230,9 @@ class Narrowing:
         return made
 
     def _ridge(self, step: Any, where: str) -> Any:
-        needs = machines.ridge_needs(step)
+        needs = estimators.ridge_needs(step)
         kernel, left = self._kernel(fitted(step, "kernel_"), needs, where)
-        return machines.narrowed_ridge(step, left, kernel_=kernel)
+        return estimators.narrowed_ridge(step, left, kernel_=kernel)
 
 
 COMPOSED: dict[str, Callable[..., tuple[Any, Kept]]] = {

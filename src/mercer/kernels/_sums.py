@@ -1,4 +1,4 @@
-"""Weighted sums of kernel values of new objects with the training objects, which are the decisions of a machine."""
+"""Weighted sums of kernel values of new objects with the training objects, which are the decisions of an estimator."""
 
 from __future__ import annotations
 

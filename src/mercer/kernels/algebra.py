@@ -44,7 +44,8 @@ class Sum(_Flat):
     >>> (mc.RBF(gamma=1.0) + 0.5 * mc.Linear())([[1.0], [2.0]]).round(4)
     array([[1.5   , 0.8679],
            [0.8679, 1.5   ]])
-    >>> mc.Sum([mc.RBF(gamma=g) for g in (0.1, 1.0, 10.0)]).get_params()["k2__gamma"]
+    >>> widths = mc.kernels.Sum([mc.RBF(gamma=g) for g in (0.1, 1.0, 10.0)])
+    >>> widths.get_params()["k2__gamma"]
     10.0
     """
 
@@ -85,7 +86,7 @@ class Product(_Flat):
             if mixed and not bool(namespace(tile).any(tile > 0)):
                 raise FloatingPointError(
                     f"All values of {type(part).__name__} underflow in a product with a kernel that can be negative. "
-                    "Normalize it with normalize=True or mc.Normalized."
+                    "Normalize it with normalize=True or mc.kernels.Normalized."
                 )
         return self._multiplied(values)
 

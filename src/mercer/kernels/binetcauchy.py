@@ -49,7 +49,7 @@ class BinetCauchy(ModelKernel):
     ...     initial_mean=np.zeros((3, 1)),
     ...     initial_covariance=np.ones((3, 1, 1)),
     ... )
-    >>> mc.BinetCauchy()(models).round(3)
+    >>> mc.kernels.BinetCauchy()(models).round(3)
     array([[ 1.   ,  0.776, -0.947],
            [ 0.776,  1.   , -0.689],
            [-0.947, -0.689,  1.   ]])

@@ -34,11 +34,11 @@ def compact(pipeline: Any) -> Compacted:
     See Also
     --------
     save : Writes it to a file.
-    Landmarks : Features from a few training objects, for machines that need all of them.
+    Landmarks : Features from a few training objects, for estimators that need all of them.
 
     Notes
     -----
-    Of a machine that reads the kernel by weighted sums, :math:`f(x) = \sum_i a_i k(x, z_i) + b`, only the training
+    Of an estimator that reads the kernel by weighted sums, :math:`f(x) = \sum_i a_i k(x, z_i) + b`, only the training
     objects with :math:`a_i \ne 0` matter: the support objects of ``SVC``, ``NuSVC``, ``SVR``, ``NuSVR`` and
     ``OneClassSVM``, and the non-zero coefficients of linear models. The coefficients of kernel ridge regression
     and of Gaussian processes are dense, and nearest neighbors read every column: they keep all training objects, and so
@@ -80,7 +80,7 @@ def compact(pipeline: Any) -> Compacted:
     rounding, about 1e-15 of :math:`\sum_i |a_i k(x, z_i)|` (1e-7 if the data are float32). A compact pipeline neither
     reads nor fills the caches of the process, and can be used from many threads. It cannot be fitted again. Kernel
     matrices inside of it have the columns of the kept objects. A centered kernel without the training mean serves its
-    machine only: taken out of the pipeline, as ``small[0]`` or ``small[:-1]``, it raises.
+    estimator only: taken out of the pipeline, as ``small[0]`` or ``small[:-1]``, it raises.
 
     Examples
     --------
@@ -153,9 +153,9 @@ def _forwarded(name: str, what: str) -> Any:
 
 
 def _apart(value: Any) -> Any:
-    """Return what is taken out of a compact pipeline: kernels refuse to give rows that only its machine can read.
+    """Return what is taken out of a compact pipeline: kernels refuse to give rows that only its estimator can read.
 
-    Whatever predicts has the machine inside, and stays as it is.
+    Whatever predicts has the estimator inside, and stays as it is.
     """
     if isinstance(value, Kernel):
         if not value._rows_only:

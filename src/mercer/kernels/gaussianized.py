@@ -28,7 +28,8 @@ class Gaussianized(Wrapper):
     Examples
     --------
     >>> import mercer as mc
-    >>> mc.Gaussianized(mc.Linear(normalize=False), gamma=0.5)([[0.0], [1.0]]).round(4)
+    >>> kernel = mc.kernels.Gaussianized(mc.Linear(normalize=False), gamma=0.5)
+    >>> kernel([[0.0], [1.0]]).round(4)
     array([[1.    , 0.6065],
            [0.6065, 1.    ]])
     """

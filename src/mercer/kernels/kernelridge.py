@@ -241,7 +241,7 @@ class KernelRidge(CheckedParameters, MultiOutputMixin, RegressorMixin, BaseEstim
         if not len(sound):
             raise ValueError(
                 f"The kernel matrix has the eigenvalue {least:.4g}, and alpha must be larger than its absolute value; "
-                f"got {alphas[0]:.4g}. Wrap the kernel in mc.Repaired, or raise alpha."
+                f"got {alphas[0]:.4g}. Wrap the kernel in mc.kernels.Repaired, or raise alpha."
             )
         return sound
 

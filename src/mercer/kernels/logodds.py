@@ -70,7 +70,7 @@ class LogOdds(TrainedWrapper):
     --------
     >>> import mercer as mc
     >>> X = [[0.0], [1.0], [5.0]]
-    >>> odds = mc.LogOdds(mc.RBF(gamma=0.5), normalize=False)
+    >>> odds = mc.kernels.LogOdds(mc.RBF(gamma=0.5), normalize=False)
     >>> odds.fit_transform(X).round(6)  # inner products of centered vectors
     array([[ 4.,  2., -6.],
            [ 2.,  1., -3.],

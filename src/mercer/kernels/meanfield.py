@@ -117,7 +117,7 @@ class MeanField(ModelKernel):
         return xp.where(same, zero, value) - xp.where(same, zero, below)
 
     def _prepare(self, source: Any) -> Any:
-        able = "mc.FactorialHMMs or mc.BayesNets"
+        able = "mc.models.FactorialHMMs or mc.BayesNets"
         start = seed_of(self.random_state)
         couple = required(source, "couple_mean_field", type(self).__name__, able)
         return couple(float(self.rho), self.length, int(self.n_init), start)

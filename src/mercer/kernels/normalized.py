@@ -25,7 +25,7 @@ class Normalized(Wrapper):
     Examples
     --------
     >>> import mercer as mc
-    >>> kernel = mc.Normalized(mc.Linear(normalize=False) + mc.RBF(gamma=1.0))
+    >>> kernel = mc.kernels.Normalized(mc.Linear(normalize=False) + mc.RBF(gamma=1.0))
     >>> kernel([[1.0], [2.0]]).round(4)
     array([[1.    , 0.7488],
            [0.7488, 1.    ]])

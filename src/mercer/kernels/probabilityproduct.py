@@ -143,7 +143,7 @@ class ProbabilityProduct(SwitchingKernel):
         if self.switches == "expected" and not hasattr(operand, "errors"):
             raise TypeError(
                 f"switches='expected' averages over regime paths, which {type(source).__name__} do not have. Use "
-                "switches='joint', or mc.SwitchingLDSs."
+                "switches='joint', or mc.models.SwitchingLDSs."
             )
         return operand
 

@@ -40,7 +40,8 @@ class Repaired(FeaturedWrapper):
     --------
     >>> import mercer as mc
     >>> X = [[0.0], [1.0], [2.0]]
-    >>> K = mc.Repaired(mc.RBF(gamma=1.0) + (-0.9) * mc.RBF(gamma=3.0)).fit_transform(X)
+    >>> indefinite = mc.RBF(gamma=1.0) + (-0.9) * mc.RBF(gamma=3.0)
+    >>> K = mc.kernels.Repaired(indefinite).fit_transform(X)
     >>> bool(mc.gram.psd.check(K))
     True
     """

@@ -64,7 +64,8 @@ class TargetAligned(Several):
     >>> import numpy as np, mercer as mc
     >>> X = np.random.default_rng(0).normal(size=(60, 2))
     >>> y = X[:, 0] ** 2 + X[:, 1] ** 2 > 1  # a ring, not linearly separable
-    >>> kernel = mc.TargetAligned([mc.RBF(gamma=1.0), mc.Linear(normalize=False)]).fit(X, y)
+    >>> parts = [mc.RBF(gamma=1.0), mc.Linear(normalize=False)]
+    >>> kernel = mc.kernels.TargetAligned(parts).fit(X, y)
     >>> kernel.weights_.round(2), kernel.alignments_.round(2)
     (array([1., 0.]), array([0.36, 0.01]))
     """
@@ -130,7 +131,7 @@ class TargetAligned(Several):
         --------
         >>> import mercer as mc
         >>> X, y = [[0.0], [1.0], [4.0], [5.0]], [0, 0, 1, 1]
-        >>> kernel = mc.TargetAligned([mc.Linear(normalize=False), mc.RBF(gamma=9.0)])
+        >>> kernel = mc.kernels.TargetAligned([mc.Linear(normalize=False), mc.RBF(gamma=9.0)])
         >>> total = kernel.fit(X, y).as_sum()
         >>> total.k0.kernel, round(total.k0.weight, 3)
         (Linear(normalize=False), 0.646)
@@ -227,7 +228,7 @@ def target_aligned(kernels: Any, y: Any, X: Any = None, target: str = "auto") ->
     --------
     >>> import numpy as np, mercer as mc
     >>> X = np.random.default_rng(0).normal(size=(60, 2))
-    >>> kernel = mc.target_aligned([mc.RBF(gamma=1.0), mc.Linear()], X[:, 0] > 0, X)
+    >>> kernel = mc.kernels.target_aligned([mc.RBF(gamma=1.0), mc.Linear()], X[:, 0] > 0, X)
     >>> kernel.weights_.round(2)
     array([0.17, 0.83])
     >>> kernel.k1.kernel, round(kernel.k1.weight, 2)
@@ -251,7 +252,7 @@ def _weights_of_fitted(together: TargetAligned, y: Any) -> Floats:
         if not hasattr(part, "train_"):
             raise ValueError(
                 f"kernels[{i}] is {part!r}, which is not fitted, and X is missing. Call "
-                "mc.target_aligned(kernels, y, X), or pass kernels that were fitted to the samples of y."
+                "mc.kernels.target_aligned(kernels, y, X), or pass kernels that were fitted to the samples of y."
             )
     matrices = [to_numpy(part._gram(part._train_side, None)) for part in parts]
     sizes = [len(matrix) for matrix in matrices]

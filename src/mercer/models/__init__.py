@@ -1,6 +1,6 @@
 """Structured models: mixtures, Markov chains, hidden Markov models, hidden trees and kernel density estimates."""
 
-from mercer.models._fitting.climb import FitInfo
+from mercer.models._fitting.em import FitInfo
 from mercer.models._pairs.matches import Matches
 from mercer.models.bayesnet import BayesNets, ContractionCost
 from mercer.models.bayesnet_estimator import BayesNet

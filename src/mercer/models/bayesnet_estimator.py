@@ -18,9 +18,9 @@ from mercer._random import seed_of
 from mercer.data import Sequences
 from mercer.data.segments import digest_order, segments
 from mercer.families.estimator import Context
-from mercer.models._fitting.climb import Climbed
+from mercer.models._fitting.em import EMResults
 from mercer.models._fitting.iterative import IterativeEstimator
-from mercer.models._nets.em import Evidence, Fitted, Parameters, Prior, fitted, random_tables
+from mercer.models._nets.em import Evidence, FittedNet, Parameters, Prior, fitted, random_tables
 from mercer.models._nets.graph import Graph, checked_graph
 from mercer.models._nets.reading import check_values, values_of
 from mercer.models.bayesnet import BayesNets
@@ -189,14 +189,14 @@ class BayesNet(IterativeEstimator):
         models: BayesNets = found.models
         return models
 
-    def _fit_all(self, values: Floats, context: Context) -> Climbed:
-        return self._climbed([values[digest_order(values)]], context, lambda i: "the model of all samples")
+    def _fit_all(self, values: Floats, context: Context) -> EMResults:
+        return self._run_em([values[digest_order(values)]], context, lambda i: "the model of all samples")
 
-    def _climb_each(self, X: Any, context: Context, name: Callable[[int], str]) -> Climbed:
+    def _em_each(self, X: Any, context: Context, name: Callable[[int], str]) -> EMResults:
         values, offsets = segments(X)
-        return self._climbed([values[a:b] for a, b in pairwise(offsets)], context, name)
+        return self._run_em([values[a:b] for a, b in pairwise(offsets)], context, name)
 
-    def _climbed(self, tables: list[Floats], context: Context, name: Callable[[int], str]) -> Climbed:
+    def _run_em(self, tables: list[Floats], context: Context, name: Callable[[int], str]) -> EMResults:
         graph = self._graph()
         prior, starts = self._prior(graph, context), self._starts(graph, context)
         fits = []
@@ -241,16 +241,16 @@ class BayesNet(IterativeEstimator):
         lifted = [x[None] for x in parameters]
         return BayesNets(lifted[0], graph.nodes, graph.parents, graph.hidden, *lifted[1:])
 
-    def _stacked(self, graph: Graph, fits: list[Fitted]) -> BayesNets:
+    def _stacked(self, graph: Graph, fits: list[FittedNet]) -> BayesNets:
         parts = [np.stack([fit.parameters[k] for fit in fits]) for k in range(3)]
         return BayesNets(parts[0], graph.nodes, graph.parents, graph.hidden, *parts[1:])
 
 
-def _joined(models: BayesNets, fits: list[Fitted]) -> Climbed:
+def _joined(models: BayesNets, fits: list[FittedNet]) -> EMResults:
     objective = np.array([fit.objective for fit in fits])
     steps = np.array([fit.steps for fit in fits])
     converged = np.array([fit.converged for fit in fits])
-    return Climbed(models, objective, steps, converged, np.empty((len(fits), 0)))
+    return EMResults(models, objective, steps, converged, np.empty((len(fits), 0)))
 
 
 def _has_names(X: Any) -> bool:

@@ -75,13 +75,13 @@ class FactorialHMMs(Batch):
     ...     initial=[[[0.5, 0.5], [0.5, 0.5]]],
     ...     transition=[[[[0.9, 0.1], [0.1, 0.9]], [[0.5, 0.5], [0.5, 0.5]]]],
     ... )
-    >>> models = mc.FactorialHMMs(
+    >>> models = mc.models.FactorialHMMs(
     ...     **chains, mean=[[[[0.0], [4.0]], [[0.0], [1.0]]]], covariance=[[[1.0]]]
     ... )
     >>> models.hmms().emission.mean.tolist()
     [[[0.0], [1.0], [4.0], [5.0]]]
     >>> table = [[[0.9, 0.1], [0.5, 0.5], [0.5, 0.5], [0.1, 0.9]]]
-    >>> models = mc.FactorialHMMs(**chains, probability=table, alphabet="ab")
+    >>> models = mc.models.FactorialHMMs(**chains, probability=table, alphabet="ab")
     >>> models.log_prob(["aab", "bbb"]).round(3)
     array([[-2.187, -1.773]])
     """

@@ -27,7 +27,7 @@ from mercer.models._fitting.checks import (
     check_something,
     impossible,
 )
-from mercer.models._fitting.climb import Climbed
+from mercer.models._fitting.em import EMResults
 from mercer.models._fitting.iterative import IterativeEstimator
 from mercer.models.factorial_hmm import FactorialHMMs
 from mercer.models.inference import double
@@ -261,7 +261,7 @@ class FactorialHMM(IterativeEstimator):
         self._warn([fit], lambda i: "the model of all series")
         return _batch([fit], context)
 
-    def _climb_each(self, X: Any, context: Context, name: Callable[[int], str]) -> Climbed:
+    def _em_each(self, X: Any, context: Context, name: Callable[[int], str]) -> EMResults:
         fits = []
         for i, (begin, end) in enumerate(pairwise(X.offsets)):
             fits.append(self._best(X.values[begin:end], np.array([0, end - begin]), context))
@@ -270,7 +270,7 @@ class FactorialHMM(IterativeEstimator):
         self._warn(fits, name)
         objective = np.array([fit.objective for fit in fits])
         steps, converged = np.array([fit.steps for fit in fits]), np.array([fit.converged for fit in fits])
-        return Climbed(_batch(fits, context), objective, steps, converged, np.empty((len(fits), 0)))
+        return EMResults(_batch(fits, context), objective, steps, converged, np.empty((len(fits), 0)))
 
     def _warn(self, fits: list[_Fit], name: Callable[[int], str]) -> None:
         if self.tol > 0 and self.n_iter > 1:
@@ -291,9 +291,9 @@ class FactorialHMM(IterativeEstimator):
             strength = float(self.prior_strength)
             if smooth:
                 expected, strength = table.even_sums(starts[0]), 1.0
-            fits = [self._climb_table(x, offsets, start, context, expected, strength) for start in starts]
+            fits = [self._em_table(x, offsets, start, context, expected, strength) for start in starts]
             return max(fits, key=lambda fit: fit.objective)
-        fits = [self._climb(x - context.center, offsets, start, context, expected) for start in starts]
+        fits = [self._run_em(x - context.center, offsets, start, context, expected) for start in starts]
         best = max(fits, key=lambda fit: fit.objective)
         return best._replace(model=best.model._replace(mean=best.model.mean + _share(context, int(self.n_chains))))
 
@@ -311,7 +311,7 @@ class FactorialHMM(IterativeEstimator):
         mean = np.sqrt(context.scale / chains) * rng.standard_normal((chains, n, d))
         return em.Parameters(np.full((chains, n), 1 / n), transition, mean, np.diag(context.scale))
 
-    def _climb(self, x: Floats, offsets: Indices, model: em.Parameters, context: Context, expected: Any) -> _Fit:
+    def _run_em(self, x: Floats, offsets: Indices, model: em.Parameters, context: Context, expected: Any) -> _Fit:
         """Fit a model of vectors."""
         assert context.scale is not None
         floor, strength = float(self.floor) * context.scale, float(self.prior_strength)
@@ -335,7 +335,7 @@ class FactorialHMM(IterativeEstimator):
             before = objective
         return _Fit(model, objective, int(self.n_iter), self.tol == 0, sums)
 
-    def _climb_table(
+    def _em_table(
         self, x: Indices, offsets: Indices, model: Any, context: Context, expected: Any, strength: float
     ) -> _Fit:
         """Fit a model of symbols."""

@@ -84,7 +84,7 @@ class LinearGaussianNets(Batch):
     Examples
     --------
     >>> import numpy as np, mercer as mc
-    >>> nets = mc.LinearGaussianNets(  # a hidden cause and two effects
+    >>> nets = mc.models.LinearGaussianNets(  # a hidden cause and two effects
     ...     offset=[[0.0, 1.0, 0.0]],
     ...     coefficients=[[[0, 0, 0], [2.0, 0, 0], [-1.0, 0, 0]]],
     ...     noise_covariance=[np.eye(3)],

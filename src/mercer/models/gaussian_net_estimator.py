@@ -50,7 +50,8 @@ class LinearGaussianNet(Estimator):
     >>> rng = np.random.default_rng(0)
     >>> x = rng.normal(size=(500, 1))
     >>> points = np.concatenate([x, 2 * x + 1 + 0.1 * rng.normal(size=(500, 1))], axis=1)
-    >>> net = mc.LinearGaussianNet({"x": 1, "y": 1}, {"y": ["x"]}).fit([points]).model_
+    >>> estimator = mc.models.LinearGaussianNet({"x": 1, "y": 1}, {"y": ["x"]})
+    >>> net = estimator.fit([points]).model_
     >>> net.coefficients.round(1).tolist(), float(net.offset[0, 1].round(1))
     ([[[0.0, 0.0], [2.0, 0.0]]], 1.0)
     """

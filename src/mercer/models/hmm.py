@@ -14,9 +14,9 @@ from mercer._parameters import boolean, check
 from mercer._probability import checked_probability, drawn
 from mercer._random import random_generator, whole_size
 from mercer._renamed import LENGTH, no_keyword
+from mercer.models._chains.characteristic import chain_characteristic
 from mercer.models._chains.operand import chain_operand
 from mercer.models._chains.powered import powered_chain
-from mercer.models._chains.waves import chain_waves
 from mercer.models._interop import from_glhmm, from_hmmlearn, joined, to_hmmlearn
 from mercer.models._scores.scores import hmm_scores
 from mercer.models._stationary import long_run
@@ -411,7 +411,7 @@ class HMMs(Decoded, Batch):
 
     def log_characteristic(self, frequencies: Floats) -> tuple[Array, Array]:
         """Log modulus and angle of E exp(i sum_t <w_t, y_t>) at each of ``frequencies (F, T, d)``, each ``(N, F)``."""
-        return chain_waves(self.initial, self.transition, self.emission, frequencies)
+        return chain_characteristic(self.initial, self.transition, self.emission, frequencies)
 
     # -- one history behind two sequences -----------------------------------------------------------------
 

@@ -37,8 +37,8 @@ from mercer.models._fitting.checks import (
     warn_of_unconverged,
     warn_of_unvisited,
 )
-from mercer.models._fitting.climb import Climbed, Collapsed, Impossible, better_of, climb, in_order
 from mercer.models._fitting.data import Data
+from mercer.models._fitting.em import Collapsed, EMResults, Impossible, better_of, em_batch, in_order
 from mercer.models._fitting.emission_steps import emission_step, evenly, leaf_of
 from mercer.models._fitting.goals import HMMGoal
 from mercer.models._fitting.iterative import IterativeEstimator
@@ -365,7 +365,7 @@ class HMM(Decoder, IterativeEstimator):
         bare = leaf_of(self._emission(X.is_symbols)).context(X)
         return bare if X.is_symbols else replace(bare, scale=spread(in_digest_order(X).values))
 
-    def _with_pooled_models(self, X: Sequences, bare: Context, trials: int = 0) -> tuple[Context, Climbed]:
+    def _with_pooled_models(self, X: Sequences, bare: Context, trials: int = 0) -> tuple[Context, EMResults]:
         """Learn one model of all sequences for each size that occurs; also return the fit of the shared size."""
         unshrunk = clone(self).set_params(prior=None)
         if self._starts_apart():
@@ -414,7 +414,7 @@ class HMM(Decoder, IterativeEstimator):
 
     def _fit_together(
         self, X: Sequences, size: int, context: Context, *, pooled: bool = False, trials: int = 0
-    ) -> Climbed:
+    ) -> EMResults:
         """Fit one model of ``size`` states to all sequences."""
         if self.prior is None:
             check_something(X, leaf_of(self._emission(X.is_symbols)))
@@ -438,13 +438,13 @@ class HMM(Decoder, IterativeEstimator):
         self._warn([(found, _all_data)], "use fewer states, or another random_state")
         return found
 
-    def _climb_each(self, X: Any, context: Context, name: Callable[[int], str]) -> Climbed:
+    def _em_each(self, X: Any, context: Context, name: Callable[[int], str]) -> EMResults:
         """Fit one model to each sequence, in chunks of equal numbers of states, on several threads."""
         sizes, emission, seed = self._sizes(X, context), self._emission(X.is_symbols), seed_of(self.random_state)
         if self._has_no_prior():
             cure = "use prior='pooled', or fewer states"
             warn_of_short(X.lengths, sizes, _n_components(emission), name, cure)
-        pieces: dict[int, Climbed] = {}
+        pieces: dict[int, EMResults] = {}
         tasks = []
         for size in np.unique(sizes):
             members = np.flatnonzero(sizes == size)
@@ -480,7 +480,7 @@ class HMM(Decoder, IterativeEstimator):
         seed: int,
         init: HMMs | None,
         trials: int = 0,
-    ) -> Climbed:
+    ) -> EMResults:
         """Fit models of one size from the given start, from the prior, or from the best of several starts.
 
         With ``trials``, a single model has at least as many starts, and the best ``n_init`` after a few iterations are
@@ -507,14 +507,14 @@ class HMM(Decoder, IterativeEstimator):
 
         if start is not None:
             repeated = start if len(start) == data.size else start[np.zeros(data.size, dtype=int)]
-            return climb(goal, data, limited(repeated), self.n_iter, self.tol)
+            return em_batch(goal, data, limited(repeated), self.n_iter, self.tol)
         attempts = range(self.n_init if size == 1 else max(self.n_init, trials))
         begins = (limited(starts(emission, data, context, mask, seed, attempt)) for attempt in attempts)
         if len(attempts) > self.n_init and self.n_iter > POOLED_TRIAL:
-            tried = [climb(goal, data, begin, POOLED_TRIAL, self.tol) for begin in begins]
+            tried = [em_batch(goal, data, begin, POOLED_TRIAL, self.tol) for begin in begins]
             tried.sort(key=lambda found: -float(found.objective[0]))
             begins = (found.models for found in tried[: self.n_init])
-        return reduce(better_of, (climb(goal, data, begin, self.n_iter, self.tol) for begin in begins))
+        return reduce(better_of, (em_batch(goal, data, begin, self.n_iter, self.tol) for begin in begins))
 
     def fit_weighted(self, x: Any, weights: Floats, offsets: Floats, context: Context, start: Any = None) -> Any:
         """Raise TypeError: an HMM is fitted to sequences, not to weighted points."""

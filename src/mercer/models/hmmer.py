@@ -39,8 +39,8 @@ def read_hmmer(path: Source) -> ProfileHMMs:
     >>> import mercer as mc
     >>> profiles = mc.ProfileHMM(alphabet="dna").fit(["ACG-T", "ACGGT", "AC--T"]).model_
     >>> with TemporaryDirectory() as folder:
-    ...     mc.write_hmmer(profiles, Path(folder, "tiny.hmm"))
-    ...     mc.read_hmmer(Path(folder, "tiny.hmm"))
+    ...     mc.models.write_hmmer(profiles, Path(folder, "tiny.hmm"))
+    ...     mc.models.read_hmmer(Path(folder, "tiny.hmm"))
     ProfileHMMs(shape=(1,), 4 nodes, alphabet=Alphabet.of('dna'), mode='local')
     """
     text = read_text(path, "HMMER3", "profile")
@@ -84,7 +84,7 @@ def write_hmmer(profiles: ProfileHMMs, path: str | os.PathLike[str]) -> None:
     >>> import mercer as mc
     >>> profiles = mc.ProfileHMM().fit(["MK-LW", "MRYLW"]).model_
     >>> with TemporaryDirectory() as folder:
-    ...     mc.write_hmmer(profiles, Path(folder, "tiny.hmm"))
+    ...     mc.models.write_hmmer(profiles, Path(folder, "tiny.hmm"))
     ...     print(Path(folder, "tiny.hmm").read_text()[:53])
     HMMER3/f [mercer]
     NAME  profile_0

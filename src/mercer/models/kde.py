@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 
 TILE_PAIRS = 2e6
 """Pairs of points per tile: a few milliseconds of work for a thread."""
-WAVES = 1 << 18
-"""Maximum number of waves exp(i <w, x>) at single points in memory at once, so that they fit into the cache."""
+VALUES = 1 << 18
+"""Maximum number of values exp(i <w, x>) at single points in memory at once, so that they fit into the cache."""
 
 
 class KDEs(Batch):
@@ -205,15 +205,15 @@ class KDEs(Batch):
         This is the mean of exp(i <w, x>) over the points times exp(-h |w|^2 / 2); the cost is linear in the points.
         """
         turned, count = np.ascontiguousarray(frequencies.T), len(frequencies)
-        waves = np.zeros((2, len(self.points), count))
-        step = max(1, WAVES // max(count, 1))
+        characteristic = np.zeros((2, len(self.points), count))
+        step = max(1, VALUES // max(count, 1))
         for i, size in enumerate(self.points.sizes):  # one set at a time: its mean does not depend on the others
             points = self.points.set(i)
             for begin in range(0, size, step):
                 angle = points[begin : begin + step] @ turned
-                waves[:, i] += np.cos(angle).sum(axis=0), np.sin(angle).sum(axis=0)
-            waves[:, i] /= size
-        logs, angle = log_polar(*waves)
+                characteristic[:, i] += np.cos(angle).sum(axis=0), np.sin(angle).sum(axis=0)
+            characteristic[:, i] /= size
+        logs, angle = log_polar(*characteristic)
         logs -= np.outer(self.bandwidth.reshape(-1) / 2, np.sum(turned**2, axis=0))
         return logs.reshape(*self.shape, count), angle.reshape(*self.shape, count)
 

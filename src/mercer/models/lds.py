@@ -16,12 +16,12 @@ from mercer._renamed import LENGTH, STEPS, no_keyword
 from mercer.data import Sequences
 from mercer.families.gaussian import Gaussians
 from mercer.models._dynamics import runs
+from mercer.models._dynamics.characteristic import system_characteristic
 from mercer.models._dynamics.checks import checked_systems
 from mercer.models._dynamics.diffuse import LogProbs, computed
 from mercer.models._dynamics.interop import from_dynamax, from_pykalman, from_statsmodels, to_pykalman
 from mercer.models._dynamics.overflow import within_range
 from mercer.models._dynamics.scores import score_names, sequence_scores
-from mercer.models._dynamics.waves import system_waves
 from mercer.models._forward.interface import Runs
 from mercer.models._interop import joined
 from mercer.models.discount import check_lengths
@@ -567,7 +567,7 @@ class LDSs(Batch):
 
     def log_characteristic(self, frequencies: Floats) -> tuple[Array, Array]:
         """Log modulus and angle of E exp(i sum_t <w_t, x_t>) at each of ``frequencies (F, T, d)``, each ``(N, F)``."""
-        return system_waves(self, frequencies)
+        return system_characteristic(self, frequencies)
 
     def couple_subspaces(self, length: Any = None) -> Any:
         """Prepare for angles between observability subspaces of ``length`` steps (CMP-3)."""

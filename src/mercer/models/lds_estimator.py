@@ -23,8 +23,8 @@ from mercer.models._dynamics.checks import check_fixed, noiseless
 from mercer.models._dynamics.em import Averages, LDSGoal, averages
 from mercer.models._dynamics.starts import start
 from mercer.models._fitting.checks import Found, check_range, check_spread, warn_of_unconverged
-from mercer.models._fitting.climb import Climbed, Collapsed, Impossible, better_of, climb, in_order
 from mercer.models._fitting.data import Data
+from mercer.models._fitting.em import Collapsed, EMResults, Impossible, better_of, em_batch, in_order
 from mercer.models._fitting.iterative import IterativeEstimator
 from mercer.models._fitting.mixture_steps import spread
 from mercer.models.lds import LDSs
@@ -217,7 +217,7 @@ class LDS(IterativeEstimator):
         shared = {field.name: getattr(found, field.name) for field in fields(found)}
         return LDSContext(**{**shared, "scale": spread(values)})
 
-    def _with_prior(self, X: Sequences, bare: LDSContext) -> tuple[LDSContext, Climbed | None]:
+    def _with_prior(self, X: Sequences, bare: LDSContext) -> tuple[LDSContext, EMResults | None]:
         """Learn the pooled system, or take the given one; and what it expects of a step of the data."""
         data = Data(X.values, X.offsets, np.zeros(len(X), dtype=int), 1)
         if isinstance(self.prior, LDSs):
@@ -232,7 +232,7 @@ class LDS(IterativeEstimator):
         self._check_unused(X, y)
         X = in_digest_order(self.accept(X, reset=True))
         context = self._bare_context(X)
-        found: Climbed | None = None
+        found: EMResults | None = None
         if self.prior is not None:
             context, found = self._with_prior(X, context)
         if found is None:  # the pooled prior is the fit itself
@@ -247,7 +247,7 @@ class LDS(IterativeEstimator):
         )
         return models
 
-    def _fit_together(self, X: Sequences, context: Context) -> Climbed:
+    def _fit_together(self, X: Sequences, context: Context) -> EMResults:
         """Fit one system to all series."""
         self._check_data(X, np.array([0, len(X.values)]))
         data = Data(X.values, X.offsets, np.zeros(len(X), dtype=int), 1)
@@ -256,7 +256,7 @@ class LDS(IterativeEstimator):
             warn_of_unconverged([(found, lambda i: "the system of all series")], self.n_iter, "EM")
         return found
 
-    def _climb_each(self, X: Any, context: Context, name: Callable[[int], str]) -> Climbed:
+    def _em_each(self, X: Any, context: Context, name: Callable[[int], str]) -> EMResults:
         """Fit one system to each series, in chunks, on several threads."""
         seed, pieces = seed_of(self.random_state), {}
         tasks = [np.arange(begin, min(begin + CHUNK, len(X))) for begin in range(0, len(X), CHUNK)]
@@ -277,7 +277,7 @@ class LDS(IterativeEstimator):
             warn_of_unconverged(named, self.n_iter, "EM")
         return in_order(done, tasks)
 
-    def _fit_models(self, data: Data, context: Context, seed: int, name: Callable[[int], str]) -> Climbed:
+    def _fit_models(self, data: Data, context: Context, seed: int, name: Callable[[int], str]) -> EMResults:
         """Fit systems from the given start, from the prior, or from the best of several starts."""
         prior: Averages | None = None if self.prior is None else context.expected  # type: ignore[attr-defined]
         n, fixed = int(self.state_dim), self._fixed(context.dimension)
@@ -288,11 +288,11 @@ class LDS(IterativeEstimator):
         try:
             if given is not None:
                 begin = goal.admitted(given[np.zeros(data.size, dtype=int)])
-                return climb(goal, data, begin, self.n_iter, self.tol, "EM")
+                return em_batch(goal, data, begin, self.n_iter, self.tol, "EM")
             attempts = (goal.admitted(self._start(data, context, seed, k)) for k in range(self.n_init))
-            best = climb(goal, data, next(attempts), self.n_iter, self.tol, "EM")
+            best = em_batch(goal, data, next(attempts), self.n_iter, self.tol, "EM")
             for other in attempts:
-                best = better_of(best, climb(goal, data, other, self.n_iter, self.tol, "EM"))
+                best = better_of(best, em_batch(goal, data, other, self.n_iter, self.tol, "EM"))
         except (Collapsed, Impossible, np.linalg.LinAlgError) as error:
             raise self._failure(error, name, [fixed]) from None
         return best

@@ -18,7 +18,7 @@ from mercer._probability import check_sums, checked_probability, drawn
 from mercer._random import random_generator, whole_size
 from mercer._renamed import LENGTH, no_keyword
 from mercer.data import Alphabet, Sequences
-from mercer.models._chains.waves import chain_waves
+from mercer.models._chains.characteristic import chain_characteristic
 from mercer.models._markov.counts import counted, heads_of, n_heads
 from mercer.models._markov.discount import DiscountedProductOperand
 from mercer.models._markov.grams import gram_operand, on_grams
@@ -385,7 +385,7 @@ class MarkovChains(Batch):
 
         Symbols are one-hot encoded: a frequency has one number per step and symbol.
         """
-        return chain_waves(*on_grams(self), frequencies)
+        return chain_characteristic(*on_grams(self), frequencies)
 
 
 def check_order(order: Any) -> None:

@@ -19,8 +19,8 @@ from mercer.data.segments import in_digest_order, segment_sum, segments
 from mercer.families.estimator import Context, Estimator
 from mercer.families.gaussian_estimator import Gaussian
 from mercer.models._fitting.checks import check_something, check_spread, impossible, warn_of_unconverged
-from mercer.models._fitting.climb import Climbed, Collapsed, Impossible, better_of, climb
 from mercer.models._fitting.data import Data
+from mercer.models._fitting.em import Collapsed, EMResults, Impossible, better_of, em_batch
 from mercer.models._fitting.emission_steps import DensityStep, evenly
 from mercer.models._fitting.goals import MixtureGoal
 from mercer.models._fitting.iterative import IterativeEstimator
@@ -197,7 +197,7 @@ class Mixture(IterativeEstimator):
                 "fit again."
             )
 
-    def _fit_pooled(self, X: Any, context: Context) -> Climbed:
+    def _fit_pooled(self, X: Any, context: Context) -> EMResults:
         """Fit one mixture to all samples; without a prior if the prior is pooled."""
         x, _ = segments(in_digest_order(X))
         if x.shape[0] == 0:
@@ -208,7 +208,7 @@ class Mixture(IterativeEstimator):
         self._check_data(X, offsets)
         if isinstance(self.prior, str):
             estimator = clone(evenly(self, x, context)).set_params(prior=None)
-        return estimator._climb_named(x, offsets, context, lambda i: "the mixture of all data")
+        return estimator._em_named(x, offsets, context, lambda i: "the mixture of all data")
 
     @warns_once
     def fit(self, X: Any, y: Any = None) -> Self:
@@ -227,17 +227,17 @@ class Mixture(IterativeEstimator):
         columns = []
         for j in range(weights.shape[1]):
             begin = None if start is None else start[:, j]
-            columns.append(self._climb_column(x, weights[:, j], offsets, context, begin).models)
+            columns.append(self._em_column(x, weights[:, j], offsets, context, begin).models)
         joined: Mixtures = side_by_side(columns)
         return joined
 
-    def _climb_each(self, X: Any, context: Context, name: Callable[[int], str]) -> Climbed:
-        return self._climb_named(*segments(X), context, name)
+    def _em_each(self, X: Any, context: Context, name: Callable[[int], str]) -> EMResults:
+        return self._em_named(*segments(X), context, name)
 
-    def _climb_named(self, x: Any, offsets: Floats, context: Context, name: Callable[[int], str]) -> Climbed:
+    def _em_named(self, x: Any, offsets: Floats, context: Context, name: Callable[[int], str]) -> EMResults:
         """Fit one mixture to each sample; errors and warnings contain the name of the sample."""
         try:
-            found = self._climb_column(x, np.ones(x.shape[0]), offsets, context, None)
+            found = self._em_column(x, np.ones(x.shape[0]), offsets, context, None)
         except Impossible as error:
             source = "init" if self.init is not None else "the prior" if self.prior is not None else "every start"
             raise impossible(name(error.args[1]), source) from None
@@ -247,7 +247,7 @@ class Mixture(IterativeEstimator):
             warn_of_unconverged([(found, name)], self.n_iter, "EM")
         return found
 
-    def _climb_column(self, x: Any, weights: Floats, offsets: Floats, context: Context, start: Any) -> Climbed:
+    def _em_column(self, x: Any, weights: Floats, offsets: Floats, context: Context, start: Any) -> EMResults:
         """Fit one mixture to each sample, from a start, the prior, or the best of several starts."""
         n = len(offsets) - 1
         data = Data(x, offsets, np.arange(n), n, weights)
@@ -255,9 +255,9 @@ class Mixture(IterativeEstimator):
         strength = float(self.prior_strength)
         step = DensityStep(self._component(), context, None if prior is None else prior.reshape(1, 1), strength)
 
-        def fit_from(begin: Mixtures) -> Climbed:
+        def fit_from(begin: Mixtures) -> EMResults:
             begin = step.start(begin.reshape(-1, 1)).reshape(-1)
-            return climb(MixtureGoal(step), data, begin, self.n_iter, self.tol, "EM")
+            return em_batch(MixtureGoal(step), data, begin, self.n_iter, self.tol, "EM")
 
         repeated = np.zeros(n, dtype=int)
         if start is None and self.init is not None:

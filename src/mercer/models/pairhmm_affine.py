@@ -51,7 +51,7 @@ class AffinePairHMMs(Batch):
     Examples
     --------
     >>> import numpy as np, mercer as mc
-    >>> p = mc.AffinePairHMMs(
+    >>> p = mc.models.AffinePairHMMs(
     ...     joint=[[[0.4, 0.1], [0.1, 0.4]]], insertion=[[0.5, 0.5]],
     ...     open=[0.1], extend=[0.4], continuation=[0.8],
     ...     alphabet="ab",

@@ -15,10 +15,10 @@ from mercer._renamed import Removed
 from mercer.data import Alphabet, Sequences
 from mercer.data.alphabet import ALPHABET
 from mercer.families.estimator import Context, strength
-from mercer.models._pairs.affine_em import LEARNED, climb_pairs
+from mercer.models._pairs.affine_em import LEARNED, em_pairs
 from mercer.models._pairs.affine_expectations import AffineParameters, Flank
 from mercer.models._pairs.drawn import drawn_pairs
-from mercer.models._pairs.estimator import Fitted, PairEstimator
+from mercer.models._pairs.estimator import FittedPairHMM, PairEstimator
 from mercer.models._pairs.substitution import given_distribution, given_joint, joint_of, natural_alphabet
 
 if TYPE_CHECKING:
@@ -295,20 +295,20 @@ class AffinePairHMM(PairEstimator):
 
     # -- fitting ------------------------------------------------------------------------------------------
 
-    def _fitted(self, X: Sequences, context: Context, y: Any) -> Fitted:
+    def _fitted(self, X: Sequences, context: Context, y: Any) -> FittedPairHMM:
         """Run EM from what parameters and data say; without EM the start is the model."""
         start, scale = self._start(X, context)
         if not self.n_iter:
             self._check_classes(X, y)
-            return Fitted(self._model(start, context), np.empty(0), True, scale)
+            return FittedPairHMM(self._model(start, context), np.empty(0), True, scale)
         pairs = drawn_pairs(
             X, y, int(self.n_pairs), seed_of(self.random_state), "use n_iter=0 to learn nothing from pairs"
         )
         strength, n_iter, tol = float(self.prior_strength), int(self.n_iter), float(self.tol)
-        found = climb_pairs(start, X, pairs, self._learned(), strength, n_iter, tol)
-        return Fitted(self._model(found.model, context), found.objective, found.converged, scale)
+        found = em_pairs(start, X, pairs, self._learned(), strength, n_iter, tol)
+        return FittedPairHMM(self._model(found.model, context), found.objective, found.converged, scale)
 
-    def _keep(self, found: Fitted) -> Self:
+    def _keep(self, found: FittedPairHMM) -> Self:
         self.matrix_scale_ = found.scale
         return self
 

@@ -14,9 +14,9 @@ from mercer.data.alphabet import ALPHABET
 from mercer.data.segments import digest_order
 from mercer.families.estimator import Context
 from mercer.models._fitting.checks import check_something, impossible, warn_of_unconverged, warn_of_unvisited
-from mercer.models._fitting.climb import Climbed, Impossible, climb
+from mercer.models._fitting.em import EMResults, Impossible, em_batch
 from mercer.models._pairs.drawn import drawn_pairs
-from mercer.models._pairs.estimator import Fitted, PairEstimator
+from mercer.models._pairs.estimator import FittedPairHMM, PairEstimator
 from mercer.models._pairs.general_em import GeneralGoal, Strings, random_start
 from mercer.models.pairhmm import PairHMMs
 
@@ -149,9 +149,9 @@ class PairHMM(PairEstimator):
 
     # -- fitting -----------------------------------------------------------------------------------------
 
-    def _fitted(self, X: Sequences, context: Context, y: Any) -> Fitted:
-        """Climb from the start that is given, or from several; the best is kept."""
-        self._check_climb(X, y)
+    def _fitted(self, X: Sequences, context: Context, y: Any) -> FittedPairHMM:
+        """Run EM from the start that is given, or from several; the best is kept."""
+        self._check_em(X, y)
         seed = seed_of(self.random_state)
         if self.fit_to == "pairs":
             pairs = drawn_pairs(X, y, int(self.n_pairs), seed, _OTHERWISE)
@@ -159,15 +159,15 @@ class PairHMM(PairEstimator):
         else:  # sorted by content, so that sums do not depend on the order of the data
             order = digest_order(X)
             data, members = Strings(X[order], None), order[:, None]
-        best: Climbed | None = None
+        best: EMResults | None = None
         course = np.empty(0)
         for attempt in range(1 if self.init is not None else self.n_init):
             start = random_start(X, self.n_states, seed, attempt) if self.init is None else self.init
             if self.n_iter == 0:
-                return Fitted(start, course, True)
+                return FittedPairHMM(start, course, True)
             goal: Any = GeneralGoal(float(self.smoothing))
             try:
-                found = climb(goal, cast(Any, data), start, self.n_iter, self.tol, "EM of a pair HMM")
+                found = em_batch(goal, cast(Any, data), start, self.n_iter, self.tol, "EM of a pair HMM")
             except Impossible as error:
                 names = ", with ".join(X.name(int(i)) for i in sorted(members[error.args[0]]))
                 raise impossible(names, "init") from None
@@ -177,9 +177,9 @@ class PairHMM(PairEstimator):
         if self.n_iter > 1 and self.tol > 0:
             warn_of_unconverged([(best, _all_data)], self.n_iter, "EM")
         warn_of_unvisited([(best, _all_data)], "use fewer states, or another random_state")
-        return Fitted(best.models, course, bool(best.converged[0]))
+        return FittedPairHMM(best.models, course, bool(best.converged[0]))
 
-    def _check_climb(self, X: Sequences, y: Any) -> None:
+    def _check_em(self, X: Sequences, y: Any) -> None:
         """Raise if all strings are empty, y has another length, or the start has another alphabet."""
         self._check_classes(X, y)  # also where single strings have no use for it
         if len(X.values) == 0:

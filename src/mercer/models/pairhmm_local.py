@@ -41,7 +41,7 @@ class LocalPairHMMs(AffinePairHMMs):
     Examples
     --------
     >>> import mercer as mc
-    >>> p = mc.LocalPairHMMs(
+    >>> p = mc.models.LocalPairHMMs(
     ...     joint=[[[0.4, 0.1], [0.1, 0.4]]], insertion=[[0.5, 0.5]],
     ...     open=[0.1], extend=[0.4], continuation=[0.8],
     ...     flank_open=[0.9], flank_extend=[0.9], alphabet="ab",

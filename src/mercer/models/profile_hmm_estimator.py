@@ -238,5 +238,5 @@ class ProfileHMM(Estimator):
     def _fit_accepted(self, X: Any, context: Any) -> NoReturn:
         raise TypeError(
             "A profile is fitted to the alignment of a family, so it cannot be fitted to each sample. Fit one profile "
-            "per alignment, and pass the batch mc.ProfileHMMs.concat([...])."
+            "per alignment, and pass the batch mc.models.ProfileHMMs.concat([...])."
         )

@@ -64,7 +64,7 @@ class SwitchingLDSs(DecodedRegimes, Batch):
     ...     initial_covariance=np.full((1, 2, 1, 1), 0.01),
     ...     state_offset=[[[1.0], [-1.0]]],
     ... )
-    >>> model = mc.SwitchingLDSs([[0.5, 0.5]], [[[0.9, 0.1], [0.1, 0.9]]], up_down)
+    >>> model = mc.models.SwitchingLDSs([[0.5, 0.5]], [[[0.9, 0.1], [0.1, 0.9]]], up_down)
     >>> series = [[0.0, 1.0, 2.0, 3.0, 2.0, 1.0]]
     >>> model.log_prob(series).round(2)
     array([[2.26]])
@@ -184,7 +184,7 @@ class SwitchingLDSs(DecodedRegimes, Batch):
         ...     [[[1.0]], [[1.0]]], [[[1.0]], [[1.0]]], [[[0.1]], [[9.0]]],
         ...     [[[0.1]], [[0.1]]], [[0.0], [0.0]], [[[1.0]], [[1.0]]],
         ... )
-        >>> model = mc.SwitchingLDSs(
+        >>> model = mc.models.SwitchingLDSs(
         ...     [[0.5, 0.5]], [[[0.9, 0.1], [0.1, 0.9]]], walk.reshape(1, 2)
         ... )
         >>> series, regimes = model.sample(

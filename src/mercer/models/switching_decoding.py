@@ -31,7 +31,7 @@ class LogProbEstimate(NamedTuple):
     --------
     >>> import mercer as mc
     >>> walk = mc.LDSs([[[1.0]]], [[[1.0]]], [[[0.1]]], [[[1.0]]], [[0.0]], [[[1.0]]])
-    >>> model = mc.SwitchingLDSs([[1.0]], [[[1.0]]], walk.reshape(1, 1))
+    >>> model = mc.models.SwitchingLDSs([[1.0]], [[[1.0]]], walk.reshape(1, 1))
     >>> found = model.log_prob_estimate([[0.0, 3.0]])
     >>> found.log_prob.round(2), found.standard_error
     (array([[-5.23]]), array([[0.]]))
@@ -87,7 +87,7 @@ class DecodedRegimes:
         ...     [[[1.0]], [[1.0]]], [[[1.0]], [[1.0]]], [[[0.1]], [[2.0]]],
         ...     [[[0.1]], [[0.1]]], [[0.0], [0.0]], [[[1.0]], [[1.0]]],
         ... )
-        >>> model = mc.SwitchingLDSs(
+        >>> model = mc.models.SwitchingLDSs(
         ...     [[0.5, 0.5]], [[[0.9, 0.1], [0.1, 0.9]]], walk.reshape(1, 2)
         ... )
         >>> series = np.cumsum(np.random.default_rng(0).normal(size=(1, 10)), axis=1)

@@ -16,8 +16,8 @@ from mercer.families.estimator import Context
 from mercer.models._dynamics.checks import check_fixed, noiseless
 from mercer.models._dynamics.em import Averages, LDSGoal, Regression
 from mercer.models._dynamics.runs import Systems
-from mercer.models._fitting.climb import Climbed, Collapsed, Impossible, better_of, climb
 from mercer.models._fitting.data import Data
+from mercer.models._fitting.em import Collapsed, EMResults, Impossible, better_of, em_batch
 from mercer.models._switching.em import OBSERVED, PathData, Prior, SwitchingGoal
 from mercer.models._switching.starts import start
 from mercer.models.lds_estimator import LDS, LDSContext
@@ -172,7 +172,7 @@ class SwitchingLDS(LDS):
 
     # -- the prior --------------------------------------------------------------------------------------
 
-    def _with_prior(self, X: Sequences, bare: LDSContext) -> tuple[LDSContext, Climbed | None]:
+    def _with_prior(self, X: Sequences, bare: LDSContext) -> tuple[LDSContext, EMResults | None]:
         """Learn the pooled model, or take the given one; and what it expects of a step of the data."""
         found = None
         if isinstance(self.prior, str):
@@ -286,7 +286,7 @@ class SwitchingLDS(LDS):
 
     # -- the fit ----------------------------------------------------------------------------------------
 
-    def _fit_models(self, data: Data, context: Context, seed: int, name: Callable[[int], str]) -> Climbed:
+    def _fit_models(self, data: Data, context: Context, seed: int, name: Callable[[int], str]) -> EMResults:
         """Fit models from the given start, from the prior, or from the best of several starts."""
         data = PathData(data.x, data.offsets, data.model, data.size)
         if self.prior is None:
@@ -297,7 +297,7 @@ class SwitchingLDS(LDS):
         given = self.init if self.init is not None else given
         try:
             if given is not None:
-                return self._climbed(goal, data, goal.admitted(given[np.zeros(data.size, dtype=int)]))
+                return self._run_em(goal, data, goal.admitted(given[np.zeros(data.size, dtype=int)]))
             if self.n_regimes == 1:
                 return self._plain(data, context, seed, name)
             plain = LDS(
@@ -308,15 +308,15 @@ class SwitchingLDS(LDS):
             k = int(self.n_regimes)
             attempts = (goal.admitted(start(goal, systems, data, k, seed, attempt)) for attempt in range(self.n_init))
             if self.n_init == 1:
-                return self._climbed(goal, data, next(attempts))
-            best = self._climbed(goal, data, next(attempts), _TRIAL)
+                return self._run_em(goal, data, next(attempts))
+            best = self._run_em(goal, data, next(attempts), _TRIAL)
             for other in attempts:
-                best = better_of(best, self._climbed(goal, data, other, _TRIAL))
-            return self._climbed(goal, data, best.models)
+                best = better_of(best, self._run_em(goal, data, other, _TRIAL))
+            return self._run_em(goal, data, best.models)
         except (Collapsed, Impossible, np.linalg.LinAlgError) as error:
             raise self._failure(error, name, goal.fixed) from None
 
-    def _plain(self, data: Data, context: Context, seed: int, name: Callable[[int], str]) -> Climbed:
+    def _plain(self, data: Data, context: Context, seed: int, name: Callable[[int], str]) -> EMResults:
         """Fit one regime: linear dynamical systems."""
         fixed = {"state_offset": None, **self._fixed_each(context.dimension)[0]}
         plain = LDS(
@@ -333,6 +333,6 @@ class SwitchingLDS(LDS):
         )
         return found._replace(models=models)
 
-    def _climbed(self, goal: SwitchingGoal, data: PathData, begin: SwitchingLDSs, most: int | None = None) -> Climbed:
+    def _run_em(self, goal: SwitchingGoal, data: PathData, begin: SwitchingLDSs, most: int | None = None) -> EMResults:
         data.kept.clear()
-        return climb(goal, data, begin, self.n_iter if most is None else min(most, self.n_iter), self.tol, "EM")
+        return em_batch(goal, data, begin, self.n_iter if most is None else min(most, self.n_iter), self.tol, "EM")

@@ -66,7 +66,7 @@ class HiddenTrees(Family):
     --------
     >>> import numpy as np, mercer as mc
     >>> flip = [[0.9, 0.1], [0.1, 0.9]]
-    >>> trees = mc.HiddenTrees(
+    >>> trees = mc.models.HiddenTrees(
     ...     parent=[[-1, 0]],
     ...     root=[[0.5, 0.5]],
     ...     transition=[[np.eye(2), flip]],
@@ -348,7 +348,9 @@ class HiddenTrees(Family):
         --------
         >>> import numpy as np, mercer as mc
         >>> flip = [[0.9, 0.1], [0.1, 0.9]]
-        >>> star = mc.HiddenTrees([[-1]], [[0.5, 0.5]], [[np.eye(2)]], [[0, 0]], [[flip, flip]])
+        >>> star = mc.models.HiddenTrees(
+        ...     [[-1]], [[0.5, 0.5]], [[np.eye(2)]], [[0, 0]], [[flip, flip]]
+        ... )
         >>> operand = star.shared_history([[0, 0], [1, 1]])
         >>> np.exp(operand.pair(operand)).round(4)
         array([[0.3281, 0.0081],

@@ -16,7 +16,7 @@ from mercer._parameters import NONE, Rules, between, boolean, nonnegative, one_o
 from mercer.data import Alphabet
 from mercer.data.alphabet import ALPHABET
 from mercer.families.estimator import Context, Estimator
-from mercer.models._fitting.climb import Ascent
+from mercer.models._fitting.em import EMResult
 from mercer.models._tree.em import distinct, fit_trees, log_probabilities, members_of
 from mercer.models._tree.layout import Layout, layout_of
 from mercer.models._tree.messages import sets_of
@@ -261,7 +261,7 @@ class HiddenTree(Estimator):
         self.leaves_ = self._leaves(trees)
         nodes = [tuple(tree.names[v] for v in np.flatnonzero(~tree.is_leaf)) for tree in trees]
         self.nodes_ = nodes if len(trees) > 1 else nodes[0]
-        found = self._climbed(X)
+        found = self._run_em(X)
         self.model_ = self._batch(found.model)
         self.__dict__.pop("rate_", None)
         if found.model.kind == "rate":
@@ -282,12 +282,12 @@ class HiddenTree(Estimator):
         return self.fit_each(X, context)
 
     def _fit_shared(self, X: Any, context: Context) -> Any:
-        return self._batch(self._climbed(X).model)
+        return self._batch(self._run_em(X).model)
 
-    def _climbed(self, X: Floats) -> Ascent:
+    def _run_em(self, X: Floats) -> EMResult:
         layouts, learn = self._layouts(), self._learned()
         if self.n_iter == 0:
-            return Ascent(start_of(self, layouts), np.empty(0), True)
+            return EMResult(start_of(self, layouts), np.empty(0), True)
         if np.isnan(X).all():
             raise ValueError("There is nothing to learn from: all values are missing. Pass observed leaves.")
         sets = self._sets()

@@ -39,7 +39,7 @@ class Task:
     systems: Labels
 
 
-def random_systems(n: int, rng: np.random.Generator, regimes: int = 5) -> mc.SwitchingLDSs:
+def random_systems(n: int, rng: np.random.Generator, regimes: int = 5) -> mc.models.SwitchingLDSs:
     """Return random switching systems of two state and two observed coordinates."""
     angle, radius = rng.uniform(0, np.pi, (n, regimes)), rng.uniform(0.6, 0.99, (n, regimes))
     turn = np.stack([np.cos(angle), -np.sin(angle), np.sin(angle), np.cos(angle)], axis=-1).reshape(n, regimes, 2, 2)
@@ -51,7 +51,7 @@ def random_systems(n: int, rng: np.random.Generator, regimes: int = 5) -> mc.Swi
         rng.normal(size=(n, regimes, 2)), unit, state_offset=0.3 * rng.normal(size=(n, regimes, 2)),
     )  # fmt: skip
     moves = 0.8 * np.eye(regimes) + 0.2 * rng.dirichlet(np.ones(regimes), (n, regimes))
-    return mc.SwitchingLDSs(rng.dirichlet(np.ones(regimes), n), moves, parts)
+    return mc.models.SwitchingLDSs(rng.dirichlet(np.ones(regimes), n), moves, parts)
 
 
 def make_task(seed: Any, models: int = 20, per_model: int = 5, length: int = 25) -> Task:

@@ -195,7 +195,7 @@ def chosen(most: int, landmarks: int) -> Predictor:
     def predictor(train: Series, test: Series, horizons: Sequence[int]) -> Predicted:
         model = mc.EmbeddedHMM(landmarks=landmarks)
         ranks = [n for n in (5, 10, 20) if n <= most]
-        search = mc.EmbeddedHMMCV(model, ranks, [1e-4, 1e-3, 1e-2], window=[2, 5, WINDOW], cv=2)
+        search = mc.embedding.EmbeddedHMMCV(model, ranks, [1e-4, 1e-3, 1e-2], window=[2, 5, WINDOW], cv=2)
         search.fit(list(train))
         return {h: search.predict(list(test), steps=h) for h in horizons}
 

@@ -229,7 +229,7 @@ def _states(n: int) -> Any:
 
 def _embedded(n: int, solver: str, quick: bool) -> Any:
     model = mc.EmbeddedHMM(mc.RBF(gamma=0.2), n_components=n, alpha=1e-3, start="first", solver=solver)
-    return mc.EmbeddedHMMClassifier(model.set_params(landmarks=60 if quick else 200))
+    return mc.embedding.EmbeddedHMMClassifier(model.set_params(landmarks=60 if quick else 200))
 
 
 def _kernels() -> dict[str, tuple[Any, dict[str, list[Any]]]]:
@@ -240,7 +240,7 @@ def _kernels() -> dict[str, tuple[Any, dict[str, list[Any]]]]:
         "ProbabilityProduct(HMM)": (mc.ProbabilityProduct(_states(2)), {"rho": [0.5, 0.1]}),
         "MeanMap(HMM)": (mc.MeanMap(_states(2)), {"gamma": [0.02, 0.005, 0.1]}),
         "EmpiricalMeanMap": (mc.EmpiricalMeanMap(), {"gamma": [0.1, 0.02, 0.5]}),
-        "BeliefKernel(EmbeddedHMM)": (mc.BeliefKernel(own, when="mean"), {"when": ["mean", "last"]}),
+        "BeliefKernel(EmbeddedHMM)": (mc.embedding.BeliefKernel(own, when="mean"), {"when": ["mean", "last"]}),
     }
 
 

@@ -91,7 +91,7 @@ def name_of(cls: type, allowed: dict[str, type]) -> str | None:
     if root == "mercer":
         import mercer
 
-        if cls.__name__ in mercer.__all__ and getattr(mercer, cls.__name__) is cls:
+        if mercer._public(cls.__name__) is cls:
             return f"mercer.{cls.__name__}"
         return own if _mercer_type(own) is cls else None
     if root == "sklearn":
@@ -140,7 +140,7 @@ def _mercer_type(name: str) -> type | None:
 
     parts = name.split(".")
     if len(parts) == 2:
-        found = getattr(mercer, parts[1]) if parts[1] in mercer.__all__ else None
+        found = mercer._public(parts[1])
     else:
         if not re.fullmatch(r"mercer(\.[a-z][a-z0-9_]*|\._[a-z0-9_]+)+\.\w+", name) or not _is_room(parts[1]):
             return None

@@ -383,7 +383,7 @@ def categoricals(z, make=mc.Categoricals, **options):
 
 
 def bernoullis(z):
-    return mc.Bernoullis(1 / (1 + array_namespace(z).exp(-z)))
+    return mc.families.Bernoullis(1 / (1 + array_namespace(z).exp(-z)))
 
 
 def poissons(z):

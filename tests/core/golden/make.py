@@ -28,8 +28,8 @@ def batches() -> dict[str, Any]:
     rng = np.random.RandomState(20260101)  # whose stream never changes
     factor = rng.normal(size=(3, 2, 2))
     counts = sparse.csr_array(rng.poisson(0.7, size=(3, 6)) + np.eye(3, 6))
-    words = mc.Alphabet(["noun", "verb", "other"])
-    letters = mc.Alphabet("xyz", ambiguous={"?": "xyz", "v": "yz"}, fold_case=True)
+    words = mc.data.Alphabet(["noun", "verb", "other"])
+    letters = mc.data.Alphabet("xyz", ambiguous={"?": "xyz", "v": "yz"}, fold_case=True)
     small = mc.HMMs(
         initial=simplex(rng, 2, 2),
         transition=simplex(rng, 2, 2, 2),
@@ -54,7 +54,7 @@ def batches() -> dict[str, Any]:
         "categoricals-ambiguous": mc.Categoricals(simplex(rng, 3, 3), alphabet=letters),
         "multinomials-dense": mc.Multinomials(simplex(rng, 3, 5), trials=4),
         "multinomials-sparse": mc.Multinomials(sparse.csr_array(counts / counts.sum(axis=1)[:, None])),
-        "bernoullis": mc.Bernoullis(rng.random_sample((3, 4))),
+        "bernoullis": mc.families.Bernoullis(rng.random_sample((3, 4))),
         "poissons": mc.Poissons(rng.gamma(2.0, size=(3, 4))),
         "mixtures": mc.Mixtures(
             simplex(rng, 3, 2), mc.Gaussians(mean=rng.normal(size=(3, 2, 1)), covariance=np.ones((3, 2, 1)))
@@ -82,7 +82,7 @@ def batches() -> dict[str, Any]:
             silent=[[0.1, 0.0], [0.5, 0.25]],
             empty=[0.1, 0.0],
         ),
-        "affinepairhmms": mc.AffinePairHMMs(
+        "affinepairhmms": mc.models.AffinePairHMMs(
             joint=[[[0.3, 0.1, 0.0], [0.1, 0.2, 0.05], [0.0, 0.05, 0.2]]],
             insertion=simplex(rng, 1, 3),
             open=[0.02],
@@ -90,7 +90,7 @@ def batches() -> dict[str, Any]:
             continuation=[0.99],
             alphabet=letters,
         ),
-        "localpairhmms": mc.LocalPairHMMs(
+        "localpairhmms": mc.models.LocalPairHMMs(
             joint=[[[0.4, 0.1], [0.1, 0.4]]],
             insertion=[[0.5, 0.5]],
             open=[0.1],
@@ -100,7 +100,7 @@ def batches() -> dict[str, Any]:
             flank_extend=[0.95],
             alphabet="ab",
         ),
-        "hiddentrees": mc.HiddenTrees(
+        "hiddentrees": mc.models.HiddenTrees(
             parent=[[-1, 0], [-1, -2]],
             root=simplex(rng, 2, 2),
             transition=simplex(rng, 2, 2, 2, 2),
@@ -111,18 +111,22 @@ def batches() -> dict[str, Any]:
             alphabet="dna",
         ),
         "kdes": mc.KDEs([rng.normal(size=(3, 2)), rng.normal(size=(1, 2))], [0.25, 0.5]),
-        "gammas": mc.Gammas(rng.uniform(1, 3, size=(3, 2)), rng.uniform(1, 3, size=(3, 2))),
-        "exponentials": mc.Exponentials(rng.uniform(1, 3, size=(3, 2))),
-        "geometrics": mc.Geometrics(rng.uniform(0.2, 1, size=(3, 2))),
-        "dirichlets": mc.Dirichlets(rng.uniform(1, 3, size=(3, 4))),
-        "betas": mc.Betas(rng.uniform(1, 3, size=(3, 2)), rng.uniform(1, 3, size=(3, 2))),
-        "countvectors-dense": mc.CountVectors(
+        "gammas": mc.families.Gammas(rng.uniform(1, 3, size=(3, 2)), rng.uniform(1, 3, size=(3, 2))),
+        "exponentials": mc.families.Exponentials(rng.uniform(1, 3, size=(3, 2))),
+        "geometrics": mc.families.Geometrics(rng.uniform(0.2, 1, size=(3, 2))),
+        "dirichlets": mc.families.Dirichlets(rng.uniform(1, 3, size=(3, 4))),
+        "betas": mc.families.Betas(rng.uniform(1, 3, size=(3, 2)), rng.uniform(1, 3, size=(3, 2))),
+        "countvectors-dense": mc.families.CountVectors(
             simplex(rng, 3, 4), length=[2.5, 1.0, 7.0], length_distribution="geometric"
         ),
-        "countvectors-sparse": mc.CountVectors(sparse.csr_array(counts / counts.sum(axis=1)[:, None]), [3.0, 1.0, 2.0]),
-        "dirichletmultinomials": mc.DirichletMultinomials(rng.uniform(1, 3, size=(3, 4)), trials=3),
-        "negativebinomials": mc.NegativeBinomials(rng.uniform(1, 3, size=(3, 2)), rng.uniform(0.2, 1, size=(3, 2))),
-        "rayleighs": mc.Rayleighs(rng.uniform(1, 3, size=(3, 2))),
+        "countvectors-sparse": mc.families.CountVectors(
+            sparse.csr_array(counts / counts.sum(axis=1)[:, None]), [3.0, 1.0, 2.0]
+        ),
+        "dirichletmultinomials": mc.families.DirichletMultinomials(rng.uniform(1, 3, size=(3, 4)), trials=3),
+        "negativebinomials": mc.families.NegativeBinomials(
+            rng.uniform(1, 3, size=(3, 2)), rng.uniform(0.2, 1, size=(3, 2))
+        ),
+        "rayleighs": mc.families.Rayleighs(rng.uniform(1, 3, size=(3, 2))),
         "ldss": mc.LDSs(
             transition=[[[0.5, 0.25], [0.0, -0.5]]] * 2,
             emission=[[[1.0, 0.5]], [[2.0, 0.0]]],
@@ -132,7 +136,7 @@ def batches() -> dict[str, Any]:
             initial_covariance=[np.eye(2), 2 * np.eye(2)],
             observation_offset=[[0.5], [-0.5]],
         ),
-        "switchingldss": mc.SwitchingLDSs(
+        "switchingldss": mc.models.SwitchingLDSs(
             initial=[[0.25, 0.75]],
             transition=[[[0.5, 0.5], [0.125, 0.875]]],
             systems=mc.LDSs(
@@ -144,7 +148,7 @@ def batches() -> dict[str, Any]:
                 initial_covariance=np.ones((1, 2, 1, 1)),
             ),
         ),
-        "lineargaussiannets": mc.LinearGaussianNets(
+        "lineargaussiannets": mc.models.LinearGaussianNets(
             offset=[[0.0, 1.0, 0.0], [0.5, 0.0, 1.0]],
             coefficients=[[[0, 0, 0], [2.0, 0, 0], [-1.0, 0, 0]], [[0, 0, 0], [0.5, 0, 0], [1.5, 0, 0]]],
             noise_covariance=[np.eye(3), 2 * np.eye(3)],
@@ -152,7 +156,7 @@ def batches() -> dict[str, Any]:
             parents={"rise": ["cause"], "fall": ["cause"]},
             hidden=["cause"],
         ),
-        "studentts": mc.StudentTs([[0.0], [2.0]], [[[1.0]], [[0.25]]], [3.0, 4.5]),
+        "studentts": mc.families.StudentTs([[0.0], [2.0]], [[[1.0]], [[0.25]]], [3.0, 4.5]),
         "bayesnets": mc.BayesNets(
             probability={"rain": [[0.25, 0.75], [0.5, 0.5]], "wet": [[[1.0, 0.0], [0.5, 0.5]]] * 2},
             nodes={"rain": ["yes", "no"], "wet": 2, "level": "gaussian"},
@@ -161,13 +165,13 @@ def batches() -> dict[str, Any]:
             mean={"level": [[1.0, 0.0], [2.0, 0.5]]},
             variance={"level": [[1.0, 0.25], [0.5, 2.0]]},
         ),
-        "factorialhmms": mc.FactorialHMMs(
+        "factorialhmms": mc.models.FactorialHMMs(
             initial=[[[0.5, 0.5], [0.25, 0.75]]],
             transition=[[[[0.5, 0.5], [0.25, 0.75]], [[1.0, 0.0], [0.5, 0.5]]]],
             mean=[[[[0.0, 1.0], [2.0, 1.0]], [[0.5, 0.0], [1.0, -1.0]]]],
             covariance=[[[1.0, 0.25], [0.25, 0.5]]],
         ),
-        "profilehmms": mc.ProfileHMMs(
+        "profilehmms": mc.models.ProfileHMMs(
             match=[[[0.5, 0.25, 0.125, 0.125], [0.25, 0.25, 0.25, 0.25]], [[1.0, 0.0, 0.0, 0.0]]],
             insert=[[[0.25] * 4] * 3, [[0.5, 0.0, 0.5, 0.0]] * 2],
             transitions=[

@@ -145,7 +145,7 @@ def aligned(pipeline: Any, x: Any, n: int = 3, *, output: Any = None) -> Alignme
     decision = decision.taken(output_index(output, decision.outputs, decision.classes))
     (term, *others) = decision.terms
     if others or term.over == "features" or term.steps:
-        raise TypeError("mc.aligned needs a pipeline that begins with its only kernel, before a machine.")
+        raise TypeError("mc.aligned needs a pipeline that begins with its only kernel, before an estimator.")
     at, model = _pair_model(term.kernel)
     X = x if isinstance(x, Sequences) else [x]
     if len(X) != 1:

@@ -13,7 +13,7 @@ from mercer._array import Floats, to_numpy
 from mercer._config import without_caches
 from mercer._refusals import NoKernel, NotRead
 from mercer.data.wrapped import inside, is_wrapped
-from mercer.kernels import _machines as machines
+from mercer.kernels import _estimators as estimators
 from mercer.kernels._copies import sklearn_name
 from mercer.kernels._data import n_objects, unwrapped
 from mercer.kernels._evaluation import Side
@@ -61,7 +61,7 @@ class Term(NamedTuple):
         found = [X]
         for step in self.steps:
             found.append(step.transform(found[-1]))
-        if not self.kernel._takes_confounds:  # they are for the machine
+        if not self.kernel._takes_confounds:  # they are for the estimator
             found[-1] = inside(found[-1])
         return found
 
@@ -143,7 +143,7 @@ def decision_of(pipeline: Any) -> Decision:
     Parameters
     ----------
     pipeline : fitted estimator
-        A pipeline with a kernel of mercer and a machine that is linear in its values or features, or an estimator
+        A pipeline with a kernel of mercer and an estimator that is linear in its values or features, or an estimator
         around one.
     """
     if hasattr(pipeline, "witness_weights"):
@@ -171,7 +171,7 @@ def _witness(found: Any) -> Decision:
 # -- estimators ----------------------------------------------------------------------------------------------
 
 
-class _Machine(NamedTuple):
+class _LinearFunction(NamedTuple):
     """A linear function of a row: weights (R, P), bias (R,), names of the outputs, and classes."""
 
     weights: Floats
@@ -208,48 +208,52 @@ def _read(step: Any, chain: tuple[Any, ...]) -> Decision:
         return Decision(tuple(_backward(chain, ridge.weights, ridge.bias)), ridge.bias, ridge.outputs, None, confounds)
     if name in ("GaussianProcessRegressor", "GaussianProcessClassifier"):
         return _process(step, chain)
-    machine = _machine(step, name)
-    bias = machine.bias.copy()
-    return Decision(tuple(_backward(chain, machine.weights, bias)), bias, machine.outputs, machine.classes)
+    function = _linear_function(step, name)
+    bias = function.bias.copy()
+    return Decision(tuple(_backward(chain, function.weights, bias)), bias, function.outputs, function.classes)
 
 
-def _machine(step: Any, name: str) -> _Machine:
-    """Return the linear function of a machine."""
+def _linear_function(step: Any, name: str) -> _LinearFunction:
+    """Return the linear function of an estimator."""
     classes = getattr(step, "classes_", None)
-    if name in machines.SUPPORT:
+    if name in estimators.SUPPORT:
         if step.kernel != "precomputed":
             _refuse(step, f"has kernel={step.kernel!r}; use {name}(kernel='precomputed') after a kernel of mercer")
-        return _support(step, machines.decisions(step).toarray(), classes)
-    if name in machines.LINEAR:
+        return _support(step, estimators.decisions(step).toarray(), classes)
+    if name in estimators.LINEAR:
         coef = step.coef_.toarray() if sparse.issparse(step.coef_) else np.atleast_2d(step.coef_)
         level = -step.offset_ if name == "SGDOneClassSVM" else step.intercept_
         bias = np.broadcast_to(np.atleast_1d(np.asarray(level, dtype=np.float64)), len(coef)).copy()
-        return _Machine(np.asarray(coef, dtype=np.float64), bias, _outputs(len(coef), classes), classes)
+        return _LinearFunction(np.asarray(coef, dtype=np.float64), bias, _outputs(len(coef), classes), classes)
     if name == "KernelRidge" and step.kernel == "precomputed":
         weights = np.atleast_2d(np.asarray(step.dual_coef_, dtype=np.float64).T)
-        return _Machine(weights, np.zeros(len(weights)), _outputs(len(weights), None))
+        return _LinearFunction(weights, np.zeros(len(weights)), _outputs(len(weights), None))
     if isinstance(step, Kernel | Landmarks):
-        _refuse(step, "is the last step, and nothing decides after it; add a machine such as SVC(kernel='precomputed')")
+        _refuse(
+            step, "is the last step, and nothing decides after it; add an estimator such as SVC(kernel='precomputed')"
+        )
     _refuse(step, "is not a linear function of kernel values or features")
 
 
-def _support(step: Any, weights: Floats, classes: Any) -> _Machine:
+def _support(step: Any, weights: Floats, classes: Any) -> _LinearFunction:
     """Return the function of a support vector machine; several classes have a decision for each pair of them."""
     bias = np.array(step.intercept_, dtype=np.float64)
     if len(weights) == 1:
-        return _Machine(weights, bias, _outputs(1, classes), classes)
+        return _LinearFunction(weights, bias, _outputs(1, classes), classes)
     pairs = list(combinations(range(len(classes)), 2))
     if step.decision_function_shape == "ovo":
-        return _Machine(weights, bias, tuple(f"{classes[i]} - {classes[j]}" for i, j in pairs), classes)
+        return _LinearFunction(weights, bias, tuple(f"{classes[i]} - {classes[j]}" for i, j in pairs), classes)
     signs = np.zeros((len(classes), len(pairs)))  # a class sums its decisions against all others
     for at, (i, j) in enumerate(pairs):
         signs[i, at], signs[j, at] = 1.0, -1.0
-    return _Machine(signs @ weights, signs @ bias, _outputs(len(classes), classes), classes)
+    return _LinearFunction(signs @ weights, signs @ bias, _outputs(len(classes), classes), classes)
 
 
-def _ridge(step: Any) -> _Machine:
+def _ridge(step: Any) -> _LinearFunction:
     weights = np.atleast_2d(np.asarray(step.dual_coef_, dtype=np.float64).T)
-    return _Machine(weights, np.atleast_1d(np.asarray(step.intercept_, dtype=float)), _outputs(len(weights), None))
+    return _LinearFunction(
+        weights, np.atleast_1d(np.asarray(step.intercept_, dtype=float)), _outputs(len(weights), None)
+    )
 
 
 def _process(step: Any, chain: tuple[Any, ...]) -> Decision:
@@ -326,7 +330,7 @@ def _backward(chain: tuple[Any, ...], weights: Floats, bias: Floats) -> Iterator
         bias += affine[1]
         yield from _backward(before, affine[0], bias)
     else:
-        _refuse(step, "between kernel and machine is not known to be linear")
+        _refuse(step, "between kernel and estimator is not known to be linear")
 
 
 def _union(step: Any, before: tuple[Any, ...], weights: Floats, bias: Floats) -> Iterator[Term]:
@@ -341,13 +345,13 @@ def _union(step: Any, before: tuple[Any, ...], weights: Floats, bias: Floats) ->
 
 def _affine(step: Any, name: str, weights: Floats) -> tuple[Floats, Floats] | None:
     """Return the weights of the input of an affine step, and the constants; None if it is not known to be one."""
-    if name in machines.SELECTORS:
+    if name in estimators.SELECTORS:
         selected = step.get_support()
         found = np.zeros((len(weights), len(selected)))
         found[:, selected] = weights
         return found, np.zeros(len(weights))
-    if name in machines.SCALERS:
-        factor = machines.scaler_factor(step, name)
+    if name in estimators.SCALERS:
+        factor = estimators.scaler_factor(step, name)
         if factor is None:
             return None
         shift = np.asarray(step.transform(np.zeros((1, weights.shape[1]))))[0]

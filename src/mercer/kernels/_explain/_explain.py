@@ -22,7 +22,7 @@ def explain(pipeline: Any, X: Any, *, method: str = "auto", window: int = 1, out
     Parameters
     ----------
     pipeline : fitted estimator
-        A pipeline with a kernel and a machine that is linear in kernel values or features: ``SVC``, ``SVR``,
+        A pipeline with a kernel and an estimator that is linear in kernel values or features: ``SVC``, ``SVR``,
         `KernelRidge`, Gaussian processes, ``LogisticRegression`` after `Features`, ..., or an estimator around it: a
         search, `compact`, ``CalibratedClassifierCV`` (the mean of its uncalibrated decisions). Or the result of
         `mercer.stats.two_sample_test`, whose witness function is explained.

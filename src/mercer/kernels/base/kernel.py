@@ -54,7 +54,7 @@ class Kernel(Hooks, Arithmetic, GaussianProcess, TransformerMixin, BaseEstimator
     _taken: Indices | None = None
     """The training objects that are left, as indices of the training data; None if all of them are."""
     _apart: bool = False
-    """Whether this is a copy, outside of its compact pipeline, of a kernel that gives rows for one machine only."""
+    """Whether this is a copy, outside of its compact pipeline, of a kernel that gives rows for one estimator only."""
 
     # -- scikit-learn -----------------------------------------------------------------------------------
 
@@ -144,12 +144,12 @@ class Kernel(Hooks, Arithmetic, GaussianProcess, TransformerMixin, BaseEstimator
     def __call__(self, X: Any, Y: Any = None) -> Array:
         """Return the Gram matrix of ``X``, or the cross-Gram of ``X`` and ``Y``."""
         check_matrix(length_of(X), length_of(X if Y is None else Y), type(self).__name__)
-        kernel, a, b = self._placed(X, Y)
+        kernel, a, b = self._prepared_on_device(X, Y)
         return kernel._evaluation.matrix(a, b)
 
     def log(self, X: Any, Y: Any = None) -> Array:
         """Return the logarithm of the Gram matrix, exact even where the kernel under- or overflows."""
-        kernel, a, b = self._placed(X, Y)
+        kernel, a, b = self._prepared_on_device(X, Y)
         if kernel.domain == "log":
             return kernel._evaluation.matrix(a, b, log=True)
         values = kernel._evaluation.matrix(a, b)
@@ -161,18 +161,18 @@ class Kernel(Hooks, Arithmetic, GaussianProcess, TransformerMixin, BaseEstimator
 
     def diag(self, X: Any) -> Array:
         """Return the diagonal of the Gram matrix without computing the rest."""
-        kernel, a, _ = self._placed(X)
+        kernel, a, _ = self._prepared_on_device(X)
         return kernel._evaluation.returned(kernel._evaluation.exp(kernel._evaluation.diagonal(a)), a)
 
     def distance(self, X: Any, Y: Any = None) -> Array:
         """Return the distances in feature space, sqrt(k(x,x) + k(y,y) - 2 k(x,y)) (KK-4)."""
-        kernel, a, b = self._placed(X, Y)
+        kernel, a, b = self._prepared_on_device(X, Y)
         squared = kernel._evaluation.distances(a, b)
         return namespace(squared).sqrt(squared)
 
     def features(self, X: Any) -> Array:
         """Return explicit features whose inner products are the kernel, if the kernel has any."""
-        kernel, a, _ = self._placed(X)
+        kernel, a, _ = self._prepared_on_device(X)
         values = kernel._features(a.operand)
         if kernel.domain == "log":
             logs = values - a.norm[:, None] / 2 if kernel.normalize else values  # type: ignore[index]
@@ -201,7 +201,7 @@ class Kernel(Hooks, Arithmetic, GaussianProcess, TransformerMixin, BaseEstimator
         prepared = kernel._evaluation.prepared
         return kernel, prepared(left), None if right is None else prepared(right)
 
-    def _placed(self, X: Any, Y: Any = None) -> tuple[Self, Prepared, Prepared | None]:
+    def _prepared_on_device(self, X: Any, Y: Any = None) -> tuple[Self, Prepared, Prepared | None]:
         """Return the same on the device of the settings, if the kernel runs there."""
         kernel, left, right = self.sources(X, Y)
         prepared = kernel._evaluation.prepared_here
@@ -357,13 +357,13 @@ class Kernel(Hooks, Arithmetic, GaussianProcess, TransformerMixin, BaseEstimator
 
     @property
     def _rows_only(self) -> bool:
-        """Whether only the rows of ``transform``, as one machine reads them, are left of the kernel (`mc.compact`)."""
+        """Whether only rows of ``transform``, as one estimator reads them, are left of the kernel (`mc.compact`)."""
         return False
 
     def _refuse(self) -> NoReturn:
         raise TypeError(
-            f"This {type(self).__name__} is part of a compact pipeline, which keeps of it what its machine reads. Use "
-            "the kernel of the pipeline that was compacted."
+            f"This {type(self).__name__} is part of a compact pipeline, which keeps of it what its estimator reads. "
+            "Use the kernel of the pipeline that was compacted."
         )
 
     def _kept(self, source: Any, name: str) -> Any:

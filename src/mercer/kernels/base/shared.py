@@ -41,7 +41,7 @@ class SharedModelKernel(Kernel):
     def _check_several(self, model: Any, least: int) -> None:
         """Raise unless a batch holds ``least`` models or more along one axis."""
         if model.ndim != 1 or len(model) < least:
-            several = f"mc.{type(model).__name__}.concat([...]) of one model per class"
+            several = f"{type(model).__name__}.concat([...]) of one model per class"
             cure = several if least > 1 and model.ndim == 1 else "p[3:4] or p.reshape(-1)"
             raise ValueError(
                 f"model must be a batch of shape (C,) with C >= {least}; got shape {model.shape}. Use {cure}."

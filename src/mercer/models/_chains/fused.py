@@ -1,4 +1,4 @@
-"""Tiles of coupled chains on an NVIDIA card: one fused program, and the usual rescue of pairs out of range."""
+"""Tiles of coupled chains on an NVIDIA GPU: one Triton kernel, and the usual rescue of pairs out of range."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ _RESCUED = 2**24
 
 
 def fits(*operands: Any) -> bool:
-    """Whether the fused program takes the chains of these operands."""
+    """Whether the Triton kernel takes the chains of these operands."""
     weights = [x for operand in operands for x in (operand.initial, operand.transition)]
     few = all(1 <= int(operand.initial.shape[-1]) <= MOST_STATES for operand in operands)
     return few and usable(*weights)
 
 
 def in_features(leaf: Any) -> bool:
-    """Whether the program makes the leaf kernels itself, as inner products of few features."""
+    """Whether the Triton kernel makes the leaf kernels itself, as inner products of few features."""
     inner = isinstance(leaf, InnerLeaf) and leaf.trials == 1 and not leaf.underflows
     return inner and leaf.features.shape[-1] <= MOST_SYMBOLS and usable(leaf.features)
 

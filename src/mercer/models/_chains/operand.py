@@ -100,10 +100,10 @@ class ChainOperand(OneAxis):
         a, b = self.leaf, other.leaf
         left, right, lengths = (self.initial, self.transition), (other.initial, other.transition), self.lengths
         sizes = self.n_states, other.n_states
-        on_card = fused.fits(self, other)
-        if on_card and isinstance(lengths, Discounted):
+        on_gpu = fused.fits(self, other)
+        if on_gpu and isinstance(lengths, Discounted):
             return self._discounted_there(other, lengths.d)[None, ...]
-        steps = lengths if not isinstance(lengths, Discounted) and on_card else None
+        steps = lengths if not isinstance(lengths, Discounted) and on_gpu else None
         if steps is not None and fused.in_features(a) and fused.in_features(b):
             first = (*left, a.features)
             second = first if other is self else (*right, b.features)
@@ -133,7 +133,7 @@ class ChainOperand(OneAxis):
         return xp.reshape(redone, values.shape)
 
     def _discounted_there(self, other: ChainOperand, d: float) -> Array:
-        """Log discounted kernels of every pair, ``(I, J)``, on a card; pairs that converge slowly by array code."""
+        """Log discounted kernels of every pair, ``(I, J)``, on a GPU; pairs that converge slowly by array code."""
         a, b, (i, n), (j, m) = self.leaf, other.leaf, self.leaf.shape, other.leaf.shape
         left, right = (self.initial, self.transition), (other.initial, other.transition)
 

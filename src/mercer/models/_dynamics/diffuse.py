@@ -16,7 +16,7 @@ from mercer._array import Floats
 from mercer._notices import notify
 from mercer.data import Sequences
 from mercer.models._dynamics.checks import possible, variances
-from mercer.models._dynamics.runs import Expected, States, Systems
+from mercer.models._dynamics.runs import StateExpectations, States, Systems
 
 __all__ = ["LogProbs", "computed"]
 
@@ -83,7 +83,7 @@ def _difference(found: Any, compute: Callable[[Systems], Any], systems: Systems,
             np.abs(found.means - other.means / unit) / np.maximum(scale, np.abs(found.means)),
             np.abs(found.covariances - other.covariances / both) / (scale[:, :, None] * scale[:, None, :]),
         ]
-    elif isinstance(found, Expected):  # one of the scores, which has no unit of the state
+    elif isinstance(found, StateExpectations):  # one of the scores, which has no unit of the state
         errors.append(np.abs(found.observation - other.observation) / np.maximum(np.abs(found.observation).max(), 1.0))
     worst = max(float(part.max(initial=0.0)) for part in errors)
     return worst if np.isfinite(worst) else 1.0

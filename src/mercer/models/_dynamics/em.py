@@ -13,7 +13,7 @@ import numpy as np
 
 from mercer._array import Floats
 from mercer.data.segments import segment_sum
-from mercer.models._dynamics.runs import Expected, Systems, expected, systems_of
+from mercer.models._dynamics.runs import StateExpectations, Systems, expected, systems_of
 from mercer.models._fitting.data import Data
 from mercer.models.lds import LDSs
 
@@ -90,7 +90,7 @@ def _t(x: Floats) -> Floats:
     return x.swapaxes(-2, -1)
 
 
-def memory_of(systems: Systems, found: Expected, counts: Counts) -> Memory:
+def memory_of(systems: Systems, found: StateExpectations, counts: Counts) -> Memory:
     """Turn gradients, summed for every system, into moments: E[w w'] is Q + Q (r r' - N) Q."""
 
     def noise(covariance: Floats, gradient: Floats, count: Floats) -> Floats:
@@ -108,7 +108,7 @@ def memory_of(systems: Systems, found: Expected, counts: Counts) -> Memory:
     return Memory(systems, state, observation, away, noise(s, found.initial, series), series)
 
 
-def _totals(found: Expected, data: Data) -> tuple[Expected, Counts]:
+def _totals(found: StateExpectations, data: Data) -> tuple[StateExpectations, Counts]:
     """Sum the expectations of the series of every model."""
     ends = data.sequence_offsets
 
@@ -116,7 +116,7 @@ def _totals(found: Expected, data: Data) -> tuple[Expected, Counts]:
         return segment_sum(x.reshape(len(x), -1), ends).reshape(-1, *x.shape[1:])
 
     steps = total(np.maximum(np.diff(data.offsets) - 1, 0).astype(float))
-    sums = Expected(found.log_prob, *(total(part) for part in found[1:]))
+    sums = StateExpectations(found.log_prob, *(total(part) for part in found[1:]))
     return sums, Counts(steps, data.observed, np.diff(ends).astype(float))
 
 

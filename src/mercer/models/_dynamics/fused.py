@@ -1,4 +1,4 @@
-"""Pairs of linear dynamical systems on an NVIDIA card (PPK-4.5, GMMK-7)."""
+"""Pairs of linear dynamical systems on an NVIDIA GPU (PPK-4.5, GMMK-7)."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ PAIRS = 2**26
 MOST_STATES, MOST_OBSERVED = 4, 4
 """Coordinates of a state and of an observation; the covariance of larger ones does not stay in registers."""
 LEAST_SYSTEMS = 500
-"""Fewer systems are compared on the CPU: the program is compiled once for every size of a system, in up to a minute."""
+"""Fewer systems are compared on the CPU: the Triton kernel is compiled for every size of a system, up to a minute."""
 _logger = logging.getLogger("mercer")
 
 
-def on_card(systems: SystemOperand, place: Any) -> Any:
-    """Return systems on a card; the same systems, with a reason in the log, if its program does not take them."""
+def on_gpu(systems: SystemOperand, device: Any) -> Any:
+    """Return systems on a GPU; the same systems, with a reason in the log, if its Triton kernel does not take them."""
     n, d = systems.systems.size
-    if not cuda.takes(place):
+    if not cuda.takes(device):
         reason = "Triton 3.2 or newer is not installed"
     elif n > MOST_STATES or d > MOST_OBSERVED:
         reason = f"states of {n} and observations of {d} coordinates are larger than {MOST_STATES} and {MOST_OBSERVED}"
@@ -37,27 +37,27 @@ def on_card(systems: SystemOperand, place: Any) -> Any:
     elif isinstance(systems.coupling, Smoothed) and systems.coupling.gamma == 0:
         reason = "gamma is 0"
     else:
-        return CardSystems(systems, place)
+        return GPUSystems(systems, device)
     _logger.info("Linear dynamical systems are compared on the CPU: %s.", reason)
     return systems
 
 
-class CardSystems:
-    """Systems that are compared on a card; pairs that lose digits are computed on the CPU.
+class GPUSystems:
+    """Systems that are compared on a GPU; pairs that lose digits are computed on the CPU.
 
     Parameters
     ----------
     systems : SystemOperand
         The systems, on the host.
-    place : torch.device
-        The card.
+    device : torch.device
+        The GPU.
     """
 
     by_length = True
 
-    def __init__(self, systems: SystemOperand, place: Any) -> None:
+    def __init__(self, systems: SystemOperand, device: Any) -> None:
         self.systems = systems
-        self.place = place
+        self.device = device
 
     @property
     def host(self) -> SystemOperand:
@@ -88,7 +88,7 @@ class CardSystems:
         return len(self.systems)
 
     def __getitem__(self, key: Any) -> Self:
-        return type(self)(self.systems[key], self.place)
+        return type(self)(self.systems[key], self.device)
 
     @cached_property
     def _planes(self) -> list[Any]:
@@ -103,7 +103,7 @@ class CardSystems:
     def _there(self, x: Any) -> Any:
         import torch
 
-        return torch.from_numpy(np.array(x)).to(self.place)
+        return torch.from_numpy(np.array(x)).to(self.device)
 
     def pair(self, other: Self) -> Array:
         """Log kernels of every pair, ``(H, I, J)`` with H lengths."""

@@ -11,7 +11,16 @@ from mercer._native import kalman
 from mercer._parallel import n_threads, thread_map
 from mercer.models._forward.interface import Runs
 
-__all__ = ["Expected", "States", "Systems", "expected", "filtered", "log_likelihoods", "smoothed", "systems_of"]
+__all__ = [
+    "StateExpectations",
+    "States",
+    "Systems",
+    "expected",
+    "filtered",
+    "log_likelihoods",
+    "smoothed",
+    "systems_of",
+]
 
 _LANES = 16
 """Series that go through a step together, at most."""
@@ -72,7 +81,7 @@ class States(NamedTuple):
     """Covariances of the next state and this one, ``(T, n, n)``; zero at the end of a series."""
 
 
-class Expected(NamedTuple):
+class StateExpectations(NamedTuple):
     """What the E-step finds of every series; the sums are gradients of the log probability, except moments.
 
     With r_t the gradient in the predicted state of step t + 1 and N_t its negative curvature, E the smoothed
@@ -184,7 +193,7 @@ def smoothed(systems: Systems, x: Floats, runs: Runs) -> States:
     return States(log_prob, means, covariances, lags)
 
 
-def expected(systems: Systems, x: Floats, runs: Runs) -> Expected:
+def expected(systems: Systems, x: Floats, runs: Runs) -> StateExpectations:
     """Return what scores and EM need of every series (FK-10)."""
     n, d = systems.size
     log_prob, sums, first = _smooth(systems, x, runs)
@@ -192,4 +201,4 @@ def expected(systems: Systems, x: Floats, runs: Runs) -> Expected:
     ends = np.cumsum([int(np.prod(shape)) for shape in shapes])[:-1]
     parts = [part.reshape(len(sums), *shape) for part, shape in zip(np.split(sums, ends, axis=1), shapes, strict=True)]
     r, curve = first[:, :n], first[:, n:].reshape(-1, n, n)
-    return Expected._make([log_prob, *parts, r, r[:, :, None] * r[:, None, :] - curve])
+    return StateExpectations._make([log_prob, *parts, r, r[:, :, None] * r[:, None, :] - curve])

@@ -32,7 +32,7 @@ def sequence_scores(models: Any, X: Sequences) -> Floats:
     return scores.reshape(*shape, scores.shape[-1])
 
 
-def columns(found: runs.Expected) -> Floats:
+def columns(found: runs.StateExpectations) -> Floats:
     """Return gradients as the columns of `score_names`, ``(S, P)``."""
     parts = [
         found.transition[..., :-1], found.transition[..., -1], _triangle(found.process),

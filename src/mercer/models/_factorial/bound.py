@@ -53,7 +53,7 @@ class ChainBound(OneAxis):
         best = np.full(len(p), -np.inf)
         for k in range(self.n_init):
             rng = None if k == 0 else np.random.default_rng([self.seed, k])
-            best = np.maximum(best, field.climb(rng))
+            best = np.maximum(best, field.maximize(rng))
         return best
 
 
@@ -93,7 +93,7 @@ class _Field:
                 chains.append(_Chain(*powers, effect, square))
         return cls(chains, precision, constant, rho, length)
 
-    def climb(self, rng: np.random.Generator | None) -> Floats:
+    def maximize(self, rng: np.random.Generator | None) -> Floats:
         """Sweep over the chains until no bound grows; each update is the best for its chain."""
         posteriors: list[Floats] = []
         energies: list[Floats] = []

@@ -90,7 +90,7 @@ class GaussianEvidence(Patterns):
         return logs
 
 
-class Moments(NamedTuple):
+class CompletedMoments(NamedTuple):
     """Expected sums over observations: eta x' ``(C n, d)``, eta eta' ``(C n, C n)`` and x x' ``(d, d)``."""
 
     crossed: Floats
@@ -98,7 +98,7 @@ class Moments(NamedTuple):
     squares: Floats
 
 
-def completed(patterns: Patterns, mean: Floats, covariance: Floats, eta: Floats, pairs: Floats) -> Moments:
+def completed(patterns: Patterns, mean: Floats, covariance: Floats, eta: Floats, pairs: Floats) -> CompletedMoments:
     """Return expected sums, with missing coordinates replaced by their expectations given the rest and the states.
 
     Parameters
@@ -132,4 +132,4 @@ def completed(patterns: Patterns, mean: Floats, covariance: Floats, eta: Floats,
         crossed += cross + own @ effects
         both = cross.T @ effects
         squares += x.T @ x + both + both.T + effects.T @ own @ effects + len(rows) * spread
-    return Moments(crossed, pairs.sum(axis=0), squares)
+    return CompletedMoments(crossed, pairs.sum(axis=0), squares)

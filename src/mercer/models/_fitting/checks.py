@@ -14,14 +14,14 @@ from mercer.data import Sequences
 from mercer.data.csr import CSRRows
 from mercer.data.segments import point_name, segments
 from mercer.families.estimator import Context, Estimator
-from mercer.models._fitting.climb import UNVISITED, Climbed
+from mercer.models._fitting.em import UNVISITED, EMResults
 from mercer.models._fitting.emission_steps import leaf_of
 from mercer.models._fitting.topology import allowed
 from mercer.models.hmm import HMMs
 
 LARGEST = 1e150
 
-Found = list[tuple[Climbed, Callable[[int], str]]]
+Found = list[tuple[EMResults, Callable[[int], str]]]
 """Fits, each with a function that names its models in messages."""
 
 

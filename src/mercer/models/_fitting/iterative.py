@@ -9,11 +9,11 @@ from mercer._notices import warns_once
 from mercer._parameters import Rules, boolean, check, nonnegative, seed, whole
 from mercer.data.segments import sample_name
 from mercer.families.estimator import Context, Estimator
-from mercer.models._fitting.climb import Climbed
+from mercer.models._fitting.em import EMResults
 
 
 class IterativeEstimator(Estimator):
-    """An estimator that runs EM from one or several starts. A subclass implements `_climb_each`."""
+    """An estimator that runs EM from one or several starts. A subclass implements `_em_each`."""
 
     _parameters: ClassVar[Rules] = {
         "n_iter": whole(1),
@@ -51,12 +51,12 @@ class IterativeEstimator(Estimator):
         if not return_info:
             return self._fit_accepted(X, context)
         self._check_each(X, context)
-        found = self._climb_each(X, context, lambda i: sample_name(X, i))
+        found = self._em_each(X, context, lambda i: sample_name(X, i))
         return found.models, found.info
 
     def _fit_named(self, X: Any, context: Context, name: Callable[[int], str]) -> Any:
-        return self._climb_each(X, context, name).models
+        return self._em_each(X, context, name).models
 
-    def _climb_each(self, X: Any, context: Context, name: Callable[[int], str]) -> Climbed:
+    def _em_each(self, X: Any, context: Context, name: Callable[[int], str]) -> EMResults:
         """Fit one model to each sample; ``name(i)`` is the name of sample i in messages."""
-        raise NotImplementedError(f"{type(self).__name__} must implement _climb_each(X, context, name).")
+        raise NotImplementedError(f"{type(self).__name__} must implement _em_each(X, context, name).")

@@ -1,4 +1,4 @@
-"""Sums over shared hidden states on an NVIDIA card, by one program for all nodes."""
+"""Sums over shared hidden states on an NVIDIA GPU, by one Triton kernel for all nodes."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ no product of the three underflows."""
 
 
 def fits(history: History, *sides: Evidence) -> bool:
-    """Whether the program computes pairs of these samples."""
+    """Whether the Triton kernel computes pairs of these samples."""
     arrays = [history.root, history.transition, *(side.values for side in sides)]
     if not cuda.usable(*arrays) or history.pruning > 0 or int(history.root.shape[0]) > MOST_STATES:
         return False

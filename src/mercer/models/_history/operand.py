@@ -119,7 +119,7 @@ def _together(root: Any, transition: Any, evidence: Any) -> tuple[Array, Array, 
 class PlaneOperand(OneAxis):
     """Samples with the evidence of a shared hidden tree; computes tiles by summing over its states.
 
-    On an NVIDIA card, one program computes a tile; elsewhere, array operations.
+    On an NVIDIA GPU, one Triton kernel computes a tile; elsewhere, array operations.
     """
 
     def __init__(self, history: History, evidence: Evidence, shift: Array, example: str | None) -> None:
@@ -179,9 +179,9 @@ class PlaneOperand(OneAxis):
         return values + 2 * self.shift
 
 
-def moved_operand(history: History, logs: Array, shift: Array, example: str | None, place: Any) -> PlaneOperand:
+def moved_operand(history: History, logs: Array, shift: Array, example: str | None, device: Any) -> PlaneOperand:
     """Return samples on a device, from the logarithms of their relative evidence, ``(N, V, S)``."""
-    step, root, there, scales = (moved(x, place) for x in (history.transition, history.root, logs, shift))
+    step, root, there, scales = (moved(x, device) for x in (history.transition, history.root, logs, shift))
     xp = namespace(there)
     planes = xp.permute_dims(there, (1, 2, 0)).contiguous()
     return PlaneOperand(replace(history, transition=step, root=root), Evidence(xp.exp(planes), planes), scales, example)

@@ -51,8 +51,8 @@ class Tables(NamedTuple):
     """Distributions of the sequences of every length below the order, ``(N, k^L)``."""
 
 
-def suits_program(chains: Any) -> bool:
-    """Whether chains are hidden Markov models of few states, their contexts, for the program of a card."""
+def fits_gpu(chains: Any) -> bool:
+    """Whether chains are hidden Markov models of few states, their contexts, for the Triton kernel."""
     return bool(chains.order >= 1 and not chains.end and chains.n_contexts <= fused.MOST_STATES)
 
 
@@ -144,12 +144,12 @@ class ProductOperand(OneAxis):
 
     @cached_property
     def as_chains(self) -> tuple[Array, ...] | None:
-        """The chains as hidden Markov models that emit their context, for the fused program; None if it has no use.
+        """The chains as hidden Markov models that emit their context, for the Triton kernel; None if it has no use.
 
         Initial weights ``(N, C)``, transition weights ``(N, C, C)`` and features ``(N, C, C)``.
         """
         chains, contexts = self.chains, self.chains.n_contexts
-        if isinstance(self.lengths, Discounted) or chains.sparse or not suits_program(chains):
+        if isinstance(self.lengths, Discounted) or chains.sparse or not fits_gpu(chains):
             return None
         if min(self.lengths) < chains.order:
             return None

@@ -24,7 +24,7 @@ class Prior(NamedTuple):
     """Least variance of each Gaussian row, ``(G,)``."""
 
 
-class Fitted(NamedTuple):
+class FittedNet(NamedTuple):
     """A network and how its iterations ended."""
 
     parameters: Parameters
@@ -48,7 +48,7 @@ class Evidence:
         self.complete = not graph.hidden and not np.isnan(table).any()
 
 
-def fitted(graph: Graph, data: Evidence, start: Parameters, prior: Prior, n_iter: int, tol: float) -> Fitted:
+def fitted(graph: Graph, data: Evidence, start: Parameters, prior: Prior, n_iter: int, tol: float) -> FittedNet:
     """Maximize the log probability plus the log prior from a start, until it grows by at most ``tol``."""
     parameters, before = start, -np.inf
     for step in range(1, n_iter + 1):
@@ -56,9 +56,9 @@ def fitted(graph: Graph, data: Evidence, start: Parameters, prior: Prior, n_iter
         objective += _log_prior(graph, parameters, prior)
         parameters = _maximize(graph, sums, parameters, prior)
         if data.complete or (tol > 0 and objective - before <= tol * max(data.counts.sum(), 1.0)):
-            return Fitted(parameters, objective, step, True)
+            return FittedNet(parameters, objective, step, True)
         before = objective
-    return Fitted(parameters, objective, n_iter, tol == 0)
+    return FittedNet(parameters, objective, n_iter, tol == 0)
 
 
 class _Sums(NamedTuple):

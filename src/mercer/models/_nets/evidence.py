@@ -219,18 +219,18 @@ def _rescued(plan: Plan, factors: list[Array]) -> Array:
     return xp.where(lost, run_logs(plan, [safe_log(x) for x in factors]), logs)
 
 
-class Expected(NamedTuple):
+class NetExpectations(NamedTuple):
     """Log probabilities of the rows of a group ``(T,)``, and posteriors of each table ``(*free, T)``."""
 
     logs: Floats
     tables: dict[int, Floats]
 
 
-def expected(group: Group, parameters: tuple[Floats, Floats, Floats], owner: Indices) -> Expected:
+def expected(group: Group, parameters: tuple[Floats, Floats, Floats], owner: Indices) -> NetExpectations:
     """Return log probabilities and posteriors of the tables of all nodes, of each row under its own network."""
     factors, scales = aligned_factors(group, *parameters, owner)
     plan = group.plan((ROWS,))
     logs, lost, found = posteriors(plan, factors)
     if lost.any():
         logs = np.where(lost, run_logs(plan, [safe_log(x) for x in factors]), logs)
-    return Expected(scales + logs, {v: found[k] for k, v in enumerate(group.used)})
+    return NetExpectations(scales + logs, {v: found[k] for k, v in enumerate(group.used)})

@@ -65,14 +65,14 @@ class NodeBound(OneAxis):
         best = np.full(shape, -np.inf)
         for k in range(self.n_init):
             rng = None if k == 0 else np.random.default_rng([self.seed, k])
-            best = np.maximum(best, _climb(graph, tables, self.rho, shape, rng, decided=False))
+            best = np.maximum(best, _coordinate_ascent(graph, tables, self.rho, shape, rng, decided=False))
         stuck = np.isneginf(best)
         if stuck.any():
-            best = np.where(stuck, _climb(graph, tables, self.rho, shape, None, decided=True), best)
+            best = np.where(stuck, _coordinate_ascent(graph, tables, self.rho, shape, None, decided=True), best)
         return best
 
 
-def _climb(
+def _coordinate_ascent(
     graph: Joined, tables: list[Floats], rho: float, shape: tuple[int, ...], rng: Any, *, decided: bool
 ) -> Floats:
     """Update one variable after the other until no bound grows; -inf if the beliefs allow what has probability 0.

@@ -10,7 +10,7 @@ from mercer._array import Floats
 from mercer._native.pairs import ranged_affine
 from mercer._probability import ratio, shared_out
 from mercer.data import Sequences
-from mercer.models._fitting.climb import Ascent, ascend
+from mercer.models._fitting.em import EMResult, em_single
 from mercer.models._forward.work import share
 from mercer.models._pairs.affine_expectations import AffineParameters, Flank
 from mercer.models._pairs.joint import lowest_eigenvalue
@@ -42,7 +42,7 @@ class _Expected(NamedTuple):
     n_pairs: int
 
 
-def climb_pairs(
+def em_pairs(
     start: AffineParameters,
     X: Sequences,
     pairs: tuple[Floats, Floats],
@@ -50,7 +50,7 @@ def climb_pairs(
     strength: float,
     n_iter: int,
     tol: float,
-) -> Ascent:
+) -> EMResult:
     """Maximize the sum of log kappa over pairs plus a log prior whose mode is the start.
 
     Each distribution has ``strength`` pseudo-counts, spread as in the start, so nothing that the start allows becomes
@@ -62,7 +62,7 @@ def climb_pairs(
         value = found.log_kernel + _log_prior(affine, start, learn, strength)
         return value, _maximize(affine, start, found, learn, strength)
 
-    return ascend(step, start, n_iter, tol * _symbols(X, pairs), "the model of all data")
+    return em_single(step, start, n_iter, tol * _symbols(X, pairs), "the model of all data")
 
 
 def _symbols(X: Sequences, pairs: tuple[Floats, Floats]) -> float:

@@ -1,4 +1,4 @@
-"""Strings under an affine pair HMM on an NVIDIA card (MK-5b)."""
+"""Strings under an affine pair HMM on an NVIDIA GPU (MK-5b)."""
 
 from __future__ import annotations
 
@@ -21,23 +21,23 @@ STRIP = 24
 _logger = logging.getLogger("mercer")
 
 
-def on_card(strings: AffineOperand, place: Any) -> Any:
-    """Return strings on a card; the same strings, with a reason in the log, if its program does not take them."""
+def on_gpu(strings: AffineOperand, device: Any) -> Any:
+    """Return strings on a GPU; the same strings, with a reason in the log, if its Triton kernel does not take them."""
     fast, scaling = strings.recursion.fast, None
-    if not cuda.takes(place):
+    if not cuda.takes(device):
         reason = "Triton 3.2 or newer is not installed"
     elif fast is not None and fast.flanks is not None:
         reason = "alignments are local"
     elif fast is None or (scaling := scaling64(float(fast.match.max()), fast.gap, strip=STRIP)) is None:
         reason = "the parameters of the model are too extreme"
     else:
-        return CardOperand(strings, scaling, place)
+        return GPUOperand(strings, scaling, device)
     _logger.info("The pair HMM is computed on the CPU: %s.", reason)
     return strings
 
 
-class CardOperand(OneAxis):
-    """Strings that are compared on a card; pairs for which its numbers are not sound are computed on the CPU.
+class GPUOperand(OneAxis):
+    """Strings that are compared on a GPU; pairs for which its numbers are not sound are computed on the CPU.
 
     Parameters
     ----------
@@ -45,14 +45,14 @@ class CardOperand(OneAxis):
         The strings and the model.
     scaling : Scaling
         Scaling of the numbers.
-    place : torch.device
-        The card.
+    device : torch.device
+        The GPU.
     """
 
-    def __init__(self, strings: AffineOperand, scaling: Scaling, place: Any) -> None:
+    def __init__(self, strings: AffineOperand, scaling: Scaling, device: Any) -> None:
         self.strings = strings
         self.scaling = scaling
-        self.place = place
+        self.device = device
 
     @property
     def host(self) -> AffineOperand:
@@ -73,7 +73,7 @@ class CardOperand(OneAxis):
         return len(self.strings)
 
     def __getitem__(self, key: Any) -> Self:
-        return type(self)(self.strings[key], self.scaling, self.place)
+        return type(self)(self.strings[key], self.scaling, self.device)
 
     @cached_property
     def _there(self) -> Any:
@@ -81,7 +81,7 @@ class CardOperand(OneAxis):
 
         fast = self.strings.recursion.fast
         assert fast is not None
-        return Strings.of(self.strings.values, self.strings.offsets, fast.match.shape[1], self.place)
+        return Strings.of(self.strings.values, self.strings.offsets, fast.match.shape[1], self.device)
 
     @cached_property
     def _letters(self) -> Any:
@@ -90,7 +90,7 @@ class CardOperand(OneAxis):
         fast = self.strings.recursion.fast
         assert fast is not None
         sums = letter_sums(fast.log_letter, self.strings.values, self.strings.offsets)
-        return torch.from_numpy(sums).to(self.place)
+        return torch.from_numpy(sums).to(self.device)
 
     def pair(self, other: Self) -> Array:
         """Log kernels of every pair, ``(I, J)``; -inf if a pair is impossible."""
@@ -122,6 +122,6 @@ class CardOperand(OneAxis):
         if asked.all() and bool(finite.all()):
             return values
         where = np.nonzero(~(asked & finite.cpu().numpy()))
-        at = tuple(torch.from_numpy(x).to(self.place) for x in where)
-        values[at] = torch.from_numpy(compute(*where)).to(self.place)
+        at = tuple(torch.from_numpy(x).to(self.device) for x in where)
+        values[at] = torch.from_numpy(compute(*where)).to(self.device)
         return values

@@ -13,7 +13,7 @@ from mercer.data import Sequences
 from mercer.families.estimator import Context, Estimator
 
 
-class Fitted(NamedTuple):
+class FittedPairHMM(NamedTuple):
     """Result of a fit."""
 
     model: Any
@@ -77,11 +77,11 @@ class PairEstimator(Estimator):
         self.n_iter_ = len(found.objective)
         return self._keep(found)
 
-    def _keep(self, found: Fitted) -> Self:
+    def _keep(self, found: FittedPairHMM) -> Self:
         """Store attributes that only some estimators have."""
         return self
 
-    def _fitted(self, X: Sequences, context: Context, y: Any) -> Fitted:
+    def _fitted(self, X: Sequences, context: Context, y: Any) -> FittedPairHMM:
         raise NotImplementedError
 
     def _fit_shared(self, X: Sequences, context: Context, y: Any = None) -> Any:

@@ -12,7 +12,7 @@ from mercer.data import Alphabet, Sequences
 from mercer.families.categorical import Categoricals
 from mercer.models._fitting.mixture_steps import generator
 from mercer.models._pairs.general_expectations import pair_counts
-from mercer.models._pairs.general_single import Expected, Parameters, sequence_counts
+from mercer.models._pairs.general_single import PairExpectations, Parameters, sequence_counts
 from mercer.models.pairhmm import PairHMMs
 
 SILENT = 0.1
@@ -20,7 +20,7 @@ SILENT = 0.1
 
 
 class Strings(NamedTuple):
-    """The training data of one model, with the interface of `mercer.models._fitting.climb`."""
+    """The training data of one model, with the interface of `mercer.models._fitting.em`."""
 
     X: Sequences
     pairs: tuple[Floats, Floats] | None
@@ -81,14 +81,14 @@ class GeneralGoal:
             total += float(np.sum(safe_log(inside)))
         return np.array([self.smoothing * total])
 
-    def expect(self, models: PairHMMs, data: Strings) -> tuple[Expected, Parameters]:
+    def expect(self, models: PairHMMs, data: Strings) -> tuple[PairExpectations, Parameters]:
         """Return expected counts of the trajectories."""
         model = Parameters.of(models, 0)
         found = sequence_counts(model, data.X) if data.pairs is None else pair_counts(model, data.X, *data.pairs)
         self.course.append(float(found.log_prob.sum() + self.log_prior(models)[0]))
         return found, model
 
-    def maximize(self, models: PairHMMs, data: Strings, found: Expected, memory: Parameters) -> PairHMMs:
+    def maximize(self, models: PairHMMs, data: Strings, found: PairExpectations, memory: Parameters) -> PairHMMs:
         """Fit the model to expected counts."""
         n, k, model = models.n_states, models.dimension, memory
         initial = self._distribution(found.initial.sum(axis=0), model.initial)

@@ -11,7 +11,7 @@ from mercer._native.pairs import general_expected
 from mercer.data import Sequences
 from mercer.models._forward.work import share
 from mercer.models._pairs.general_operand import GROUP, Tables, grouped, log_kernels
-from mercer.models._pairs.general_single import Expected, Parameters
+from mercer.models._pairs.general_single import PairExpectations, Parameters
 
 
 def tables_of(model: Parameters) -> Tables:
@@ -20,7 +20,7 @@ def tables_of(model: Parameters) -> Tables:
     return Tables(emission, model.silent, model.for_two())
 
 
-def pair_counts(model: Parameters, X: Sequences, first: Floats, second: Floats) -> Expected:
+def pair_counts(model: Parameters, X: Sequences, first: Floats, second: Floats) -> PairExpectations:
     """Return expected counts of the trajectories that emit the strings ``first[p]`` and ``second[p]``, for each p.
 
     Impossible pairs have log probability -inf and zero counts.
@@ -35,7 +35,7 @@ def pair_counts(model: Parameters, X: Sequences, first: Floats, second: Floats) 
     _add_up(tables, X, first, second, np.flatnonzero(possible & ~nothing), found)
     _check_range(X, first, second, value, found.value)
     counts = tables.pairs.unfold(found.start, found.step)
-    return Expected(
+    return PairExpectations(
         value,
         model.initial * counts.initial,
         model.transition * counts.transition,

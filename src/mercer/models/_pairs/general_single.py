@@ -53,7 +53,7 @@ class Parameters(NamedTuple):
         return eliminate(self.initial, self.transition, self.silent**2, loud, np.ones_like(self.silent))
 
 
-class Expected(NamedTuple):
+class PairExpectations(NamedTuple):
     """Expected counts of the trajectories of S strings."""
 
     log_prob: Floats
@@ -101,7 +101,7 @@ def sequence_log_prob(model: Parameters, X: Sequences) -> Floats:
     return log_likelihoods(initial, transition, evidence, Runs.shared(offsets))
 
 
-def sequence_counts(model: Parameters, X: Sequences) -> Expected:
+def sequence_counts(model: Parameters, X: Sequences) -> PairExpectations:
     """Return expected counts of the trajectories that emit each string."""
     found, initial, transition, evidence, offsets = _chain(model, X)
     posterior = expectations(initial, transition, evidence, Runs.shared(offsets))
@@ -110,7 +110,7 @@ def sequence_counts(model: Parameters, X: Sequences) -> Expected:
     step = ratio(posterior.transitions[:, :n], found.step)
     counts = found.unfold(start, step)
     assert posterior.symbols is not None
-    return Expected(
+    return PairExpectations(
         posterior.log_prob,
         model.initial * counts.initial,
         model.transition * counts.transition,

@@ -37,7 +37,7 @@ def matrix_of(X: Sequences, alphabet: Alphabet) -> Indices:
     if len(odd):
         raise ValueError(
             f"The sequences must be aligned: {X.name(odd[0])} has {lengths[odd[0]]} columns, but {X.name(0)} has "
-            f"{lengths[0]}. Align them, or pass a profile that is fitted already, such as mc.read_hmmer(path)."
+            f"{lengths[0]}. Align them, or pass a profile that is fitted already, such as mc.models.read_hmmer(path)."
         )
     codes = X.values if X.alphabet == alphabet else ungapped_codes(alphabet)[X.values]
     return np.asarray(codes.reshape(len(X), int(lengths[0])))

@@ -20,7 +20,7 @@ BLOCK_CELLS = 2_000_000
 """Symbols times nodes that a thread takes at a time: some milliseconds."""
 
 
-class Expected(NamedTuple):
+class ProfileExpectations(NamedTuple):
     """Expected counts of sequences under one profile of M nodes."""
 
     match: Floats
@@ -105,7 +105,7 @@ def null_length(models: Any, X: Sequences) -> Floats:
     return np.asarray(X.lengths * stay - np.log(lengths + 1))
 
 
-def expected(models: Any, i: int, X: Sequences) -> Expected:
+def expected(models: Any, i: int, X: Sequences) -> ProfileExpectations:
     """Compute the expected counts of sequences under profile ``i``."""
     profile = search_profile(models, i)
     n, m, codes = len(X), profile.n_nodes, len(profile.odds)
@@ -119,7 +119,7 @@ def expected(models: Any, i: int, X: Sequences) -> Expected:
 
     _each(models, profile, X, work, "profiles")
     inner = slice(1, m + 1)
-    return Expected(
+    return ProfileExpectations(
         match=np.swapaxes(match[:, :, inner], 1, 2),
         insert=np.swapaxes(insert[:, :, inner], 1, 2),
         transitions=np.swapaxes(steps, 1, 2)[:, : m + 1],

@@ -10,7 +10,7 @@ import numpy as np
 from mercer._array import Floats
 from mercer._probability import ratio, shared_out
 from mercer.data import Sequences
-from mercer.models._profile.inference import Expected, expected
+from mercer.models._profile.inference import ProfileExpectations, expected
 from mercer.models._profile.nodes import GROUPS, TRANSITIONS
 from mercer.models._profile.search import entry_gradient
 from mercer.models._scores.weighted import check_parametrization
@@ -57,7 +57,7 @@ def score_names(models: Any) -> list[str]:
     return names
 
 
-def _blocks(models: Any, i: int, X: Sequences) -> Iterator[tuple[slice, Expected]]:
+def _blocks(models: Any, i: int, X: Sequences) -> Iterator[tuple[slice, ProfileExpectations]]:
     """Yield the expected counts of some sequences at a time, and which sequences they are."""
     step = max(1, CELLS // (2 * int(models.n_nodes[i]) * models.alphabet.n_codes))
     for begin in range(0, len(X), step):
@@ -65,7 +65,7 @@ def _blocks(models: Any, i: int, X: Sequences) -> Iterator[tuple[slice, Expected
         yield slice(begin, begin + len(found.log_odds)), found
 
 
-def _expected(models: Any, i: int, X: Sequences) -> Expected:
+def _expected(models: Any, i: int, X: Sequences) -> ProfileExpectations:
     """Compute expected counts, or raise if a sequence is impossible."""
     found = expected(models, i, X)
     bad = np.flatnonzero(~np.isfinite(found.log_odds))
@@ -84,7 +84,7 @@ def _letters(counts: Floats, p: Floats, models: Any, parametrization: str) -> Fl
     return np.asarray(weight if parametrization == "weight" else p * weight)
 
 
-def _steps(found: Expected, transitions: Floats, mode: str, parametrization: str) -> Floats:
+def _steps(found: ProfileExpectations, transitions: Floats, mode: str, parametrization: str) -> Floats:
     """Scores of transitions, ``(N, M, 7)``, of the nodes 0 to M - 1."""
     counts = (found.transitions + entry_gradient(transitions, mode, found.entry))[:, :-1]
     t, out = transitions[:-1], np.empty_like(counts)

@@ -11,7 +11,7 @@ from scipy import sparse
 
 from mercer._array import Floats, Indices, Mask
 from mercer.models._dynamics.em import Counts
-from mercer.models._dynamics.runs import Expected, Systems
+from mercer.models._dynamics.runs import StateExpectations, Systems
 from mercer.models._forward.interface import Runs
 from mercer.models._switching.hypotheses import Chains, States, advance
 
@@ -78,7 +78,7 @@ class _Rows(NamedTuple):
 
 def expected_along(
     chains: Chains, x: Floats, runs: Runs, paths: Indices, layer: Indices, weight: Floats
-) -> tuple[Expected, Counts]:
+) -> tuple[StateExpectations, Counts]:
     """Sum the gradients and moments of runs along paths for every system, weighted, as `expected` does (FK-10).
 
     The way back is that of native/kalman_smoother.hpp: no covariance of a state or of a noise is inverted.
@@ -92,7 +92,7 @@ def expected_along(
 
     Returns
     -------
-    Expected, Counts
+    StateExpectations, Counts
         For all systems; the log probability is left out.
     """
     starts, lengths, models = (np.asarray(part) for part in runs)
@@ -194,7 +194,7 @@ def _backwards(systems: Systems, rows: _Rows, states: States, x: Floats, begin: 
 
 def _summed(
     systems: Systems, rows: _Rows, weight: Floats, states: States, x: Floats, back: _Back
-) -> tuple[Expected, Counts]:
+) -> tuple[StateExpectations, Counts]:
     """Sum what all rows say of the parameters of their systems."""
     a, size = systems.transition[rows.system], len(systems.transition)
     slope, curve, next_slope, next_curve = back.slope, back.curve, _after(back.slope, rows), _after(back.curve, rows)
@@ -223,7 +223,7 @@ def _summed(
         )
 
     later, one = ~rows.first, np.ones(len(weight))
-    found = Expected(
+    found = StateExpectations(
         np.empty(0), total(seen, emission), total(later, transition), total(later, inner), total(seen, observation),
         total(later, _before(moment, rows)), total(seen, moment), total(rows.first, slope), total(rows.first, inner),
     )  # fmt: skip

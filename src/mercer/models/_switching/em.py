@@ -21,7 +21,7 @@ from mercer.models._forward.interface import Runs
 from mercer.models._switching.along import weights_along
 from mercer.models._switching.hypotheses import Chains, chains_of, explore
 from mercer.models._switching.likelihood import numbers_of_paths
-from mercer.models._switching.moments import Moments, path_moments
+from mercer.models._switching.moments import SwitchingMoments, path_moments
 from mercer.models._switching.selection import best
 from mercer.models.lds import LDSs
 from mercer.models.switching import SwitchingLDSs
@@ -94,7 +94,7 @@ class SwitchingGoal(NamedTuple):
                     bonus[name][:, j] = -floor_term(floor, getattr(plain.systems, name)[j::k])
         return plain._replace(bonus=np.stack(list(bonus.values())))
 
-    def expect(self, models: SwitchingLDSs, data: Data) -> tuple[Found, Moments]:
+    def expect(self, models: SwitchingLDSs, data: Data) -> tuple[Found, SwitchingMoments]:
         """Return the objective of each series without the prior, and expectations that `maximize` needs."""
         assert isinstance(data, PathData)
         chains = self.chains(models)
@@ -151,7 +151,7 @@ class SwitchingGoal(NamedTuple):
         parts = [self._goal(n, j).admitted(systems[:, j]) for j in range(k)]
         return models._replaced(systems=_side_by_side(parts))
 
-    def maximize(self, models: SwitchingLDSs, data: Data, found: Any, memory: Moments) -> SwitchingLDSs:
+    def maximize(self, models: SwitchingLDSs, data: Data, found: Any, memory: SwitchingMoments) -> SwitchingLDSs:
         """Refit the models to the expectations."""
         n, k = models.initial.shape
         own = memory.memory

@@ -9,13 +9,13 @@ from scipy import sparse
 
 from mercer._array import Floats, Indices
 from mercer.models._dynamics.em import Counts, Memory, Regression, memory_of
-from mercer.models._dynamics.runs import Expected, Systems
+from mercer.models._dynamics.runs import StateExpectations, Systems
 from mercer.models._fitting.data import Data
 from mercer.models._forward.interface import Runs
 from mercer.models._switching.along import expected_along
 from mercer.models._switching.hypotheses import Chains
 
-__all__ = ["Layer", "Moments", "collect", "path_gradients", "path_moments", "step_noise"]
+__all__ = ["Layer", "SwitchingMoments", "collect", "path_gradients", "path_moments", "step_noise"]
 
 
 _ROWS = 2**16
@@ -39,7 +39,7 @@ class Layer(NamedTuple):
     """Covariances of a state and the one before it, ``(T, n, n)``."""
 
 
-class Moments(NamedTuple):
+class SwitchingMoments(NamedTuple):
     """Sums over all layers; regime k of model i has row ``i * K + k``."""
 
     memory: Memory
@@ -99,7 +99,7 @@ def _augmented(m: Floats, v: Floats) -> Floats:
     return out
 
 
-def collect(systems: Systems, k: int, data: Data, layers: list[Layer], moves: Floats) -> Moments:
+def collect(systems: Systems, k: int, data: Data, layers: list[Layer], moves: Floats) -> SwitchingMoments:
     """Sum the expectations of all layers for every regime of every model; moves of the chain are given."""
     size, (n, d), length = data.size * k, systems.size, len(data.x)
     begins = np.zeros(length, bool)
@@ -137,16 +137,18 @@ def collect(systems: Systems, k: int, data: Data, layers: list[Layer], moves: Fl
         add(2, code[at], layer.weight[at], [away, layer.covariances[at] + _outer(away, away)])
     state, observation = (Regression._make([*totals[i], counts[i]]) for i in (0, 1))
     memory = Memory._make([systems, state, observation, *totals[2], counts[2]])
-    return Moments(memory, counts[2].reshape(-1, k), moves)
+    return SwitchingMoments(memory, counts[2].reshape(-1, k), moves)
 
 
-def path_moments(chains: Chains, data: Data, paths: Indices, share: Floats) -> Moments:
+def path_moments(chains: Chains, data: Data, paths: Indices, share: Floats) -> SwitchingMoments:
     """Return the expectations given regime paths, ``(M, T)``, with the probabilities ``(S, M)``."""
     found, counts, moves = path_gradients(chains, data, paths, share)
-    return Moments(memory_of(chains.systems, found, counts), counts.series.reshape(-1, chains.regimes), moves)
+    return SwitchingMoments(memory_of(chains.systems, found, counts), counts.series.reshape(-1, chains.regimes), moves)
 
 
-def path_gradients(chains: Chains, data: Data, paths: Indices, share: Floats) -> tuple[Expected, Counts, Floats]:
+def path_gradients(
+    chains: Chains, data: Data, paths: Indices, share: Floats
+) -> tuple[StateExpectations, Counts, Floats]:
     """Return gradients and moments of every system given regime paths as in `path_moments`, and moves of the chain."""
     series, layer = np.nonzero(share)
     lengths, weight = np.diff(data.offsets)[series], share[series, layer]

@@ -10,8 +10,8 @@ from scipy.special import xlogy
 
 from mercer._array import Floats, Indices, logsumexp, safe_log
 from mercer._probability import normalized, ratio, shared_out
-from mercer.models._fitting.climb import Ascent, ascend
-from mercer.models._tree.messages import Edges, Expected, Member, evidence_at, inside_of, with_codes
+from mercer.models._fitting.em import EMResult, em_single
+from mercer.models._tree.messages import Edges, Member, TreeExpectations, evidence_at, inside_of, with_codes
 from mercer.models._tree.parameters import Parameters
 from mercer.models._tree.rates import changes, jumps_and_times
 from mercer.models._tree.scores import chunks
@@ -50,7 +50,7 @@ def fit_trees(
     n_iter: int,
     tol: float,
     strength: float,
-) -> Ascent:
+) -> EMResult:
     """Run EM from ``start`` until the objective grows by at most ``tol`` per sample.
 
     Parameters
@@ -76,7 +76,7 @@ def fit_trees(
         value = found.log_prob + _log_prior(current, prior, learn, strength)
         return value, _maximize(current, prior, found, learn, strength)
 
-    return ascend(step, start, n_iter, tol * float(count.sum()), "the tree")
+    return em_single(step, start, n_iter, tol * float(count.sum()), "the tree")
 
 
 def members_of(p: Parameters, sets: Floats) -> list[Member]:
@@ -132,7 +132,7 @@ def _expect(p: Parameters, codes: Floats, count: Floats, sets: Floats) -> _Count
     return _Counts(total, weights, root, tuple(edges), shared_out(emission, coded_emission, p.emission, sets))
 
 
-def _edge_counts(matrix: Floats, found: Expected, v: int, share: Floats) -> Floats:
+def _edge_counts(matrix: Floats, found: TreeExpectations, v: int, share: Floats) -> Floats:
     """Sum expected changes along the edge above node v, ``(S, S)``."""
     inside = found.inside[v]
     top = inside.max(axis=0)
@@ -146,7 +146,7 @@ def _edge_counts(matrix: Floats, found: Expected, v: int, share: Floats) -> Floa
     return np.asarray(np.exp(logs) @ share)
 
 
-def _leaf_counts(member: Member, found: Expected, codes: Floats, share: Floats) -> Floats:
+def _leaf_counts(member: Member, found: TreeExpectations, codes: Floats, share: Floats) -> Floats:
     """Compute expected counts of each state above a leaf with each code at it, ``(L, S, C)``; 0 if missing."""
     n_leaves, s, n_codes = member.coded.shape
     out = np.zeros((n_leaves, s, n_codes))

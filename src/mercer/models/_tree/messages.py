@@ -114,7 +114,7 @@ def inside_of(parent: Floats, edges: Edges, evidence: list[Array]) -> tuple[list
     return inside, up
 
 
-class Expected(NamedTuple):
+class TreeExpectations(NamedTuple):
     """Results of the upward and downward pass for each sample, as logarithms."""
 
     log_prob: Floats
@@ -132,7 +132,7 @@ class Expected(NamedTuple):
 
 def expectations(
     parent: Floats, leaf_parent: Floats, root: Floats, transition: Floats, log_leaf: Floats, codes: Floats
-) -> Expected:
+) -> TreeExpectations:
     """Run the upward and downward pass on one tree, with NumPy; a sample of probability zero gets -inf everywhere.
 
     The posterior of an edge from state a to b is ``exp(above[a] + log transition[a, b] + inside[b])``.
@@ -165,7 +165,7 @@ def expectations(
             outside[c] = through(excluded, down, c)
         for leaf, excluded in zip(leaves[v], rest[len(children[v]) :], strict=True):
             leaf_above[leaf] = excluded
-    return Expected(log_prob, at_root - scale, above, inside, leaf_above)
+    return TreeExpectations(log_prob, at_root - scale, above, inside, leaf_above)
 
 
 class Member(NamedTuple):
@@ -189,7 +189,7 @@ class Member(NamedTuple):
         """Create a member, with the probabilities of codes."""
         return cls(parent, leaf_parent, root, transition, leaf, with_codes(leaf, sets), sets)
 
-    def expected(self, codes: Floats) -> Expected:
+    def expected(self, codes: Floats) -> TreeExpectations:
         """Run the upward and downward pass."""
         log_leaf = safe_log(self.coded)
         return expectations(self.parent, self.leaf_parent, self.root, self.transition, log_leaf, codes)

@@ -6,7 +6,7 @@ import numpy as np
 
 from mercer._array import Floats, safe_log
 from mercer.models._scores.weighted import difference
-from mercer.models._tree.messages import Expected, Member
+from mercer.models._tree.messages import Member, TreeExpectations
 
 CHUNK = 1 << 22
 """Maximum number of floats of one kind of message in memory: 32 MiB."""
@@ -34,7 +34,7 @@ def tree_scores(member: Member, codes: Floats, parametrization: str) -> tuple[Fl
     return log_prob, scores
 
 
-def _rows(member: Member, codes: Floats, found: Expected, parametrization: str) -> Floats:
+def _rows(member: Member, codes: Floats, found: TreeExpectations, parametrization: str) -> Floats:
     (n_leaves, s, a), v = member.leaf.shape, len(member.parent)
     out = np.zeros((s + (v - 1) * s * s + n_leaves * s * a, len(codes)))
     inside = found.inside[0] - np.where(np.isfinite(found.log_prob), found.log_prob, np.inf)

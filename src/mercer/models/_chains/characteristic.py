@@ -8,7 +8,7 @@ from mercer._array import Array, Floats, namespace
 from mercer.families.characteristic import log_polar
 
 
-def chain_waves(initial: Array, transition: Array, emission: Any, frequencies: Floats) -> tuple[Array, Array]:
+def chain_characteristic(initial: Array, transition: Array, emission: Any, frequencies: Floats) -> tuple[Array, Array]:
     r"""Return the log modulus and the angle of :math:`E \exp(i \sum_t \langle w_t, y_t\rangle)`, each ``(*B, F)``.
 
     :math:`\varphi = \pi D_1 A D_2 \cdots A D_T 1`, where the diagonal matrix :math:`D_t` holds the characteristic

@@ -64,7 +64,7 @@ class FitInfo(NamedTuple):
     """Log probability plus the log prior (up to a constant) of each model before the last iteration, ``(N,)``."""
 
 
-class Climbed(NamedTuple):
+class EMResults(NamedTuple):
     """Several models fitted by EM, with the objective and the number of iterations of each."""
 
     models: Any
@@ -83,7 +83,7 @@ class Climbed(NamedTuple):
         return FitInfo(self.steps, self.converged, self.objective)
 
 
-def climb(goal: Goal, data: Data, models: Any, n_iter: int, tol: float, label: str = "Baum-Welch") -> Climbed:
+def em_batch(goal: Goal, data: Data, models: Any, n_iter: int, tol: float, label: str = "Baum-Welch") -> EMResults:
     """Run EM until the objective of each model grows by at most ``tol`` per observation; ``n_iter`` times if tol is 0.
 
     Models that have converged are no longer updated, so a fit does not depend on the other models. Raises `Impossible`
@@ -120,10 +120,10 @@ def climb(goal: Goal, data: Data, models: Any, n_iter: int, tol: float, label: s
     joined = type(models).concat(finished)  # in the order in which they converged
     if len(finished) > 1:
         joined = joined[np.argsort(np.concatenate(places))]
-    return Climbed(joined, objective, steps, converged, visits, np.stack(history, axis=1))
+    return EMResults(joined, objective, steps, converged, visits, np.stack(history, axis=1))
 
 
-class Ascent(NamedTuple):
+class EMResult(NamedTuple):
     """How the iterations of one model ended."""
 
     model: Any
@@ -132,7 +132,9 @@ class Ascent(NamedTuple):
     converged: bool
 
 
-def ascend(step: Callable[[Model], tuple[float, Model]], model: Model, n_iter: int, tol: float, what: str) -> Ascent:
+def em_single(
+    step: Callable[[Model], tuple[float, Model]], model: Model, n_iter: int, tol: float, what: str
+) -> EMResult:
     """Iterate one model until its objective grows by at most ``tol``; ``n_iter`` times if ``tol`` is 0.
 
     Warns if the model has not converged.
@@ -160,10 +162,10 @@ def ascend(step: Callable[[Model], tuple[float, Model]], model: Model, n_iter: i
             gained = value - objective[-1] if objective else np.inf
             objective.append(value)
             if tol > 0 and gained <= tol:
-                return Ascent(model, np.array(objective), True)
+                return EMResult(model, np.array(objective), True)
     if tol > 0 and n_iter > 1:
         notify_unconverged("EM", n_iter, [what])
-    return Ascent(model, np.array(objective), False)
+    return EMResult(model, np.array(objective), False)
 
 
 def _counted(n_iter: int, label: str) -> Any:
@@ -198,7 +200,7 @@ def _first_collapsed(goal: Goal, models: Any, data: Data, error: ValueError) -> 
     return 0, str(error)
 
 
-def better_of(best: Climbed, other: Climbed) -> Climbed:
+def better_of(best: EMResults, other: EMResults) -> EMResults:
     """Keep the fit with the higher objective for each model."""
     better = other.objective > best.objective
     if not better.any():
@@ -214,7 +216,7 @@ def better_of(best: Climbed, other: Climbed) -> Climbed:
         mine, theirs = _equally_wide(best.history, other.history)
         history = np.where(better[:, None], theirs, mine)
     joined = type(best.models).concat([best.models, other.models])[rows]
-    return Climbed(joined, objective, steps, converged, visits, history)
+    return EMResults(joined, objective, steps, converged, visits, history)
 
 
 def _equally_wide(a: Floats, b: Floats) -> tuple[Floats, Floats]:
@@ -224,7 +226,7 @@ def _equally_wide(a: Floats, b: Floats) -> tuple[Floats, Floats]:
     return wide[0], wide[1]
 
 
-def in_order(pieces: list[Climbed], places: list[Indices]) -> Climbed:
+def in_order(pieces: list[EMResults], places: list[Indices]) -> EMResults:
     """Join fits of the models at ``places``, which may have different sizes; visits are left out."""
     order = np.concatenate(places)
     models = type(pieces[0].models).concat([piece.models for piece in pieces])
@@ -232,4 +234,4 @@ def in_order(pieces: list[Climbed], places: list[Indices]) -> Climbed:
     if not np.array_equal(order, np.arange(len(order))):
         back = np.argsort(order)
         models, objective, steps, converged = models[back], objective[back], steps[back], converged[back]
-    return Climbed(models, objective, steps, converged, np.empty((len(order), 0)))
+    return EMResults(models, objective, steps, converged, np.empty((len(order), 0)))

@@ -1,4 +1,4 @@
-"""Machines and transformers that read some columns of a matrix: which they are, and the same for these only."""
+"""Estimators and transformers that read some columns of a matrix: which they are, and the same for these only."""
 
 from __future__ import annotations
 

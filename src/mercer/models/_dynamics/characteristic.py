@@ -9,7 +9,7 @@ import numpy as np
 from mercer._array import Array, Floats, beside, namespace
 
 
-def system_waves(systems: Any, frequencies: Floats) -> tuple[Array, Array]:
+def system_characteristic(systems: Any, frequencies: Floats) -> tuple[Array, Array]:
     r"""Return the log modulus and the angle of :math:`E \exp(i \sum_t \langle w_t, x_t\rangle)`, each ``(*B, F)``.
 
     The series is Gaussian, so that the modulus is :math:`e^{-w^\top S w/2}` and the angle :math:`w^\top m`,

@@ -1,7 +1,7 @@
 """What computes on another device than the CPU: the table of models whose kernels are array code, and of operands.
 
 `mercer.kernels` decides with it where a matrix is computed. Neither a batch nor an operand knows of devices: arithmetic
-follows the arrays, and fused programs for NVIDIA cards (`mercer.cuda`) take what their own modules accept.
+follows the arrays, and Triton kernels for NVIDIA GPUs (`mercer.cuda`) take what their own modules accept.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from mercer.models._dynamics.operand import SystemOperand
 from mercer.models._history import fused as histories
 from mercer.models._history.lane_operand import LaneOperand
 from mercer.models._history.operand import PlaneOperand, moved_operand
-from mercer.models._markov.operand import ProductOperand, suits_program
+from mercer.models._markov.operand import ProductOperand, fits_gpu
 from mercer.models._pairs import affine_fused as pair_hmms
 from mercer.models._pairs.affine_operand import AffineOperand
 from mercer.models.hmm import HMMs
@@ -42,30 +42,30 @@ def moves(source: Any) -> bool:
     """Whether a batch consists of NumPy arrays, and its kernels run on other devices."""
     if not isinstance(source, ARRAY_CODE) or not all(is_numpy_array(getattr(source, name)) for name in source._arrays):
         return False
-    if isinstance(source, MarkovChains) and not suits_program(source):
+    if isinstance(source, MarkovChains) and not fits_gpu(source):
         return False  # compiled for the CPU, and slower in array code
     return all(moves(getattr(source, name)) for name in source._parts)
 
 
 @functools.singledispatch
-def on_device(operand: Any, place: Any) -> Any:
-    """Return an operand on a torch device; the same operand if it has no program there."""
+def on_device(operand: Any, device: Any) -> Any:
+    """Return an operand on a torch device; the same operand if it has no Triton kernel there."""
     return operand
 
 
-on_device.register(AffineOperand, pair_hmms.on_card)
-on_device.register(SystemOperand, systems.on_card)
+on_device.register(AffineOperand, pair_hmms.on_gpu)
+on_device.register(SystemOperand, systems.on_gpu)
 
 
 @on_device.register
-def _(operand: LaneOperand, place: Any) -> Any:
+def _(operand: LaneOperand, device: Any) -> Any:
     logs = operand.evidence.logarithms()[:, np.argsort(operand.history.forest.order)]
-    return moved_operand(operand.history, logs, operand.shift, operand.example, place)
+    return moved_operand(operand.history, logs, operand.shift, operand.example, device)
 
 
 @functools.singledispatch
 def pairs_at_once(operand: Any) -> int | None:
-    """Return the number of pairs that a fused program computes at once; None if there is none for this operand."""
+    """Return the number of pairs that a Triton kernel computes at once; None if there is none for this operand."""
     return None
 
 
@@ -88,12 +88,12 @@ def _(operand: PlaneOperand) -> int | None:
 
 
 @pairs_at_once.register
-def _(operand: pair_hmms.CardOperand) -> int | None:
+def _(operand: pair_hmms.GPUOperand) -> int | None:
     return pair_hmms.PAIRS
 
 
 @pairs_at_once.register
-def _(operand: systems.CardSystems) -> int | None:
+def _(operand: systems.GPUSystems) -> int | None:
     return systems.PAIRS // len(operand.lengths)
 
 

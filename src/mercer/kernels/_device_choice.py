@@ -10,14 +10,14 @@ from array_api_compat import is_numpy_array
 from mercer._device import target
 from mercer.kernels.base.model import CoupledKernel
 from mercer.kernels.marginalization import Marginalization
+from mercer.models.gpu import moves, on_device, pairs_at_once
 from mercer.models.hmm import HMMs
 from mercer.models.lds import LDSs
-from mercer.models.programs import moves, on_device, pairs_at_once
 from mercer.models.tree import HiddenTrees
 
 
-class Placement:
-    """Decides where a kernel computes: `mercer.models.programs` is the table of what runs on a device.
+class DeviceChoice:
+    """Decides where a kernel computes: `mercer.models.gpu` is the table of what runs on a device.
 
     Compounds of kernels, and all kernels that are not named here, compute where their arrays are.
 
@@ -43,18 +43,18 @@ class Placement:
         shared = isinstance(kernel, Marginalization) and kernel.weights is None
         return target() if systems or shared else None
 
-    def prepared(self, source: Any, place: Any) -> tuple[Any, bool]:
+    def prepared(self, source: Any, device: Any) -> tuple[Any, bool]:
         """Return an operand, on a device if it moves there, and whether it does."""
         kernel = self.kernel
         if isinstance(kernel, Marginalization) and kernel.precision == "float64" and _gives_evidence(kernel.model_):
-            return kernel.model_.to(place).shared_history(source), True  # evidence is computed there
+            return kernel.model_.to(device).shared_history(source), True  # evidence is computed there
         operand = kernel._prepare(source)
-        there = on_device(operand, place)
+        there = on_device(operand, device)
         return there, there is not operand
 
 
 def device_pairs(*operands: Any) -> int | None:
-    """Return the number of pairs that fused programs compute at once; None if one operand has no program."""
+    """Return the number of pairs that Triton kernels compute at once; None if one operand has no Triton kernel."""
     sizes = [pairs_at_once(operand) for operand in operands]
     known = [size for size in sizes if size is not None]
     return min(known) if len(known) == len(operands) else None
