@@ -70,7 +70,7 @@ def steps(r: int, n: int, length: int = 1000) -> None:
     x = series(length, d=6, seed=1)
     belief, gain = model.start_, model._learned.operators.gain
     model.update(x[0], belief)
-    code, flat = np.ones(len(gain)), model._learned._stepper._contract.tensor.reshape(-1)  # the memory of `update`
+    code, flat = np.ones(len(gain)), gain.T.reshape(-1)
     filtered, *others = in_turn(
         lambda: model.filter([x]),
         lambda: [model.update(row, belief) for row in x[:100]],

@@ -9,6 +9,7 @@ its predictions can be compared with the exact ones.
 
 import matplotlib.pyplot as plt
 import numpy as np
+from sklearn.model_selection import GridSearchCV, TimeSeriesSplit
 
 import mercer as mc
 
@@ -67,9 +68,12 @@ plt.show()
 # %%
 # If you do not know the rank and the window, hold out the later parts of the string.
 
-search = mc.embedding.EmbeddedHMMCV(
-    n_components=[1, 2, 3], alpha=[1e-4], window=[1, 2], cv=3
-).fit([train])
+size = len(train) // 4
+search = GridSearchCV(
+    mc.EmbeddedHMM(),
+    {"n_components": [1, 2, 3], "window": [1, 2]},
+    cv=TimeSeriesSplit(3),
+).fit([train[i : i + size] for i in range(0, 4 * size, size)])
 print(search.best_params_)
 
 # %%

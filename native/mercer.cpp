@@ -3,7 +3,6 @@
 #include "best_path.hpp"
 #include "chains.hpp"
 #include "contexts.hpp"
-#include "contraction.hpp"
 #include "counts.hpp"
 #include "csr.hpp"
 #include "forest.hpp"
@@ -54,7 +53,6 @@ MERCER_EXPORT int64_t discounted_chains(const DiscountedChainArguments* a) {
 MERCER_EXPORT int64_t csr_products(const CsrArguments* a) { return csr<RowProduct>(*a); }
 MERCER_EXPORT int64_t csr_entropies(const CsrArguments* a) { return csr<SharedEntropy>(*a); }
 MERCER_EXPORT int64_t gaussian_pairs(const GaussianPairArguments* a) { return gaussian_pairs(*a); }
-MERCER_EXPORT int64_t contraction(const ContractionArguments* a) { return contraction(*a); }
 MERCER_EXPORT int64_t point_sums(const PointArguments* a) { return point_sums(*a); }
 MERCER_EXPORT int64_t window_sums(const WindowArguments* a) {
   return a->term == SUM ? window_sums<SUM>(*a) : window_sums<NEAREST>(*a);

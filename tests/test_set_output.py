@@ -27,7 +27,6 @@ SEQUENCES = [
 TABLES = [
     mc.Lengths(),
     mc.EmbeddedHMM(n_components=3),
-    mc.embedding.EmbeddedHMMCV(n_components=[2]),
     mc.embedding.BeliefKernel(mc.EmbeddedHMM(n_components=3)),
     mc.Landmarks(mc.ProbabilityProduct(mc.Gaussian("diagonal")), 5),
     mc.Features(mc.Fisher(mc.Gaussian("diagonal"))),

@@ -12,6 +12,8 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 TOP_LEVEL = {
     "Aligned": "mercer.kernels.TargetAligned",
     "EmpiricalMap": "mercer.EmpiricalKernelMap",
+    "EmbeddedHMMCV": "mercer.EmbeddedHMM",
+    "EmbeddedHMMClassifier": "mercer.LikelihoodRatio",
     "Matches": "mercer.models.Matches",
     "Multiplied": "mercer.kernels.Product",
     "Posterior": "mercer.models.Posterior",

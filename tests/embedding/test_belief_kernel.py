@@ -43,17 +43,3 @@ def test_features_and_matrices_have_one_metric(solver):
         for landmarks in (None, 100)
     )
     np.testing.assert_allclose(exact, low, atol=1e-6)
-
-
-def test_classifier():
-    X = [turning(30, s, speed) for s in range(8) for speed in (0.3, -0.3)]
-    y = np.array(["left", "right"] * 8)
-    model = mc.EmbeddedHMM(mc.RBF(2.0), n_components=4, landmarks=30)
-    clf = mc.embedding.EmbeddedHMMClassifier(model).fit(X[:10], y[:10])
-    assert clf.score(X[10:], y[10:]) == 1.0
-    assert clf.predict_proba(X[10:]).shape == (6, 2)
-    with pytest.warns(UserWarning, match="reduced to"):
-        default = mc.embedding.EmbeddedHMMClassifier().fit(["abab", "baba", "aabb", "bbaa"], [0, 0, 1, 1])
-    assert default.log_likelihood(["abab"]).shape == (1, 2)
-    with pytest.raises(TypeError, match="model must be an EmbeddedHMM"):
-        mc.embedding.EmbeddedHMMClassifier(mc.HMM(2)).fit(X, y)

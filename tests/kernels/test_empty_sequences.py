@@ -61,7 +61,6 @@ ON_SERIES = {
     mc.SubspaceAngles: lambda: mc.SubspaceAngles(mc.LDS(1, n_iter=1)),
     mc.kernels.BinetCauchy: lambda: mc.kernels.BinetCauchy(mc.LDS(1, n_iter=1)),
     mc.embedding.BeliefKernel: lambda: mc.embedding.BeliefKernel(mc.EmbeddedHMM(n_components=2)),
-    mc.embedding.EmbeddedHMMClassifier: lambda: mc.embedding.EmbeddedHMMClassifier(mc.EmbeddedHMM(n_components=2)),
 }
 OF_NO_SEQUENCES = {mc.Linear, mc.RBF, mc.Residualized}
 """They compare vectors, or objects with confounds, which the test below has."""

@@ -1,7 +1,6 @@
-"""Features in blocks: equal to those of all data at once, in files, with bad records and bad blocks."""
+"""Features in blocks: equal to those of all data at once, with bad records and bad blocks."""
 
 import gzip
-import os
 
 import numpy as np
 import pytest
@@ -10,7 +9,6 @@ from scipy import sparse
 
 import mercer as mc
 from mercer.datasets import make_dna
-from mercer.kernels import _feature_files, streaming
 
 STRINGS, Y = make_dna(30, random_state=0)
 BAD = [*STRINGS[:4], "AC!GT", *STRINGS[4:9], "", *STRINGS[9:12]]  # records 4 and 10 are invalid
@@ -59,69 +57,11 @@ def test_nothing_is_kept_in_the_memo(monkeypatch):
         transformer.transform(STRINGS[10:20])
 
 
-# -- files ---------------------------------------------------------------------------------------------------
-
-
-def test_dense_files(tmp_path):
-    found = words().stream(pieces(STRINGS, 7), tmp_path / "x.npy")
-    assert_array_equal(np.load(found.path, mmap_mode="r"), words().transform(STRINGS))
-    assert found.shape == (len(STRINGS), 64)
-    assert found.kept.all()
-    assert len(found.kept) == len(STRINGS)
-    assert os.listdir(tmp_path) == ["x.npy"]
-
-
-def test_sparse_files(tmp_path):
-    found = words(8).stream(pieces(STRINGS, 7), str(tmp_path / "x.npz"))
-    loaded = sparse.load_npz(found.path)
-    assert isinstance(loaded, sparse.csr_array)
-    assert abs(loaded - words(8).transform(STRINGS)).max() == 0
-    assert found.shape == loaded.shape
-    assert os.listdir(tmp_path) == ["x.npz"]
-
-
-def test_parquet_files(tmp_path, monkeypatch):
-    parquet = pytest.importorskip("pyarrow.parquet")
-    found = words(2).stream(pieces(STRINGS, 7), tmp_path / "x.parquet")
-    table = parquet.read_table(found.path)
-    assert table.column_names[:2] == ["AA", "AC"]
-    assert_array_equal(np.column_stack([column.to_numpy() for column in table.columns]), words(2).transform(STRINGS))
-    monkeypatch.setitem(__import__("sys").modules, "pyarrow.parquet", None)
-    with pytest.raises(ImportError, match=r"Parquet files need pyarrow. Install it"):
-        words(2).stream(STRINGS, tmp_path / "y.parquet")
-
-
-def test_files_cannot_be_written(tmp_path):
-    (tmp_path / "x.npy").write_text("mine")
-    with pytest.raises(FileExistsError, match=r"x\.npy exists. Remove it, or choose another name"):
-        words().stream(STRINGS, tmp_path / "x.npy")
-    assert (tmp_path / "x.npy").read_text() == "mine"
-    with pytest.raises(FileNotFoundError, match=r"The folder .*none does not exist"):
-        words().stream(STRINGS, tmp_path / "none" / "x.npy")
-    with pytest.raises(ValueError, match=r"must end in \.npy .*; got 'x.csv'"):
-        words().stream(STRINGS, "x.csv")
-    with pytest.raises(TypeError, match="path must be a string or a path; got 3"):
-        words().stream(STRINGS, 3)
-    with pytest.raises(ValueError, match=r"sparse, with 65,536 columns. Use a name that ends in \.npz"):
-        words(8).stream(STRINGS, tmp_path / "y.npy")
-    with pytest.raises(ValueError, match=r"dense. Use a name that ends in \.npy"):
-        words().stream(STRINGS, tmp_path / "y.npz")
-    assert os.listdir(tmp_path) == ["x.npy"]
-
-
-def test_a_folder_that_cannot_be_written(tmp_path, monkeypatch):
-    monkeypatch.setattr(_feature_files.os, "access", lambda *_: False)  # root may write anywhere
-    with pytest.raises(PermissionError, match=r"cannot be written. Choose another one"):
-        words().stream(STRINGS, tmp_path / "x.npy")
-
-
-@pytest.mark.parametrize("name", ["x.npy", "x.npz", "x.parquet"])
-def test_an_error_leaves_no_file(tmp_path, name):
-    if name == "x.parquet":
-        pytest.importorskip("pyarrow.parquet")
-    with pytest.raises(ValueError, match=r"Block 1 \(records 20 to 21\): sequence 1 has the symbol '!'"):
-        words(8 if name == "x.npz" else 2).stream(iter([STRINGS[:20], ["ACGT", "A!"]]), tmp_path / name)
-    assert os.listdir(tmp_path) == []
+def joined(blocks):
+    """Return the features, the mask and the problems of all blocks."""
+    blocks = list(blocks)
+    features, kept = (np.concatenate([getattr(block, name) for block in blocks]) for name in ("features", "kept"))
+    return features, kept, {at: why for block in blocks for at, why in block.problems.items()}
 
 
 # -- FASTA ---------------------------------------------------------------------------------------------------
@@ -136,8 +76,7 @@ def test_fasta_files(tmp_path, packed):
     path = tmp_path / "reads.fasta"
     raw = fasta(STRINGS).replace("\n", "\r\n").encode()
     path.write_bytes(gzip.compress(raw) if packed else raw)
-    found = words().stream(path, tmp_path / "x.npy", block_size=7)
-    assert_array_equal(np.load(found.path), words().transform(STRINGS))
+    assert_array_equal(joined(words().stream(path, block_size=7))[0], words().transform(STRINGS))
     blocks = list(mc.data.fasta_blocks(path, block_size=7))
     assert [len(block.X) for block in blocks] == [7] * (len(STRINGS) // 7) + [len(STRINGS) % 7] * (len(STRINGS) % 7 > 0)
     assert [x for block in blocks for x in block.X] == list(STRINGS)
@@ -153,22 +92,22 @@ def test_fastq_files(tmp_path):
 def test_labels_go_along(tmp_path):
     path = tmp_path / "reads.fasta"
     path.write_text(fasta(STRINGS, Y))
-    found = words().stream(mc.data.fasta_blocks(path, labels="class=", block_size=7), tmp_path / "x.npy")
-    assert_array_equal(found.y.astype(int), Y)
+    found = words().stream(mc.data.fasta_blocks(path, labels="class=", block_size=7))
+    assert_array_equal(np.concatenate([block.y for block in found]).astype(int), Y)
 
 
 def test_bad_records_of_files_are_skipped(tmp_path):
     path = tmp_path / "reads.fasta"
     path.write_text(fasta([*BAD, "!"]))
-    found = words().stream(path, tmp_path / "x.npy", block_size=5, invalid="mask")
+    features, kept, problems = joined(words().stream(path, block_size=5, invalid="mask"))
     good = [i for i in range(15) if i not in (4, 10, 14)]
-    assert_array_equal(np.flatnonzero(found.kept), good)
-    assert len(found.kept) == 15
-    assert list(found.problems) == [4, 10, 14]
-    assert "line 10: sequence 's4' has the symbol '!'" in found.problems[4]
-    assert "line 21: sequence 's10' has no symbols" in found.problems[10]
-    assert "line 30: " in found.problems[14]
-    assert_array_equal(np.load(found.path), words().transform([BAD[i] for i in good]))
+    assert_array_equal(np.flatnonzero(kept), good)
+    assert len(kept) == 15
+    assert list(problems) == [4, 10, 14]
+    assert "line 10: sequence 's4' has the symbol '!'" in problems[4]
+    assert "line 21: sequence 's10' has no symbols" in problems[10]
+    assert "line 30: " in problems[14]
+    assert_array_equal(features, words().transform([BAD[i] for i in good]))
     with pytest.raises(ValueError, match="line 10: sequence 's4'"):
         list(words().stream(path, block_size=5))
 
@@ -196,13 +135,13 @@ def test_files_that_are_not_fasta(tmp_path):
 # -- bad records and blocks ----------------------------------------------------------------------------------
 
 
-def test_bad_records_are_skipped_and_reported(tmp_path):
-    found = words().stream(BAD, tmp_path / "x.npy", block_size=5, invalid="mask")
+def test_bad_records_are_skipped_and_reported():
+    features, kept, problems = joined(words().stream(BAD, block_size=5, invalid="mask"))
     good = [i for i in range(14) if i not in (4, 10)]
-    assert_array_equal(np.flatnonzero(found.kept), good)
-    assert found.problems[4].startswith("sequence 4 has the symbol '!'")
-    assert "sequence 10" in found.problems[10]
-    assert_array_equal(np.load(found.path), words().transform([BAD[i] for i in good]))
+    assert_array_equal(np.flatnonzero(kept), good)
+    assert problems[4].startswith("sequence 4 has the symbol '!'")
+    assert "sequence 10" in problems[10]
+    assert_array_equal(features, words().transform([BAD[i] for i in good]))
     blocks = list(words().stream(pieces(BAD, 5), invalid="mask"))
     assert [len(block.features) for block in blocks] == [4, 5, 3]
     assert [list(block.problems) for block in blocks] == [[4], [], [10]]
@@ -216,13 +155,6 @@ def test_rows_with_missing_values_are_skipped():
     assert_array_equal(np.concatenate([block.kept for block in blocks]), ~np.isnan(bad[:, 1]))
     found = np.concatenate([block.features for block in blocks])
     np.testing.assert_allclose(found, transformer.transform(POINTS[~np.isnan(bad[:, 1])]), atol=1e-12)
-
-
-def test_few_reasons_are_kept(tmp_path, monkeypatch):
-    monkeypatch.setattr(streaming, "REASONS", 3)
-    found = words().stream([*STRINGS[:5], *["!"] * 9], tmp_path / "x.npy", block_size=5, invalid="mask")
-    assert list(found.problems) == [5, 6, 7]
-    assert found.kept.sum() == 5
 
 
 def test_blocks_that_are_none():

@@ -22,7 +22,6 @@ import numpy as np
 
 import mercer as mc
 from mercer import _native
-from mercer._native.contraction import GaussianContraction
 from mercer._native.signatures import SIGNATURES
 
 ODD = [0.0, -0.0, 1.0, -1.0, np.nan, np.inf, -np.inf, 1e308, -1e308, 1e-300, 5e-324, 0.5]
@@ -71,10 +70,6 @@ def models(rng: np.random.Generator) -> None:
         mc.Marginalization(mc.AffinePairHMM(substitution=(2, -3), alphabet="dna")).fit(strings).log(strings)
         mc.HMM(min(n, 3), mc.Gaussian(), n_iter=2).fit(points)
         mc.EmpiricalMeanMap(gamma=0.5)(points)
-    tensor, belief, x = rng.normal(size=(n, n, count)), rng.normal(size=n), rng.normal(size=d)
-    step = GaussianContraction(tensor, rng.normal(size=(count, d)), 0.5, rng.normal(size=n))
-    step.step(x, belief)
-    step(rng.normal(size=count), belief)
 
 
 def recorded(seed: int, cases: Iterable[Callable[[], Any]], draws: int = 20) -> Calls:

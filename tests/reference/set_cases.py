@@ -247,7 +247,7 @@ def scales() -> Values:
 
 @case("contraction", "landmarks", "random", tolerance=FITTED)
 def contraction(features: str) -> Values:
-    """Steps of a filter whose tensor is large enough for one pass over its memory; the model is fitted."""
+    """Steps of a filter; the model is fitted."""
     (x,) = series(700, d=3, seed="stream")
     model = mc.EmbeddedHMM(mc.RBF(2.0), n_components=20, landmarks=340, alpha=1e-2, features=features).fit([x])
     belief, squares = None, []

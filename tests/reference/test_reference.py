@@ -30,7 +30,6 @@ profile_product, profile_cell                   profile_product-: scaled, and ra
 forest                                          forest-: chains, trees, mixtures, zeros, logarithms
 points, windows                                 points-, windows-
 counts, csr                                     counts-, csr-
-contraction                                     contraction-: its model is fitted, so that it agrees to 1e-8
 copies, ranged                                  those of chains_discounted, contexts, counts; of all _ranged files
 ==============================================  ======================================================================
 

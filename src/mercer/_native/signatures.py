@@ -240,17 +240,6 @@ SIGNATURES = {
         log_det: out f64[I J]?
         quadratic: out f64[I J]?
     """,
-    "contraction": """
-        tensor: f64[n m w]
-        code: f64[r]?
-        points: f64[d r]?
-        offsets: f64[r]?
-        total: f64[n]?
-        gamma: real
-        x: f64[d]?
-        belief: f64[m]
-        out: out f64[o]
-    """,
     "point_sums": """
         x: f64[T d]
         v: f64[T m]?

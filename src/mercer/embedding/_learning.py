@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,10 +14,9 @@ from mercer._units import human
 from mercer.data.channels import by_name
 from mercer.data.segments import in_digest_order
 from mercer.embedding._comparison import Comparison
-from mercer.embedding._filter import Beliefs, run
+from mercer.embedding._filter import SMALLEST, Beliefs, pulled, restarted, run
 from mercer.embedding._moments import Block, Moments, Rows, Third, in_parts, rows
 from mercer.embedding._solve import Operators, from_grams, from_moments
-from mercer.embedding._step import Stepper
 from mercer.embedding._steps import (
     Steps,
     checked_triples,
@@ -100,10 +100,6 @@ class Learned:
         self._source: Rows | Third | None = None
         self._right: Floats | None = None
         self._reads: Floats | None = None
-        self._stepper: Stepper | None = None
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_stepper": None}
 
     # -- input ---------------------------------------------------------------------------------------------
 
@@ -309,17 +305,28 @@ class Learned:
 
         return run(operators, codes, steps.offsets, steps.observed, max_gap)
 
-    def quick(self, belief: Any, observation: Any) -> Floats | None:
-        """Return the belief after one more observation, without a check; None if `advanced` has to find it."""
-        stepper = self._stepper
-        return (
-            None if stepper is None or stepper.operators is not self.operators else stepper.quick(belief, observation)
-        )
-
     def advanced(self, belief: Floats, value: Any) -> Floats:
-        """Return the belief after one more observation, which is data with one row; None if it is missing."""
-        stepper = self._stepper
-        if stepper is None or stepper.operators is not self.operators:
-            features = None if self.maps is None else self.maps[0]
-            stepper = self._stepper = Stepper(self.operators, self.compared, features, self.comparison.of_one)
-        return stepper.advance(belief, value)
+        """Return the belief after one more observation, which is data with one row; None if it is missing, ``(N,)``.
+
+        As in `run`, a step that is impossible restarts the belief, and counts only if it was observed.
+        """
+        operators = self.operators
+        operator = operators.unseen.dot if value is None else self._operator(value)
+        new = operator(belief)
+        ratio = float(operators.normalizer.dot(new))
+        if SMALLEST < ratio < 1 / SMALLEST:
+            new = new / ratio
+        else:
+            new = restarted(operators, operator(operators.start)[None], np.array([value is not None]))[0]
+        return new if new.dot(new) <= operators.radius**2 else pulled(operators, new[None])[0]
+
+    def _operator(self, value: Any) -> Callable[[Floats], Floats]:
+        """Return the function of a belief that applies the operator of one observation, without normalizing."""
+        operators = self.operators
+        code = operators.codes(self.compared(value))[0]
+        if operators.gain is not None:
+            return operators.gain.T.dot(code).reshape(operators.n, operators.n).dot
+        reads, writes = operators.reads, operators.writes
+        assert reads is not None
+        assert writes is not None
+        return lambda belief: (code * (reads @ belief)) @ writes

@@ -1,42 +1,36 @@
-"""Hidden Markov models embedded in a Hilbert space, learned by a kernel singular value decomposition."""
+"""Hidden Markov models embedded in a Hilbert space, and the kernel between two filtered sequences (HSE-9)."""
 
 from __future__ import annotations
 
-import math
 from dataclasses import fields
 from typing import Any, ClassVar, Self
 
 import numpy as np
-from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
+from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin, clone
 
 from mercer._array import Floats, as_float, to_numpy
 from mercer._checks import is_whole
 from mercer._notices import warns_once
 from mercer._parameters import NONE, CheckedParameters, Rule, Rules, instance_of, one_of, positive, seed, whole
+from mercer._verdict import Verdict
 from mercer.data import Sequences
 from mercer.data.channels import by_name
 from mercer.embedding._filter import Beliefs, last_beliefs
 from mercer.embedding._learning import Learned, Setting
 from mercer.embedding._prediction import Prediction
 from mercer.embedding._steps import ObjectSequences, compares_vectors, read_objects, read_series
-from mercer.kernels import Kernel
+from mercer.kernels import Kernel, Linear
 
 
 def _is_landmarks(value: Any) -> bool:
     return value is None or isinstance(value, list | tuple | np.ndarray | Sequences | ObjectSequences)
 
 
-def _numbers(value: Any, name: str) -> Floats:
-    """Return numbers as an array; that of a stream, nearly always, without a check."""
-    if type(value) is np.ndarray and value.dtype == np.float64:
-        return value
-    return np.asarray(to_numpy(as_float(value, name)))
-
-
-def _squares(x: Floats) -> bool:
-    """Whether the sum of squares is finite."""
+def _numbers(value: Any, name: str) -> tuple[Floats, bool]:
+    """Return numbers as an array, and whether the sum of their squares is finite."""
+    found = value if type(value) is np.ndarray and value.dtype == np.float64 else to_numpy(as_float(value, name))
     with np.errstate(over="ignore", invalid="ignore"):
-        return math.isfinite(x.dot(x))
+        return found, bool(np.isfinite(np.vdot(found, found)))
 
 
 class EmbeddedHMM(CheckedParameters, Prediction, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
@@ -88,7 +82,7 @@ class EmbeddedHMM(CheckedParameters, Prediction, ClassNamePrefixFeaturesOutMixin
 
     See Also
     --------
-    EmbeddedHMMClassifier : One model per class.
+    LikelihoodRatio : A classifier with one model per class.
     BeliefKernel : The kernel between two filtered sequences.
     HMM : A hidden Markov model with a family of emissions, learned by EM.
 
@@ -271,13 +265,9 @@ class EmbeddedHMM(CheckedParameters, Prediction, ClassNamePrefixFeaturesOutMixin
         array of shape (n_components,)
         """
         learned = self._known()
-        if type(belief) is type(observation) is np.ndarray and type(gap) is int and gap == 0:  # nearly always
-            new = learned.quick(belief, observation)
-            if new is not None:
-                return new
         start = learned.operators.start
-        before = start if belief is None else _numbers(belief, "belief")
-        if before is not start and (before.shape != start.shape or not _squares(before)):
+        before, finite = (start, True) if belief is None else _numbers(belief, "belief")
+        if before.shape != start.shape or not finite:
             raise ValueError(f"belief must have shape ({len(start)},) and finite values; got shape {before.shape}.")
         if not is_whole(gap, 0):
             raise ValueError(f"gap must be a whole number, 0 or more; got {gap!r}. It is a number of missing steps.")
@@ -294,12 +284,11 @@ class EmbeddedHMM(CheckedParameters, Prediction, ClassNamePrefixFeaturesOutMixin
         if learned.dimension is None:
             steps = learned.steps([[observation]])
             return steps.values if steps.observed[0] else None
-        row = _numbers(observation, "observation")
-        if row.ndim == 0:
-            row = row[None]
+        row, finite = _numbers(observation, "observation")
+        row = np.atleast_1d(row)
         if row.shape != (learned.dimension,):
             raise ValueError(f"observation must have shape ({learned.dimension},); got shape {row.shape}.")
-        if _squares(row):
+        if finite:
             return row[None]
         return learned.steps([row[None]]).values if not np.isnan(row).all() else None
 
@@ -319,4 +308,85 @@ class EmbeddedHMM(CheckedParameters, Prediction, ClassNamePrefixFeaturesOutMixin
         tags.input_tags.string = True
         tags.input_tags.allow_nan = True
         tags.transformer_tags.preserves_dtype = []
+        return tags
+
+
+class BeliefKernel(Linear):
+    r"""Kernel between sequences that an `EmbeddedHMM` has filtered: of their predicted distributions (HSE-9).
+
+    Parameters
+    ----------
+    model : EmbeddedHMM or None, default=None
+        The model, fitted to the training sequences; None is ``EmbeddedHMM()``.
+    when : {"last", "mean"}, default="last"
+        Which belief represents a sequence: that after its last step, or the mean over its steps.
+    normalize : bool, default=True
+        Whether to normalize the kernel, so that k(x, x) = 1.
+    on_zero : {"raise", "zero"}, default="raise"
+        What to do with a sequence of zero norm: raise an error, or set its kernel values to zero.
+
+    Notes
+    -----
+    With the weights :math:`v = Qb` of the training windows in the prediction after the sequence,
+
+    .. math:: k(x, y) = v_x^\top L\, v_y
+              = \langle\hat\mu_{\text{future}\mid x}, \hat\mu_{\text{future}\mid y}\rangle
+
+    is the inner product of the two predicted distributions, embedded in the feature space.
+
+    Examples
+    --------
+    >>> import mercer as mc
+    >>> strings = ["abcabcabc", "bcabcabc", "cabcab", "abcabca"]
+    >>> kernel = mc.embedding.BeliefKernel(mc.EmbeddedHMM(n_components=3))
+    >>> kernel.fit_transform(strings).round(2)
+    array([[1., 1., 0., 0.],
+           [1., 1., 0., 0.],
+           [0., 0., 1., 0.],
+           [0., 0., 0., 1.]])
+    """
+
+    _parameters: ClassVar[Rules] = {
+        "model": instance_of(EmbeddedHMM, type(None), what="an EmbeddedHMM or None"),
+        "when": one_of("last", "mean"),
+    }
+    psd = Verdict("always", "an inner product of embedded distributions")
+    model_: EmbeddedHMM
+
+    def __init__(self, model: Any = None, when: str = "last", normalize: bool = True, on_zero: str = "raise") -> None:
+        super().__init__(normalize=normalize, on_zero=on_zero)
+        self.model = model
+        self.when = when
+
+    def _accept(self, X: Any, *, reset: bool) -> Any:
+        reader = (EmbeddedHMM() if self.model is None else self.model) if reset else self.model_
+        return reader.accept(X, owner=self, reset=reset)
+
+    def _learn(self, X: Any, y: Any = None) -> None:
+        self.model_ = EmbeddedHMM() if self.model is None else clone(self.model)
+        self.model_.fit(X)
+
+    @property
+    def _needs_fit(self) -> str:
+        return "it learns one model for all sequences"
+
+    def _fixed_by_fit(self) -> tuple[str, ...]:
+        return ("model", "when")
+
+    def _source(self, X: Any) -> Floats:
+        """Return features whose inner products are the kernel, ``(N, n_components_)``."""
+        operators = self.model_._known().operators
+        values, vectors = np.linalg.eigh(operators.metric)
+        root = vectors * np.sqrt(np.maximum(values, 0.0))
+        if self.when == "last":
+            return np.asarray(self.model_.transform(X)) @ root
+        found = self.model_.filter(X)
+        parts = zip(found.offsets[:-1], found.offsets[1:], strict=True)
+        means = [found.values[a:b].mean(axis=0) if b > a else operators.start for a, b in parts]
+        return np.array(means) @ root
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        self._check_parameter("model")
+        tags.input_tags = (EmbeddedHMM() if self.model is None else self.model).__sklearn_tags__().input_tags
         return tags

@@ -10,12 +10,17 @@ from sklearn.utils.validation import check_is_fitted
 
 from mercer._array import Floats, logsumexp, safe_log
 from mercer._notices import warns_once
-from mercer._parameters import CheckedParameters, Rules, instance_of, one_of
+from mercer._parameters import CheckedParameters, Rule, Rules, one_of
 from mercer.data.segments import sample_name
 from mercer.data.sequences import Sequences
-from mercer.families.estimator import Estimator
 from mercer.kernels._classes import PRIORS, class_priors, classes_of, plain, shared_alphabet
 from mercer.kernels._data import unwrapped
+
+
+def _is_model(value: Any) -> bool:
+    """Whether a value is an estimator with log probabilities of samples."""
+    needed = ("accept", "fit", "score_samples")
+    return isinstance(value, BaseEstimator) and all(hasattr(value, name) for name in needed)
 
 
 class LikelihoodRatio(CheckedParameters, ClassifierMixin, BaseEstimator):
@@ -24,7 +29,7 @@ class LikelihoodRatio(CheckedParameters, ClassifierMixin, BaseEstimator):
     Parameters
     ----------
     model : estimator
-        Model to fit to the samples of each class: `HMM`, `MarkovChain`, `Gaussian`, `Mixture`, ...
+        Model to fit to the samples of each class: `HMM`, `MarkovChain`, `Gaussian`, `Mixture`, `EmbeddedHMM`, ...
     priors : {"empirical", "uniform"}, array of shape (C,) or None, default="empirical"
         Prior probabilities of the classes: their frequencies in the training data ("empirical" or None), equal, or
         given in the order of ``classes_``.
@@ -46,7 +51,7 @@ class LikelihoodRatio(CheckedParameters, ClassifierMixin, BaseEstimator):
     .. math:: P(c \mid x) \propto P(c)\, p_c(x)
 
     For long sequences, log likelihoods differ by large numbers, so that most posterior probabilities are close to 0
-    or 1.
+    or 1. Those of `EmbeddedHMM` are estimates, which rank the classes; use ``start="first"`` with it.
 
     Examples
     --------
@@ -58,10 +63,11 @@ class LikelihoodRatio(CheckedParameters, ClassifierMixin, BaseEstimator):
     """
 
     _parameters: ClassVar[Rules] = {
-        "model": instance_of(
-            Estimator,
-            what="an estimator",
-            cure="It is fitted to each class; use mc.Gaussian() or mc.HMM(n_states=3), for example.",
+        "model": Rule(
+            "an estimator",
+            _is_model,
+            "It is fitted to each class; use mc.Gaussian() or mc.HMM(n_states=3), for example.",
+            TypeError,
         ),
         "priors": PRIORS,
         "on_zero": one_of(
@@ -90,17 +96,13 @@ class LikelihoodRatio(CheckedParameters, ClassifierMixin, BaseEstimator):
         self.classes_, members = classes_of(X, y, type(self).__name__)
         self.priors_ = class_priors(self.priors, np.array([len(places) for places in members]))
         self._context = shared_alphabet(X)
-        self.estimators_ = [clone(self._model()).fit(plain(X[places])) for places in members]
+        self.estimators_ = [clone(self.model).fit(plain(X[places])) for places in members]
         return self
 
     def _accept(self, X: Any, *, reset: bool) -> Any:
         """Validate the input once, so that all classes share one alphabet and one number of features."""
         context = None if reset else self._context
-        return self._model().accept(unwrapped(X), owner=self, reset=reset, context=context)
-
-    def _model(self) -> Any:
-        """Return the model that is fitted to each class."""
-        return self.model
+        return self.model.accept(unwrapped(X), owner=self, reset=reset, context=context)
 
     # -- prediction ---------------------------------------------------------------------------------------
 
@@ -111,7 +113,7 @@ class LikelihoodRatio(CheckedParameters, ClassifierMixin, BaseEstimator):
     def _read(self, X: Any) -> Any:
         check_is_fitted(self, "estimators_")
         X = self._accept(X, reset=False)
-        if isinstance(X, Sequences) and not getattr(self._model(), "end", False):
+        if isinstance(X, Sequences) and not getattr(self.model, "end", False):
             X.require_nonempty()  # all classes would give it probability 1
         return X
 
@@ -153,6 +155,6 @@ class LikelihoodRatio(CheckedParameters, ClassifierMixin, BaseEstimator):
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        if isinstance(self._model(), BaseEstimator):
-            tags.input_tags = self._model().__sklearn_tags__().input_tags
+        if isinstance(self.model, BaseEstimator):
+            tags.input_tags = self.model.__sklearn_tags__().input_tags
         return tags

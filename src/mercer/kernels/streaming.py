@@ -1,13 +1,10 @@
-"""Features block by block: from an iterator or a file, to an iterator or a file, in constant memory."""
+"""Features block by block, from an iterator or a file, in constant memory."""
 
 from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
-from functools import partial
-from pathlib import Path
+from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -20,10 +17,6 @@ from mercer.data import Sequences
 from mercer.data.fasta_blocks import fasta_blocks
 from mercer.data.text import Records
 from mercer.kernels._data import n_objects, unwrapped
-from mercer.kernels._feature_files import writer
-
-REASONS = 1000
-"""Number of invalid records whose reason is kept."""
 
 
 class FeatureBlock(NamedTuple):
@@ -55,46 +48,6 @@ class FeatureBlock(NamedTuple):
     y: Any = None
 
 
-@dataclass(frozen=True)
-class StreamedFeatures:
-    """A file of features that a stream has written.
-
-    Parameters
-    ----------
-    path : Path
-        The file.
-    shape : tuple of int
-        Its rows, one per valid record, and columns.
-    kept : array of bool of shape (N,)
-        Which records are valid; all, unless ``invalid="mask"``.
-    problems : dict
-        Maps the numbers of invalid records to the reason, for the first 1,000 of them.
-    y : array or None
-        Labels of the valid records, if the stream has some.
-
-    Examples
-    --------
-    >>> from pathlib import Path
-    >>> from tempfile import TemporaryDirectory
-    >>> import numpy as np, mercer as mc
-    >>> words = mc.Features(mc.Spectrum(2, alphabet="dna")).fit(["ACGT"])
-    >>> with TemporaryDirectory() as folder:
-    ...     found = words.stream(
-    ...         ["ACG", "AXA", "TTT"], Path(folder, "words.npy"), invalid="mask"
-    ...     )
-    ...     found.shape, np.load(found.path).shape, found.kept.tolist()
-    ((2, 16), (2, 16), [True, False, True])
-    >>> found.problems[1][:44]
-    "sequence 1 has the symbol 'X' at position 1,"
-    """
-
-    path: Path
-    shape: tuple[int, int]
-    kept: Mask
-    problems: dict[int, str]
-    y: Any = None
-
-
 class Streaming:
     """Features in blocks, for a fitted transformer of a kernel."""
 
@@ -109,12 +62,8 @@ class Streaming:
     def _mapped(self, source: Any, memo: bool = True) -> Floats:
         raise NotImplementedError
 
-    def get_feature_names_out(self, input_features: Any = None) -> Floats:
-        """Return the names of the features."""
-        raise NotImplementedError
-
-    def stream(self, blocks: Any, out: Any = None, *, block_size: int = 10_000, invalid: str = "raise") -> Any:
-        """Compute features block by block, in constant memory, into an iterator or a file.
+    def stream(self, blocks: Any, *, block_size: int = 10_000, invalid: str = "raise") -> Iterator[FeatureBlock]:
+        """Compute features block by block, in constant memory.
 
         Call ``fit`` first, with a sample of the data. The memo of pairs is not used.
 
@@ -124,10 +73,6 @@ class Streaming:
             An iterator of blocks, each of which `transform` accepts, or `Records` of a reader; the path of a FASTA or
             FASTQ file, which is read in blocks; or data, such as a matrix or a list of strings, which are cut into
             blocks.
-        out : path, default=None
-            A file that does not exist yet: ``.npy`` for dense features (``np.load(path, mmap_mode="r")``), ``.npz``
-            for sparse ones (``scipy.sparse.load_npz``), or ``.parquet`` with one column per feature. None returns an
-            iterator.
         block_size : int, default=10000
             Number of objects of a block, if the blocks are not given by an iterator.
         invalid : {"raise", "mask"}
@@ -136,9 +81,8 @@ class Streaming:
 
         Returns
         -------
-        iterator of FeatureBlock, or StreamedFeatures
-            Each block has ``features``, ``kept`` (which of its records are valid), ``problems`` and ``y``. With
-            ``out``: the path, the shape, and ``kept``, ``problems`` and ``y`` of all records.
+        iterator of FeatureBlock
+            Each block has ``features``, ``kept`` (which of its records are valid), ``problems`` and ``y``.
 
         Examples
         --------
@@ -160,18 +104,49 @@ class Streaming:
         self._read(None)
         check(whole(1, cure="It is a number of objects."), block_size=block_size)
         check(one_of("raise", "mask"), invalid=invalid)
-        kernel = self.kernel_
-        if out is not None:
-            writer(out, None)  # raise before any work is done
-        found = feature_blocks(
-            in_blocks(blocks, int(block_size), invalid, _alphabet(kernel)),
-            partial(self._features_of, memo=False),
-            self._n_features_out,
-            getattr(self, "_sparse", False),  # absent from files of earlier versions
-            getattr(self, "n_features_in_", None),
-            invalid == "mask",
-        )
-        return found if out is None else streamed(found, out, self.get_feature_names_out)
+        return self._streamed(in_blocks(blocks, int(block_size), invalid, _alphabet(self.kernel_)), invalid == "mask")
+
+    def _streamed(self, blocks: Iterator[Any], mask: bool) -> Iterator[FeatureBlock]:
+        is_sparse = getattr(self, "_sparse", False)  # absent from files of earlier versions
+        begin, some, begun, number = 0, False, False, -1
+        for number, block in enumerate(blocks):
+            X, y, kept, problems = _opened(block, begin)
+            n = _checked_size(X, number, getattr(self, "n_features_in_", None))
+            numbers, invalid = begin + np.flatnonzero(kept), dict[int, str]()
+            try:
+                found = self._valid(X, 0, n, numbers, invalid if mask else None) if n else []
+            except (ValueError, TypeError) as error:
+                kind = TypeError if isinstance(error, TypeError) else ValueError
+                raise kind(f"Block {number} (records {begin} to {begin + len(kept) - 1}): {error}") from error
+            good = np.isin(numbers, list(invalid), invert=True)
+            if not some and n and not good.any():
+                raise ValueError(f"All {n} records of block {number} are invalid: {next(iter(invalid.values()))}")
+            some |= bool(good.any())
+            kept[kept] = good
+            if found and not begun:  # a kernel may choose sparse or dense rows by the block: all are like the first
+                is_sparse, begun = sparse.issparse(found[0]), True
+            features = _stacked(found, self._n_features_out, is_sparse)
+            reasons = dict(sorted((problems | invalid).items()))
+            yield FeatureBlock(features, kept, reasons, None if y is None else y[good])
+            begin += len(kept)
+        if number < 0:
+            raise ValueError("There are no blocks: the iterator is empty. Pass at least one block of one object.")
+
+    def _valid(self, X: Any, low: int, high: int, numbers: Floats, problems: dict[int, str] | None) -> list[Any]:
+        """Return features of records; with ``problems``, invalid ones are found by bisection and noted there."""
+        try:
+            return [self._features_of(X if high - low == n_objects(X) else rows_of(X, low, high), memo=False)]
+        except (ValueError, TypeError) as error:
+            if problems is None:
+                raise
+            if high - low == 1:
+                at = int(numbers[low])
+                # the message counts from the beginning of what was passed
+                counted = r"\b(sequence|object|row|sample|document|member) 0\b"
+                problems[at] = re.sub(counted, rf"\1 {at}", str(error))
+                return []
+        middle = (low + high) // 2
+        return [*self._valid(X, low, middle, numbers, problems), *self._valid(X, middle, high, numbers, problems)]
 
     def _features_of(self, X: Any, memo: bool = True) -> Any:
         """Return the features of data, looked up in the memo of pairs or not."""
@@ -179,22 +154,6 @@ class Streaming:
         return (
             kernel.features(X) if self.explicit_ else self._mapped(kernel._source(kernel._admit(X, reset=False)), memo)
         )
-
-
-def streamed(blocks: Iterator[FeatureBlock], out: Any, names: Any) -> StreamedFeatures:
-    """Write all blocks to the file ``out``."""
-    kept: list[Mask] = []
-    labels: list[Floats] = []
-    problems: dict[int, str] = {}
-    with writer(out, names) as file:
-        for block in blocks:
-            file.add(block.features)
-            kept.append(block.kept)
-            labels += [] if block.y is None or not len(block.y) else [block.y]
-            problems |= dict(list(block.problems.items())[: REASONS - len(problems)])
-        assert file.shape is not None
-    y = np.concatenate(labels) if labels else None
-    return StreamedFeatures(Path(out), file.shape, np.concatenate(kept), problems, y)
 
 
 def in_blocks(data: Any, block_size: int, invalid: str, alphabet: Any) -> Iterator[Any]:
@@ -212,50 +171,6 @@ def in_blocks(data: Any, block_size: int, invalid: str, alphabet: Any) -> Iterat
         yield rows_of(data, begin, begin + block_size)
 
 
-def feature_blocks(
-    blocks: Iterator[Any], transform: Callable[[Any], Any], width: int, is_sparse: bool, columns: int | None, mask: bool
-) -> Iterator[FeatureBlock]:
-    """Yield the features of each block; with ``mask``, of its valid records.
-
-    Parameters
-    ----------
-    blocks : iterator
-        Input of ``transform``, or `Records`.
-    transform : callable
-        Returns features, and raises for a block with an invalid record.
-    width, is_sparse : int, bool
-        Number of features, and whether those of empty blocks are sparse; all blocks are like the first with rows.
-    columns : int or None
-        Number of columns of the training data, if they were a matrix.
-    mask : bool
-        Whether to leave out invalid records.
-    """
-    begin, some, begun, number = 0, False, False, -1
-    for number, block in enumerate(blocks):
-        X, y, kept, problems = _opened(block, begin)
-        n = _checked_size(X, number, columns)
-        rows = _Rows(X, transform, begin + np.flatnonzero(kept))
-        try:
-            found = rows.between(0, n, mask) if n else []
-        except (ValueError, TypeError) as error:
-            kind = TypeError if isinstance(error, TypeError) else ValueError
-            raise kind(f"Block {number} (records {begin} to {begin + len(kept) - 1}): {error}") from error
-        good = np.isin(rows.numbers, list(rows.problems), invert=True)
-        if not some and n and not good.any():
-            raise ValueError(f"All {n} records of block {number} are invalid: {next(iter(rows.problems.values()))}")
-        some |= bool(good.any())
-        kept[kept] = good
-        if found and not begun:  # a kernel may choose sparse or dense rows by the block: all are like the first
-            is_sparse, begun = sparse.issparse(found[0]), True
-        features = _stacked(found, width, is_sparse)
-        yield FeatureBlock(
-            features, kept, dict(sorted((problems | rows.problems).items())), None if y is None else y[good]
-        )
-        begin += len(kept)
-    if number < 0:
-        raise ValueError("There are no blocks: the iterator is empty. Pass at least one block of one object.")
-
-
 def _opened(block: Any, begin: int) -> tuple[Any, Any, Mask, dict[int, str]]:
     """Return the data of a block, its labels, which of its records could be read, and why the others could not."""
     y, reasons = None, getattr(block, "problems", None)
@@ -268,31 +183,6 @@ def _opened(block: Any, begin: int) -> tuple[Any, Any, Mask, dict[int, str]]:
         kept = np.concatenate([X.kept, np.zeros(unread, dtype=bool)])
     listed = list(reasons.values()) if reasons else []
     return X, y, kept, dict(zip((begin + np.flatnonzero(~kept)).tolist(), listed, strict=False))
-
-
-class _Rows:
-    """The records of a block, and the problems of those that cannot be transformed."""
-
-    def __init__(self, X: Any, transform: Callable[[Any], Any], numbers: Floats) -> None:
-        self.X, self.transform, self.numbers = X, transform, numbers
-        self.problems: dict[int, str] = {}
-
-    def between(self, low: int, high: int, mask: bool) -> list[Any]:
-        """Return the features of some records; with ``mask``, invalid ones are found by bisection."""
-        try:
-            return [self.transform(self.X if (low, high) == (0, n_objects(self.X)) else rows_of(self.X, low, high))]
-        except (ValueError, TypeError) as error:
-            if not mask:
-                raise
-            if high - low == 1:
-                at = int(self.numbers[low])
-                # the message counts from the beginning of what was passed
-                self.problems[at] = re.sub(
-                    r"\b(sequence|object|row|sample|document|member) 0\b", rf"\1 {at}", str(error)
-                )
-                return []
-        middle = (low + high) // 2
-        return [*self.between(low, middle, mask), *self.between(middle, high, mask)]
 
 
 def rows_of(X: Any, low: int, high: int) -> Any:

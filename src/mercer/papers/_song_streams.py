@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 from sklearn.cluster import KMeans
+from sklearn.model_selection import GridSearchCV
 
 import mercer as mc
 from mercer.papers._protocol import Floats
@@ -194,10 +195,14 @@ def chosen(most: int, landmarks: int) -> Predictor:
 
     def predictor(train: Series, test: Series, horizons: Sequence[int]) -> Predicted:
         model = mc.EmbeddedHMM(landmarks=landmarks)
-        ranks = [n for n in (5, 10, 20) if n <= most]
-        search = mc.embedding.EmbeddedHMMCV(model, ranks, [1e-4, 1e-3, 1e-2], window=[2, 5, WINDOW], cv=2)
-        search.fit(list(train))
-        return {h: search.predict(list(test), steps=h) for h in horizons}
+        grid = {
+            "n_components": [n for n in (5, 10, 20) if n <= most],
+            "alpha": [1e-4, 1e-3, 1e-2],
+            "window": [2, 5, WINDOW],
+        }
+        pieces = list(train) if len(train) > 1 else np.array_split(train[0], 2)
+        best = GridSearchCV(model, grid, cv=2).fit(pieces).best_estimator_
+        return {h: best.predict(list(test), steps=h) for h in horizons}
 
     return predictor
 

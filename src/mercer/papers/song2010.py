@@ -229,7 +229,7 @@ def _states(n: int) -> Any:
 
 def _embedded(n: int, solver: str, quick: bool) -> Any:
     model = mc.EmbeddedHMM(mc.RBF(gamma=0.2), n_components=n, alpha=1e-3, start="first", solver=solver)
-    return mc.embedding.EmbeddedHMMClassifier(model.set_params(landmarks=60 if quick else 200))
+    return mc.LikelihoodRatio(model.set_params(landmarks=60 if quick else 200))
 
 
 def _kernels() -> dict[str, tuple[Any, dict[str, list[Any]]]]:
