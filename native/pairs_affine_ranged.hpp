@@ -36,13 +36,14 @@ struct AffineSide {
   const int32_t* const* strings;
   const int64_t* length;
   int64_t longest;
-  int32_t* code;  // [position][lane]
-  Ranged<V>*letter, *head, *tail;
+  int32_t* code;                                  // [position][lane]
+  Ranged<V>*letter, *first, *more, *head, *tail;  // first and more of a run: o q and e q
   V* chance;  // [position]: of a flank of this length before the matches, and of the end of these
 
   void take(Scratch& scratch) {
-    code = scratch.take<int32_t>((longest + 1) * W), letter = scratch.take<Ranged<V>>(longest + 1);
-    head = scratch.take<Ranged<V>>(longest + 1), tail = scratch.take<Ranged<V>>(longest + 1);
+    code = scratch.take<int32_t>((longest + 1) * W);
+    Ranged<V>** const arrays[] = {&letter, &first, &more, &head, &tail};
+    for (Ranged<V>** array : arrays) *array = scratch.take<Ranged<V>>(longest + 1);
     chance = scratch.take<V>(2 * (longest + 1));
   }
 };
@@ -140,6 +141,7 @@ class RangedAffine {
         side.code[i * W + lane] = int32_t(which);
         set_lane(side.letter[i], letter[which], lane);
       }
+      side.first[i] = side.letter[i] * opened, side.more[i] = side.letter[i] * extended;
       side.head[i] = side.tail[i] = Of::zero();
     }
     if (!local) return;
@@ -184,11 +186,11 @@ class RangedAffine {
           sum = tidy(sum.value, sum.power);
         }
       }
-      here[1] = i > 0 ? s.letter[i - 1] * (above[0] * opened + above[1] * extended) : Of::zero();
+      here[1] = i > 0 ? above[0] * s.first[i - 1] + above[1] * s.more[i - 1] : Of::zero();
       here[2] = Of::zero();
       if (j > 0) {
         const N free = times(stay, here[-3]) + times(leave, here[-2]);
-        here[2] = t.letter[j - 1] * (free * opened + here[-1] * extended);
+        here[2] = free * t.first[j - 1] + here[-1] * t.more[j - 1];
       }
     }
     if (fresh) total = sum;
@@ -228,9 +230,8 @@ class RangedAffine {
       if (i < pairs.tall && j < pairs.wide) ahead = next[3] * match(i, j);
       for (int lane = 0; last && lane < W; ++lane)
         if (pairs.n[lane] == i && pairs.m[lane] == j) set_lane(ahead, Of::number(end), lane);
-      const N x = next[1] * s.letter[i], y = here[5] * t.letter[j];
-      const N first_s = x * opened, more_s = x * extended, first_t = y * opened,
-              more_t = y * extended;
+      const N first_s = next[1] * s.first[i], more_s = next[1] * s.more[i];
+      const N first_t = here[5] * t.first[j], more_t = here[5] * t.more[j];
       const N both = times(stay, ahead) + first_t;  // a match or a run of t
       here[0] = times(stay, both) + first_s;
       here[1] = times(leave, both) + more_s;
