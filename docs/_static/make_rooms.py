@@ -12,7 +12,7 @@ ROOMS = (
     ("kernels", ("what a user", "composes"), "#dff0dc"),
     ("embedding", ("HMMs in feature", "space"), "#dff0dc"),
     ("datasets", ("generators,", "loaders"), "#e8edf2"),
-    ("papers, cli", ("saving, plot,", "testing"), "#e8edf2"),
+    ("plot, cli", ("saving,", "testing"), "#e8edf2"),
 )
 WIDTH, HEIGHT, GAP, TOP = 108, 84, 12, 66
 

@@ -1,4 +1,4 @@
-"""The command as a whole: version, help, errors, `mercer reproduce`, doctor, data sets."""
+"""The command as a whole: version, help, errors, doctor, data sets."""
 
 from __future__ import annotations
 
@@ -10,58 +10,10 @@ import sys
 from pathlib import Path
 
 import pytest
-from tests.cli.command import run, said
+from tests.cli.command import run
 
 import mercer
 from mercer.datasets import sources
-
-
-class TestReproduce:
-    def test_without_arguments_it_lists(self):
-        for arguments in (("reproduce",), ("reproduce", "agarwal2011")):
-            result = run(*arguments)
-            assert result.exit_code == 0
-            assert "mercer reproduce agarwal2011 table1" in result.stdout
-            assert "mercer reproduce agarwal2011 table2" in result.stdout
-
-    @pytest.mark.parametrize(
-        ("arguments", "sentence"),
-        [
-            (
-                ("shakespeare1600",),
-                r"one of jebara2004, mehta.*; got 'shakespeare1600'",
-            ),
-            (("agarwal2011", "table9"), r"agarwal2011 must be one of table1, table2.*; got 'table9'"),
-            (
-                ("agarwal2011", "table1", "--data", "none"),
-                "--data must be the folder .*; none is not a folder",
-            ),
-        ],
-    )
-    def test_unknown_names(self, arguments, sentence):
-        result = run("reproduce", *arguments)
-        assert result.exit_code == 2
-        assert re.search(sentence, said(result))
-
-    def test_missing_data(self, tmp_path, monkeypatch):
-        monkeypatch.delenv("MERCER_DATA", raising=False)
-        result = run("reproduce", "agarwal2011", "table1", "--data", str(tmp_path))
-        assert result.exit_code == 1
-        assert "MERCER_DATA" not in os.environ
-        assert "has neither webkb-train-stemmed.txt nor webkb-train-stemmed.txt.gz" in said(result)
-
-    @pytest.mark.slow
-    @pytest.mark.usefixtures("real")
-    def test_quick_on_the_real_news(self, tmp_path):
-        path = tmp_path / "table2.json"
-        result = run("reproduce", "agarwal2011", "table2", "--quick", "--draws", "2", "--json", str(path))
-        assert result.exit_code == 0, result.output
-        cells = json.loads(path.read_text())
-        assert [cell["task"] for cell in cells] == ["acq vs. earn"] * 7 + ["acq vs. crude"] * 7
-        assert all(0 < cell["best"] < 0.2 for cell in cells)
-        for label in ("ours (CV)", "ours (best)", "paper", "mean", ".069"):
-            assert label in result.stdout
-        assert "R8" in result.stdout.splitlines()[-1]
 
 
 class TestEntry:
@@ -86,15 +38,14 @@ class TestEntry:
             pytest.skip("mercer is not installed here: pip install -e '.[test]'")
         found = subprocess.run([command, "--help"], capture_output=True, text=True, check=True, env={**os.environ})
         assert "compare" in found.stdout
-        assert "reproduce" in found.stdout
 
-    @pytest.mark.parametrize("command", ["compare", "fit", "predict", "gram", "datasets", "doctor", "reproduce"])
+    @pytest.mark.parametrize("command", ["compare", "fit", "predict", "gram", "datasets", "doctor"])
     def test_every_help_has_an_example(self, command):
         result = run(command, "--help")
         assert result.exit_code == 0
         assert f"Example: mercer {command}" in " ".join(result.stdout.split())
 
-    @pytest.mark.parametrize("command", ["compare", "fit", "predict", "gram", "datasets", "doctor", "reproduce"])
+    @pytest.mark.parametrize("command", ["compare", "fit", "predict", "gram", "datasets", "doctor"])
     def test_every_command_can_be_quiet(self, command):
         assert "--quiet" in run(command, "--help").stdout
 

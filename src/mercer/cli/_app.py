@@ -13,7 +13,6 @@ from mercer.cli import (
     _explain_command,
     _info_commands,
     _model_commands,
-    _reproduce_command,
     _two_sample_command,
 )
 
@@ -44,7 +43,6 @@ _EXAMPLES: dict[Callable[..., None], str] = {
     _two_sample_command.two_sample: "mercer test patients.fasta controls.fasta --kernel 'Spectrum(k=3)'",
     _info_commands.datasets: "mercer datasets",
     _info_commands.doctor: "mercer doctor",
-    _reproduce_command.reproduce: "mercer reproduce agarwal2011 table1 --quick",
 }
 for _command, _example in _EXAMPLES.items():
     app.command(_example.split()[1], epilog=f"Example: {_example}")(_command)

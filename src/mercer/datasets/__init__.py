@@ -1,4 +1,4 @@
-"""Generators of synthetic data, and loaders of the real data sets used in the papers.
+"""Generators of synthetic data, and loaders of real data sets.
 
 A generator ``make_*`` returns ``(X, y)`` in the form that the kernels accept, or a `sklearn.utils.Bunch` if there are
 more outputs. A loader ``fetch_*`` returns a Bunch.
@@ -9,7 +9,6 @@ from mercer.datasets._make import make_dna, make_documents, make_point_sets
 from mercer.datasets._make_families import make_families
 from mercer.datasets._make_profiles import make_profiles
 from mercer.datasets._make_sequences import make_hmm_sequences, make_traits
-from mercer.datasets._niches import fetch_disdat
 from mercer.datasets._scop import fetch_scop
 from mercer.datasets._series import (
     fetch_basic_motions,
@@ -32,7 +31,6 @@ __all__ = [
     "data_path",
     "fetch_basic_motions",
     "fetch_char_trajectories",
-    "fetch_disdat",
     "fetch_fsdd",
     "fetch_hs3d",
     "fetch_intron_exon",

@@ -43,7 +43,6 @@ TERMS = {
     "uci_splice": Terms("CC BY 4.0", "Noordewier, Towell, Shavlik, UCI repository, 1991"),
     "intron_exon_dmel": Terms("Artistic", "Stanke et al., AUGUSTUS, Bioinformatics 24, 2008"),
     "pfam_seed_hmmer": Terms("BSD-3-Clause (Pfam: CC0)", "Eddy, HMMER 3; Mistry et al., Pfam, NAR 49, 2021"),
-    "disdat": Terms("GPL-3", "Elith et al., Biodiversity Informatics 15, 2020"),
     "scop153": Terms("not stated", "Liao, Noble, J. Comput. Biol. 10, 2003"),
 }
 """License and citation of every set, by its folder."""
@@ -64,10 +63,6 @@ _AUGUSTUS = "the genes of AUGUSTUS 3.5.0's tutorial (genes.gb), by extracting co
 _SEGLEARN = "the watch data of seglearn 1.2.5, exported as CSV with 6 significant digits"
 _KERNLAB = "the data set promotergene of the R package kernlab 0.9-32, by joining its columns to strings"
 _DTWCLUST = "the data set uciCT of the R package dtwclust, exported as a long CSV"
-_DISDAT = (
-    "inst/extdata of the R package disdat (github.com/rspatial/disdat, commit d0bbc32), by exporting the .rds files as "
-    "CSV with 7 significant digits"
-)
 _WAFER = "github.com/femartip/XAI_time_series, data/Wafer/Wafer_TEST.npy, exported as text with the archive's labels"
 
 
@@ -188,40 +183,4 @@ SOURCES: dict[tuple[str, str], Source] = {
     ("scop153", "families.txt"): Source(
         f"{_SCOP}/all_seq_fam_membership.txt", "d7eed7231f4501a82cbccd3bd40fb059dc88fabc767bc8cf281419a1a7e490d9"
     ),
-    **{
-        ("disdat", f"{region}train_{part}.csv"): Source(None, sha256, _DISDAT)
-        for region, presences, background in (
-            (
-                "AWT",
-                "fb7f1755ae5f0a9da83a82588defeaadc35af1486143d2367ddaaeb22e863597",
-                "48c5a4abf4a26bc82eea5a7a9e594d021afb0536389a47525209f6ba2f017e71",
-            ),
-            (
-                "CAN",
-                "6e538c94d97607a3995237ce1317ea7bb3a74f0dd4854af1f069cd36724f2832",
-                "c219bb4ed9421a107b7a40f161792eaadc5cacec0f83efbcab023cb400bc9693",
-            ),
-            (
-                "NSW",
-                "df1071d0276694a9ab9f11bd3f003f3ae01f895e175be0d8ca0a47531fee7be3",
-                "c4ecabd17defcbe993bf359df34b59b2276155e25436aa3c9f4f76d68874f353",
-            ),
-            (
-                "NZ",
-                "a230d48b0fa23ab68330126882194cfab82d72f68905ae4ee2d4ace278f44fee",
-                "105985fe219f91876b1ad563631598960cfbceb0b05b146a1410b501e5e23420",
-            ),
-            (
-                "SA",
-                "82448476992cc826de7761e72e654001d6800c75a062ca9d8ed1ec400160367a",
-                "c222a7edf1e2b9e1a83ce2379d65ab4dc4de8783b375c8552d1fe5c68e87f618",
-            ),
-            (
-                "SWI",
-                "4a35fcddc35ecaf030bc37cc4e75cac553cff2272510555e7d79d3e68ad3c272",
-                "3a3176b7ef8346e3182946b4ad8de8631e2e1a2a6eabf2ff1fb3e387be475174",
-            ),
-        )
-        for part, sha256 in (("po", presences), ("bg", background))
-    },
 }

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
+import _song_streams as streams
 import numpy as np
 import pytest
-
-from mercer.papers import _song_streams as streams
-from mercer.papers import song2010
+import song2010
 
 
 def test_errors_fall_with_the_data():
@@ -33,23 +32,7 @@ def test_parzen_windows_predict_a_turning_point():
     np.testing.assert_allclose(soft.sum(axis=1), 1.0)
 
 
-@pytest.mark.parametrize("part", ["known", "horizon", "audio"])
-def test_figures_are_drawn(part):
-    pytest.importorskip("matplotlib").use("Agg")
-    from mercer.papers._figures import draw
-    from mercer.papers._results import Curve
-
-    curves = [Curve(p, m, (1.0, 10.0), (0.2, 0.1), (0.01, 0.01)) for p in ("a", "b") for m in ("mean", "embedded HMM")]
-    figure = draw(song2010.PARTS[part], curves)
-    assert [ax.get_title() for ax in figure.axes] == ["a", "b"]
-    assert figure.axes[0].get_yscale() == ("log" if part != "audio" else "linear")
-
-
-def test_parts():
-    with pytest.raises(ValueError, match="one of known, horizon, audio; got 'table9'"):
-        song2010.reproduce("table9")
-
-
+@pytest.mark.slow
 @pytest.mark.usefixtures("real")
 def test_real_streams_and_digits_run():
     curves = song2010.reproduce("horizon", quick=True)

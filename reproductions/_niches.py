@@ -6,18 +6,22 @@ Tropics: the regions of the benchmark of Elith et al. (2020) whose species belon
 
 from __future__ import annotations
 
+import csv
+import gzip
+import hashlib
+import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
+from _protocol import Array, Machine, Rule, Split, evaluate, spread, stratified
+from _results import Cell, Figure, Place, tell
 from sklearn.decomposition import KernelPCA
 from sklearn.metrics.pairwise import rbf_kernel
 
 import mercer as mc
-from mercer.datasets import fetch_disdat
-from mercer.papers._protocol import Floats, Ints, KernelSVM, Labels, Lookup, Method, evaluate, spread, stratified
-from mercer.papers._results import Cell, Figure, Place, Progress
 
 FIGURE2 = Figure(
     "Kernel principal components of species' niches (New South Wales), lambda = 1",
@@ -64,10 +68,10 @@ FEWEST, FEWEST_OWN = 5, 3
 class Species:
     """Species: names, groups, standardized presences and their sites."""
 
-    names: Labels
-    groups: Labels
-    points: list[Floats]
-    sites: list[Ints]
+    names: Array
+    groups: Array
+    points: list[Array]
+    sites: list[Array]
 
     def __len__(self) -> int:
         return len(self.points)
@@ -97,28 +101,58 @@ class Species:
         return self.with_presences(kept, FEWEST_OWN)
 
 
+SHA256 = {
+    "AWTtrain_po.csv": "fb7f1755ae5f0a9da83a82588defeaadc35af1486143d2367ddaaeb22e863597",
+    "AWTtrain_bg.csv": "48c5a4abf4a26bc82eea5a7a9e594d021afb0536389a47525209f6ba2f017e71",
+    "NSWtrain_po.csv": "df1071d0276694a9ab9f11bd3f003f3ae01f895e175be0d8ca0a47531fee7be3",
+    "NSWtrain_bg.csv": "c4ecabd17defcbe993bf359df34b59b2276155e25436aa3c9f4f76d68874f353",
+}
+"""Presences of species and random sites of the R package disdat (github.com/rspatial/disdat, commit d0bbc32, GPL-3):
+its .rds files, exported as CSV with 7 significant digits."""
+
+
+def read_rows(file: str) -> tuple[list[str], Array]:
+    """Return the column names and the table, as strings, of ``$MERCER_DATA/disdat/<file>``, plain or gzipped."""
+    plain = Path(os.environ.get("MERCER_DATA", ".")) / "disdat" / file
+    packed = plain.with_name(f"{file}.gz")
+    if not (plain.is_file() or packed.is_file()):
+        raise FileNotFoundError(
+            f"There is neither {plain} nor {packed.name}: export the file from the R package disdat "
+            "(github.com/rspatial/disdat), and set MERCER_DATA to the folder that contains disdat."
+        )
+    content = gzip.decompress(packed.read_bytes()) if packed.is_file() else plain.read_bytes()
+    if hashlib.sha256(content).hexdigest() != SHA256[file]:
+        raise ValueError(f"{plain} is damaged or a different version: its SHA-256 must be {SHA256[file]}.")
+    header, *rows = csv.reader(content.decode().splitlines())
+    return header, np.array(rows)
+
+
 def read_species(region: str, features: Sequence[str] | None = None) -> Species:
-    """Load the species of a region, standardized by random sites; ``features=None`` uses all features."""
-    found = fetch_disdat(region)
-    center, scale = found.background.mean(axis=0), found.background.std(axis=0)
-    columns = [found.feature_names.index(name) for name in features or found.feature_names]
-    values = ((found.data.values - center) / scale)[:, columns]
-    sites = np.unique(found.data.values, axis=0, return_inverse=True)[1].reshape(-1)  # equal in all features
-    groups = np.array([GROUPS[found.target_names[i]] for i in found.target])
-    ends = found.data.offsets[1:-1]
-    species = Species(np.array(found.data.ids), groups, np.split(values, ends), np.split(sites, ends))
-    return species.with_presences([np.ones(len(one), dtype=bool) for one in species.points], FEWEST)
+    """Load the species of a region, standardized by random sites; ``features=None`` uses all that are no categories."""
+    header, presences = read_rows(f"{region}train_po.csv")
+    background = read_rows(f"{region}train_bg.csv")[1]
+    # The columns before the features are siteid, spid, x, y, occ, group.
+    every = [i for i, name in enumerate(header) if i >= 6 and name != "vegsys"]
+    species, first, of_species = np.unique(presences[:, 1], return_index=True, return_inverse=True)
+    order = np.argsort(of_species, kind="stable")
+    values, reference = (table[:, every].astype(np.float64) for table in (presences[order], background))
+    sites = np.unique(values, axis=0, return_inverse=True)[1].reshape(-1)  # equal in all features
+    columns = [every.index(header.index(name)) for name in features] if features else slice(None)
+    values = ((values - reference.mean(axis=0)) / reference.std(axis=0))[:, columns]
+    groups = np.array([GROUPS[name] for name in presences[first, 5]])
+    ends = np.cumsum(np.bincount(of_species))[:-1]
+    found = Species(species, groups, np.split(values, ends), np.split(sites, ends))
+    return found.with_presences([np.ones(len(one), dtype=bool) for one in found.points], FEWEST)
 
 
-def niche_kernel(points: Sequence[Floats], *, normalize: bool = False) -> Floats:
+def niche_kernel(points: Sequence[Array], *, normalize: bool = False) -> Array:
     """Return the mean map kernel of density estimates with cross-validated bandwidths (GMMK-4, EST-6)."""
     niches = mc.KDE(bandwidth="lscv").fit_each(list(points))
     return np.asarray(mc.MeanMap(gamma=GAMMA, normalize=normalize)(niches))
 
 
-def niches(progress: Progress = lambda what, steps: None) -> list[Place]:
+def niches() -> list[Place]:
     """Reproduce figure 2: the first kernel principal component against the fourth and the second, in two panels."""
-    progress("niches", 1)
     species = read_species("NSW")
     matrix = niche_kernel(species.points, normalize=True)
     places = KernelPCA(4, kernel="precomputed", eigen_solver="dense").fit_transform(matrix)
@@ -129,70 +163,55 @@ def niches(progress: Progress = lambda what, steps: None) -> list[Place]:
     ]
 
 
-def niche_groups(quick: bool = False, seed: int = 0, progress: Progress = lambda what, steps: None) -> list[Cell]:
-    """Classify the group of a species from its niche by five-fold cross-validation.
+def niche_groups(quick: bool = False, seed: int = 0) -> list[Cell]:
+    """Classify the group of a species from its niche by five-fold cross-validation, with parameters chosen inside.
 
-    Quick: only New South Wales with all features, and one round instead of three. C and further parameters are chosen
-    within the training species. See `mercer.papers.mehta2010.reproduce`.
+    Quick: only New South Wales with all features, and one round instead of three.
     """
     regions = [("NSW", "all features")] if quick else [(r, f) for r in CLIMATE for f in ("climate", "all features")]
-    rounds = range(seed, seed + (1 if quick else 3))
-    steps = len(regions) * 3 * len(rounds)
     cells = []
     for region, features in regions:
         species = read_species(region, CLIMATE[region] if features == "climate" else None)
         for kind, choose in (("", None), (", own sites", species.own_sites), (", as few", species.as_few)):
-            task, found = f"{region}, {features}{kind}", []
-            for number in rounds:
-                progress(task, steps)
-                found.append(_round(task, choose(number) if choose else species, number))
-            cells += [_average(same) for same in zip(*found, strict=True)]
+            task = f"{region}, {features}{kind}"
+            tell(task)
+            rounds = [
+                _round(task, choose(number) if choose else species, number)
+                for number in range(seed, seed + (1 if quick else 3))
+            ]
+            cells += [_average(same) for same in zip(*rounds, strict=True)]
     return cells
-
-
-@dataclass(frozen=True)
-class Majority:
-    """Predicts the largest group."""
-
-    name: str = "Majority"
-
-    @property
-    def settings(self) -> list[str]:
-        """A single setting without a name."""
-        return [""]
-
-    def predictions(self, labels: Labels, train: Ints, test: Ints) -> list[Labels]:
-        """Return the largest group of the training species for all test species."""
-        names, counts = np.unique(labels[train], return_counts=True)
-        return [np.full(len(test), names[np.argmax(counts)])]
 
 
 def _round(task: str, species: Species, number: int) -> list[Cell]:
     """Cross-validate every method once."""
-    draws = stratified(species.groups, np.arange(len(species)), 5, seed=number)
-    return [evaluate(method, task, species.groups, draws) for method in _methods(species.points)]
+    groups = species.groups
+    splits = [
+        Split(train, test, stratified(groups, train, 5))
+        for train, test in stratified(groups, np.arange(len(species)), 5, seed=number)
+    ]
+    return [evaluate(method, task, groups, splits) for method in _methods(species.points, groups)]
 
 
-def _methods(points: Sequence[Floats]) -> Iterator[Method]:
-    """Yield the mean map kernel, and baselines that use the mean, spread and number of presences, or less."""
-    every = np.arange(len(points))
-
-    def machine(name: str, kernels: dict[str, Floats]) -> KernelSVM:
-        return KernelSVM(name, {key: Lookup(K, every, every, len(every)) for key, K in kernels.items()})
-
-    yield machine(
-        "KDE mean map",
-        {word: niche_kernel(points, normalize=word == "normalized") for word in ("as it is", "normalized")},
-    )
+def _methods(points: Sequence[Array], groups: Array) -> Iterator[Machine | Rule]:
+    """Yield the mean map kernel, baselines that use the mean, spread and number of presences, or less, and none."""
+    kinds = {"as it is": False, "normalized": True}
+    yield Machine("KDE mean map", {name: niche_kernel(points, normalize=value) for name, value in kinds.items()})
     mean, width = (np.array([getattr(one, name)(axis=0) for one in points]) for name in ("mean", "std"))
     size = np.log([[len(one)] for one in points])
     plain = {"Mean, spread, number": np.hstack([mean, width, size]), "Mean": mean, "Number": size}
     for name, vectors in plain.items():
-        yield machine(name, {f"gamma={gamma:g}": rbf_kernel(vectors, gamma=gamma) for gamma in (0.1, 0.5, 2.5)})
-    yield Majority()
+        yield Machine(name, {f"gamma={gamma:g}": rbf_kernel(vectors, gamma=gamma) for gamma in (0.1, 0.5, 2.5)})
+
+    def largest(train: Array, test: Array) -> dict[str, Array]:
+        names, counts = np.unique(groups[train], return_counts=True)
+        return {"": np.full(len(test), names[np.argmax(counts)])}
+
+    yield Rule("Majority", largest)
 
 
 def _average(cells: Sequence[Cell]) -> Cell:
     """Average the errors of one method over the rounds."""
     chosen, best = (np.array([getattr(cell, name) for cell in cells]) for name in ("chosen", "best"))
-    return replace(cells[0], chosen=float(chosen.mean()), chosen_sd=spread(chosen), best=float(best.mean()))
+    sd = float(spread(chosen))
+    return replace(cells[0], chosen=float(chosen.mean()), chosen_sd=sd, best=float(best.mean()))

@@ -1,20 +1,23 @@
-"""Song, Boots, Siddiqi, Gordon and Smola, Hilbert space embeddings of hidden Markov models (ICML 2010)."""
+"""Song, Boots, Siddiqi, Gordon and Smola, Hilbert space embeddings of hidden Markov models, ICML 2010.
+
+Run: python reproductions/song2010.py known (or horizon, audio); --help has the options
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import _song_streams as streams
 import numpy as np
+from _protocol import Array
+from _results import Curve, Figure, main, tell
+from sklearn.model_selection import GridSearchCV, StratifiedKFold
+from sklearn.pipeline import Pipeline
+from sklearn.svm import SVC
 
 import mercer as mc
-from mercer._checks import is_choice
 from mercer.datasets import fetch_char_trajectories, fetch_fsdd, fetch_watch_imu
-from mercer.papers import _song_streams as streams
-from mercer.papers._protocol import Floats
-from mercer.papers._results import Curve, Figure, Progress
-
-TITLE = "Song, Boots, Siddiqi, Gordon and Smola, Hilbert space embeddings of hidden Markov models, ICML 2010"
 
 _PRIVATE = "The paper's robot, slot-car and audio data are not public."
 
@@ -44,32 +47,11 @@ PARTS = {
         "components or states",
     ),
 }
-"""Figures that can be reproduced."""
 
 
-def reproduce(
-    part: str, *, quick: bool = False, seed: int = 0, progress: Progress = lambda what, steps: None
-) -> list[Curve]:
-    """Reproduce an experiment in the form of the paper.
-
-    Parameters
-    ----------
-    part : str
-        One of ``PARTS``.
-    quick : bool, default=False
-        Fewer data, components and horizons.
-    seed : int, default=0
-        Seed of made data and of splits.
-    progress : callable
-        Called as ``progress(what, steps)`` before every step, with the total number of steps, or 0 if unknown.
-
-    Returns
-    -------
-    list of Curve
-    """
-    if not is_choice(part, PARTS):
-        raise ValueError(f"part must be one of {', '.join(PARTS)}; got {part!r}.")
-    return {"known": _known, "horizon": _horizon, "audio": _audio}[part](quick, seed, progress)
+def reproduce(part: str, *, quick: bool = False, seed: int = 0) -> list[Curve]:
+    """Reproduce an experiment in the form of the paper; quick: with fewer data, components and horizons."""
+    return {"known": _known, "horizon": _horizon, "audio": _audio}[part](quick, seed)
 
 
 # -- made models with known filters ------------------------------------------------------------------------------
@@ -88,7 +70,7 @@ def _draw(size: int, length: int, rng: np.random.Generator) -> Any:
     return states
 
 
-def _filtered(likelihoods: Floats) -> Floats:
+def _filtered(likelihoods: Array) -> Array:
     """Return the distribution of the next state after every step, ``(N, T, 3)``."""
     belief = np.full((len(likelihoods), 3), 1 / 3)
     out = np.zeros(likelihoods.shape)
@@ -99,14 +81,14 @@ def _filtered(likelihoods: Floats) -> Floats:
     return out
 
 
-def _known(quick: bool, seed: int, progress: Progress) -> list[Curve]:
+def _known(quick: bool, seed: int) -> list[Curve]:
     rng = np.random.default_rng(seed)
     sizes = (300, 3000) if quick else (1000, 3000, 10_000, 30_000, 100_000)
     states = _draw(40, 6, rng)
     cells: dict[tuple[str, str], list[tuple[float, float]]] = {}
     for solver in ("svd", "reduced_rank"):
         for m in sizes:
-            progress(f"{solver}, {m} triples", 2 * len(sizes))
+            tell(f"{solver}, {m} triples")
             for panel, one in (("symbols, delta kernel: L1", _symbols), ("Gaussian emissions: mean", _gaussian)):
                 runs = [one(m, states, solver, np.random.default_rng([seed, m, i])) for i in range(2 if quick else 4)]
                 cells.setdefault((panel, solver), []).append((float(np.mean(runs)), float(np.std(runs))))
@@ -130,7 +112,7 @@ def _symbols(m: int, states: Any, solver: str, rng: np.random.Generator) -> floa
 
 
 def _gaussian(m: int, states: Any, solver: str, rng: np.random.Generator) -> float:
-    def emitted(s: Any) -> Floats:
+    def emitted(s: Any) -> Array:
         return MEANS[s][..., None] + 0.5 * rng.normal(size=(*s.shape, 1))
 
     model = mc.EmbeddedHMM(n_components=3, alpha=1e-3, landmarks=60, solver=solver).fit(emitted(_draw(m, 3, rng)))
@@ -142,7 +124,7 @@ def _gaussian(m: int, states: Any, solver: str, rng: np.random.Generator) -> flo
 # -- streams -----------------------------------------------------------------------------------------------------
 
 
-def _horizon(quick: bool, seed: int, progress: Progress) -> list[Curve]:
+def _horizon(quick: bool, seed: int) -> list[Curve]:
     watch, pen = fetch_watch_imu(), fetch_char_trajectories()
     # One exercise of the watch: the first six subjects for training, the others for testing.
     own = [i for i in range(len(watch.data)) if watch.target[i] == 0]
@@ -156,24 +138,23 @@ def _horizon(quick: bool, seed: int, progress: Progress) -> list[Curve]:
             known, new = [x[:300] for x in known[:3]], [x[:200] for x in new[:2]]
         horizons = (1, 5) if quick else (1, 2, 5, 10, 20, 50, 100)
         methods = streams.predictors(10 if quick else 50, 40 if quick else 300)
-        found += _compared(name, known, new, horizons, methods, progress)
+        found += _compared(name, known, new, horizons, methods)
     return found
 
 
 def _compared(
     panel: str,
-    train: Sequence[Floats],
-    test: Sequence[Floats],
+    train: Sequence[Array],
+    test: Sequence[Array],
     horizons: Sequence[int],
     methods: dict[str, streams.Predictor],
-    progress: Progress,
 ) -> list[Curve]:
     pooled = np.concatenate(train)
     center, scale = pooled.mean(axis=0), pooled.std(axis=0)
     train, test = ([(x - center) / scale for x in side] for side in (train, test))
     curves = []
     for name, method in methods.items():
-        progress(f"{panel}: {name}", 2 * len(methods))
+        tell(f"{panel}: {name}")
         each = streams.errors(method(train, test, horizons), test)
         means = [float(np.mean(each[h])) for h in horizons]
         spreads = [float(np.std(each[h]) / np.sqrt(len(each[h]))) for h in horizons]
@@ -184,7 +165,7 @@ def _compared(
 # -- classification ----------------------------------------------------------------------------------------------
 
 
-def _audio(quick: bool, seed: int, progress: Progress) -> list[Curve]:
+def _audio(quick: bool, seed: int) -> list[Curve]:
     digits = fetch_fsdd()
     rng = np.random.default_rng(seed)
     per_class = 8 if quick else 50
@@ -205,7 +186,7 @@ def _audio(quick: bool, seed: int, progress: Progress) -> list[Curve]:
         "Gaussian HMM, EM": lambda n: mc.LikelihoodRatio(_states(n)),
     }
     kernels = {name: one for name, one in _kernels().items() if not quick or name == "EmpiricalMeanMap"}
-    axis, steps, found = tuple(map(float, sizes)), len(per_class_models) * len(sizes) + len(kernels), []
+    axis, found = tuple(map(float, sizes)), []
 
     def add(label: str, rates: list[float], *, bars: bool = True) -> None:
         spread = [float(np.sqrt(rate * (1 - rate) / len(test))) * bars for rate in rates]
@@ -214,11 +195,11 @@ def _audio(quick: bool, seed: int, progress: Progress) -> list[Curve]:
     for label, make in per_class_models.items():
         rates = []
         for n in sizes:
-            progress(f"{label}, {n}", steps)
+            tell(f"{label}, {n}")
             rates.append(wrong(make(n)))
         add(label, rates)
     for label, (kernel, grid) in kernels.items():
-        progress(label, steps)
+        tell(label)
         add(label, [wrong(_searched(kernel, grid, quick))] * len(sizes), bars=False)
     return found
 
@@ -246,11 +227,11 @@ def _kernels() -> dict[str, tuple[Any, dict[str, list[Any]]]]:
 
 def _searched(kernel: Any, grid: dict[str, list[Any]], quick: bool) -> Any:
     """Return an SVM with this kernel whose parameters are chosen by three folds of the training data."""
-    from sklearn.model_selection import GridSearchCV, StratifiedKFold
-    from sklearn.pipeline import Pipeline
-    from sklearn.svm import SVC
-
     wanted = {f"kernel__{name}": values[:1] if quick else values for name, values in grid.items()}
     wanted["svc__C"] = [10.0] if quick else [1.0, 10.0, 100.0]
     pipeline = Pipeline([("kernel", kernel), ("svc", SVC(kernel="precomputed"))])
     return GridSearchCV(pipeline, wanted, cv=StratifiedKFold(3, shuffle=True, random_state=0))
+
+
+if __name__ == "__main__":
+    main(__doc__, PARTS, reproduce)

@@ -11,14 +11,14 @@ from importlib.util import find_spec
 from typing import Any
 
 import numpy as np
+from _protocol import Array
 from sklearn.cluster import KMeans
 from sklearn.model_selection import GridSearchCV
 
 import mercer as mc
-from mercer.papers._protocol import Floats
 
-Series = Sequence[Floats]
-Predicted = dict[int, list[Floats]]
+Series = Sequence[Array]
+Predicted = dict[int, list[Array]]
 Predictor = Callable[[Series, Series, Sequence[int]], Predicted]
 
 WINDOW = 20
@@ -35,7 +35,7 @@ def last(train: Series, test: Series, horizons: Sequence[int]) -> Predicted:
     return {h: list(test) for h in horizons}
 
 
-def delayed(x: Floats, window: int = WINDOW) -> Floats:
+def delayed(x: Array, window: int = WINDOW) -> Array:
     """Return the last ``window`` observations at every step, zeros before the beginning, ``(T, window d)``."""
     padded = np.concatenate([np.zeros((window - 1, x.shape[1])), x])
     return np.concatenate([padded[i : i + len(x)] for i in range(window)], axis=1)
@@ -157,7 +157,7 @@ def parzen(train: Series, test: Series, horizons: Sequence[int], centers: int = 
     return found
 
 
-def _readout(values: Floats, reads: Floats) -> Floats:
+def _readout(values: Array, reads: Array) -> Array:
     """Return the mean of the known values from a belief, ``(d, N)``, with the weights of their triples."""
     known = ~np.isnan(values).any(axis=1)
     return np.asarray(values[known].T @ reads[known] * (len(values) / int(np.sum(known))))
@@ -166,14 +166,14 @@ def _readout(values: Floats, reads: Floats) -> Floats:
 class Parzen:
     """Soft assignments to centers: Gaussian kernels of the median width, which sum to one."""
 
-    def __init__(self, rows: list[Floats], centers: int) -> None:
+    def __init__(self, rows: list[Array], centers: int) -> None:
         pooled = np.concatenate(rows)
         self.centers = KMeans(centers, n_init=1, random_state=0).fit(pooled).cluster_centers_
         squares = np.sum((self.centers[:, None] - self.centers) ** 2, axis=2)
         # Half the median distance of the centers: they are far from one another, unlike observations.
         self.gamma = 2.0 / float(np.median(squares[np.triu_indices(centers, 1)]))
 
-    def __call__(self, rows: Floats) -> Floats:
+    def __call__(self, rows: Array) -> Array:
         """Return the assignments, ``(n, centers)``."""
         squares = np.sum((rows[:, None] - self.centers) ** 2, axis=2)
         values = np.exp(-self.gamma * (squares - squares.min(axis=1, keepdims=True)))
@@ -212,7 +212,7 @@ def koopman(train: Series, test: Series, horizons: Sequence[int], rank: int = 25
 
     Version 2.0.3 returns x_t for ``n_steps=1`` in its kernel estimators, so it is asked for one step more.
     """
-    from kooplearn.kernel import NystroemKernelRidge  # type: ignore[import-not-found]
+    from kooplearn.kernel import NystroemKernelRidge
 
     x = delayed(train[0])[WINDOW - 1 :][:most]
     squares = np.sum((x[:300, None] - x[None, :300]) ** 2, axis=2)

@@ -1,0 +1,165 @@
+"""The tables and figures of agarwal2011: their kernels, their draws, and what they must reach on real pages."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+
+import agarwal2011
+import numpy as np
+import pytest
+from agarwal2011 import HEAT_T, LINES, METHODS, Documents, document_methods, one_run
+from scipy import sparse
+from sklearn.utils import Bunch
+
+import mercer as mc
+
+
+def test_heat_is_of_normalized_counts():
+    counts = sparse.csr_array([[1.0, 1.0, 0.0], [6.0, 0.0, 2.0], [3.0, 0.0, 1.0], [0.0, 2.0, 2.0]])
+    heat = document_methods(counts, np.arange(4) % 2, 2)[METHODS.index("Heat")]
+    x = counts.toarray().tolist()
+    for t in HEAT_T:
+        for i, a in enumerate(x):
+            for j, b in enumerate(x[:2]):
+                dot = sum(p * q for p, q in zip(a, b, strict=True))
+                cosine = dot / math.sqrt(sum(p * p for p in a)) / math.sqrt(sum(q * q for q in b))
+                truth = math.exp(-(math.acos(min(cosine, 1.0)) ** 2) / t)
+                assert heat.kernels[f"t={t:g}"][i, j] == pytest.approx(truth, abs=1e-7)  # acos loses half the digits
+
+
+def test_centering_is_about_each_draws_mean():
+    counts = np.random.default_rng(0).integers(0, 5, size=(8, 6)) + 1.0
+    train, wanted = np.array([0, 3, 4]), np.array([3, 6])
+    rows = document_methods(sparse.csr_array(counts), np.arange(8) % 2, 5)[0].kernels[""](train, wanted)
+    p = mc.Multinomial().fit_each(counts)
+    center = mc.Multinomials(np.mean(np.asarray(p.probability)[train], axis=0, keepdims=True))
+    to = p.dual_divergence(center)[:, 0]
+    slow = (to[wanted][:, None] + to[train] - p.dual_divergence(p)[np.ix_(wanted, train)]) / 2
+    np.testing.assert_allclose(rows, slow / np.sqrt(np.outer(to[wanted], to[train])), atol=1e-12)
+
+
+def test_every_table_has_every_pair_and_method():
+    for table, classes in (("table1", 4), ("table2", 5)):
+        known = agarwal2011.TABLES[table]
+        assert len({frozenset(pair) for pair in known.errors}) == classes * (classes - 1) / 2
+        assert {len(row) for row in known.errors.values()} == {len(METHODS)}
+
+
+class TestRandomDocuments:
+    """Figures 4 and 5, with fewer documents."""
+
+    @pytest.fixture(autouse=True)
+    def small(self, monkeypatch):
+        monkeypatch.setattr(agarwal2011, "TEST", 200)
+
+    @pytest.mark.slow
+    def test_a_point_does_not_depend_on_the_others(self):
+        few, more, other = (
+            one_run("figure4", sizes, 100, seeds)
+            for sizes, seeds in (((5,), [0, 1, 100]), ((2, 5), [0, 1, 100]), ((5,), [1, 1, 100]))
+        )
+        for name in LINES:
+            assert len(more[name]) == 2
+            assert np.array_equal(few[name][0].test, more[name][1].test)
+            assert few[name][0].chosen == more[name][1].chosen
+            assert not np.array_equal(few[name][0].test, other[name][0].test)
+
+    @pytest.mark.slow
+    def test_without_noise_the_figures_meet(self):
+        four = one_run("figure4", (agarwal2011.PER_CLASS,), 100, [0, 0, 100])
+        five = one_run("figure5", (0.0, 0.8), 100, [0, 0, 100])
+        for name in LINES:
+            assert np.array_equal(four[name][0].test, five[name][0].test)
+        assert five["Naive Bayes"][1].chosen > five["Naive Bayes"][0].chosen
+
+    def test_best_is_one_setting_at_a_point(self):
+        wrong = np.array([[[0.1, 0.3], [0.4, 0.2]], [[0.4, 0.1], [0.3, 0.4]]])  # runs, points, settings
+        assert agarwal2011.best(wrong).tolist() == [[0.3, 0.2], [0.1, 0.4]]
+
+    @pytest.mark.slow
+    def test_quick_figure(self):
+        curves = agarwal2011.reproduce("figure4", quick=True, draws=1)
+        assert [(one.panel, one.method) for one in curves] == [(p, m) for p in ("dense", "sparse") for m in LINES]
+        for one in curves:
+            assert one.x == (5.0, 50.0)
+            assert one.sd == (0.0, 0.0)
+            assert one.paper
+            few, many = one.error
+            assert many < few < 0.45
+            assert many < (0.05 if one.panel == "dense" else 0.2)  # twenty runs: at most .008 and .070 on average
+
+    def test_variants(self, monkeypatch):
+        monkeypatch.setattr(agarwal2011, "VOCABULARIES", {"dense": 100})
+        monkeypatch.setattr(agarwal2011, "SIZES", (2, 5))
+        curves = agarwal2011.reproduce("figure4", quick=True, draws=1, variants=True)
+        lines = agarwal2011.MORE_LINES
+        assert [(c.panel, c.method) for c in curves] == [(p, m) for p in ("dense", "dense, best") for m in lines]
+        for chosen, best in zip(curves[: len(lines)], curves[len(lines) :], strict=True):
+            assert best.error <= chosen.error  # of one run
+
+
+class TestRealDocuments:
+    """Tables and figures 6 and 7, on documents of three words."""
+
+    @pytest.fixture
+    def fetch(self, monkeypatch):
+        target = np.arange(400) % 2
+        rate = np.where(target[:, None] == 0, [8.0, 2.0, 5.0], [2.0, 8.0, 5.0])
+        documents = Bunch(
+            data=sparse.csr_array(np.random.default_rng(0).poisson(rate) + 1.0),
+            target=target,
+            target_names=["a", "b"],
+            split=np.where(np.arange(400) < 240, "train", "test"),
+        )
+        monkeypatch.setattr(agarwal2011, "REAL", {"figure6": (lambda: documents, (("a", "b"),))})
+        monkeypatch.setattr(agarwal2011, "NUMBERS", (1, 2, 10))
+        return lambda: documents
+
+    @pytest.mark.slow
+    def test_figure(self, fetch):
+        curves = agarwal2011.reproduce("figure6", draws=2)
+        assert [(c.panel, c.method) for c in curves] == [("a vs. b", m) for m in LINES]
+        for one in curves:
+            assert one.x == (1.0, 2.0, 10.0)
+            assert one.paper
+            assert one.error[2] < 0.1
+            assert one.error[2] <= one.error[0] + 0.02
+
+    def test_variants_and_balanced(self, fetch):
+        curves = agarwal2011.reproduce("figure6", draws=1, variants=True, balanced=True, quick=True)
+        half = len(curves) // 2
+        assert [c.panel for c in curves] == ["a vs. b"] * half + ["a vs. b, best"] * half
+        assert all(best.error <= chosen.error for chosen, best in zip(curves[:half], curves[half:], strict=True))
+
+    def test_training_and_test_documents_are_apart(self, fetch, monkeypatch):
+        asked = []
+        monkeypatch.setattr(agarwal2011, "evaluate", lambda method, task, labels, splits, *_: asked.append(splits))
+        table = agarwal2011.Table("", "", {("a", "b"): (0.1,) * 7}, fetch)
+        agarwal2011.real_table(table, 3, False, False, None, 0, n=9)
+        assert len({tuple(split.train) for split in asked[0]}) == 3
+        for split in asked[0]:
+            assert len(split.train) == 18
+            assert len(split.test) == 160
+            assert not set(split.train) & set(split.test)
+
+    def test_a_draw_depends_on_its_class_alone(self, fetch):
+        documents = Documents(fetch)
+        first, again, other = (documents.pool("a", 9, [0, i])[0].random() for i in (1, 1, 2))
+        assert first == again != other
+        assert documents.is_train[documents.pool("b", 9, [0])[1]].all()
+        with pytest.raises(ValueError, match="'a' has 120 training documents, so 500 cannot be drawn"):
+            documents.pool("a", 500, [0])
+
+
+@pytest.mark.slow
+def test_real_pages(real_folder: Path, monkeypatch: pytest.MonkeyPatch):
+    """Twenty draws of 20 documents per class gave .050 and .141, linear .085 and .181, naive Bayes .076 and .172."""
+    monkeypatch.setenv("MERCER_DATA", str(real_folder))
+    cells = agarwal2011.reproduce("table1", quick=True, draws=5)
+    found = {(cell.task, cell.method): cell.chosen for cell in cells}
+    assert len(found) == 2 * len(METHODS)
+    for task, most in (("faculty vs. course", 0.07), ("student vs. project", 0.16)):
+        assert found[task, "Inverse"] < most
+        assert found[task, "Inverse"] < found[task, "Linear"]
+        assert found[task, "PP"] < found[task, "Linear"]
