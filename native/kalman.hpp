@@ -6,38 +6,39 @@
 // their first gap. Steps with one record are a stretch: only the mean goes on, m <- b + K (x - d) +
 // L m, with the gain K = A P C' V^-1 and L = A - K C, and all else are products with a row per
 // step. A covariance that has converged in a lane stays as it is there, whatever the others do.
-// Limited by calls and loads of small products, and by bringing observations into lanes.
+// Where systems change along regime paths, every step has a record of its own. Limited by calls and
+// loads of small products, and by bringing observations into lanes.
 #pragma once
 #include "kalman_step.hpp"
 
 namespace mercer {
 
 struct KalmanArguments {
-  View<const double, 3> transition;              // N n n
-  View<const double, 2> state_offset;            // N n
-  View<const double, 3> emission;                // N d n
-  View<const double, 2> observation_offset;      // N d
-  View<const double, 3> process_covariance;      // N n n
-  View<const double, 3> observation_covariance;  // N d d
-  View<const double, 2> initial_mean;            // N n
-  View<const double, 3> initial_covariance;      // N n n
-  View<const double, 2> x;                       // T d: NaN is missing
-  View<const int64_t, 1> start;   // S: the first observation of each series, their number, its
+  Systems systems;
+  View<const double, 2> x;        // T d: NaN is missing
+  View<const int64_t, 1> start;   // S: the first observation of each series
   View<const int64_t, 1> length;  // S
-  View<const int64_t, 1> model;   // S: system
-  View<const int64_t, 1> order;   // the series of this call; groups of lanes take them in order
-  int64_t by_model;               // whether a group has series of one system only
-  int64_t block;                  // steps whose records are kept
-  int64_t resumed;                // whether an earlier call with this memory returned MORE
-  double limit;                   // multiply-adds of lanes after which a call returns MORE
-  View<double, 1> memory;         // as many numbers as kalman_room says
-  View<double, 1> log_prob;       // S
-  View<double, 2> means;          // T n: filtered, or smoothed if sums are given; or null
-  View<double, 3> covariances;    // T n n, or null
-  View<double, 3> lags;           // T n n: covariance of the next state and this one, or null
-  View<double, 2> sums;           // S (d + 3 n)(n + 1) + n n + d d, or null: only filter
-  View<double, 2> gradients;      // S n + n n: r and N of the first predicted state, or null
-  View<double, 1> converging;     // S: steps before the covariance has converged, or null
+  View<const int64_t, 1> model;   // S: system, of the first step if there are paths
+  View<const int64_t, 1> place;   // S: where the states of a series are written
+  View<const int64_t, 1> parent;  // S: the state in `before` that a series goes on from, or null
+  View<const double, 2> before_mean;        // B n: filtered states
+  View<const double, 3> before_covariance;  // B n n
+  View<const int64_t, 1> path;              // W: the system of every step of all series, or null
+  View<const int64_t, 1> path_start;        // S
+  int64_t regimes;                          // systems per model, if there are paths
+  View<const int64_t, 1> order;  // the series of this call; groups of lanes take them in order
+  int64_t by_model;              // whether a group has series of one system only
+  int64_t block;                 // steps whose records are kept
+  int64_t resumed;               // whether an earlier call with this memory returned MORE
+  double limit;                  // multiply-adds of lanes after which a call returns MORE
+  View<double, 1> memory;        // as many numbers as kalman_room says
+  View<double, 1> log_prob;      // S
+  View<double, 2> means;         // C n: filtered, or smoothed if sums are given; or null
+  View<double, 3> covariances;   // C n n, or null
+  View<double, 3> lags;          // C n n: covariance of the next state and this one, or null
+  View<double, 2> sums;          // S, or S regimes; (d + 3 n)(n + 1) + n n + d d, or null: filter
+  View<double, 2> gradients;     // S n + n n: r and N of the first predicted state, or null
+  View<double, 1> converging;    // S: steps before the covariance has converged, or null
 };
 
 // The series of a group of lanes; a lane without one has length zero.
@@ -81,67 +82,54 @@ MERCER_INLINE V gathered(const double* const* p, int64_t k) {
 
 struct Filter {
   const KalmanArguments& a;
-  int64_t n, d, row;  // row: entries of a step in `rows`; the mean is the last n before a one
-  Progress* progress;
-  System system;
-  Update update;
-  Lanes *seen_emission, *seen_noise;  // of a step with gaps
+  Cursor& memory;
+  int64_t n, d, block;
+  bool smooth;
+  int64_t row = smooth ? d + 2 * n + 1 : n;  // entries of a step in `rows`; u, r, mean and a one
+  Progress* progress = memory.take_as<Progress>(1);
+  System system{memory, n, d, n};
+  Update update{memory, n, d};
+  Lanes *seen_emission = memory.take(d * n), *seen_noise = memory.take(d * d);  // with gaps
   // What a block of steps starts from.
-  Lanes *mean, *covariance;
-  Density density;
-  Lanes* converging;
-  // One for every step.
-  int64_t *which, *gaps;  // its record; whether a coordinate is missing
-  double* zeros;
-  Lanes *records, *rows, *observed, *seen, *some;
+  Lanes *mean = memory.take(n), *covariance = memory.take(n * n);
+  Density density{memory, d};
+  Lanes* converging = memory.take(1);
+  // One for every step: its record, and whether a coordinate is missing.
+  int64_t *which = memory.take_as<int64_t>(block), *gaps = memory.take_as<int64_t>(block);
+  double* zeros = memory.take_as<double>(block * d);
+  Lanes* records = memory.take(block * StepRecord::size(n, d));
+  Lanes* before = memory.take(row);  // takes the r of the first step of a block
+  Lanes *rows = memory.take((block + 1) * row), *observed = memory.take(block * d);
+  Lanes *seen = memory.take(block * d), *some = memory.take(block);
 
-  static int64_t entries(int64_t bytes) { return (bytes + sizeof(Lanes) - 1) / sizeof(Lanes); }
   static int64_t start_size(int64_t n) { return n + n * n + 4; }
-
-  Filter(const KalmanArguments& arguments, Cursor& memory, int64_t n_, int64_t d_, int64_t block,
-         bool smooth)
-      : a(arguments),
-        n(n_),
-        d(d_),
-        row(smooth ? d + 2 * n + 1 : n),
-        progress(reinterpret_cast<Progress*>(memory.take(entries(sizeof(Progress))))),
-        system(memory, n, d, n),
-        update(memory, n, d),
-        seen_emission(memory.take(d * n)),
-        seen_noise(memory.take(d * d)),
-        mean(memory.take(n)),
-        covariance(memory.take(n * n)),
-        density(memory, d),
-        converging(memory.take(1)),
-        which(reinterpret_cast<int64_t*>(memory.take(entries(block * 8)))),
-        gaps(reinterpret_cast<int64_t*>(memory.take(entries(block * 8)))),
-        zeros(reinterpret_cast<double*>(memory.take(entries(block * d * 8)))),
-        records(memory.take(block * StepRecord::size(n, d))),
-        rows(memory.take((block + 2) * row)),
-        observed(memory.take(block * d)),
-        seen(memory.take(block * d)),
-        some(memory.take(block)) {
-    if (rows) rows += row;  // one row before a block takes the r of its first step
-  }
   StepRecord record(int64_t s) const {
     return {{records + which[s] * StepRecord::size(n, d)}, n, d};
   }
-  Lanes* mean_of(int64_t s) const { return rows + s * row + (row > n ? d + n : 0); }
+  Lanes* mean_of(int64_t s) const { return rows + s * row + (smooth ? d + n : 0); }
 
   // ---- groups and observations
 
   void load_systems(const SeriesGroup& group) {
     for (int lane = 0; lane < LANES; ++lane) {
       const int64_t i = group.system[lane];
-      put_lane(system.transition, lane, a.transition.at(i), n * n);
-      put_lane(system.state_offset, lane, a.state_offset.at(i), n);
-      put_lane(system.emission, lane, a.emission.at(i), d * n);
-      put_lane(system.observation_offset, lane, a.observation_offset.at(i), d);
-      put_lane(system.process, lane, a.process_covariance.at(i), n * n);
-      put_lane(system.noise, lane, a.observation_covariance.at(i), d * d);
-      put_lane(system.mean, lane, a.initial_mean.at(i), n);
-      put_lane(system.covariance, lane, a.initial_covariance.at(i), n * n);
+      system.put_move(lane, a.systems, i), system.put_emission(lane, a.systems, i);
+      if (!a.parent.given()) system.put_start(lane, a.systems, i);
     }
+  }
+
+  // Along paths: the systems that observe step s of a block, and those that lead to the next step.
+  template <class Put>
+  void along(int64_t t, Put put) {
+    const SeriesGroup& group = progress->group;
+    for (int lane = 0; lane < LANES; ++lane)
+      if (t < group.length[lane]) put(lane, a.path(a.path_start(group.run[lane]) + t));
+  }
+  void load_emissions(int64_t s) {
+    along(begin() + s, [&](int lane, int64_t i) { system.put_emission(lane, a.systems, i); });
+  }
+  void load_moves(int64_t s) {
+    along(begin() + s + 1, [&](int lane, int64_t i) { system.put_move(lane, a.systems, i); });
   }
 
   // Take the next series of the order, and start before their first observations.
@@ -161,17 +149,33 @@ struct Filter {
       if (group.system[lane] != group.model) group.model = -1;
       a.log_prob(run) = 0.0;
     }
+    if (a.path.given() || a.parent.given()) group.model = -1;  // covariances of their own
     progress->next += group.count, progress->block = 0, progress->backward = 0;
     if (group.model < 0 || group.model != before) load_systems(group), progress->known = 0;
-    copy(mean, system.mean, n), copy(covariance, system.covariance, n * n);
+    if (a.parent.given())
+      begin_after(group);
+    else
+      copy(mean, system.mean, n), copy(covariance, system.covariance, n * n);
     density.begin();
     fill(converging, 0.0, 1);
+  }
+  // Predict the first states from those before.
+  void begin_after(const SeriesGroup& group) {
+    for (int lane = 0; lane < LANES; ++lane) {
+      const int64_t state = a.parent(group.run[lane]);
+      put_lane(rows, lane, a.before_mean.at(state), n);
+      put_lane(update.t1, lane, a.before_covariance.at(state), n * n);
+    }
+    system.predict_mean(mean, rows);
+    system.move(update.t3, update.t1);
+    system.predict(covariance, update.t3);
   }
 
   // Bring observations less their offset into lanes; those of series that have ended are zeros.
   void observe(int64_t begin, int64_t end) {
     const SeriesGroup& group = progress->group;
     const int64_t d = this->d;
+    if (a.path.given()) fill(system.observation_offset, 0.0, d);  // differs from step to step
     for (int64_t t = begin, stop; t < end; t = stop) {
       stop = group.next_end(t) < end ? group.next_end(t) : end;
       const double* from[LANES];
@@ -229,53 +233,71 @@ struct Filter {
     return !any(~kept);
   }
 
+  // Whether nothing comes after a step, nor takes its record.
+  bool ends(int64_t s) const {
+    const SeriesGroup& group = progress->group;
+    return !smooth && group.model < 0 && begin() + s + 1 == group.longest;
+  }
+
   // Find the record of a step, an earlier one where covariances have converged. Returns whether
   // they have.
   bool find_record(int64_t s, bool steady, bool gap) {
     which[s] = s;
-    if (!steady) {
-      const StepRecord own = record(s);
-      if (s == 0)
-        copy(own.predicted, covariance, n * n);
-      else
-        steady = next_covariance(own.predicted, record(s - 1)) && !gap && !gaps[s - 1];
-      if (!steady) {
-        Lanes* emission = gap ? seen_emission : system.emission;
-        update.condition(own, emission, gap ? seen_noise : system.noise);
-        const Matrix gain{own.gain, n, 1}, k{own.kt, n, 1};
-        const Matrix transition{system.transition, n, 1};
-        solve_upper(gain, {own.z, n, 1}, {own.lower, d, 1}, own.inverse, d, n);
-        add_product(k, ZEROS, gain, transition.transposed(), {d, n, n});
-        subtract_product({own.loop, n, 1}, transition, k.transposed(), {emission, n, 1}, {n, d, n});
-        system.move(own.moved, own.filtered);
-      }
+    const StepRecord own = record(s);
+    if (!steady && s == 0) copy(own.predicted, covariance, n * n);
+    if (!steady && s > 0)
+      steady =
+          next_covariance(own.predicted, record(s - 1)) && !gap && !gaps[s - 1] && !a.path.given();
+    if (steady) {
+      which[s] = which[s - 1];
+      return true;
     }
-    if (steady) which[s] = which[s - 1];
-    return steady;
+    if (a.path.given()) load_moves(s);
+    Lanes* emission = gap ? seen_emission : system.emission;
+    update.condition(own, emission, gap ? seen_noise : system.noise);
+    if (ends(s)) return false;
+    const Matrix gain{own.gain, n, 1}, k{own.kt, n, 1}, transition{system.transition, n, 1};
+    solve_upper(gain, {own.z, n, 1}, {own.lower, d, 1}, own.inverse, d, n);
+    add_product(k, ZEROS, gain, transition.transposed(), {d, n, n});
+    subtract_product({own.loop, n, 1}, transition, k.transposed(), {emission, n, 1}, {n, d, n});
+    system.move(own.moved, own.filtered);
+    return false;
   }
 
   // Filter a stretch: predict the means of its steps and the one behind, and take its density down.
   void filter_means(int64_t s, int64_t steps, Lanes* emission, bool filtered) {
     const StepRecord own = record(s);
     const Matrix m{mean_of(s), row, 1}, e{observed + s * d, d, 1};
-    add_product(m.from(1, 0), {system.state_offset, 0, 1}, e, {own.kt, n, 1}, {steps, d, n});
-    chain(m, {own.loop, 1, n}, n, steps);
+    if (!ends(s)) {
+      add_product(m.from(1, 0), {system.state_offset, 0, 1}, e, {own.kt, n, 1}, {steps, d, n});
+      chain(m, {own.loop, 1, n}, n, steps);
+    }
     subtract_product(e, e, m, {emission, 1, n}, {steps, n, d});
     solve_lower(e.transposed(), e.transposed(), {own.lower, d, 1}, own.inverse, d, steps);
     density.take(own, e.data, steps);
     if (filtered) add_product(m, m, e, {own.z, n, 1}, {steps, d, n});
   }
 
+  int64_t begin() const { return progress->block * block; }
+  int64_t end() const {
+    const int64_t next = begin() + block, longest = progress->group.longest;
+    return next < longest ? next : longest;
+  }
+
   // Filter a block of steps. The first `known` records hold already; returns how many of them hold
   // after any steps without gaps.
-  int64_t forward(int64_t begin, int64_t end, int64_t known, bool filtered) {
+  int64_t forward(int64_t known, bool filtered) {
     const SeriesGroup& group = progress->group;
-    const int64_t count = end - begin;
+    const int64_t begin = this->begin(), end = this->end(), count = end - begin;
     observe(begin, end);
     copy(mean_of(0), mean, n);
     bool steady = false;
     for (int64_t s = 0, stop, last = 0; s < count; s = stop) {
       const bool gap = gaps[s];
+      if (a.path.given()) {
+        load_emissions(s);
+        for (int64_t i = 0; i < d; ++i) observed[s * d + i] -= system.observation_offset[i];
+      }
       if (gap) leave_out(s), known = known < s ? known : s, steady = false;
       if (s >= known) {
         steady = find_record(s, steady, gap);
@@ -300,13 +322,8 @@ struct Filter {
     return known;
   }
 
-  int64_t block_end() const {
-    const int64_t end = (progress->block + 1) * a.block, longest = progress->group.longest;
-    return end < longest ? end : longest;
-  }
   void forward_block(bool filtered) {
-    const int64_t begin = progress->block * a.block, known = begin ? 0 : progress->known;
-    progress->known = forward(begin, block_end(), known, filtered);
+    progress->known = forward(progress->block ? 0 : progress->known, filtered);
     ++progress->block;
   }
 
@@ -316,7 +333,7 @@ struct Filter {
     for (; s < stop; ++s)
       for (int lane = 0; lane < group.count; ++lane) {
         if (begin + s >= group.length[lane]) continue;
-        const int64_t place = group.start[lane] + begin + s;
+        const int64_t place = a.place(group.run[lane]) + begin + s;
         read_lane(a.means.at(place), mean_of(s), lane, n);
         read_lane(a.covariances.at(place), own.filtered, lane, n * n);
       }

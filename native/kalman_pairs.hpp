@@ -1,136 +1,17 @@
-// Steps of the Kalman filter without series of their own: branches of switching systems, and pairs
-// of systems (PPK-4.5) or of regime paths (PPK-5.1).
+// Pairs of linear dynamical systems (PPK-4.5), or of regime paths (PPK-5.1).
 //
 // The difference of independent series of two systems is a series of a third one, whose state is
 // that of both; the kernel of a pair is the density of this difference at zero. Its covariances do
-// not depend on data and converge; from then on only its mean goes on. Lanes are pairs, or
-// branches. Limited by the multiply-adds of the products, for small states by loads and calls.
+// not depend on data and converge; from then on only its mean goes on. Lanes are pairs. Limited by
+// the multiply-adds of the products, for small states by loads and calls.
 #pragma once
 #include "kalman_step.hpp"
 
 namespace mercer {
 
-// One step of many states: its system, record and scratch memory.
-struct Step {
-  System system;
-  Update update;
-  StepRecord record;
-  Density density;
-  Lanes *mean, *filtered, *covariance, *observed;
-
-  Step(Cursor& memory, int64_t n, int64_t d, int64_t first)
-      : system(memory, n, d, first),
-        update(memory, n, d),
-        record({memory.take(StepRecord::size(n, d))}, n, d),
-        density(memory, d),
-        mean(memory.take(n)),
-        filtered(memory.take(n)),
-        covariance(memory.take(n * n)),
-        observed(memory.take(d)) {}
-  static int64_t room(int64_t n, int64_t d) {
-    Cursor counted{nullptr};
-    Step(counted, n, d, n);
-    return counted.used;
-  }
-  void condition_mean() {
-    update.condition_mean(filtered, mean, observed, record, system.emission, density);
-  }
-};
-
-// ---- branches: every filtered state goes on under a system of its own to an observation
-
-struct BranchArguments {
-  View<const double, 3> transition;              // N n n
-  View<const double, 2> state_offset;            // N n
-  View<const double, 3> emission;                // N d n
-  View<const double, 2> observation_offset;      // N d
-  View<const double, 3> process_covariance;      // N n n
-  View<const double, 3> observation_covariance;  // N d d
-  View<const double, 2> initial_mean;            // N n
-  View<const double, 3> initial_covariance;      // N n n
-  View<const double, 2> x;                       // T d: NaN is missing
-  View<const double, 2> means;                   // P n: of states so far, or null: first states
-  View<const double, 3> covariances;             // P n n
-  View<const int64_t, 1> parent;                 // B: state, system and observation of a branch
-  View<const int64_t, 1> system;                 // B
-  View<const int64_t, 1> point;                  // B
-  View<double, 1> density;                       // B: of the observation, its logarithm
-  View<double, 2> new_means;                     // B n: filtered states
-  View<double, 3> new_covariances;               // B n n
-};
-
-inline void put_branch(const BranchArguments& a, Step& step, int64_t p, int lane) {
-  const int64_t n = step.system.n, d = step.system.d, k = a.system(p);
-  const System& system = step.system;
-  if (a.means.given()) {
-    put_lane(step.filtered, lane, a.means.at(a.parent(p)), n);
-    put_lane(step.record.filtered, lane, a.covariances.at(a.parent(p)), n * n);
-    put_lane(system.transition, lane, a.transition.at(k), n * n);
-    put_lane(system.state_offset, lane, a.state_offset.at(k), n);
-    put_lane(system.process, lane, a.process_covariance.at(k), n * n);
-  } else {
-    put_lane(step.mean, lane, a.initial_mean.at(k), n);
-    put_lane(step.record.predicted, lane, a.initial_covariance.at(k), n * n);
-  }
-  const double* x = a.x.at(a.point(p));
-  for (int64_t i = 0; i < d; ++i) {
-    const bool seen = x[i] == x[i];
-    lane_of(*step.density.missing, lane) += !seen;
-    lane_of(step.observed[i], lane) = seen ? x[i] - a.observation_offset(k, i) : 0.0;
-    for (int64_t j = 0; j < n; ++j)
-      lane_of(system.emission[i * n + j], lane) = seen ? a.emission(k, i, j) : 0.0;
-    for (int64_t j = 0; j < d; ++j) {
-      const double own = i == j ? 1.0 : 0.0, noise = a.observation_covariance(k, i, j);
-      lane_of(system.noise[i * d + j], lane) = seen && x[j] == x[j] ? noise : own;
-    }
-  }
-}
-
-inline int64_t kalman_branches(const BranchArguments& a) {
-  const int64_t n = a.emission.shape[2], d = a.emission.shape[1], count = a.system.shape[0];
-  Scratch scratch(Scratch::room<Lanes>(Step::room(n, d)));
-  if (scratch.failed()) return OUT_OF_MEMORY;
-  Cursor memory{scratch.take<Lanes>(Step::room(n, d))};
-  Step step(memory, n, d, n);
-  for (int64_t begin = 0; begin < count; begin += LANES) {
-    step.density.begin();
-    for (int lane = 0; lane < LANES; ++lane)
-      put_branch(a, step, begin + lane < count ? begin + lane : count - 1, lane);
-    if (a.means.given()) {
-      step.system.predict_mean(step.mean, step.filtered);
-      step.system.move(step.record.moved, step.record.filtered);
-      step.system.predict(step.record.predicted, step.record.moved);
-    }
-    step.update.condition(step.record, step.system.emission, step.system.noise);
-    step.condition_mean();
-    for (int lane = 0; lane < LANES && begin + lane < count; ++lane) {
-      a.density(begin + lane) = step.density.log(lane, d);
-      read_lane(a.new_means.at(begin + lane), step.filtered, lane, n);
-      read_lane(a.new_covariances.at(begin + lane), step.record.filtered, lane, n * n);
-    }
-  }
-  return DONE;
-}
-
-// ---- pairs
-
 struct SystemPairArguments {
-  View<const double, 3> transition_a;              // I n n
-  View<const double, 2> state_offset_a;            // I n
-  View<const double, 3> emission_a;                // I d n
-  View<const double, 2> observation_offset_a;      // I d
-  View<const double, 3> process_covariance_a;      // I n n
-  View<const double, 3> observation_covariance_a;  // I d d
-  View<const double, 2> initial_mean_a;            // I n
-  View<const double, 3> initial_covariance_a;      // I n n
-  View<const double, 3> transition_b;              // J m m
-  View<const double, 2> state_offset_b;            // J m
-  View<const double, 3> emission_b;                // J d m
-  View<const double, 2> observation_offset_b;      // J d
-  View<const double, 3> process_covariance_b;      // J m m
-  View<const double, 3> observation_covariance_b;  // J d d
-  View<const double, 2> initial_mean_b;            // J m
-  View<const double, 3> initial_covariance_b;      // J m m
+  Systems left;                    // I systems of n states
+  Systems right;                   // J systems of m states
   View<const int64_t, 2> paths_a;  // A L: the system of each step of a path; or null: one system
   View<const int64_t, 2> paths_b;  // B L
   View<const int64_t, 1> rows;     // P: the system, or the path, of the left side of each pair
@@ -139,6 +20,27 @@ struct SystemPairArguments {
   double noise;                    // factor of all covariances
   double extra;                    // is added to the variances of observations
   View<double, 2> log_density;     // H P
+};
+
+// One step of a group of pairs: its systems, record and scratch memory.
+struct PairStep {
+  Cursor& memory;
+  int64_t n, d, first;
+  System system{memory, n, d, first};
+  Update update{memory, n, d};
+  StepRecord record{{memory.take(StepRecord::size(n, d))}, n, d};
+  Density density{memory, d};
+  Lanes *mean = memory.take(n), *filtered = memory.take(n), *covariance = memory.take(n * n);
+  Lanes* observed = memory.take(d);
+
+  // Condition the mean on a difference of zero.
+  void condition_mean() {
+    const Matrix e{observed, d, 1}, m{mean, n, 1};
+    subtract_product(e, {system.observation_offset, d, 1}, m, {system.emission, 1, n}, {1, n, d});
+    solve_lower(e.transposed(), e.transposed(), {record.lower, d, 1}, record.inverse, d, 1);
+    density.take(record, observed, 1);
+    add_product({filtered, n, 1}, m, e, {record.z, n, 1}, {1, d, n});
+  }
 };
 
 // Two covariances as the blocks of one; the rest is zero already.
@@ -154,27 +56,28 @@ inline void put_blocks(Lanes* to, int lane, const double* left, int64_t n, const
 inline void put_pair(const SystemPairArguments& a, const System& to, int64_t i, int64_t j,
                      int lane) {
   const int64_t n = to.first, m = to.n - n, d = to.d;
-  put_lane(to.transition, lane, a.transition_a.at(i), n * n);
-  put_lane(to.transition + n * n, lane, a.transition_b.at(j), m * m);
-  put_lane(to.state_offset, lane, a.state_offset_a.at(i), n);
-  put_lane(to.state_offset + n, lane, a.state_offset_b.at(j), m);
-  put_blocks(to.process, lane, a.process_covariance_a.at(i), n, a.process_covariance_b.at(j), m,
-             a.noise);
+  put_lane(to.transition, lane, a.left.transition.at(i), n * n);
+  put_lane(to.transition + n * n, lane, a.right.transition.at(j), m * m);
+  put_lane(to.state_offset, lane, a.left.state_offset.at(i), n);
+  put_lane(to.state_offset + n, lane, a.right.state_offset.at(j), m);
+  put_blocks(to.process, lane, a.left.process_covariance.at(i), n, a.right.process_covariance.at(j),
+             m, a.noise);
   for (int64_t p = 0; p < d; ++p) {
     lane_of(to.observation_offset[p], lane) =
-        a.observation_offset_b(j, p) - a.observation_offset_a(i, p);
-    put_lane(to.emission + p * to.n, lane, a.emission_a.at(i, p), n);
+        a.right.observation_offset(j, p) - a.left.observation_offset(i, p);
+    put_lane(to.emission + p * to.n, lane, a.left.emission.at(i, p), n);
     for (int64_t q = 0; q < m; ++q)
-      lane_of(to.emission[p * to.n + n + q], lane) = -a.emission_b(j, p, q);
+      lane_of(to.emission[p * to.n + n + q], lane) = -a.right.emission(j, p, q);
     for (int64_t q = 0; q < d; ++q) {
-      const double both = a.observation_covariance_a(i, p, q) + a.observation_covariance_b(j, p, q);
+      const double both =
+          a.left.observation_covariance(i, p, q) + a.right.observation_covariance(j, p, q);
       lane_of(to.noise[p * d + q], lane) = both * a.noise + (p == q ? a.extra : 0.0);
     }
   }
 }
 
 // The systems of step t of a group of pairs, and their first states.
-inline void put_pairs(const SystemPairArguments& a, Step& step, int64_t begin, int64_t t) {
+inline void put_pairs(const SystemPairArguments& a, PairStep& step, int64_t begin, int64_t t) {
   const int64_t n = step.system.first, m = step.system.n - n, last = a.rows.shape[0] - 1;
   const bool paths = a.paths_a.given();
   for (int lane = 0; lane < LANES; ++lane) {
@@ -183,20 +86,23 @@ inline void put_pairs(const SystemPairArguments& a, Step& step, int64_t begin, i
     const int64_t j = paths ? a.paths_b(a.columns(p), t) : a.columns(p);
     put_pair(a, step.system, i, j, lane);
     if (t > 0) continue;
-    put_lane(step.mean, lane, a.initial_mean_a.at(i), n);
-    put_lane(step.mean + n, lane, a.initial_mean_b.at(j), m);
-    put_blocks(step.record.predicted, lane, a.initial_covariance_a.at(i), n,
-               a.initial_covariance_b.at(j), m, a.noise);
+    put_lane(step.mean, lane, a.left.initial_mean.at(i), n);
+    put_lane(step.mean + n, lane, a.right.initial_mean.at(j), m);
+    put_blocks(step.record.predicted, lane, a.left.initial_covariance.at(i), n,
+               a.right.initial_covariance.at(j), m, a.noise);
   }
 }
 
 inline int64_t system_pairs(const SystemPairArguments& a) {
-  const int64_t n = a.emission_a.shape[2], m = a.emission_b.shape[2], d = a.emission_a.shape[1];
+  const int64_t n = a.left.emission.shape[2], m = a.right.emission.shape[2],
+                d = a.left.emission.shape[1];
   const int64_t size = n + m, pairs = a.rows.shape[0], longest = a.lengths(a.lengths.shape[0] - 1);
-  Scratch scratch(Scratch::room<Lanes>(Step::room(size, d)));
+  Cursor counted{nullptr};
+  PairStep{counted, size, d, n};
+  Scratch scratch(Scratch::room<Lanes>(counted.used));
   if (scratch.failed()) return OUT_OF_MEMORY;
-  Cursor memory{scratch.take<Lanes>(Step::room(size, d))};
-  Step step(memory, size, d, n);
+  Cursor memory{scratch.take<Lanes>(counted.used)};
+  PairStep step{memory, size, d, n};
   const System& system = step.system;
   const StepRecord& record = step.record;
   const bool paths = a.paths_a.given();
@@ -219,7 +125,6 @@ inline int64_t system_pairs(const SystemPairArguments& a) {
         copy(record.predicted, step.covariance, size * size);
       }
       if (!steady) step.update.condition(record, system.emission, system.noise);
-      copy(step.observed, system.observation_offset, d);
       step.condition_mean();
       if (t + 1 != a.lengths(h)) continue;
       for (int lane = 0; lane < LANES && begin + lane < pairs; ++lane)

@@ -12,7 +12,7 @@
 // with one record are a stretch, as in the filter. Sums over time go on from step to step, so that
 // their digits do not depend on where stretches end. Lanes and limits are those of the filter. Of a
 // series that is longer than a block, blocks are filtered again on the way back, so memory stays
-// bounded.
+// bounded. Along regime paths every step has a record, and its sums go to its regime at once.
 #pragma once
 #include "kalman.hpp"
 
@@ -20,60 +20,37 @@ namespace mercer {
 
 // Sums over time of a group of lanes.
 struct KalmanSums {
-  Lanes* cross;                       // (d + 2 n) (n + 1): u, r and mean with mean and one
-  Lanes *hq, *hr;                     // r r', u u'
-  Lanes *more_s, *more_o;             // moments of steps without an observation, or a successor
-  Lanes *curve, *nm, *dc, *noise;     // N, N M and shares of scores: in the order of `Smoother`
-  Lanes *sc, *more_sc_s, *more_sc_o;  // smoothed covariances
-  int64_t size;
-
-  KalmanSums(Cursor& memory, int64_t n, int64_t d) {
-    const int64_t before = memory.used;
-    cross = memory.take((d + 2 * n) * (n + 1));
-    hq = memory.take(n * n), hr = memory.take(d * d);
-    more_s = memory.take(n * (n + 1)), more_o = memory.take(n * (n + 1));
-    curve = memory.take(n * n), nm = memory.take(n * n), dc = memory.take(d * n);
-    noise = memory.take(d * d);
-    sc = memory.take(n * n), more_sc_s = memory.take(n * n), more_sc_o = memory.take(n * n);
-    size = memory.used - before;
-  }
+  Cursor& memory;
+  int64_t n, d, begin = memory.used;
+  Lanes* cross = memory.take((d + 2 * n) * (n + 1));         // u, r and mean with mean and one
+  Lanes *hq = memory.take(n * n), *hr = memory.take(d * d);  // r r', u u'
+  // Moments of steps without an observation, or a successor.
+  Lanes *more_s = memory.take(n * (n + 1)), *more_o = memory.take(n * (n + 1));
+  // N, N M and shares of scores: in the order of `Smoother`.
+  Lanes *curve = memory.take(n * n), *nm = memory.take(n * n), *dc = memory.take(d * n);
+  Lanes* noise = memory.take(d * d);
+  // Smoothed covariances.
+  Lanes *sc = memory.take(n * n), *more_sc_s = memory.take(n * n), *more_sc_o = memory.take(n * n);
+  int64_t size = memory.used - begin;
 };
 
 struct Smoother : Filter {
-  Lanes *back, *curve;               // r, N
-  Lanes *nm, *dc_part, *noise_part;  // N M, and shares of the scores; after N
-  Lanes *next_mean, *next_curve, *eye;
-  Lanes *sc, *next_sc, *root, *root_inverse, *jt, *nc, *stack;
-  Lanes* going;  // one in lanes with a successor
-  KalmanSums sums;
-  Lanes* starts;  // of blocks
+  int64_t blocks;
+  Lanes *back = memory.take(n), *curve = memory.take(n * n);  // r, N
+  // N M, and shares of the scores; after N.
+  Lanes *nm = memory.take(n * n), *dc_part = memory.take(d * n), *noise_part = memory.take(d * d);
+  Lanes *next_mean = memory.take(n), *next_curve = memory.take(n * n), *eye = memory.take(d * d);
+  Lanes *sc = memory.take(n * n), *next_sc = memory.take(n * n), *root = memory.take(n * n);
+  Lanes *root_inverse = memory.take(n), *jt = memory.take(n * n), *nc = memory.take(n * n);
+  Lanes* stack = memory.take(d + 2 * n);
+  Lanes* going = memory.take(1);  // one in lanes with a successor
+  KalmanSums sums{memory, n, d};
+  Lanes* starts = memory.take(blocks * start_size(n));  // of blocks
 
-  Smoother(const KalmanArguments& arguments, Cursor& memory, int64_t n, int64_t d, int64_t block,
-           int64_t blocks)
-      : Filter(arguments, memory, n, d, block, true),
-        back(memory.take(n)),
-        curve(memory.take(n * n)),
-        nm(memory.take(n * n)),
-        dc_part(memory.take(d * n)),
-        noise_part(memory.take(d * d)),
-        next_mean(memory.take(n)),
-        next_curve(memory.take(n * n)),
-        eye(memory.take(d * d)),
-        sc(memory.take(n * n)),
-        next_sc(memory.take(n * n)),
-        root(memory.take(n * n)),
-        root_inverse(memory.take(n)),
-        jt(memory.take(n * n)),
-        nc(memory.take(n * n)),
-        stack(memory.take(d + 2 * n)),
-        going(memory.take(1)),
-        sums(memory, n, d),
-        starts(memory.take(blocks * start_size(n))) {}
-
-  void begin() {
+  void set_up() {
     *going = all(1.0);
     for (int64_t k = 0; k < d * d; ++k) eye[k] = all(k % (d + 1) == 0 ? 1.0 : 0.0);
-    for (int64_t s = -1; s <= a.block; ++s) rows[s * row + row - 1] = all(1.0);
+    for (int64_t s = -1; s <= block; ++s) rows[s * row + row - 1] = all(1.0);
   }
 
   // ---- covariances
@@ -153,6 +130,7 @@ struct Smoother : Filter {
 
   // Add steps from s down to the sums of means; all have a successor and an observation.
   void add_means(int64_t s, int64_t steps) {
+    if (steps == 0) return;
     const Matrix u{rows + s * row, -row, 1}, r = u.from(0, d), m = r.from(0, n);
     const Matrix cross{sums.cross, n + 1, 1}, hq{sums.hq, n, 1}, hr{sums.hr, d, 1};
     add_product(cross, cross, u.transposed(), m, {d + 2 * n, steps, n + 1});
@@ -183,6 +161,40 @@ struct Smoother : Filter {
     add_times(sums.curve, curve, 2 * n * n + d * n + d * d, 1);
   }
 
+  // Add a step of paths to the sums of its regime, and of the regime that comes next.
+  void add_along(int64_t s, bool gap) {
+    const SeriesGroup& group = progress->group;
+    Lanes *u = rows + s * row, *r = u + d, *m = r + n;
+    const struct {
+      bool next;
+      Lanes *left, *right, *spread;
+      double sign;
+      int64_t rows, width, columns;
+    } parts[] = {
+        {false, u, m, dc_part, -1.0, d, n + 1, n}, {true, r, m, nm, -1.0, n, n + 1, n},
+        {true, r, r, curve, -1.0, n, n, n},        {false, u, u, noise_part, -1.0, d, d, d},
+        {true, m, m, sc, 1.0, n, n + 1, n},        {false, m, m, sc, 1.0, n, n + 1, n}};
+    for (int lane = 0; lane < group.count; ++lane) {
+      const int64_t run = group.run[lane], left = group.length[lane] - begin() - s;
+      const int64_t* path = a.path.at(a.path_start(run) + begin() + s);
+      if (left <= 0) continue;
+      int64_t at = 0;
+      for (const auto& part : parts) {
+        const int64_t size = part.rows * part.width;
+        at += size;
+        const bool nothing = part.next ? left == 1 : gap && lane_of(some[s], lane) == 0.0;
+        if (nothing) continue;
+        double* to = a.sums.at(run * a.regimes + path[part.next] % a.regimes) + at - size;
+        for (int64_t i = 0; i < part.rows; ++i)
+          for (int64_t j = 0; j < part.width; ++j, ++to) {
+            *to += lane_of(part.left[i], lane) * lane_of(part.right[j], lane);
+            if (j < part.columns)
+              *to += part.sign * lane_of(part.spread[i * part.columns + j], lane);
+          }
+      }
+    }
+  }
+
   // ---- many steps
 
   // Start the way back of series whose last step is s.
@@ -203,7 +215,8 @@ struct Smoother : Filter {
     system.predict(nc, own.moved);
     subtract_product({update.t3, n, 1}, {own.moved, n, 1}, {nc, n, 1}, {nm, n, 1}, {n, n, n});
     for (int lane = 0; lane < group.count; ++lane) {
-      const int64_t place = group.start[lane] + begin + s, left = group.length[lane] - begin - s;
+      const int64_t place = a.place(group.run[lane]) + begin + s,
+                    left = group.length[lane] - begin - s;
       if (left > 0) read_lane(a.means.at(place), mean_of(s), lane, n);
       if (left > 0) read_lane(a.covariances.at(place), sc, lane, n * n);
       if (left > 1) read_lane(a.lags.at(place), update.t3, lane, n * n);
@@ -211,8 +224,10 @@ struct Smoother : Filter {
   }
 
   // Smooth a block of steps that was filtered before.
-  void backward(int64_t begin, int64_t end) {
+  void backward() {
     const SeriesGroup& group = progress->group;
+    const int64_t begin = this->begin(), end = this->end();
+    const bool paths = a.path.given();
     int64_t s = end - begin - 1, ending = group.previous_end(end), last = -1;
     int64_t waiting = s;  // means from here down are not in the sums yet
     bool steady = false, careful = false;
@@ -228,10 +243,11 @@ struct Smoother : Filter {
         end_runs(begin, s);
         ending = group.previous_end(begin + s);
       }
+      if (paths) load_moves(s), load_emissions(s);
       if (gap) scale_emission(s);
       Lanes* emission = gap ? seen_emission : system.emission;
-      const bool weighted = ended || (gap && any(some[s] == all(0.0)));
-      const bool fresh = ended || gap || !steady || which[s] != last;
+      const bool weighted = paths || ended || (gap && any(some[s] == all(0.0)));
+      const bool fresh = paths || ended || gap || !steady || which[s] != last;
       first = s;
       if (fresh) {
         Lanes* swap = sc;
@@ -247,7 +263,7 @@ struct Smoother : Filter {
       smooth_means(s, steps, emission, careful, lost);
       if (weighted) {
         add_means(waiting, waiting - s), waiting = s - 1;
-        add_weighted(s, gap ? some[s] : all(1.0));
+        paths ? add_along(s, gap) : add_weighted(s, gap ? some[s] : all(1.0));
       } else {
         add_times(sums.curve, curve, 2 * n * n + d * n + d * d, steps);
         add_times(sums.sc, sc, n * n, steps);
@@ -274,18 +290,22 @@ struct Smoother : Filter {
     const SeriesGroup& group = progress->group;
     if (!progress->backward) fill(back, 0.0, n + n * n);
     progress->backward = 1;
-    const int64_t begin = --progress->block * a.block, end = block_end();
-    if (end < group.longest) {
+    --progress->block;
+    if (end() < group.longest) {
       copy(mean, starts + progress->block * start_size(n), start_size(n));
-      forward(begin, end, 0, true);
+      forward(0, true);
     }
-    backward(begin, end);
+    backward();
   }
 
   // Join the sums of means and covariances of a series.
   void write_sums(int lane) {
     const int64_t run = progress->group.run[lane], width = n + 1;
     const bool empty = progress->group.length[lane] == 0;
+    for (int64_t k = 0; k < n + n * n; ++k)
+      a.gradients(run, k) = empty ? 0.0 : lane_of(back[k], lane);
+    if (a.path.given()) return;
+    a.converging(run) = lane_of(*converging, lane);
     double* to = a.sums.at(run);
     auto put = [&](double value) { *to++ = empty ? 0.0 : value; };
     auto of = [&](Lanes* part, int64_t k) { return lane_of(part[k], lane); };
@@ -307,8 +327,6 @@ struct Smoother : Filter {
         }
     };
     moments(sums.more_s, sums.more_sc_s), moments(sums.more_o, sums.more_sc_o);
-    for (int64_t k = 0; k < n + n * n; ++k) a.gradients(run, k) = empty ? 0.0 : of(back, k);
-    a.converging(run) = lane_of(*converging, lane);
   }
 };
 
@@ -326,9 +344,9 @@ inline int64_t kalman_room(const KalmanRoomArguments& a) {
   const KalmanArguments none{};
   Cursor memory{nullptr};
   if (a.smooth)
-    Smoother(none, memory, a.n, a.d, a.block, a.blocks);
+    Smoother{{none, memory, a.n, a.d, a.block, true}, a.blocks};
   else
-    Filter(none, memory, a.n, a.d, a.block, false);
+    Filter{none, memory, a.n, a.d, a.block, false};
   return (memory.used + 1) * LANES;  // one to begin at a multiple of its size
 }
 
@@ -355,7 +373,8 @@ inline int64_t kalman_groups(Filter& filter, Smoother* smoother) {
 }
 
 inline int64_t kalman(const KalmanArguments& a) {
-  const int64_t n = a.emission.shape[2], d = a.emission.shape[1], entry = sizeof(Lanes);
+  const int64_t n = a.systems.emission.shape[2], d = a.systems.emission.shape[1],
+                entry = sizeof(Lanes);
   const int64_t place = reinterpret_cast<int64_t>(a.memory.data);
   Cursor memory{reinterpret_cast<Lanes*>((place + entry - 1) / entry * entry)};
   auto run = [&](Filter& filter, Smoother* smoother) {
@@ -363,15 +382,15 @@ inline int64_t kalman(const KalmanArguments& a) {
       *filter.progress = {};
       filter.progress->group.model = -1;
       memset(filter.zeros, 0, size_t(a.block * d) * sizeof(double));
-      if (smoother) smoother->begin();
+      if (smoother) smoother->set_up();
     }
     return kalman_groups(filter, smoother);
   };
   if (a.sums.given()) {
-    Smoother smoother(a, memory, n, d, a.block, 0);  // the starts of blocks lie at the end
+    Smoother smoother{{a, memory, n, d, a.block, true}, 0};  // the starts of blocks lie at the end
     return run(smoother, &smoother);
   }
-  Filter filter(a, memory, n, d, a.block, false);
+  Filter filter{a, memory, n, d, a.block, false};
   return run(filter, nullptr);
 }
 

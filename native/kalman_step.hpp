@@ -10,25 +10,43 @@
 
 namespace mercer {
 
-// s' = A s + b + noise Q, x = C s + d + noise R, first state N(mu, S). A is block diagonal: blocks
-// of `first` and of n - first coordinates.
-struct System {
-  int64_t n, d, first;
-  Lanes *transition, *state_offset, *emission, *observation_offset, *process, *noise, *mean,
-      *covariance;
+// Parameters of N systems: s' = A s + b + noise Q, x = C s + d + noise R, first state N(mu, S).
+struct Systems {
+  View<const double, 3> transition;              // N n n
+  View<const double, 2> state_offset;            // N n
+  View<const double, 3> emission;                // N d n
+  View<const double, 2> observation_offset;      // N d
+  View<const double, 3> process_covariance;      // N n n
+  View<const double, 3> observation_covariance;  // N d d
+  View<const double, 2> initial_mean;            // N n
+  View<const double, 3> initial_covariance;      // N n n
+};
 
-  System(Cursor& memory, int64_t n_, int64_t d_, int64_t first_)
-      : n(n_),
-        d(d_),
-        first(first_),
-        transition(memory.take(first * first + (n - first) * (n - first))),
-        state_offset(memory.take(n)),
-        emission(memory.take(d * n)),
-        observation_offset(memory.take(d)),
-        process(memory.take(n * n)),
-        noise(memory.take(d * d)),
-        mean(memory.take(n)),
-        covariance(memory.take(n * n)) {}
+// The systems of a group of lanes. A is block diagonal: blocks of `first` and of n - first
+// coordinates.
+struct System {
+  Cursor& memory;
+  int64_t n, d, first;
+  Lanes* transition = memory.take(first * first + (n - first) * (n - first));
+  Lanes *state_offset = memory.take(n), *emission = memory.take(d * n);
+  Lanes *observation_offset = memory.take(d), *process = memory.take(n * n);
+  Lanes *noise = memory.take(d * d), *mean = memory.take(n), *covariance = memory.take(n * n);
+
+  // How system i comes to a state, observes it, and begins.
+  void put_move(int lane, const Systems& from, int64_t i) const {
+    put_lane(transition, lane, from.transition.at(i), n * n);
+    put_lane(state_offset, lane, from.state_offset.at(i), n);
+    put_lane(process, lane, from.process_covariance.at(i), n * n);
+  }
+  void put_emission(int lane, const Systems& from, int64_t i) const {
+    put_lane(emission, lane, from.emission.at(i), d * n);
+    put_lane(observation_offset, lane, from.observation_offset.at(i), d);
+    put_lane(noise, lane, from.observation_covariance.at(i), d * d);
+  }
+  void put_start(int lane, const Systems& from, int64_t i) const {
+    put_lane(mean, lane, from.initial_mean.at(i), n);
+    put_lane(covariance, lane, from.initial_covariance.at(i), n * n);
+  }
 
   struct Block {
     int64_t begin, size;
@@ -72,38 +90,27 @@ struct System {
 
 // What a step has that does not depend on its observation.
 struct StepRecord {
-  Lanes *predicted, *filtered;  // P, F
-  Lanes *lower, *inverse;       // Cholesky factor of V, its inverse diagonal
-  Lanes* z;                     // d n: V^-1/2 C P
-  Lanes* gain;                  // d n: V^-1 C P
-  Scaled* density;              // |V|^-1/2
-  Lanes *kt, *loop, *moved;     // d n: K', L, M = A F
+  Cursor memory;
+  int64_t n, d;
+  Lanes *predicted = memory.take(n * n), *filtered = memory.take(n * n);  // P, F
+  Lanes* lower = memory.take(d * d);                                      // Cholesky factor of V
+  Lanes* inverse = memory.take(d);                                        // its inverse diagonal
+  Lanes* z = memory.take(d * n);                                          // V^-1/2 C P
+  Lanes* gain = memory.take(d * n);                                       // V^-1 C P
+  Scaled* density = memory.take_as<Scaled>(1);                            // |V|^-1/2
+  Lanes* kt = memory.take(d * n);                                         // K'
+  Lanes *loop = memory.take(n * n), *moved = memory.take(n * n);          // L, M = A F
 
-  StepRecord(Cursor memory, int64_t n, int64_t d)
-      : predicted(memory.take(n * n)),
-        filtered(memory.take(n * n)),
-        lower(memory.take(d * d)),
-        inverse(memory.take(d)),
-        z(memory.take(d * n)),
-        gain(memory.take(d * n)),
-        density(reinterpret_cast<Scaled*>(memory.take(2))),
-        kt(memory.take(d * n)),
-        loop(memory.take(n * n)),
-        moved(memory.take(n * n)) {}
-  static int64_t size(int64_t n, int64_t d) { return 4 * n * n + d * d + d + 3 * d * n + 2; }
+  static int64_t size(int64_t n, int64_t d) { return StepRecord{{nullptr}, n, d}.memory.used; }
 };
 
 // A log density in the making: log root - (squares + (count - missing) log 2 pi) / 2.
 struct Density {
+  Cursor& memory;
   int64_t d;
-  Scaled* root;
-  Lanes *missing, *squares;  // coordinates that were not observed
+  Scaled* root = memory.take_as<Scaled>(1);
+  Lanes *missing = memory.take(1), *squares = memory.take(1);  // missing: coordinates not observed
 
-  Density(Cursor& memory, int64_t d_)
-      : d(d_),
-        root(reinterpret_cast<Scaled*>(memory.take(2))),
-        missing(memory.take(1)),
-        squares(memory.take(1)) {}
   void begin() {
     *root = {all(1.0), all(0.0)};
     fill(missing, 0.0, 1), fill(squares, 0.0, 1);
@@ -128,18 +135,11 @@ struct Density {
 
 // The update of one step, with its scratch memory.
 struct Update {
+  Cursor& memory;
   int64_t n, d;
-  Lanes *cp, *v, *rest, *t1, *t2, *t3;
-
-  Update(Cursor& memory, int64_t n_, int64_t d_)
-      : n(n_),
-        d(d_),
-        cp(memory.take(d * n)),
-        v(memory.take(d * d)),
-        rest(memory.take(n * n)),
-        t1(memory.take(n * n)),
-        t2(memory.take(n * n + d * n + d * d)),
-        t3(memory.take(n * n)) {}
+  Lanes *cp = memory.take(d * n), *v = memory.take(d * d), *rest = memory.take(n * n);
+  Lanes *t1 = memory.take(n * n), *t2 = memory.take(n * n + d * n + d * d);
+  Lanes* t3 = memory.take(n * n);
 
   // Condition the predicted covariance of a record on an observation.
   void condition(const StepRecord& r, Lanes* emission, Lanes* noise) const {
@@ -169,16 +169,6 @@ struct Update {
     add_product(other, ZEROS, noise, g, {d, d, n});
     add_symmetric(sum, sum, g.transposed(), other, n, d);
     for (int64_t k = 0; k < n * n; ++k) r.filtered[k] = choose(lost, t3[k], r.filtered[k]);
-  }
-
-  // Condition a predicted mean on an observation less its offset, which becomes its surprise.
-  void condition_mean(Lanes* filtered, Lanes* mean, Lanes* observed, const StepRecord& r,
-                      Lanes* emission, Density& density) const {
-    const Matrix e{observed, d, 1}, m{mean, n, 1};
-    subtract_product(e, e, m, {emission, 1, n}, {1, n, d});
-    solve_lower(e.transposed(), e.transposed(), {r.lower, d, 1}, r.inverse, d, 1);
-    density.take(r, observed, 1);
-    add_product({filtered, n, 1}, m, e, {r.z, n, 1}, {1, d, n});
   }
 };
 

@@ -31,7 +31,6 @@ MERCER_EXPORT int64_t affine_pairs(const AffineArguments* a) { return affine_pai
 MERCER_EXPORT int64_t ranged_affine(const RangedAffineArguments* a) { return ranged_affine(*a); }
 MERCER_EXPORT int64_t kalman_room(const KalmanRoomArguments* a) { return kalman_room(*a); }
 MERCER_EXPORT int64_t kalman(const KalmanArguments* a) { return kalman(*a); }
-MERCER_EXPORT int64_t kalman_branches(const BranchArguments* a) { return kalman_branches(*a); }
 MERCER_EXPORT int64_t system_pairs(const SystemPairArguments* a) { return system_pairs(*a); }
 MERCER_EXPORT int64_t walk(const WalkArguments* a) { return walk(*a); }
 MERCER_EXPORT int64_t general_pairs(const GeneralPairArguments* a) {

@@ -88,6 +88,11 @@ struct Cursor {
     used += count;
     return here;
   }
+  template <class T>
+  T* take_as(int64_t count) {
+    return reinterpret_cast<T*>(
+        take((count * int64_t(sizeof(T)) + int64_t(sizeof(Lanes)) - 1) / int64_t(sizeof(Lanes))));
+  }
 };
 
 // ---- products
@@ -272,9 +277,10 @@ inline Marks canceled(const Lanes* after, const Lanes* before, int64_t n) {
 }
 
 // Set positive semi-definite matrices that do not change any more to what they were; returns their
-// lanes.
+// lanes. Matrices that are about to overflow are not among them.
 inline Marks keep_converged(Lanes* after, const Lanes* before, int64_t n) {
   Marks kept = all(0.0) == all(0.0);
+  for (int64_t i = 0; i < n; ++i) kept = kept & (after[i * n + i] < all(0x1p1023));
   for (int64_t i = 0; i < n; ++i)
     for (int64_t j = 0; j <= i; ++j) {
       const Lanes bound = all(STEADY) * (after[i * n + i] + after[j * n + j]);

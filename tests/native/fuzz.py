@@ -40,6 +40,7 @@ def recording(calls: Calls) -> Iterator[None]:
     real = _native.Prepared.__init__
 
     def prepare(self: Any, name: str, **arguments: Any) -> None:
+        arguments = _native.flat(name, arguments)
         arrays = [np.asarray(value) for value in arguments.values() if value is not None]
         if sum(array.size for array in arrays) <= MOST_NUMBERS:
             calls[name].append({key: _copied(value) for key, value in arguments.items()})

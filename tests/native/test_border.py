@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from mercer._native import call, fields, library
-from mercer._native.signatures import SIGNATURES
+from mercer._native.signatures import GROUPS, SIGNATURES
 
 SOURCES = Path(__file__).parents[2] / "native"
 CODES = {"double": "f64", "float": "f32", "int64_t": "i64", "int32_t": "i32", "uint8_t": "u8"}
@@ -27,11 +27,13 @@ def structs() -> dict[str, list[tuple[str, str]]]:
             body = re.sub(r"\s*\n\s+", " ", re.sub(r"//.*", "", body))
             parts = [part.strip() for part in body.split(";") if part.strip()]
             found[name] = [tuple(part.rsplit(" ", 1)[::-1]) for part in parts]
-    return {
-        name: [one for field in found[name] for one in found.get(field[1], [field])]
-        for name in found
-        if name.endswith("Arguments")
-    }
+    return {name: [one for field in found[name] for one in inner(*field, found)] for name in found if "Arg" in name}
+
+
+def inner(field: str, kind: str, known: dict[str, list[tuple[str, str]]]) -> list[tuple[str, str]]:
+    """Return a field, or those of an inner struct; fields of a group have its name before a dot."""
+    before = f"{field}." if kind in GROUPS else ""
+    return [(before + part, own) for part, own in known[kind]] if kind in known else [(field, kind)]
 
 
 def prototypes() -> dict[str, str]:

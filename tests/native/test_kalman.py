@@ -12,6 +12,8 @@ import mercer as mc
 from mercer._native import kalman
 from mercer.models._dynamics import runs
 from mercer.models._forward.interface import Runs
+from mercer.models._switching.along import expected_along, weights_along
+from mercer.models._switching.hypotheses import Chains
 
 
 def systems(n, d, count=1, seed=0):
@@ -116,3 +118,34 @@ def test_a_singular_prediction_is_no_number_and_its_neighbors_are():
     x, offsets = np.zeros((60, 2)), np.arange(0, 61, 3)
     found = runs.log_likelihoods(system, x, Runs.own(offsets))
     assert np.flatnonzero(~np.isfinite(found)).tolist() == [7]
+
+
+def test_a_covariance_that_overflows_has_not_converged():
+    wild = mc.LDSs([[[10.0]]], [[[1.0]]], [[[0.1]]], [[[0.1]]], [[1.0]], [[[1.0]]])
+    x = np.full((400, 1), np.nan)
+    found = runs.filtered(runs.systems_of(wild), x, Runs.shared(np.array([0, 400])))
+    growing = 100.0 ** np.arange(150) * (1 + 0.1 / 99) - 0.1 / 99
+    np.testing.assert_allclose(found.covariances[:150, 0, 0], growing, rtol=1e-12)
+    assert not np.isfinite(found.covariances[200:]).any()
+
+
+@pytest.mark.parametrize("steps", [2**21, 0])
+def test_the_regimes_of_a_path_add_up_to_the_sums_of_one_system(steps, monkeypatch):
+    """If both regimes are the same system, whatever the path, in one block of steps or in several."""
+    monkeypatch.setattr(runs, "_MOST", steps)
+    monkeypatch.setattr(runs, "_FEWEST", 16)
+    system, rng = runs.systems_of(systems(3, 2)), np.random.default_rng(0)
+    series = [rng.normal(size=(length, 2)) for length in (70, 1, 0, 33, *[20] * 14)]
+    series[0][10:13], series[3][7, 0] = np.nan, np.nan
+    x, offsets = np.concatenate(series), np.concatenate([[0], np.cumsum([len(one) for one in series])])
+    each, twice = Runs.shared(offsets), runs.Systems(*(np.repeat(part, 2, axis=0) for part in system))
+    chains = Chains(np.log([[0.5, 0.5]]), np.log(np.full((1, 2, 2), 0.5)), twice)
+    layer, paths, weight = np.zeros(len(series), int), rng.integers(0, 2, (1, len(x))), rng.random(len(series))
+    found, counts = expected_along(chains, x, each, paths, layer, weight)
+    single = runs.expected(system, x, each)
+    for mine, theirs in zip(found[1:], single[1:], strict=True):
+        total = np.tensordot(weight, theirs, 1)
+        np.testing.assert_allclose(mine.sum(axis=0), total, rtol=1e-9, atol=1e-9 * np.abs(total).max())
+    np.testing.assert_allclose(counts.series.sum(), weight.sum() - weight[2])
+    logs = weights_along(chains, x, each, paths, layer)
+    np.testing.assert_allclose(logs, single.log_prob + np.diff(offsets) * np.log(0.5), rtol=1e-12)

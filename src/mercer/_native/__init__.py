@@ -17,9 +17,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from mercer._native.library import loaded
-from mercer._native.signatures import SIGNATURES
+from mercer._native.signatures import GROUPS, SIGNATURES
 
-_FIELD = re.compile(r"(\w+): (out )?(?:(int|real)|(\w+)\[([^\]]*)\](\?)?)$")
+_GROUP = re.compile(r"(\w+): ([A-Z]\w+)(?:\[(.*)\])?$")
+_FIELD = re.compile(r"([\w.]+): (out )?(?:(int|real)|(\w+)\[([^\]]*)\](\?)?)$")
 _DTYPES = {
     "f64": np.dtype(np.float64),
     "f32": np.dtype(np.float32),
@@ -42,26 +43,59 @@ class Field(NamedTuple):
 
 
 def fields(name: str) -> list[Field]:
-    """Parse the signature of a function."""
+    """Parse the signature of a function; the fields of a group have its name before a dot."""
     found = []
-    for line in SIGNATURES[name].split("\n"):
-        if line.strip():
-            match = _FIELD.match(line.strip())
-            if match is None:
-                raise ValueError(f"The signature of {name} has a line that cannot be read: {line.strip()!r}.")
-            field, out, number, dtype, sizes, optional = match.groups()
-            axes = tuple(axis if axis.isidentifier() else tuple(axis.split("*")) for axis in (sizes or "").split())
-            code = {"int": "q", "real": "d"}.get(number) or "P" + "q" * len(axes)
-            found.append(Field(field, bool(out), code, _DTYPES[dtype] if dtype else None, axes, bool(optional)))
+    for line in _lines(SIGNATURES[name]):
+        group = _GROUP.match(line)
+        if group is None:
+            found.append(_field(line, {}))
+        else:
+            sizes = dict(size.split("=") for size in (group[3] or "").split())
+            found += [_field(f"{group[1]}.{part}", sizes) for part in _lines(GROUPS[group[2]])]
     return found
 
 
+def _lines(text: str) -> list[str]:
+    return [line.strip() for line in text.split("\n") if line.strip()]
+
+
+def _field(line: str, renamed: dict[str, str]) -> Field:
+    match = _FIELD.match(line)
+    if match is None:
+        raise ValueError(f"A signature has a line that cannot be read: {line!r}.")
+    name, out, number, dtype, sizes, optional = match.groups()
+    names = [renamed.get(axis, axis) for axis in (sizes or "").split()]
+    axes = tuple(axis if axis.isidentifier() else tuple(axis.split("*")) for axis in names)
+    code = {"int": "q", "real": "d"}.get(number) or "P" + "q" * len(axes)
+    return Field(name, bool(out), code, _DTYPES[dtype] if dtype else None, axes, bool(optional))
+
+
+def flat(name: str, arguments: dict[str, Any]) -> dict[str, Any]:
+    """Return the arguments of a function with the parts of groups by their names."""
+    found = dict(arguments)
+    for group, names in _function(name).groups.items():
+        if group in found:
+            found |= zip(names, found.pop(group), strict=True)
+    return found
+
+
+class _Function(NamedTuple):
+    call: Callable[[bytes], int]
+    fields: list[Field]
+    groups: dict[str, list[str]]
+    packing: struct.Struct
+
+
 @functools.cache
-def _function(name: str) -> tuple[Callable[[bytes], int], list[Field], struct.Struct]:
+def _function(name: str) -> _Function:
     function = getattr(loaded(), name)
     function.argtypes, function.restype = [ctypes.c_char_p], ctypes.c_int64
     known = fields(name)
-    return function, known, struct.Struct("".join(field.code for field in known))
+    groups: dict[str, list[str]] = {}
+    for field in known:
+        if "." in field.name:
+            groups.setdefault(field.name.partition(".")[0], []).append(field.name)
+    return _Function(function, known, groups, struct.Struct("".join(field.code for field in known)))
 
 
 class Prepared:
@@ -77,10 +111,12 @@ class Prepared:
 
     def __init__(self, name: str, **arguments: Any) -> None:
         self._name = name
-        self._function, known, packing = _function(name)
+        self._function, known, groups, packing = _function(name)
         self._kept = []  # arrays must live as long as their addresses
         packed: list[Any] = []
         sizes: dict[str, int] = {}
+        if groups:
+            arguments = flat(name, arguments)
         if len(arguments) != len(known):
             raise ValueError(f"{name} takes {[field.name for field in known]}; got {list(arguments)}.")
         for field in known:

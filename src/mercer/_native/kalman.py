@@ -12,18 +12,13 @@ from typing import Any
 import numpy as np
 
 from mercer._array import Floats, Indices
-from mercer._native import call, fields
+from mercer._native import call
 
-_PARAMETERS = tuple(field.name for field in fields("kalman")[:8])
 _MORE = 1  # what a call returns that did not finish
 _LONG_CALL = 1e8
 """Multiply-adds of lanes in one call, about: 0.1 s."""
 _LANES = 16
 """At most so many series or pairs are worked on together."""
-
-
-def _named(systems: Any, end: str = "") -> dict[str, Floats]:
-    return {name + end: part for name, part in zip(_PARAMETERS, systems, strict=True)}
 
 
 def infer(
@@ -41,6 +36,10 @@ def infer(
     sums: Floats | None = None,
     gradients: Floats | None = None,
     converging: Floats | None = None,
+    place: Indices | None = None,
+    after: tuple[Indices, Floats, Floats] | tuple[None, None, None] = (None, None, None),
+    path: tuple[Indices, Indices] | tuple[None, None] = (None, None),
+    regimes: int = 1,
 ) -> None:
     """Filter series, and smooth them if ``sums`` is given.
 
@@ -51,7 +50,7 @@ def infer(
     x : ndarray of shape (T, d)
         Observations; NaN is missing.
     series : three ndarrays of int of shape (S,)
-        First observation, number of observations and system of every series.
+        First observation, number of observations and system of every series; with paths, the system of its first step.
     order : ndarray of int of shape (O,)
         The series to work on. Those next to each other share lanes: they should be equally long.
     by_model : bool
@@ -66,53 +65,35 @@ def infer(
     sums : ndarray of shape (S, (d + 3 n) (n + 1) + n n + d d), default=None
         Where sums over time are written, one after the other: gradients in the emission and its offset
         ``(d, n + 1)``, in the transition and its offset ``(n, n + 1)``, twice those in process and observation
-        covariance, second and first moments ``(n, n + 1)`` of states with a successor and of those observed.
+        covariance, second and first moments ``(n, n + 1)`` of states with a successor and of those observed. With
+        paths, every regime of a series has a row, ``(S regimes, ...)``, to which the sums are added.
     gradients : ndarray of shape (S, n + n n), default=None
         Where gradient and negative curvature of the log probability in the first predicted state are written.
     converging : ndarray of shape (S,), default=None
         Where the number of steps before the covariance has converged is written.
+    place : ndarray of int of shape (S,), default=None
+        Where the states of every series are written; None means at its observations.
+    after : tuple of ndarrays of shape (S,), (B, n) and (B, n, n), default=(None, None, None)
+        The state that every series goes on from, and means and covariances of these states; None if series begin with
+        first states.
+    path : pair of ndarrays of int of shape (W,) and (S,), default=(None, None)
+        The systems of all steps, and where those of every series begin; None if a series keeps its system.
+    regimes : int, default=1
+        System i of a path is regime ``i % regimes``.
     """
     d, n = systems[2].shape[1:]
     blocks = -(-int(series[1][order].max(initial=0)) // block)
     memory = np.empty(call("kalman_room", n=n, d=d, block=block, blocks=blocks, smooth=sums is not None))
-    arguments = _named(systems) | {
-        "x": x, "start": series[0], "length": series[1], "model": series[2], "order": order, "by_model": by_model,
-        "block": block, "resumed": False, "limit": _LONG_CALL, "memory": memory, "log_prob": log_prob, "means": means,
-        "covariances": covariances, "lags": lags, "sums": sums, "gradients": gradients, "converging": converging,
+    arguments = {
+        "systems": tuple(systems), "x": x, "start": series[0], "length": series[1], "model": series[2],
+        "place": series[0] if place is None else place, "parent": after[0],
+        "before_mean": after[1], "before_covariance": after[2], "path": path[0], "path_start": path[1],
+        "regimes": regimes, "order": order, "by_model": by_model, "block": block, "resumed": False,
+        "limit": _LONG_CALL, "memory": memory, "log_prob": log_prob, "means": means, "covariances": covariances,
+        "lags": lags, "sums": sums, "gradients": gradients, "converging": converging,
     }  # fmt: skip
     while call("kalman", **arguments) == _MORE:
         arguments["resumed"] = True
-
-
-def branches(
-    systems: Any, x: Floats, states: tuple[Floats, Floats] | None, parent: Indices, system: Indices, point: Indices
-) -> tuple[Floats, Floats, Floats]:
-    """Continue states under some systems to some observations.
-
-    Parameters
-    ----------
-    systems : tuple of ndarrays
-        Parameters of all systems.
-    x : ndarray of shape (T, d)
-        Observations; NaN is missing.
-    states : pair of ndarrays or None
-        Means ``(P, n)`` and covariances ``(P, n, n)`` so far; None where series begin.
-    parent, system, point : ndarray of int of shape (B,)
-        State, system and observation of every branch.
-
-    Returns
-    -------
-    tuple of ndarrays
-        Log densities of the observations ``(B,)``, and means ``(B, n)`` and covariances ``(B, n, n)`` given them.
-    """
-    size, n = len(system), systems[0].shape[-1]
-    density, means, covariances = np.empty(size), np.empty((size, n)), np.empty((size, n, n))
-    before = states if states is not None else (None, None)
-    call(
-        "kalman_branches", **_named(systems), x=x, means=before[0], covariances=before[1], parent=parent,
-        system=system, point=point, density=density, new_means=means, new_covariances=covariances,
-    )  # fmt: skip
-    return density, means, covariances
 
 
 def pairs_at_zero(
@@ -153,7 +134,7 @@ def pairs_at_zero(
         part = slice(begin, begin + some)
         found.append(np.empty((len(lengths), len(rows[part]))))
         call(
-            "system_pairs", **_named(left, "_a"), **_named(right, "_b"), paths_a=paths[0], paths_b=paths[1],
+            "system_pairs", left=tuple(left), right=tuple(right), paths_a=paths[0], paths_b=paths[1],
             rows=rows[part], columns=columns[part], lengths=lengths, noise=noise, extra=extra, log_density=found[-1],
         )  # fmt: skip
     return np.concatenate(found, axis=1)

@@ -2,25 +2,24 @@
 
 A line is ``name: type``. Types are ``int``, ``real``, or arrays: a dtype with named sizes, which must agree within a
 call (``2*n`` and the like are computed from others). ``out`` marks arrays that are written, ``?`` those that can be
-None. The struct in native/ has the same fields in the same order.
+None. The struct in native/ has the same fields in the same order. A type with a capital is a group of fields, a struct
+within the struct, given as a tuple; sizes may have other names in it: ``Systems[N=I n=m]``.
 """
 
 from __future__ import annotations
 
-_SYSTEMS = """
-    transition: f64[N n n]
-    state_offset: f64[N n]
-    emission: f64[N d n]
-    observation_offset: f64[N d]
-    process_covariance: f64[N n n]
-    observation_covariance: f64[N d d]
-    initial_mean: f64[N n]
-    initial_covariance: f64[N n n]
-"""
-_LEFT_SYSTEMS, _RIGHT_SYSTEMS = (
-    _SYSTEMS.replace(":", side).replace("[N", size).replace(" n", states)
-    for side, size, states in (("_a:", "[I", " n"), ("_b:", "[J", " m"))
-)
+GROUPS = {
+    "Systems": """
+        transition: f64[N n n]
+        state_offset: f64[N n]
+        emission: f64[N d n]
+        observation_offset: f64[N d]
+        process_covariance: f64[N n n]
+        observation_covariance: f64[N d d]
+        initial_mean: f64[N n]
+        initial_covariance: f64[N n n]
+    """,
+}
 
 _CSR = """
     values: f64[e]
@@ -161,11 +160,19 @@ SIGNATURES = {
         blocks: int
         smooth: int
     """,
-    "kalman": f"""{_SYSTEMS}
+    "kalman": """
+        systems: Systems
         x: f64[T d]
         start: i64[S]
         length: i64[S]
         model: i64[S]
+        place: i64[S]
+        parent: i64[S]?
+        before_mean: f64[B n]?
+        before_covariance: f64[B n n]?
+        path: i64[W]?
+        path_start: i64[S]?
+        regimes: int
         order: i64[O]
         by_model: int
         block: int
@@ -173,25 +180,16 @@ SIGNATURES = {
         limit: real
         memory: out f64[M]
         log_prob: out f64[S]
-        means: out f64[T n]?
-        covariances: out f64[T n n]?
-        lags: out f64[T n n]?
-        sums: out f64[S w]?
+        means: out f64[C n]?
+        covariances: out f64[C n n]?
+        lags: out f64[C n n]?
+        sums: out f64[R w]?
         gradients: out f64[S g]?
         converging: out f64[S]?
     """,
-    "kalman_branches": f"""{_SYSTEMS}
-        x: f64[T d]
-        means: f64[P n]?
-        covariances: f64[P n n]?
-        parent: i64[B]
-        system: i64[B]
-        point: i64[B]
-        density: out f64[B]
-        new_means: out f64[B n]
-        new_covariances: out f64[B n n]
-    """,
-    "system_pairs": f"""{_LEFT_SYSTEMS}{_RIGHT_SYSTEMS}
+    "system_pairs": """
+        left: Systems[N=I]
+        right: Systems[N=J n=m]
         paths_a: i64[A L]?
         paths_b: i64[B L]?
         rows: i64[P]

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 
-from mercer._array import Array, Floats, Indices, as_float, to_numpy
+from mercer._array import Array, Floats, as_float, to_numpy
 from mercer._batch import Batch
 from mercer._coupling import Coupling, Operand
 from mercer._random import random_generator, whole_size
@@ -356,8 +356,11 @@ class LDSs(Batch):
         (array([1.24]), array([[0.41]]))
         """
         self._require_one()
-        own, n, d = runs.systems_of(self), self.state_dim, self.dimension
-        mean, covariance = own.initial_mean, own.initial_covariance
+        n, d = self.state_dim, self.dimension
+        series = [
+            np.full((1, d), np.nan) if observation is None else np.atleast_2d(as_float(observation, "observation"))
+        ]
+        start = self
         if belief is not None:
             if not isinstance(belief, tuple) or len(belief) != 2:
                 raise TypeError(f"belief must be a mean and a covariance, as update returns them; got {belief!r}.")
@@ -367,12 +370,10 @@ class LDSs(Batch):
                     f"belief must be a mean of shape ({n},) and a covariance of shape ({n}, {n}); got shapes "
                     f"{mean.shape[1:]} and {covariance.shape[1:]}."
                 )
-            mean, covariance = self._advanced(own, np.arange(1), mean, covariance)
-        seen = np.full((1, d), np.nan) if observation is None else np.atleast_2d(as_float(observation, "observation"))
-        fields = {name: to_numpy(getattr(self, name)) for name in self._arrays}
-        start = type(self)._make(**fields | {"initial_mean": mean, "initial_covariance": covariance})
-        found = start.filter([seen])
-        return found.means[0], found.covariances[0]
+            start = self._replaced(initial_mean=mean, initial_covariance=covariance)
+            series.insert(0, np.full((1, d), np.nan))  # of the last state, nothing more is seen
+        found = start.filter([np.concatenate(series)])
+        return found.means[-1], found.covariances[-1]
 
     def posterior(self, X: Any) -> HiddenStates:
         """Posteriors of the states given the whole series (ALG-RTS); series are assigned as in `filter`.
@@ -422,27 +423,15 @@ class LDSs(Batch):
         X, systems, values, pairs = self._own(X)
         found = computed(lambda systems: runs.filtered(systems, values, pairs), systems, X)
         own = runs.Systems(*(part[pairs.model] for part in systems))
-        d = self.dimension
         mean, covariance = np.array(own.initial_mean), np.array(own.initial_covariance)
         some = np.flatnonzero(X.lengths)  # an empty series is predicted from its start
         last = X.offsets[1:][some] - 1
-        mean[some], covariance[some] = self._advanced(own, some, found.means[last], found.covariances[last])
-        means, covariances = np.empty((len(X), steps, d)), np.empty((len(X), steps, d, d))
-        every = np.arange(len(X))
-        with np.errstate(over="ignore", invalid="ignore"):  # checked at the end
-            for t in range(steps):
-                means[:, t] = (own.emission @ mean[..., None])[..., 0] + own.observation_offset
-                covariances[:, t] = own.emission @ covariance @ own.emission.swapaxes(1, 2) + own.observation_covariance
-                mean, covariance = self._advanced(own, every, mean, covariance)
+        mean[some], covariance[some] = found.means[last], found.covariances[last]
+        ahead = _observations(own._replace(initial_mean=mean, initial_covariance=covariance), steps + 1)
+        which = np.arange(len(X))[:, None], (X.lengths > 0)[:, None] + np.arange(steps)
+        means, covariances = (part[which] for part in ahead)
         within_range(covariances, 1, "steps", "covariances of the forecast")
         return within_range(means, 1, "steps", "forecasts"), covariances
-
-    @staticmethod
-    def _advanced(own: runs.Systems, which: Indices, mean: Floats, covariance: Floats) -> tuple[Floats, Floats]:
-        """Move states one step on."""
-        a = own.transition[which]
-        moved = (a @ mean[..., None])[..., 0] + own.state_offset[which]
-        return moved, a @ covariance @ a.swapaxes(1, 2) + own.process_covariance[which]
 
     def impute(self, X: Any) -> Sequences:
         """Replace missing coordinates (NaN) by their expectations given the whole series; assigned as in `filter`.
@@ -506,21 +495,13 @@ class LDSs(Batch):
         """
         self._require_axis()
         length = whole_size(length, "observations", name="length", least=1)
-        own, every = runs.systems_of(self), np.arange(len(self))
-        mean, covariance = own.initial_mean, own.initial_covariance
-        means, covariances = np.empty((len(self), length, self.dimension)), []
-        for t in range(length):
-            if t:
-                with np.errstate(over="ignore", invalid="ignore"):  # raises below
-                    mean, covariance = self._advanced(own, every, mean, covariance)
-            means[:, t] = (own.emission @ mean[..., None])[..., 0] + own.observation_offset
-            covariances.append(own.emission @ covariance @ own.emission.swapaxes(1, 2) + own.observation_covariance)
+        means, covariances = _observations(runs.systems_of(self), length)
         if not np.isfinite(means).all() or not np.isfinite(covariances).all():
             raise ValueError(
                 f"The distribution of an observation within {length} steps overflows because a transition is unstable. "
                 "Use a smaller length, or a transition with eigenvalues of at most 1."
             )
-        return Gaussians(means, np.stack(covariances, axis=1))
+        return Gaussians(means, covariances)
 
     @property
     def n_parameters(self) -> Floats:
@@ -582,6 +563,18 @@ class LDSs(Batch):
 
         self._require_axis()
         return MomentOperand.of(self, length, shared_noise)
+
+
+def _observations(systems: runs.Systems, steps: int) -> tuple[Floats, Floats]:
+    """Return means ``(N, steps, d)`` and covariances of the first observations of systems, if nothing is seen."""
+    size, d = systems.observation_offset.shape
+    nothing = np.full((size * steps, d), np.nan)
+    states = runs.filtered(systems, nothing, Runs.own(steps * np.arange(size + 1)))
+    c, shape = systems.emission[:, None], (size, steps)
+    with np.errstate(over="ignore", invalid="ignore"):  # the caller checks
+        means = (c @ states.means.reshape(*shape, -1, 1))[..., 0] + systems.observation_offset[:, None]
+        spread = c @ states.covariances.reshape(*shape, *systems.transition.shape[1:]) @ c.swapaxes(-1, -2)
+        return means, spread + systems.observation_covariance[:, None]
 
 
 def _root(covariance: Floats) -> Floats:

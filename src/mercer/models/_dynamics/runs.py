@@ -132,7 +132,7 @@ def _by_work(runs: Runs, gaps: Indices) -> Indices:
     return np.lexsort((np.where(never, -length, work), np.where(never, 0, -classes), ~never))
 
 
-def _infer(systems: Systems, x: Floats, runs: Runs, records: int, **outputs: Floats) -> None:
+def _infer(systems: Systems, x: Floats, runs: Runs, records: int, **outputs: Any) -> None:
     """Filter or smooth all series, longest first, on threads; ``outputs`` are those of `kalman.infer`.
 
     ``records`` is the number of steps whose covariances are kept, at most, where series do not share a model.
@@ -174,13 +174,31 @@ def filtered(systems: Systems, x: Floats, runs: Runs) -> States:
     return found
 
 
+def records(systems: Systems) -> int:
+    """Return the number of steps that the smoother keeps, at most."""
+    return max(_MOST // (2 * (sum(systems.size) + 1) ** 2), _FEWEST)
+
+
+def sums_size(n: int, d: int) -> int:
+    """Return how many numbers `split_sums` takes of a series."""
+    return (d + 3 * n) * (n + 1) + n * n + d * d
+
+
+def split_sums(n: int, d: int, sums: Floats) -> list[Floats]:
+    """Return the sums of the smoother, ``(S, sums_size)``, as the fields of `StateExpectations` from emission on."""
+    shapes = [(d, n + 1), (n, n + 1), (n, n), (d, d), (n, n + 1), (n, n + 1)]
+    ends = np.cumsum([int(np.prod(shape)) for shape in shapes])[:-1]
+    return [part.reshape(len(sums), *shape) for part, shape in zip(np.split(sums, ends, axis=1), shapes, strict=True)]
+
+
 def _smooth(systems: Systems, x: Floats, runs: Runs, **outputs: Floats) -> tuple[Floats, Floats, Floats]:
     """Run the smoother; return log probabilities, the sums of every series, and gradients in the first state."""
-    n, d = systems.size
-    size, records = len(runs.length), max(_MOST // (2 * (n + d + 1) ** 2), _FEWEST)
+    (n, d), size = systems.size, len(runs.length)
     log_prob, work = np.empty(size), np.empty(size)
-    sums, first = np.empty((size, (d + 3 * n) * (n + 1) + n * n + d * d)), np.empty((size, n + n * n))
-    _infer(systems, x, runs, records, log_prob=log_prob, sums=sums, gradients=first, converging=work, **outputs)
+    sums, first = np.empty((size, sums_size(n, d))), np.empty((size, n + n * n))
+    _infer(
+        systems, x, runs, records(systems), log_prob=log_prob, sums=sums, gradients=first, converging=work, **outputs
+    )
     runs.plans[_WORK] = np.minimum(work, runs.length)  # lanes of runs that have ended go on
     return log_prob, sums, first
 
@@ -197,8 +215,5 @@ def expected(systems: Systems, x: Floats, runs: Runs) -> StateExpectations:
     """Return what scores and EM need of every series (FK-10)."""
     n, d = systems.size
     log_prob, sums, first = _smooth(systems, x, runs)
-    shapes = [(d, n + 1), (n, n + 1), (n, n), (d, d), (n, n + 1), (n, n + 1)]
-    ends = np.cumsum([int(np.prod(shape)) for shape in shapes])[:-1]
-    parts = [part.reshape(len(sums), *shape) for part, shape in zip(np.split(sums, ends, axis=1), shapes, strict=True)]
     r, curve = first[:, :n], first[:, n:].reshape(-1, n, n)
-    return StateExpectations._make([log_prob, *parts, r, r[:, :, None] * r[:, None, :] - curve])
+    return StateExpectations._make([log_prob, *split_sums(n, d, sums), r, r[:, :, None] * r[:, None, :] - curve])

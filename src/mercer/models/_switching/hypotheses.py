@@ -73,10 +73,17 @@ def advance(
     parent, system, point : array of int of shape (B,)
         State, system and observation of every branch.
     """
-    density, *found = kalman.branches(systems, x, states, parent, system, point)
     if not len(system):  # one that nothing comes from
-        return density, States(*(np.zeros((1, *part.shape[1:])) for part in found))
-    return density, States(*found)
+        n = systems.size[0]
+        return np.empty(0), States(np.zeros((1, n)), np.zeros((1, n, n)))
+    size, n, each = len(system), systems.size[0], np.arange(len(system))
+    density, found = np.empty(size), States(np.empty((size, n)), np.empty((size, n, n)))
+    kalman.infer(
+        systems, x, (point, np.ones_like(each), system), each, by_model=False, block=1, log_prob=density,
+        means=found.means, covariances=found.covariances, place=each,
+        after=(None, None, None) if states is None else (parent, *states),
+    )  # fmt: skip
+    return density, found
 
 
 class Explored(NamedTuple):

@@ -1,4 +1,4 @@
-"""Expected statistics of switching systems: the regressions of every regime, and the moves of the chain."""
+"""StateExpectations statistics of switching systems: the regressions of every regime, and the moves of the chain."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from scipy import sparse
 
 from mercer._array import Floats, Indices
 from mercer.models._dynamics.em import Counts, Memory, Regression, memory_of
-from mercer.models._dynamics.runs import StateExpectations, Systems
+from mercer.models._dynamics.runs import StateExpectations, Systems, sums_size
 from mercer.models._fitting.data import Data
 from mercer.models._forward.interface import Runs
 from mercer.models._switching.along import expected_along
@@ -21,7 +21,7 @@ __all__ = ["Layer", "SwitchingMoments", "collect", "path_gradients", "path_momen
 _ROWS = 2**16
 """Observations of all layers whose expectations are computed at a time."""
 _BLOCK = 2**20
-"""Numbers of the covariances of the states of all paths that are smoothed at a time."""
+"""Numbers of the sums of all paths that are smoothed at a time."""
 
 
 class Layer(NamedTuple):
@@ -44,9 +44,9 @@ class SwitchingMoments(NamedTuple):
 
     memory: Memory
     first: Floats
-    """Expected numbers of series that begin in each regime, ``(N, K)``."""
+    """StateExpectations numbers of series that begin in each regime, ``(N, K)``."""
     moves: Floats
-    """Expected numbers of moves between regimes, ``(N, K, K)``."""
+    """StateExpectations numbers of moves between regimes, ``(N, K, K)``."""
 
 
 def _outer(a: Floats, b: Floats) -> Floats:
@@ -151,8 +151,8 @@ def path_gradients(
 ) -> tuple[StateExpectations, Counts, Floats]:
     """Return gradients and moments of every system given regime paths as in `path_moments`, and moves of the chain."""
     series, layer = np.nonzero(share)
-    lengths, weight = np.diff(data.offsets)[series], share[series, layer]
-    block = np.cumsum(lengths) * chains.systems.size[0] ** 2 // _BLOCK
+    weight, width = share[series, layer], chains.regimes * sums_size(*chains.systems.size)
+    block = np.arange(len(series)) * width // _BLOCK
     sums: Any = None
     for which in np.split(np.arange(len(series)), np.flatnonzero(np.diff(block)) + 1):
         runs = Runs(*(np.asarray(part)[series[which]] for part in data.runs))
