@@ -363,11 +363,12 @@ def figure10(draws: int, quick: bool, seed: int) -> list[Curve]:
         task = make_task([seed, number], 8 if quick else 20, 3 if quick else 5)
         tell(f"set {number + 1}: models of series")
         for name, batch in fitted(task).items():
-            options = {"switches": "expected" if name == "SLDS" else "joint", "n_paths": 8 if quick else 50}
             table = []
             for rho in POWERS:
                 tell(f"set {number + 1}: {name} kernels, rho = {rho:g}")
-                grams = mc.ProbabilityProduct(rho=rho, **options).path(batch, lengths=STEPS)
+                hybrid = mc.kernels.SwitchingProduct(rho=rho, switches="expected", n_paths=8 if quick else 50)
+                kernel = mc.ProbabilityProduct(rho=rho) if name == "LDS" else hybrid
+                grams = kernel.path(batch, lengths=STEPS)
                 table.append([left_out_errors(gram, task.labels) for gram in grams])
             errors.setdefault(name, []).append(table)  # (rho, T, C)
         tell(f"set {number + 1}: likelihoods")

@@ -39,17 +39,6 @@ class Coupling(Protocol):
 
 
 @dataclass(frozen=True)
-class Switches:
-    """How the regime paths of switching systems are summed over; other models ignore it."""
-
-    expected: bool = False
-    """Whether kernels are averaged over paths, so that only densities given a path are raised to a power."""
-    n_paths: int = 50
-    """Number of draws from each model that has more paths."""
-    seed: int = 0
-
-
-@dataclass(frozen=True)
 class PowerProduct:
     """Probability product: log of the integral of p^rho q^rho (PPK-1).
 
@@ -68,7 +57,6 @@ class PowerProduct:
 
     rho: float
     marginal: bool = False
-    switches: Switches = Switches()
 
     @property
     def power(self) -> float:
@@ -104,8 +92,6 @@ class Smoothed(_MeanMap):
     array([[-0.5493, -0.716 ],
            [-0.716 , -0.5493]])
     """
-
-    switches: Switches = Switches()
 
     def leaf(self, p: Any, q: Any) -> Array:
         """Return the family's log mean map."""

@@ -1,15 +1,14 @@
 """Kernels of switching systems against double sums over all regime paths of dense joint distributions."""
 
-import pickle
 from itertools import product
 
 import numpy as np
 import pytest
-from sklearn.exceptions import NotFittedError
 from tests.models.test_lds import systems
 from tests.models.test_switching import path_joint, path_probability, switching
 
 import mercer as mc
+from mercer.kernels import SwitchingMeanMap, SwitchingProduct
 
 pytestmark = pytest.mark.slow  # they compile for ten seconds
 
@@ -31,20 +30,21 @@ def test_probability_products_are_double_sums_over_all_paths(rho):
     table = np.exp(flat.log_product(flat, rho=rho)).reshape(3, 8, 3, 8)
     for switches, power in (("joint", rho), ("expected", 1.0)):
         expected = np.einsum("ia,jb,iajb->ij", weights**power, weights**power, table)
-        kernel = mc.ProbabilityProduct(rho=rho, length=length, normalize=False, switches=switches)
+        kernel = SwitchingProduct(rho=rho, length=length, normalize=False, switches=switches)
         np.testing.assert_allclose(kernel(models), expected, rtol=1e-8)
         assert (kernel.standard_errors(models) == 0).all()
     mixtures = mc.Mixtures(weights, gaussians)  # a power of the joint probability of series and regimes
-    joint = mc.ProbabilityProduct(rho=rho, length=length)(models)
+    joint = SwitchingProduct(rho=rho, length=length)(models)
     np.testing.assert_allclose(joint, mc.ProbabilityProduct(rho=rho)(mixtures), rtol=1e-8)
-    np.testing.assert_allclose(mc.MeanMap(gamma=rho, length=length)(models), mc.MeanMap(gamma=rho)(mixtures), rtol=1e-8)
+    found = SwitchingMeanMap(gamma=rho, length=length)(models)
+    np.testing.assert_allclose(found, mc.MeanMap(gamma=rho)(mixtures), rtol=1e-8)
 
 
 def test_the_three_kernels_are_in_order():
     """For powers of at most 1 the expected kernel is the smallest, then that of the marginal, then the joint one."""
     models, options = switching(2, 3, 2), {"length": 2, "normalize": False}
-    expected = mc.ProbabilityProduct(rho=0.5, switches="expected", **options)(models)
-    joint = mc.ProbabilityProduct(rho=0.5, **options)(models)
+    expected = SwitchingProduct(rho=0.5, switches="expected", **options)(models)
+    joint = SwitchingProduct(rho=0.5, **options)(models)
     sampled = mc.Sampled(rho=0.5, n_samples=4000, **options)
     marginal = sampled.fit_transform(models)
     error = 4 * sampled.standard_errors(models)
@@ -53,77 +53,32 @@ def test_the_three_kernels_are_in_order():
     np.testing.assert_allclose(np.diag(marginal), 1.0, atol=0.05)
 
 
-@pytest.mark.parametrize("normalize", [True, False])
-def test_powers_of_the_marginal_are_estimated_from_samples(normalize):
-    models = switching(3, 4, 2, d=1)
-    weights, gaussians = by_paths(models, 2)
-    line = np.linspace(-25, 25, 401)
-    points = np.stack(np.meshgrid(line, line), axis=-1).reshape(-1, 2)
-    roots = np.exp(0.5 * mc.Mixtures(weights, gaussians).log_prob(points))
-    exact = roots @ roots.T * (line[1] - line[0]) ** 2  # by quadrature
-    kernel = mc.ProbabilityProduct(rho=0.5, marginal=True, length=2, normalize=normalize, n_samples=2000)
-    found, errors = kernel(models), kernel.standard_errors(models)
-    off = ~np.eye(4, dtype=bool)
-    assert (np.abs(found - exact)[off] <= 4 * errors[off]).all()
-    assert (errors[off] > 0).all()
-    assert errors[off].max() < 0.05
-    sampled = mc.Sampled(rho=0.5, length=2, n_samples=2000, normalize=normalize)
-    np.testing.assert_array_equal(kernel.fit_transform(models), sampled.fit_transform(models))
-    np.testing.assert_array_equal(found, kernel.fit_transform(models))  # a call samples from its own models
-    for seed in range(3):
-        few = mc.ProbabilityProduct(rho=0.3, marginal=True, length=2, n_samples=3, random_state=seed, on_zero="zero")
-        matrix = few.fit_transform(models)
-        assert np.linalg.eigvalsh(matrix).min() > -1e-10
-        features = few.features(models)
-        np.testing.assert_allclose(features @ features.T, matrix, atol=1e-12)
-
-
-def test_samples_of_the_marginal_are_those_of_the_training_models():
-    models, new = switching(3, 3, 2), switching(4, 2, 2)
-    kernel = mc.ProbabilityProduct(rho=0.5, marginal=True, length=3, n_samples=100).fit(models)
-    sampled = mc.Sampled(rho=0.5, length=3, n_samples=100).fit(models)
-    np.testing.assert_allclose(kernel.transform(new), sampled.transform(new), rtol=1e-12)
-    np.testing.assert_allclose(pickle.loads(pickle.dumps(kernel)).transform(new), kernel.transform(new), rtol=1e-12)
-    table = kernel.path(models, lengths=[3, 1])
-    np.testing.assert_array_equal(table[0], kernel(models))
-    np.testing.assert_array_equal(table[1], kernel.set_params(length=1)(models))
-    other = (2.0 * mc.ProbabilityProduct(rho=0.5, marginal=True, length=1, n_samples=100)).fit_transform(models[:2])
-    alone = mc.ProbabilityProduct(rho=0.5, marginal=True, length=1, n_samples=100).fit_transform(models[:2])
-    np.testing.assert_allclose(other, 2 * alone)  # whatever was computed before
-    with pytest.raises(NotFittedError, match="n_samples = 100"):
-        kernel.set_params(n_samples=50)(models)
-    with pytest.raises(NotFittedError, match="Call fit again"):
-        mc.ProbabilityProduct(rho=1.0, marginal=True, length=1).fit(models).set_params(rho=0.5)(models)
-    X = list(models.sample(12, 1, random_state=0)[:, 0])
-    fitted = mc.ProbabilityProduct(mc.SwitchingLDS(2, 1, n_iter=1, n_init=1, tol=0), marginal=True, length=2)
-    assert fitted.set_params(n_samples=50).fit_transform(X).shape == (3, 3)
-
-
 def test_one_regime_is_the_linear_dynamical_system():
     plain = systems(0, 3, 2, 2)
     models = mc.models.SwitchingLDSs(np.ones((3, 1)), np.ones((3, 1, 1)), plain.reshape(3, 1))
-    for kernel in (mc.ProbabilityProduct(rho=0.7, length=40), mc.MeanMap(gamma=0.2, length=40)):
-        np.testing.assert_allclose(kernel(models), kernel(plain), rtol=1e-9)
+    product, mean_map = SwitchingProduct(rho=0.7, length=40), SwitchingMeanMap(gamma=0.2, length=40)
+    np.testing.assert_allclose(product(models), mc.ProbabilityProduct(rho=0.7, length=40)(plain), rtol=1e-9)
+    np.testing.assert_allclose(mean_map(models), mc.MeanMap(gamma=0.2, length=40)(plain), rtol=1e-9)
     lengths = [30, 1, 7]
-    kernel = mc.ProbabilityProduct(rho=0.3)
-    np.testing.assert_allclose(kernel.path(models, lengths=lengths), kernel.path(plain, lengths=lengths), rtol=1e-9)
+    expected = mc.ProbabilityProduct(rho=0.3).path(plain, lengths=lengths)
+    np.testing.assert_allclose(SwitchingProduct(rho=0.3).path(models, lengths=lengths), expected, rtol=1e-9)
 
 
 def test_equal_regimes_are_one_for_the_expected_kernel():
     plain = systems(2, 2, 2, 2)
     both = mc.LDSs.concat([plain, plain])[np.array([[0, 2], [1, 3]])]
     models = mc.models.SwitchingLDSs([[0.3, 0.7]] * 2, [[[0.5, 0.5], [0.2, 0.8]]] * 2, both)
-    kernel = mc.ProbabilityProduct(rho=0.5, length=12, switches="expected", n_paths=5)
+    kernel = SwitchingProduct(rho=0.5, length=12, switches="expected", n_paths=5)
     np.testing.assert_allclose(kernel(models), mc.ProbabilityProduct(rho=0.5, length=12)(plain), rtol=1e-9)
 
 
 @pytest.mark.parametrize(
     "kernel",
     [
-        mc.ProbabilityProduct(rho=0.5, length=4),
-        mc.ProbabilityProduct(rho=1.0, length=4),
-        mc.ProbabilityProduct(rho=0.5, length=4, switches="expected"),
-        mc.MeanMap(gamma=0.1, length=4),
+        SwitchingProduct(rho=0.5, length=4),
+        SwitchingProduct(rho=1.0, length=4),
+        SwitchingProduct(rho=0.5, length=4, switches="expected"),
+        SwitchingMeanMap(gamma=0.1, length=4),
     ],
 )
 @pytest.mark.parametrize("normalize", [True, False])
@@ -144,7 +99,7 @@ def test_drawn_paths_are_within_their_standard_errors_and_positive_semi_definite
 
 def test_draws_belong_to_a_model_not_to_a_matrix():
     models = mc.models.SwitchingLDSs.concat([switching(0, 3, 3), switching(1, 2, 2, 3)])
-    kernel = mc.ProbabilityProduct(rho=0.5, length=6, n_paths=7)
+    kernel = SwitchingProduct(rho=0.5, length=6, n_paths=7)
     whole = kernel(models)
     np.testing.assert_allclose(kernel(models[:2], models[2:]), whole[:2, 2:], rtol=1e-10)
     np.testing.assert_allclose(kernel(switching(0, 3, 3)), whole[:3, :3], rtol=1e-10)  # without padding
@@ -154,12 +109,12 @@ def test_draws_belong_to_a_model_not_to_a_matrix():
 
 def test_paths_over_lengths_are_those_of_single_lengths():
     models = switching(0, 2, 2)
-    for kernel in (mc.ProbabilityProduct(rho=0.5, n_paths=64), mc.MeanMap(gamma=0.3, n_paths=64)):
+    for kernel in (SwitchingProduct(rho=0.5, n_paths=64), SwitchingMeanMap(gamma=0.3, n_paths=64)):
         table = kernel.path(models, lengths=[1, 4, 6])
         for length, found in zip([1, 4, 6], table, strict=True):
             np.testing.assert_allclose(found, kernel.set_params(length=length)(models), rtol=1e-9)
-    drawn = mc.ProbabilityProduct(rho=0.5, n_paths=300, normalize=False).path(models, lengths=[2, 8])[0]
-    exact = mc.ProbabilityProduct(rho=0.5, length=2, normalize=False)(models)
+    drawn = SwitchingProduct(rho=0.5, n_paths=300, normalize=False).path(models, lengths=[2, 8])[0]
+    exact = SwitchingProduct(rho=0.5, length=2, normalize=False)(models)
     np.testing.assert_allclose(drawn, exact, rtol=0.3)
 
 
@@ -182,28 +137,19 @@ def test_fisher_and_top_kernels_are_inner_products_of_scores():
 
 def test_messages():
     models = switching(0, 2)
-    with pytest.raises(ValueError, match="one of the two"):
-        mc.ProbabilityProduct(rho=0.5, marginal=True, switches="expected")(models)
+    for kernel in (mc.ProbabilityProduct(), mc.ProbabilityProduct(marginal=True), mc.MeanMap(base="laplace")):
+        with pytest.raises(TypeError, match=r"SwitchingProduct or SwitchingMeanMap.*mc\.Sampled"):
+            kernel(models)
     with pytest.raises(ValueError, match=r"Discounted\(d=0\.5\)"):
-        mc.ProbabilityProduct(marginal=True, length=mc.Discounted(0.5))(models)
-    with pytest.raises(ValueError, match="length=10"):
-        mc.ProbabilityProduct(marginal=True, length=None)(models)
-    with pytest.raises(ValueError, match="n_samples must be"):
-        mc.ProbabilityProduct(marginal=True, n_samples=0)(models)
-    marginal = mc.ProbabilityProduct(rho=1.0, marginal=True, length=3)(models)
-    np.testing.assert_allclose(marginal, mc.ProbabilityProduct(rho=1.0, length=3)(models))
-    with pytest.raises(ValueError, match=r"Discounted\(d=0\.5\)"):
-        mc.ProbabilityProduct(length=mc.Discounted(0.5))(models)
-    with pytest.raises(TypeError, match="switches='joint'"):
-        mc.ProbabilityProduct(switches="expected")(systems(0, 2))
-    with pytest.raises(TypeError, match="MeanMap"):
-        mc.MeanMap(base="laplace")(models)
+        SwitchingProduct(length=mc.Discounted(0.5))(models)
+    with pytest.raises(TypeError, match=r"LDSs do not have.*ProbabilityProduct"):
+        SwitchingProduct()(systems(0, 2))
     with pytest.raises(ValueError, match="n_paths must be"):
-        mc.ProbabilityProduct(n_paths=0)(models)
+        SwitchingProduct(n_paths=0)(models)
     wild = models.systems._replaced(transition=3 * np.asarray(models.systems.transition))
     with pytest.raises(ValueError, match=r"Model \d.*loses too many digits at length 60. Use a length of at most \d+"):
-        mc.ProbabilityProduct(length=60)(models._replaced(systems=wild))
+        SwitchingProduct(length=60)(models._replaced(systems=wild))
     with pytest.raises(TypeError, match="time='joint'"):
         mc.ProbabilityProduct(time="independent")(models)
     with pytest.raises(ValueError, match="observed coordinates"):
-        mc.ProbabilityProduct()(models, switching(0, 2, d=1))
+        SwitchingProduct()(models, switching(0, 2, d=1))

@@ -127,7 +127,7 @@ def switching(rng: Any) -> mc.models.SwitchingLDSs:
 
 def case_regime_paths(rng: Any) -> Case:
     models = switching(rng)
-    kernel = mc.ProbabilityProduct(rho=1.0, length=12, n_paths=7, normalize=False)
+    kernel = mc.kernels.SwitchingProduct(rho=1.0, length=12, n_paths=7, normalize=False)
     return (lambda left, right: kernel.log(models[left], models[right])), 5, 5
 
 

@@ -175,9 +175,9 @@ def paths(which: str) -> Values:
     models = switching(4, 2, n, d)
     found = {}
     for name, kernel in (
-        ("log_half", mc.ProbabilityProduct(rho=0.5, length=12, n_paths=8, normalize=False)),
-        ("log_one", mc.ProbabilityProduct(rho=1.0, length=12, n_paths=8, normalize=False)),
-        ("log_mean", mc.MeanMap(gamma=0.1, length=12, n_paths=8, normalize=False)),
+        ("log_half", mc.kernels.SwitchingProduct(rho=0.5, length=12, n_paths=8, normalize=False)),
+        ("log_one", mc.kernels.SwitchingProduct(rho=1.0, length=12, n_paths=8, normalize=False)),
+        ("log_mean", mc.kernels.SwitchingMeanMap(gamma=0.1, length=12, n_paths=8, normalize=False)),
     ):
         found[name] = kernel.log(models)
     return found

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from mercer._array import Array, Floats, to_numpy
+from mercer._random import seed_of
 from mercer.kernels._evaluation import Prepared
 from mercer.kernels._operands import Rows
 from mercer.kernels._windows.random import FEWEST, spread
@@ -23,11 +24,19 @@ class RandomFeatures(Kernel):
     """A kernel in logarithms; with ``n_components``, its operands are rows of random features."""
 
     n_components: int | None
+    random_state: Any
 
     @property
     def domain(self) -> str:  # type: ignore[override]
         """Domain of the values: logarithms, except with random features, whose inner products can be negative."""
         return "log" if self.n_components is None else "linear"
+
+    def _learn(self, X: Any, y: Any = None) -> None:
+        super()._learn(X, y)
+        self._seed = seed_of(self.random_state)
+
+    def _learned(self) -> Any:
+        return None if self.n_components is None else self._seed
 
     def _tile(self, a: Any, b: Any) -> Array:
         return super()._tile(a, b) if self.n_components is None else a.inner(b)
@@ -38,10 +47,9 @@ class RandomFeatures(Kernel):
     def standard_errors(self, X: Any, Y: Any = None) -> Floats:
         """Return the standard error of each entry of ``kernel(X, Y)``, from the spread over the frequencies.
 
-        For `SwitchingLDSs`, from the spread over the drawn regime paths. Zero if the kernel is exact: without
-        ``n_components``, or for symbols. Infinite if fewer than about 20 frequencies contribute to an object's norm: it
-        is then much wider than the base kernel, and the entry is unreliable. An error ten times smaller needs a hundred
-        times as many frequencies.
+        Zero if the kernel is exact: without ``n_components``, or for symbols. Infinite if fewer than about 20
+        frequencies contribute to an object's norm: it is then much wider than the base kernel, and the entry is
+        unreliable. An error ten times smaller needs a hundred times as many frequencies.
 
         Parameters
         ----------
@@ -62,9 +70,6 @@ class RandomFeatures(Kernel):
         """
         kernel, a, b = self.operands(X, Y)
         b = a if b is None else b
-        if hasattr(a.operand, "errors"):
-            found: Floats = a.operand.errors(b.operand, bool(kernel.normalize))
-            return found
         if not isinstance(a.operand, Rows):
             return np.zeros((len(a), len(b)))
         return spread(kernel._frequencies(a), kernel._frequencies(b), bool(kernel.normalize))

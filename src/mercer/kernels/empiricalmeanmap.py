@@ -8,7 +8,6 @@ import numpy as np
 
 from mercer._array import Array, Floats
 from mercer._parameters import NONE, Rules, gamma, seed, whole
-from mercer._random import seed_of
 from mercer._verdict import Verdict
 from mercer.data import Sequences
 from mercer.data.alphabet import ALPHABET
@@ -113,10 +112,7 @@ class EmpiricalMeanMap(RandomFeatures, LogPairs, Kernel):
     def _learn(self, X: Sequences, y: Any = None) -> None:
         self.alphabet_ = X.alphabet
         self.dimension_ = X.dimension
-        self._seed = seed_of(self.random_state)
-
-    def _learned(self) -> Any:
-        return None if self.n_components is None else self._seed
+        super()._learn(X, y)
 
     def _source(self, X: Sequences) -> Sequences:
         X.require_dimension(self.dimension_)

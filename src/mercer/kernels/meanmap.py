@@ -13,14 +13,14 @@ from mercer._verdict import Verdict
 from mercer.families.characteristic import emits_sequences, random_features
 from mercer.kernels._operands import Rows
 from mercer.kernels._random_features import RandomFeatures, check_precision
-from mercer.kernels._switches import SwitchingKernel
 from mercer.kernels.base.hooks import WIDE, Bounds, NoFeatures
+from mercer.kernels.base.model import CoupledKernel
 from mercer.models.discount import Discounted, check_lengths
 
 _COUPLINGS: dict[str, Any] = {"rbf": Smoothed, "laplace": LaplaceSmoothed, "counts": CountSmoothed}
 
 
-class MeanMap(RandomFeatures, SwitchingKernel):
+class MeanMap(RandomFeatures, CoupledKernel):
     r"""Generative mean map kernel: the expected base kernel between a draw from p and a draw from q.
 
     Parameters
@@ -54,9 +54,6 @@ class MeanMap(RandomFeatures, SwitchingKernel):
         For models of series: whether to compare the joint distributions over time, or to treat time steps as
         independent and multiply the kernels of the distributions at each step. "independent" is the form of the source
         for `LDSs`, which only they support.
-    n_paths : int, default=50
-        For `SwitchingLDSs`: number of regime paths that are drawn from each model. Models with at most this number of
-        paths are exact.
 
     Notes
     -----
@@ -100,7 +97,6 @@ class MeanMap(RandomFeatures, SwitchingKernel):
         "n_components": whole(1, cure="It is the number of random frequencies; None computes the exact kernel.") | NONE,
         "random_state": seed(),
         "time": one_of("joint", "independent"),
-        "n_paths": whole(1, cure="It is the number of regime paths that are drawn from each model."),
     }
     _smooth: ClassVar[Bounds] = {"gamma": WIDE}
 
@@ -115,7 +111,6 @@ class MeanMap(RandomFeatures, SwitchingKernel):
         normalize: bool = True,
         on_zero: str = "raise",
         time: str = "joint",
-        n_paths: int = 50,
     ) -> None:
         self.model = model
         self.gamma = gamma
@@ -126,11 +121,8 @@ class MeanMap(RandomFeatures, SwitchingKernel):
         self.normalize = normalize
         self.on_zero = on_zero
         self.time = time
-        self.n_paths = n_paths
 
     def _coupling(self) -> Coupling:
-        if self.base == "rbf":
-            return Smoothed(float(self.gamma), self._switches(expected=True))
         coupling: Coupling = _COUPLINGS[self.base](float(self.gamma))
         return coupling
 
@@ -143,7 +135,7 @@ class MeanMap(RandomFeatures, SwitchingKernel):
         return " (its features underflow at all frequencies: use a smaller gamma, or n_components=None)"
 
     def _fixed_by_fit(self) -> tuple[str, ...]:
-        return (*super()._fixed_by_fit(), "n_components")
+        return (*super()._fixed_by_fit(), "n_components", "random_state")
 
     def _prepare(self, source: Any) -> Any:
         if self.n_components is None:
@@ -174,7 +166,7 @@ class MeanMap(RandomFeatures, SwitchingKernel):
     def _log_selves(self, source: Any) -> Floats | None:
         """Return the logarithms of the exact self-kernels of models of sequences; None if there is no closed form."""
         try:
-            operand = SwitchingKernel._prepare(self, source)
+            operand = CoupledKernel._prepare(self, source)
             return np.asarray(to_numpy(self._single(operand, operand.alone())), dtype=float)
         except (TypeError, ValueError):
             return None

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 
 from mercer._array import Array, Floats, to_numpy
 from mercer._batch import Batch
-from mercer._coupling import Coupling, Operand
+from mercer._coupling import Coupling, Operand, PowerProduct, Smoothed
 from mercer._probability import checked_probability
 from mercer._random import whole_size
 from mercer._renamed import LENGTH, no_keyword
@@ -25,6 +26,27 @@ from mercer.models.switching_decoding import DecodedRegimes
 
 if TYPE_CHECKING:
     from mercer.models.switching_estimator import SwitchingLDS
+
+
+@dataclass(frozen=True)
+class OverPaths:
+    """A coupling of the series of two regime paths, and how the paths of every model are summed over (PPK-5.1)."""
+
+    base: PowerProduct | Smoothed
+    expected: bool
+    """Whether kernels are averaged over paths, so that only densities given a path are raised to a power."""
+    n_paths: int
+    """Number of draws from each model that has more paths."""
+    seed: int
+
+    @property
+    def power(self) -> float:
+        """Power on the probabilities of regimes."""
+        return 1.0 if self.expected else self.base.power
+
+    def leaf(self, p: Any, q: Any) -> Array:
+        """Return the log kernel of the distributions of observations."""
+        return self.base.leaf(p, q)
 
 
 class SwitchingLDSs(DecodedRegimes, Batch):
@@ -263,6 +285,11 @@ class SwitchingLDSs(DecodedRegimes, Batch):
         """Prepare for a coupling over series of each of the ``lengths``."""
         from mercer.models._switching.operand import switching_operand
 
+        if not isinstance(coupling, OverPaths):
+            raise TypeError(
+                "Kernels of SwitchingLDSs sum over regime paths. Use mc.kernels.SwitchingProduct or SwitchingMeanMap, "
+                "or mc.Sampled for powers of their marginal density."
+            )
         self._require_axis()
         check_lengths(lengths)
         return switching_operand(self, coupling, lengths)

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from mercer._array import Floats, Indices, logsumexp
-from mercer._coupling import Coupling, Operand, PowerProduct, Smoothed
+from mercer._coupling import Operand, PowerProduct, Smoothed
 from mercer._native.kalman import pairs_at_zero
 from mercer.models._dynamics.operand import LOST
 from mercer.models._dynamics.runs import Systems, systems_of
@@ -24,34 +24,21 @@ _FEWEST = 20
 """A self-kernel is unreliable if a larger share than one in this many comes from paths paired with themselves."""
 
 
-def switching_operand(models: Any, coupling: Coupling, lengths: Lengths) -> Operand:
-    """Prepare switching systems for a probability product or a mean map."""
-    if not isinstance(coupling, PowerProduct | Smoothed):
-        raise TypeError(
-            f"{type(coupling).__name__} is not available for switching linear dynamical systems. Use "
-            "ProbabilityProduct, or MeanMap(base='rbf')."
-        )
+def switching_operand(models: Any, coupling: Any, lengths: Lengths) -> Operand:
+    """Prepare switching systems for a coupling `OverPaths`."""
     if isinstance(lengths, Discounted):
         raise ValueError(
             f"length must be a number of observations for switching linear dynamical systems; got {lengths!r}. Use "
             "length=10, for example."
         )
-    power = 1.0
-    if isinstance(coupling, PowerProduct):
-        if coupling.marginal and coupling.rho != 1:
-            raise ValueError(
-                f"marginal=True has no closed form for SwitchingLDSs at rho = {coupling.rho:g}. Use "
-                f"mc.ProbabilityProduct(rho={coupling.rho:g}, marginal=True), which samples, rho=1, or marginal=False."
-            )
-        power = 1.0 if coupling.switches.expected else coupling.rho
     steps = np.asarray(lengths)
-    seeds = [int.from_bytes(digest[:8], "little") ^ coupling.switches.seed for digest in models.own_digests()]
+    seeds = [int.from_bytes(digest[:8], "little") ^ coupling.seed for digest in models.own_digests()]
     chain = models.initial, models.transition, models.n_regimes
-    paths = regime_paths(*chain, steps, power, coupling.switches.n_paths, seeds)
+    paths = regime_paths(*chain, steps, coupling.power, coupling.n_paths, seeds)
     systems = systems_of(models.systems)
     _check_growth(systems, paths, int(steps.max()))
-    operand = SwitchingOperand(systems, paths, np.zeros((len(models), *paths.log_weight.shape[1:])), coupling, steps)
-    return operand.with_determinants()
+    zeros = np.zeros((len(models), *paths.log_weight.shape[1:]))
+    return SwitchingOperand(systems, paths, zeros, coupling.base, steps).with_determinants()
 
 
 def _check_growth(systems: Systems, paths: Paths, length: int) -> None:

@@ -1,0 +1,211 @@
+"""Probability products and mean maps of switching systems: sums over the regime paths of both sides."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+from mercer._array import Floats
+from mercer._coupling import PowerProduct, Smoothed
+from mercer._parameters import Rules, gamma, one_of, rho, seed, whole
+from mercer._random import seed_of
+from mercer._verdict import Verdict
+from mercer.kernels.base.hooks import WIDE, Bounds
+from mercer.kernels.base.model import CoupledKernel
+from mercer.models.switching import OverPaths, SwitchingLDSs
+
+
+class _SwitchingKernel(CoupledKernel):
+    """A kernel of `SwitchingLDSs`: exact for models with at most ``n_paths`` regime paths, else from draws."""
+
+    _parameters: ClassVar[Rules] = {
+        "n_paths": whole(1, cure="It is the number of regime paths that are drawn from each model."),
+        "random_state": seed(),
+    }
+    n_paths: int
+    random_state: Any
+
+    def _learn(self, X: Any, y: Any = None) -> None:
+        super()._learn(X, y)
+        self._seed = seed_of(self.random_state)
+
+    def _learned(self) -> Any:
+        return self._seed
+
+    def _fixed_by_fit(self) -> tuple[str, ...]:
+        return (*super()._fixed_by_fit(), "random_state")
+
+    def _over_paths(self, base: PowerProduct | Smoothed, expected: bool = True) -> OverPaths:
+        return OverPaths(base, expected, int(self.n_paths), self._seed)
+
+    def _prepare(self, source: Any) -> Any:
+        if not isinstance(source, SwitchingLDSs):
+            raise TypeError(
+                f"{type(self).__name__} sums over regime paths, which {type(source).__name__} do not have. Use "
+                "mc.ProbabilityProduct or mc.MeanMap."
+            )
+        return super()._prepare(source)
+
+    def standard_errors(self, X: Any, Y: Any = None) -> Floats:
+        """Return the standard error of each entry of ``kernel(X, Y)``, from the spread over the drawn regime paths.
+
+        Zero if the kernel is exact. Infinite, and the entry unreliable, if more than a twentieth of the norm of an
+        object comes from paths paired with themselves: the norm is then too large.
+
+        Parameters
+        ----------
+        X, Y : data
+            As in ``kernel(X, Y)``.
+
+        Returns
+        -------
+        array of shape (N, M)
+        """
+        kernel, a, b = self.operands(X, Y)
+        found: Floats = a.operand.errors((a if b is None else b).operand, bool(kernel.normalize))
+        return found
+
+
+class SwitchingProduct(_SwitchingKernel):
+    r"""Probability product kernel of switching linear dynamical systems, a sum over pairs of regime paths.
+
+    Parameters
+    ----------
+    model : SwitchingLDS or None, default=None
+        Estimator that fits a switching system to each series. None compares batches of `SwitchingLDSs`.
+    rho : float, default=0.5
+        The power: 1/2 gives the Bhattacharyya kernel, 1 the expected likelihood kernel.
+    length : int, default=10
+        Length of the compared series. `path` computes many lengths in one sweep.
+    switches : {"joint", "expected"}, default="joint"
+        Whether to take powers of the probabilities of regimes too, as of all hidden variables, or to average the
+        kernels of pairs of regime paths, as in the source. The two agree at rho = 1.
+    n_paths : int, default=50
+        Number of regime paths that are drawn from each model. Models with at most this number of paths are exact.
+    normalize : bool, default=True
+        Whether to normalize the kernel, so that k(x, x) = 1.
+    on_zero : {"raise", "zero"}, default="raise"
+        What to do with an object of zero norm: raise an error, or set its kernel values to zero.
+    random_state : int, Generator, RandomState or None, default=0
+        Seed of the paths.
+
+    Notes
+    -----
+    .. math:: k(p, q) = \sum_{a, b} w(a)\, w'(b) \int p(x \mid a)^\rho\, q(x \mid b)^\rho\, dx
+
+    (PPK-5.1) over the regime paths a of p and b of q, with weights :math:`w(a) = p(a)^\rho` for "joint" and
+    :math:`p(a)` for "expected". Powers of the marginal density of a series have no closed form: `Sampled` estimates
+    them.
+
+    Examples
+    --------
+    >>> import numpy as np, mercer as mc
+    >>> up_down = mc.LDSs(
+    ...     transition=np.ones((2, 2, 1, 1)),
+    ...     emission=np.ones((2, 2, 1, 1)),
+    ...     process_covariance=np.full((2, 2, 1, 1), 0.1),
+    ...     observation_covariance=np.ones((2, 2, 1, 1)),
+    ...     initial_mean=np.zeros((2, 2, 1)),
+    ...     initial_covariance=np.ones((2, 2, 1, 1)),
+    ...     state_offset=[[[1.0], [-1.0]], [[2.0], [-2.0]]],
+    ... )
+    >>> chain = [[0.5, 0.5]] * 2, [[[0.9, 0.1], [0.1, 0.9]]] * 2
+    >>> models = mc.models.SwitchingLDSs(*chain, up_down)
+    >>> mc.kernels.SwitchingProduct(length=3)(models).round(3)
+    array([[1.   , 0.804],
+           [0.804, 1.   ]])
+    """
+
+    _parameters: ClassVar[Rules] = {"rho": rho(), "switches": one_of("joint", "expected")}
+    _smooth: ClassVar[Bounds] = {"rho": (0.05, 5.0)}
+
+    psd = Verdict("always", "a sum over pairs of paths of inner products in L2 (PPK-5.1)")
+
+    def __init__(
+        self,
+        model: Any = None,
+        rho: float = 0.5,
+        length: int = 10,
+        switches: str = "joint",
+        n_paths: int = 50,
+        normalize: bool = True,
+        on_zero: str = "raise",
+        random_state: Any = 0,
+    ) -> None:
+        self.model = model
+        self.rho = rho
+        self.length = length
+        self.switches = switches
+        self.n_paths = n_paths
+        self.normalize = normalize
+        self.on_zero = on_zero
+        self.random_state = random_state
+
+    def _coupling(self) -> OverPaths:
+        return self._over_paths(PowerProduct(float(self.rho)), self.switches == "expected")
+
+
+class SwitchingMeanMap(_SwitchingKernel):
+    r"""Mean map kernel of switching linear dynamical systems: the expected RBF kernel between two of their series.
+
+    Parameters
+    ----------
+    model : SwitchingLDS or None, default=None
+        Estimator that fits a switching system to each series. None compares batches of `SwitchingLDSs`.
+    gamma : float, default=1.0
+        Parameter of the base kernel ``exp(-gamma |x - y|^2)`` of whole series.
+    length : int, default=10
+        Length of the compared series. `path` computes many lengths in one sweep.
+    n_paths : int, default=50
+        Number of regime paths that are drawn from each model. Models with at most this number of paths are exact.
+    normalize : bool, default=True
+        Whether to normalize the kernel, so that k(x, x) = 1.
+    on_zero : {"raise", "zero"}, default="raise"
+        What to do with an object of zero norm: raise an error, or set its kernel values to zero.
+    random_state : int, Generator, RandomState or None, default=0
+        Seed of the paths.
+
+    Notes
+    -----
+    .. math:: k(p, q) = \sum_{a, b} p(a)\, q(b) \iint p(x \mid a)\, q(y \mid b)\, e^{-\gamma\|x-y\|^2}\, dx\, dy
+
+    over the regime paths a of p and b of q (GMMK-9).
+
+    Examples
+    --------
+    One regime is a linear dynamical system:
+
+    >>> import numpy as np, mercer as mc
+    >>> one = np.ones((1, 1, 1))
+    >>> system = mc.LDSs(0.9 * one, one, one, one, one[0], one)
+    >>> models = mc.models.SwitchingLDSs([[1.0]], [[[1.0]]], system.reshape(1, 1))
+    >>> kernel = mc.kernels.SwitchingMeanMap(gamma=0.1, length=3, normalize=False)
+    >>> plain = mc.MeanMap(gamma=0.1, length=3, normalize=False)
+    >>> bool(np.isclose(kernel(models), plain(system)))
+    True
+    """
+
+    _parameters: ClassVar[Rules] = {"gamma": gamma()}
+    _smooth: ClassVar[Bounds] = {"gamma": WIDE}
+
+    psd = Verdict("always", "an inner product of mean embeddings (MM-1, GMMK-9)")
+
+    def __init__(
+        self,
+        model: Any = None,
+        gamma: float = 1.0,
+        length: int = 10,
+        n_paths: int = 50,
+        normalize: bool = True,
+        on_zero: str = "raise",
+        random_state: Any = 0,
+    ) -> None:
+        self.model = model
+        self.gamma = gamma
+        self.length = length
+        self.n_paths = n_paths
+        self.normalize = normalize
+        self.on_zero = on_zero
+        self.random_state = random_state
+
+    def _coupling(self) -> OverPaths:
+        return self._over_paths(Smoothed(float(self.gamma)))
