@@ -18,6 +18,7 @@
 #include "pairs_general.hpp"
 #include "pairs_matches.hpp"
 #include "profile_paths.hpp"
+#include "profile_product.hpp"
 #include "profiles.hpp"
 #include "windows.hpp"
 
@@ -77,6 +78,9 @@ MERCER_EXPORT int64_t count_mean_maps(const CountMeanMapArguments* a) {
 }
 MERCER_EXPORT int64_t profiles(const ProfileArguments* a) { return profiles(*a); }
 MERCER_EXPORT int64_t profile_paths(const ProfilePathArguments* a) { return profile_paths(*a); }
+MERCER_EXPORT int64_t profile_products(const ProfileProductArguments* a) {
+  return profile_products(*a);
+}
 MERCER_EXPORT int64_t context_products(const ContextProductArguments* a) {
   return context_products(*a);
 }

@@ -36,7 +36,7 @@ ROOMS = (
 )
 ELSEWHERE = {
     # Parameters of other libraries, environment variables, class attributes, and entries of data.
-    "C", "MERCER_DATA", "MERCER_ISA", "NUMBA_CPU_NAME", "NUMBA_DISABLE_JIT", "by_length", "class", "cough", "covtype",
+    "C", "MERCER_DATA", "MERCER_ISA", "by_length", "class", "cough", "covtype",
     "domain", "extend_gap_score", "family", "implementation", "model_beta",
     "normalize_y", "open_gap_score", "rhos", "scoring", "startprob_prior", "transmat_prior", "type", "viterbi",
     "xp", "_smooth",

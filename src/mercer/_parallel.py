@@ -114,8 +114,8 @@ def progress_bar(items: list[Item], label: str, *, may_end_early: bool = False) 
 
     If the output is not a terminal, there is a bar only on request, or if more than `LONG_SECONDS` are left. This is
     estimated after `LOG_SECONDS`, and after `LONG_SECONDS` for iterations that ``may_end_early``, from the speed since
-    the first second, which may have gone into compiling code. There is no bar inside the work of a thread map, which
-    has one already.
+    the first second, which may have gone into imports. There is no bar inside the work of a thread map, which has one
+    already.
     """
     shown = settings().progress
     if shown is False or _inside.get():

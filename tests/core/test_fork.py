@@ -100,18 +100,6 @@ def test_a_fork_while_every_lock_is_held():
     np.testing.assert_array_equal(found, expected)
 
 
-def test_a_fork_waits_for_the_compiler():
-    """LLVM has a state that a child could not mend."""
-    import mercer.compiled.code  # noqa: F401 - registers what happens at a fork
-
-    global_compiler_lock = pytest.importorskip("numba.core.compiler_lock").global_compiler_lock
-    with held(global_compiler_lock) as release:
-        timer = threading.Timer(0.2, release)
-        timer.start()
-        assert in_child(lambda: global_compiler_lock.acquire() or "compiles") == "compiles"
-        timer.join()
-
-
 def test_what_was_being_changed_is_dropped():
     cache = ByteCache()
     cache.put("a", 1, size=1, budget=10)

@@ -74,7 +74,7 @@ BLOCKED = """
 import sys
 class Refuse:
     def find_spec(self, name, path=None, target=None):
-        if name.split(".")[0] in ("sklearn", "numba", "scipy", "matplotlib"):
+        if name.split(".")[0] in ("sklearn", "scipy", "matplotlib"):
             raise ImportError(f"{name} is blocked")
 sys.meta_path.insert(0, Refuse())
 """

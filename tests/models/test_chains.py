@@ -2,8 +2,6 @@
 
 import itertools
 import math
-import subprocess
-import sys
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
@@ -499,11 +497,6 @@ def test_empty_sides(rng):
     a, none = models(rng, 2, 2), [x[:0] for x in models(rng, 1, 3)]
     assert coupled_chains(*arguments(a, none), (1, 2)).shape == (2, 2, 0)
     assert coupled_chains(*arguments(none, a), (1,)).shape == (1, 0, 2)
-
-
-def test_import_loads_no_compiler():
-    code = "import sys, mercer.models._chains.coupled; sys.exit('numba' in sys.modules)"
-    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 
 def test_tiles():

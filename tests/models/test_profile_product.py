@@ -11,8 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from mpmath import mp
 
-from mercer.compiled.profile_product import lane_products
-from mercer.models._profile.product import LOWEST, ProfileOperand, log_products
+from mercer.models._profile.product import ProfileOperand, log_products
 
 
 class Profile(NamedTuple):
@@ -197,9 +196,7 @@ def test_long_profiles_neither_underflow_nor_depend_on_their_neighbors() -> None
     some = operand(profiles)
     found = log_products(some)
     assert found[1, 3] < -745
-    rows, columns = np.array([1, 1, 1, 5, 5]), np.array([3, 0, 2, 4, 8])
-    careful = some.ranged(some, rows, columns)
-    np.testing.assert_allclose(found[rows, columns], careful, rtol=1e-13, atol=1e-12)
+    np.testing.assert_allclose(found[[1, 5]], some[[1, 5]].pair(some, ranged=True), rtol=1e-13, atol=1e-12)
     np.testing.assert_array_equal(log_products(some[[3, 5]], some[[1, 8]]), found[np.ix_([3, 5], [1, 8])])
     scale = some.alone() / 2
     normalized = np.exp(found - scale[:, None] - scale)
@@ -219,7 +216,7 @@ def test_paths_far_below_their_neighbors_are_not_lost() -> None:
     transitions[n] = [1.0, 0.0, 0.0, 1.0, 0.0, 1.0, 0.0]
     p = operand([Profile(match, insert, transitions)])
     q = operand([Profile(match[-1:], insert[:2], np.array([[0.5, 0.5, 0.0, 0.5, 0.5, 1.0, 0.0]] * 2))])
-    assert lane_products(p.powers, q.powers)[2] < LOWEST
+    assert log_products(p, q) == p.pair(q, ranged=True)
     np.testing.assert_allclose(log_products(p, q)[0, 0], (n - 1) * np.log(tiny) + 2 * np.log(0.5), rtol=1e-12)
 
 

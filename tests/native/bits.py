@@ -310,6 +310,24 @@ def case_profiles(rng: Any) -> Case:
     return compute, 4, 13
 
 
+def profile_products(same: bool) -> Callable[[Any], Case]:
+    """Products of profiles of many sizes, some of which need unlimited range."""
+    from mercer.models._profile.product import ProfileOperand
+
+    def case(rng: Any) -> Case:
+        sizes = np.array([1, 2, 3, 5, 8, 9, 17, 40, 7, 7, 30, 4, 33])
+        steps = np.tile([0.9, 0.05, 0.05, 0.6, 0.4, 0.6, 0.4], (sum(sizes + 1), 1))
+        steps[np.cumsum(sizes + 1) - 1] = [0.9, 0.1, 0.0, 0.6, 0.4, 1.0, 0.0]
+        match, insert = rng.dirichlet(np.ones(4), sum(sizes)), rng.dirichlet(np.ones(4), sum(sizes + 1))
+        match[-60:] *= 1e-70
+        if same:
+            insert[: len(insert) // 2] = 0.25
+        operand = ProfileOperand.of(match, insert, steps, sizes, 1.0)
+        return (lambda left, right: operand[left].pair(operand[right])), 13, 13
+
+    return case
+
+
 def contexts(order: int) -> Callable[[Any], Case]:
     from mercer._native.contexts import context_products
 
@@ -338,6 +356,7 @@ CASES |= {f"pairs of systems, {n} states": system_pairs(n, 2) for n in (1, 3, 6)
 CASES |= {f"chains of {n} states": chains(n, 12) for n in (1, 3, 4, 6, 9)}
 CASES |= {f"windows of {order + 1} points": points(order, d) for order, d in ((0, 3), (1, 1), (2, 2))}
 CASES |= {f"contexts of {order} symbols": contexts(order) for order in (0, 1, 2)}
+CASES |= {f"products of profiles, {same}": profile_products(same) for same in (True, False)}
 CASES |= {f"counts, rho = {rho}": counts(rho) for rho in (1.0, 40.0)}
 CASES |= {f"gaussians, {structure}": gaussians(structure) for structure in ("full", "diagonal")}
 CASES |= {f"runs of {n} states, {k} symbols": runs(n, k) for n in (1, 3, 5, 8, 10, 23) for k in (0, 3, 40)}

@@ -24,7 +24,7 @@ def structs() -> dict[str, list[tuple[str, str]]]:
     found = {}
     for path in SOURCES.glob("*.hpp"):
         for name, body in re.findall(r"struct (\w+) \{\n(.*?)\n\};", path.read_text(encoding="utf-8"), re.S):
-            body = re.sub(r"\s*\n\s+", " ", re.sub(r"//.*", "", body))
+            body = re.sub(r"\s*\n\s+", " ", re.sub(r"//.*", "", body.split("\n\n")[0]))
             parts = [part.strip() for part in body.split(";") if part.strip()]
             found[name] = [tuple(part.rsplit(" ", 1)[::-1]) for part in parts]
     return {name: [one for field in found[name] for one in inner(*field, found)] for name in found if "Arg" in name}

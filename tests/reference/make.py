@@ -1,8 +1,8 @@
 """Write the values of all cases to ``values.npz``: ``python -m tests.reference.make``, in the root of the repository.
 
-The stored values are those of loops that Numba compiled. Run this again only for a case that is new, or whose values
-were wrong: ``python -m tests.reference.make NAME ...`` replaces the cases of these names and keeps all others. Equal
-values make equal files.
+The stored values are those of another implementation. Run this again only for a case that is new, or whose values were
+wrong: ``python -m tests.reference.make NAME ...`` replaces the cases of these names and keeps all others. Equal values
+make equal files.
 """
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
 """Values of all compiled recursions, and log-likelihoods of fits, against those that are stored in ``values.npz``.
 
-Given parameters, kernels, scores and likelihoods agree to 1e-12 with values of the loops that Numba compiled; fits
-agree to 1e-8 in their log-likelihood. The id of a case begins with the name of the file that had the recursion in
-``mercer.compiled``: ``pytest -n 0 tests/reference -k kalman_pairs`` runs its cases. All cases use public calls.
+Given parameters, kernels, scores and likelihoods agree to 1e-12 with values of another implementation; fits agree
+to 1e-8 in their log-likelihood. The id of a case begins with the name of a recursion:
+``pytest -n 0 tests/reference -k kalman_pairs`` runs its cases. All cases use public calls.
 
 ==============================================  ======================================================================
-compiled file                                   cases
+recursion                                       cases
 ==============================================  ======================================================================
 chains, chain_steps                             chains-: 1 to 40 states, unequal numbers, symbols, leaf kernels, zeros
 chains_discounted                               chains_discounted-

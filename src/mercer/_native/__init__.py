@@ -19,6 +19,8 @@ import numpy as np
 from mercer._native.library import loaded
 from mercer._native.signatures import GROUPS, SIGNATURES
 
+MORE = 1
+"""What a call returns that did not finish: the next one goes on."""
 _GROUP = re.compile(r"(\w+): ([A-Z]\w+)(?:\[(.*)\])?$")
 _FIELD = re.compile(r"([\w.]+): (out )?(?:(int|real)|(\w+)\[([^\]]*)\](\?)?)$")
 _DTYPES = {

@@ -12,9 +12,8 @@ from typing import Any
 import numpy as np
 
 from mercer._array import Floats, Indices
-from mercer._native import call
+from mercer._native import MORE, call
 
-_MORE = 1  # what a call returns that did not finish
 _LONG_CALL = 1e8
 """Multiply-adds of lanes in one call, about: 0.1 s."""
 _LANES = 16
@@ -92,7 +91,7 @@ def infer(
         "limit": _LONG_CALL, "memory": memory, "log_prob": log_prob, "means": means, "covariances": covariances,
         "lags": lags, "sums": sums, "gradients": gradients, "converging": converging,
     }  # fmt: skip
-    while call("kalman", **arguments) == _MORE:
+    while call("kalman", **arguments) == MORE:
         arguments["resumed"] = True
 
 

@@ -1,4 +1,4 @@
-"""Profile hidden Markov models (Plan 7): forward log odds, expected counts and best paths, by native/profiles.hpp."""
+"""Profile hidden Markov models: forward log odds, expected counts, best paths and products, by native/profile*.hpp."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from mercer._array import Floats, Indices
-from mercer._native import call
+from mercer._native import MORE, Prepared, call
 
 
 class Model(NamedTuple):
@@ -84,3 +84,45 @@ def best_paths(log_model: Model, codes: Indices, offsets: Indices, log_flanks: F
         path=path,
     )  # fmt: skip
     return value
+
+
+class ProfileNodes(NamedTuple):
+    """All nodes of N profiles, each with one node for the begin and one for the end."""
+
+    nodes: Floats
+    """Emissions of the match and of the insert state, whose last symbol is that of begin and end, and transitions: mm,
+    im, dm, md, dd into a node, where mm into the begin is 1, and mi, ii at it, ``(T, 2 (A + 1) + 7)``."""
+    powers: Floats
+    """Powers of all numbers."""
+    offsets: Indices
+    """Profile n has the nodes ``offsets[n]`` to ``offsets[n + 1] - 1``."""
+    plain: Indices
+    """Whether plain numbers may do for a profile, ``(N,)``; the others are computed with unlimited range."""
+    alike: Indices
+    """Whether all insert states of a profile emit alike, ``(N,)``."""
+
+
+def profile_products(
+    left: tuple[ProfileNodes, Indices], right: tuple[ProfileNodes, Indices], rho: float, ranged: bool
+) -> Floats:
+    """Compute the log products of all pairs of profiles (PPK-4.2d), ``(I, J)``.
+
+    Parameters
+    ----------
+    left, right : tuples of ProfileNodes and ndarray of int
+        Profiles, and the indices of those to compute.
+    rho : float
+        Power of all probabilities.
+    ranged : bool
+        Whether to compute all pairs in numbers of unlimited range, not only those that need it.
+    """
+    order = np.argsort(np.diff(right[0].offsets)[right[1]], kind="stable")  # lanes end at about the same node
+    value, out = (np.empty((len(left[1]), len(order))) for _ in range(2))
+    run = Prepared(
+        "profile_products", left=(*left[0], left[1]), right=(*right[0], right[1][order]), rho=rho, ranged=ranged,
+        place=np.zeros(1, np.int64), log_value=value,
+    )  # fmt: skip
+    while run() == MORE:
+        pass
+    out[:, order] = value
+    return out

@@ -19,6 +19,14 @@ GROUPS = {
         initial_mean: f64[N n]
         initial_covariance: f64[N n n]
     """,
+    "ProfileNodes": """
+        nodes: f64[T w]
+        powers: f64[T w]
+        offsets: i64[N1]
+        plain: u8[N]
+        alike: u8[N]
+        members: i64[I]
+    """,
 }
 
 _CSR = """
@@ -75,7 +83,6 @@ _STATES = """
     step: f64[n n]
     stop: f64[n]
 """
-
 SIGNATURES = {
     "general_pairs": f"""{_STATES}{_PAIRS}
         empty: real
@@ -391,6 +398,14 @@ SIGNATURES = {
     + """
         value: out f64[S]
         path: out i64[T]
+    """,
+    "profile_products": """
+        left: ProfileNodes
+        right: ProfileNodes[T=U N1=M1 N=M I=J]
+        rho: real
+        ranged: int
+        place: out i64[1]
+        log_value: out f64[I J]
     """,
     "context_products": """
         first_a: f64[I C]

@@ -1,6 +1,6 @@
 """Kernels of pairs of linear dynamical systems (PPK-4.5) on a GPU: a thread filters the difference of two series.
 
-As on the CPU (`mercer.compiled.kalman_pairs`), the state of the difference is that of both systems, and its covariance
+As on the CPU (native/kalman_pairs.hpp), the state of the difference is that of both systems, and its covariance
 does not depend on data: once it does not change any more in any thread of a warp, only the mean goes on.
 """
 

@@ -178,7 +178,7 @@ _SURE_SECONDS = 1.0
 
 def _long_enough(timed: Callable[[int], _Sample], n: int) -> _Sample:
     """Return the timing of so many objects that it can be extrapolated."""
-    timed(1)  # compile and warm the caches
+    timed(1)  # warm the caches
     count = _FEW
     while True:
         sample = timed(count)
@@ -206,7 +206,7 @@ def _learning(learned: Callable[[Indices], Any], n: int) -> tuple[_Sample, float
     count = _FEW
     while count < 4 * min(_MANY, n) and (len(samples) < 2 or samples[-1].seconds < _SURE_SECONDS / 4):
         try:
-            timed(count)  # compile and warm the caches
+            timed(count)  # warm the caches
             samples.append(timed(count))
         except ValueError:  # so few objects can have zero norm, or be all alike
             if count >= min(_MANY, n):

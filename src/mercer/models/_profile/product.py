@@ -3,97 +3,31 @@ r"""Profile HMMs as operands of `ProbabilityProduct` (PPK-4.2d).
 Powers are taken of the joint probability of symbols and states (PPK-4.0): of every emission and transition. A profile
 ends by itself, so that the kernel sums over strings of all lengths.
 
-Soundness of the scaled lanes. Positive transitions are at least 2^-60 and positive emissions at least 2^-200, so that
-emission products are at least 2^-400. A result is sound if no positive F, D or E is stored below 2^-400 and no factor
-between tiles is below 2^-100. Then numbers that enter a tile are at least 2^-560, since A and B are one transition away
-from F or D. What follows from them in a step, which takes a transition and an emission product, is at least 2^-1020, a
-normal number, which is recorded as below 2^-400: nothing is lost without a record.
+Soundness of the plain lanes of native/profile_product.hpp. Positive transitions are at least 2^-60 and positive
+emissions at least 2^-200, so that emission products are at least 2^-400. A result is sound if no positive F, D or E is
+stored below 2^-400 and no factor between tiles is below 2^-100. Then numbers that enter a tile are at least 2^-560,
+since A and B are one transition away from F or D. What follows from them in a step, which takes a transition and an
+emission product, is at least 2^-1020, a normal number, which is recorded as below 2^-400: nothing is lost without a
+record.
 """
 
 from __future__ import annotations
 
+import itertools
 import math
-from typing import Any, NamedTuple, Self
+from typing import Any, Self
 
 import numpy as np
 
 from mercer._array import Floats, Indices
 from mercer._coupling import OneAxis
-from mercer._rescue import rescued
+from mercer._native.profiles import ProfileNodes, profile_products
 from mercer.data.ragged import offsets_of
 
-SMALLEST = 2.0**-60
-"""Smallest positive transition of a profile that is computed in floats."""
-SMALLEST_EMISSION = 2.0**-200
-"""Smallest positive emission of such a profile."""
-LOWEST = 2.0**-400
-"""Smallest positive number of a sound result, relative to the largest that enters its tile."""
+SMALLEST, SMALLEST_EMISSION = 2.0**-60, 2.0**-200
+"""Smallest positive transition and emission of a profile that is computed in plain lanes."""
 TILE_CELLS = 1e7
 """Number of node pairs of a tile of a Gram matrix: some tens of milliseconds."""
-INSERT, LOOP, ENTER, LEAVE = 5, 6, 7, 8
-
-
-class Nodes(NamedTuple):
-    """All nodes of N profiles, each with one node for the begin and one for the end."""
-
-    emission: Floats
-    """Of the match and insert states, ``(T, 2, A + 1)``; the last symbol is that of begin and end."""
-    transition: Floats
-    """mm, im, dm, md, dd into every node, mi, ii at it, and the weights to enter and to leave, ``(T, 9)``."""
-    offsets: Indices
-    """Profile n has the nodes ``offsets[n]`` to ``offsets[n + 1] - 1``."""
-
-    @classmethod
-    def of(cls, match: Floats, insert: Floats, transitions: Floats, sizes: Any) -> Self:
-        """Arrange the arrays of HMMER: see `ProfileOperand.of`."""
-        sizes = np.asarray(sizes, dtype=np.int64)
-        offsets = offsets_of(sizes + 2)
-        first, last = offsets[:-1], offsets[1:] - 1
-        inner, begins = np.ones(offsets[-1], dtype=bool), np.ones(offsets[-1], dtype=bool)
-        inner[first] = inner[last] = begins[last] = False
-        emission = np.zeros((offsets[-1], 2, np.shape(match)[1] + 1))
-        emission[inner, 0, :-1] = match
-        emission[begins, 1, :-1] = insert
-        emission[first, 0, -1] = emission[last, 0, -1] = 1.0
-        m_m, m_i, m_d, i_m, i_i, d_m, d_d = np.asarray(transitions, dtype=np.float64).T
-        transition = np.zeros((offsets[-1], 9))
-        transition[begins, INSERT] = m_i
-        transition[begins, LOOP] = np.where(m_i > 0, i_i, 0.0)  # no path enters it: no loop
-        transition[np.flatnonzero(begins) + 1, :5] = np.stack([m_m, i_m, d_m, m_d, d_d], axis=1)
-        transition[first + 1, 2] = transition[first + 1, 4] = 0.0  # the begin has no delete state
-        transition[last, 3:5] = 0.0  # nor has the end
-        transition[first, ENTER] = transition[last, LEAVE] = 1.0
-        return cls(emission, transition, offsets)
-
-    def power(self, rho: float) -> Self:
-        """Return powers of all numbers."""
-        return self if rho == 1 else type(self)(self.emission**rho, self.transition**rho, self.offsets)
-
-    def ranged_power(self, rho: float) -> Self:
-        """Return powers of all numbers with the exponents of `mercer.compiled.ranged`, in a last axis of two."""
-        from mercer.compiled.pairs_numbers import ZERO_EXPONENT
-        from mercer.compiled.ranged import LOG_RADIX
-
-        def numbers(x: Floats) -> Floats:
-            logs = rho * np.log(x, where=x > 0, out=np.zeros(x.shape))
-            k = np.rint(logs / LOG_RADIX)
-            v = np.where(k == 0, x**rho, np.exp(logs - k * LOG_RADIX))
-            return np.stack([v, np.where(x > 0, k, ZERO_EXPONENT)], axis=-1)
-
-        return type(self)(numbers(self.emission), numbers(self.transition), self.offsets)
-
-    def taken(self, members: Indices) -> Self:
-        """Return some of the profiles."""
-        sizes = np.diff(self.offsets)[members]
-        offsets = offsets_of(sizes)
-        places = np.repeat(self.offsets[members] - offsets[:-1], sizes) + np.arange(offsets[-1])
-        return type(self)(self.emission[places], self.transition[places], offsets)
-
-    def within(self, powers: Self) -> Any:
-        """Return whether the powers of each profile are in the range of the proof above, ``(N,)``."""
-        tiny = ((powers.emission < SMALLEST_EMISSION) & (self.emission > 0)).any(axis=(1, 2))
-        tiny |= ((powers.transition < SMALLEST) & (self.transition > 0)).any(axis=1)
-        return ~np.logical_or.reduceat(tiny, self.offsets[:-1]) if len(self.offsets) > 1 else np.ones(0, dtype=bool)
 
 
 class ProfileOperand(OneAxis):
@@ -101,20 +35,16 @@ class ProfileOperand(OneAxis):
 
     Parameters
     ----------
-    nodes, powers : Nodes
+    nodes : ProfileNodes
         All profiles, and the powers of their numbers.
-    normal : ndarray of bool of shape (N,)
-        Which of them the scaled lanes compute.
     members : ndarray of int
         The profiles of this operand.
     rho : float
         Power of all probabilities.
     """
 
-    def __init__(self, nodes: Nodes, powers: Nodes, normal: Any, members: Indices, rho: float) -> None:
+    def __init__(self, nodes: ProfileNodes, members: Indices, rho: float) -> None:
         self.nodes = nodes
-        self.powers = powers
-        self.normal = normal
         self.members = members
         self.rho = rho
         self.sizes = np.diff(nodes.offsets)[members]
@@ -137,9 +67,32 @@ class ProfileOperand(OneAxis):
         rho : float
             Power of all probabilities.
         """
-        nodes = Nodes.of(match, insert, transitions, sizes)
-        powers = nodes.power(rho)
-        return cls(nodes, powers, nodes.within(powers), np.arange(len(nodes.offsets) - 1), float(rho))
+        sizes = np.asarray(sizes, dtype=np.int64)
+        offsets = offsets_of(sizes + 2)
+        first, last = offsets[:-1], offsets[1:] - 1
+        inner, begins = np.ones(offsets[-1], dtype=bool), np.ones(offsets[-1], dtype=bool)
+        inner[first] = inner[last] = begins[last] = False
+        letters = np.shape(match)[1]
+        nodes = np.zeros((offsets[-1], 2 * (letters + 1) + 7))
+        nodes[inner, :letters] = match
+        nodes[first, letters] = nodes[last, letters] = 1.0  # begin and end have a symbol of their own
+        nodes[begins, letters + 1 : 2 * letters + 1] = insert
+        m_m, m_i, m_d, i_m, i_i, d_m, d_d = np.asarray(transitions, dtype=np.float64).T
+        into, at = nodes[:, -7:-2], nodes[:, -2:]
+        at[begins] = np.stack([m_i, np.where(m_i > 0, i_i, 0.0)], axis=1)  # no path enters it: no loop
+        into[np.flatnonzero(begins) + 1] = np.stack([m_m, i_m, d_m, m_d, d_d], axis=1)
+        into[first + 1, 2] = into[first + 1, 4] = 0.0  # the begin has no delete state
+        into[last, 3:] = 0.0  # nor has the end
+        into[first, 0] = 1.0
+        powers = nodes if rho == 1 else nodes**rho
+        tiny = (nodes > 0) & (powers < np.repeat([SMALLEST_EMISSION, SMALLEST], [2 * (letters + 1), 7]))
+        emits = powers[:, letters + 1 : -7]
+        other = (emits != np.repeat(emits[first], sizes + 2, axis=0)) & begins[:, None]
+        plain, alike = (
+            np.array([not some[i:j].any() for i, j in itertools.pairwise(offsets)], dtype=np.uint8)
+            for some in (tiny, other)
+        )
+        return cls(ProfileNodes(nodes, powers, offsets, plain, alike), np.arange(len(sizes)), float(rho))
 
     @property
     def order(self) -> Any:
@@ -156,44 +109,18 @@ class ProfileOperand(OneAxis):
         return len(self.members)
 
     def __getitem__(self, key: Any) -> Self:
-        return type(self)(self.nodes, self.powers, self.normal, self.members[key], self.rho)
+        return type(self)(self.nodes, self.members[key], self.rho)
 
-    def pair(self, other: Self) -> Floats:
+    def pair(self, other: Self, ranged: bool = False) -> Floats:
         """Log kernels of every pair, ``(I, J)``: -inf if no string is common, inf if insertions repeat forever."""
-        from mercer.compiled.profile_product import lane_products
-
-        value, exponent, lowest = lane_products(self.powers.taken(self.members), other.powers.taken(other.members))
-        normal = self.normal[self.members][:, None] & other.normal[other.members]
-        sound = np.isfinite(value) & (lowest >= LOWEST) & normal
-        with np.errstate(divide="ignore", invalid="ignore"):
-            logs = np.log(value)
-        logs += math.log(2) * exponent
-        return rescued(logs, sound, lambda rows, columns: self.ranged(other, rows, columns))
+        return profile_products((self.nodes, self.members), (other.nodes, other.members), self.rho, ranged)
 
     def alone(self) -> Floats:
         """Log kernel of every profile with itself, ``(N,)``, by small squares of profiles of similar size."""
-        from mercer.compiled.profile_product import LANES
-
-        out, order = np.empty(len(self)), self.order
-        for begin in range(0, len(self), LANES):
-            some = self[order[begin : begin + LANES]]
-            out[order[begin : begin + LANES]] = np.diag(some.pair(some))
+        out = np.empty(len(self))
+        for some in np.split(self.order, range(4, len(self), 4)):
+            out[some] = np.diag(self[some].pair(self[some]))
         return out
-
-    def ranged(self, other: Self, rows: Any, columns: Any) -> Floats:
-        """Log kernels of the pairs (rows[p], columns[p]) in numbers of unlimited range."""
-        from mercer.compiled.profile_product import lane_products
-        from mercer.compiled.ranged import LOG_RADIX
-
-        out = np.empty(len(rows))
-        for row in np.unique(rows):
-            here = rows == row
-            sides = self[[row]], other[columns[here]]
-            left, right = (side.nodes.taken(side.members).ranged_power(side.rho) for side in sides)
-            value, exponent, _ = lane_products(left, right, ranged=True)
-            with np.errstate(divide="ignore"):
-                out[here] = np.log(value[0]) + LOG_RADIX * exponent[0]
-        return np.where(np.isnan(out), np.inf, out)  # infinity times zero, after a sum that diverges
 
 
 def log_products(profiles: ProfileOperand, others: ProfileOperand | None = None) -> Floats:
