@@ -276,8 +276,8 @@ class TestEstimate:
 
     def test_both_sides_are_read_with_one_alphabet(self):
         kernel = mc.ProbabilityProduct(mc.Categorical())
-        assert mc.gram.estimate(kernel, ["ab", "a"], ["cb"]).pairs == 2
-        assert kernel(["ab", "a"], ["cb"]).shape == (2, 1)
+        assert mc.gram.estimate(kernel, ["ab", "a"], ["cba"]).pairs == 2
+        assert kernel(["ab", "a"], ["cba"]).shape == (2, 1)
 
     def test_sparse_rows(self):
         X = sparse.csr_array(np.random.default_rng(0).poisson(1.0, size=(50, 9)) + 1.0)

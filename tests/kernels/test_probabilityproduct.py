@@ -475,7 +475,7 @@ def test_columns_of_points_and_of_strings(library):
     arrays = [np.array(s)[:, None] for s in series]
     np.testing.assert_allclose(k(make(series), make(series[:1])), k(arrays, arrays[:1]))
     k = mc.ProbabilityProduct(mc.Categorical())
-    np.testing.assert_allclose(k(make(["ab"]), make(["b"])), k(["ab"], ["b"]))
+    np.testing.assert_allclose(k(make(["b"]), make(["ab"])), k(["b"], ["ab"]))
 
 
 def test_matrices_of_different_kinds_meet():
@@ -504,7 +504,7 @@ def test_wrapped_models_and_data():
     np.testing.assert_array_equal(cross_val_score(SVC(kernel=k), wrapped, y, cv=2), piped)
     k = mc.ProbabilityProduct(mc.Categorical())
     for data in (["ab", "b"], mc.Sequences(["ab", "b"], alphabet="abc")):
-        np.testing.assert_allclose(k(mc.objects(data), ["a"]), k(["ab", "b"], ["a"]))
+        np.testing.assert_allclose(k(["a"], mc.objects(data)), k(["a"], data))
     k = mc.ProbabilityProduct(mc.Gaussian())
     np.testing.assert_allclose(k(mc.objects(np.array(POINTS))), k(POINTS))
     counts = mc.Multinomial().fit_each(sparse.csr_array(np.array([[1.0, 2.0], [0.0, 3.0]])))

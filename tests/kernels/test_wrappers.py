@@ -333,9 +333,7 @@ def test_zero_norm_raises_by_default():
         mc.kernels.Normalized(Squared(normalize=False))(SPARSE)
     with pytest.raises(ValueError, match=r"object 0 has zero norm under Centered"):
         mc.Centered(mc.RBF(), normalize=True).fit(np.ones((3, 7)) / 3)(np.ones((3, 7)) / 3)
-    with pytest.raises(
-        ValueError, match=r"object 0 has the self-kernel -1 .*Wrap the kernel in mc.kernels.Repaired first"
-    ):
+    with pytest.raises(ValueError, match=r"object 0 has the self-kernel -1 .*Wrap it in mc.kernels.Repaired first"):
         mc.kernels.Normalized(-1.0 * mc.RBF())(SPARSE)
 
 

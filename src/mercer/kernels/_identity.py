@@ -15,7 +15,7 @@ from mercer._array import to_numpy
 from mercer._cache import parameter_key
 from mercer._native.library import build
 from mercer.data.segments import data_digests
-from mercer.kernels._data import concatenated, has_digests, n_objects, unwrapped
+from mercer.kernels._data import has_digests, n_objects, unwrapped
 
 
 def identity(kernel: Any, X: Any, Y: Any = None) -> dict[str, Any]:
@@ -37,7 +37,7 @@ def identity(kernel: Any, X: Any, Y: Any = None) -> dict[str, Any]:
     if fitted:
         accepted = [kernel._admit(side, reset=False) for side in sides]
     else:
-        accepted = [clone(kernel)._admit(concatenated(tuple(sides)), reset=True)]
+        accepted = [clone(kernel)._admit(side, reset=True) for side in sides]
     known, objects = parameter_key(kernel), [n_objects(side) for side in sides]
     return {
         "kernel": " ".join(str(kernel).split()),

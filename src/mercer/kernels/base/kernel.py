@@ -20,7 +20,7 @@ from mercer.data.channels import by_name
 from mercer.data.sequences import Sequences
 from mercer.data.wrapped import is_wrapped
 from mercer.kernels._changes import check_unchanged, kept_values
-from mercer.kernels._data import check_libraries, concatenated, n_objects, take, unwrapped
+from mercer.kernels._data import check_libraries, n_objects, take, unwrapped
 from mercer.kernels._evaluation import Evaluation, Prepared, Side
 from mercer.kernels._identity import identity
 from mercer.kernels._operands import scaled_rows
@@ -35,7 +35,8 @@ class Kernel(Hooks, Arithmetic, GaussianProcess, TransformerMixin, BaseEstimator
 
     ``fit`` keeps the training data, ``fit_transform`` returns their Gram matrix, and ``transform`` the kernel of new
     data with them: ``make_pipeline(kernel, SVC(kernel="precomputed", C=10))``. ``kernel(X)`` and ``kernel(X, Y)``
-    return matrices without learning anything.
+    return matrices and keep nothing. A kernel that is not fitted learns what all objects share, such as a model or a
+    prior, from ``X`` in ``kernel(X)``, and from ``Y`` alone in ``kernel(X, Y)``, as in ``fit(Y).transform(X)``.
 
     A subclass implements `_accept`, `_prepare`, `_tile`, `_self` and ``psd``; its ``domain`` says whether `_tile` and
     `_self` return logarithms. The stages from input to matrix are described in `mercer.kernels._evaluation`.
@@ -142,7 +143,10 @@ class Kernel(Hooks, Arithmetic, GaussianProcess, TransformerMixin, BaseEstimator
     # -- matrices ----------------------------------------------------------------------------------------
 
     def __call__(self, X: Any, Y: Any = None) -> Array:
-        """Return the Gram matrix of ``X``, or the cross-Gram of ``X`` and ``Y``."""
+        """Return the Gram matrix of ``X``, or the cross-Gram of ``X`` and ``Y``.
+
+        A kernel that is not fitted learns from ``Y`` alone, as in ``fit(Y).transform(X)``; from ``X`` if there is none.
+        """
         check_matrix(length_of(X), length_of(X if Y is None else Y), type(self).__name__)
         kernel, a, b = self._prepared_on_device(X, Y)
         return kernel._evaluation.matrix(a, b)
@@ -214,7 +218,7 @@ class Kernel(Hooks, Arithmetic, GaussianProcess, TransformerMixin, BaseEstimator
         symmetric = Y is None or Y is X
         X, Y = unwrapped(X), None if symmetric else unwrapped(Y)
         self._check_confounds(X, Y)
-        kernel = self._ready(X) if symmetric else self._ready(X, Y)
+        kernel = self._ready(X if symmetric or isinstance(Y, Batch) else Y)  # models share nothing
         left = kernel._source(kernel._admit(X, reset=False))
         if symmetric:
             return kernel, left, None
@@ -370,7 +374,7 @@ class Kernel(Hooks, Arithmetic, GaussianProcess, TransformerMixin, BaseEstimator
         """Return, once, a result that ``fit`` has kept for the training data; None for other data."""
         return self._train_side.spend(name) if source is getattr(self, "train_", None) else None
 
-    def _ready(self, *data: Any) -> Self:
+    def _ready(self, data: Any = None) -> Self:
         """Return this kernel if it can be evaluated, else a copy fitted to ``data``. Nothing is kept."""
         if hasattr(self, "train_"):
             if self._rows_only:
@@ -385,7 +389,7 @@ class Kernel(Hooks, Arithmetic, GaussianProcess, TransformerMixin, BaseEstimator
             )
         self._check_parameters()
         kernel: Self = clone(self)
-        kernel._fit_accepted(kernel._admit(concatenated(data), reset=True), None)
+        kernel._fit_accepted(kernel._admit(data, reset=True), None)
         return kernel
 
     def _check_unchanged(self) -> None:
