@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from sklearn.model_selection import GridSearchCV, GroupKFold, StratifiedKFold
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import StandardScaler
+from sklearn.preprocessing import FunctionTransformer, StandardScaler
 from sklearn.svm import SVC
 
 import mercer as mc
@@ -50,6 +50,31 @@ def on_symbols(kernel: Any, C: list[float] = C, **grid: list[Any]) -> Method:
     name = type(kernel).__name__.lower()
     searched = {f"{name}__{key}": values for key, values in grid.items()} | {"svc__C": C}
     return make_pipeline(kernel, SVC(kernel="precomputed")), searched
+
+
+def summaries(X: Any) -> np.ndarray:
+    """Means and standard deviations of the observed values of each channel; 0 for a channel without any."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", RuntimeWarning)
+        found = np.array([np.r_[np.nanmean(x, axis=0), np.nanstd(x, axis=0)] for x in mc.Sequences(X)])
+    return np.nan_to_num(found)
+
+
+def stacked(X: Any) -> np.ndarray:
+    """Series of one length as rows."""
+    return np.stack([np.ravel(x) for x in mc.Sequences(X)])
+
+
+def moments_svm() -> Method:
+    """Baseline: an RBF support vector machine on means and standard deviations."""
+    return make_pipeline(FunctionTransformer(summaries), StandardScaler(), SVC()), {"svc__C": C}
+
+
+def on_vectors(kernel: Any, derivatives: bool = False, **grid: list[Any]) -> Method:
+    """Standardize every channel, optionally with derivatives, then a kernel and a support vector machine."""
+    steps = [mc.Derivatives(1)] if derivatives else []
+    pipeline, searched = on_symbols(kernel, **grid)
+    return make_pipeline(*steps, mc.PerStep(StandardScaler()), *(step for _, step in pipeline.steps)), searched
 
 
 def errors(task: Task, method: Method) -> Iterator[float]:

@@ -16,9 +16,9 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from _accuracy import C, Method, Task, errors, on_symbols
+from _accuracy import C, Method, Task, errors, moments_svm, on_symbols, on_vectors
 from accuracy_pairs import pairs_of_proteins, six_families
-from accuracy_sequences import moments_svm, nearest, on_vectors
+from accuracy_sequences import nearest
 from sklearn.model_selection import GroupKFold, StratifiedKFold
 from sklearn.naive_bayes import MultinomialNB
 from sklearn.pipeline import make_pipeline
@@ -126,16 +126,14 @@ def vowels() -> Task:
     strengths = {"model__prior_strength": [5.0, 50.0]}
     methods: dict[str, Method] = {
         "mean + sd, SVM": moments_svm(),
-        "ProbabilityProduct(HMM)": on_vectors(
-            mc.ProbabilityProduct(hmm, length=10), False, length=[3, 10], **strengths
-        ),
-        "MeanMap(HMM)": on_vectors(mc.MeanMap(hmm, gamma=0.1), False, gamma=[0.02, 0.1], length=[3, 10], **strengths),
+        "ProbabilityProduct(HMM)": on_vectors(mc.ProbabilityProduct(hmm, length=10), length=[3, 10], **strengths),
+        "MeanMap(HMM)": on_vectors(mc.MeanMap(hmm, gamma=0.1), gamma=[0.02, 0.1], length=[3, 10], **strengths),
         "EmpiricalMeanMap": on_vectors(
-            mc.EmpiricalMeanMap(order=1, gamma=0.05), False, order=[0, 1, 2], gamma=[0.01, 0.05, 0.2]
+            mc.EmpiricalMeanMap(order=1, gamma=0.05), order=[0, 1, 2], gamma=[0.01, 0.05, 0.2]
         ),
-        "Fisher(HMM)": on_vectors(mc.Fisher(hmm, information="diagonal", per="step"), False),
-        "TOP(HMM)": on_vectors(mc.TOP(hmm), False),
-        "LatentMeanMap(HMM)": on_vectors(mc.LatentMeanMap(hmm, gamma=0.05), False, gamma=[0.01, 0.05]),
+        "Fisher(HMM)": on_vectors(mc.Fisher(hmm, information="diagonal", per="step")),
+        "TOP(HMM)": on_vectors(mc.TOP(hmm)),
+        "LatentMeanMap(HMM)": on_vectors(mc.LatentMeanMap(hmm, gamma=0.05), gamma=[0.01, 0.05]),
     }
     folds = [(np.flatnonzero(train), np.flatnonzero(~train))]
     return Task(found.data, np.asarray(found.target), folds, methods, inner=3)
@@ -174,13 +172,13 @@ def sets() -> Task:
     strengths = {"model__prior_strength": [2.0, 10.0]}
     methods: dict[str, Method] = {
         "mean + sd, SVM": moments_svm(),
-        "ProbabilityProduct(Gaussian)": on_vectors(mc.ProbabilityProduct(gaussian), False, rho=[0.5, 1.0], **strengths),
-        "MeanMap(Gaussian)": on_vectors(mc.MeanMap(gaussian, gamma=0.1), False, gamma=[0.01, 0.1, 1.0], **strengths),
-        "MeanMap(Mixture)": on_vectors(mc.MeanMap(mixture, gamma=0.1), False, gamma=[0.01, 0.1]),
-        "MeanMap(KDE)": on_vectors(mc.MeanMap(mc.KDE(), gamma=0.1), False, gamma=[0.01, 0.1]),
-        "EmpiricalMeanMap": on_vectors(mc.EmpiricalMeanMap(gamma=0.1), False, gamma=[0.01, 0.05, 0.2]),
-        "Fisher(Mixture)": on_vectors(mc.Fisher(mixture, information="diagonal", per="step"), False),
-        "LatentMeanMap(Mixture)": on_vectors(mc.LatentMeanMap(mixture, gamma=0.05), False, gamma=[0.01, 0.05]),
+        "ProbabilityProduct(Gaussian)": on_vectors(mc.ProbabilityProduct(gaussian), rho=[0.5, 1.0], **strengths),
+        "MeanMap(Gaussian)": on_vectors(mc.MeanMap(gaussian, gamma=0.1), gamma=[0.01, 0.1, 1.0], **strengths),
+        "MeanMap(Mixture)": on_vectors(mc.MeanMap(mixture, gamma=0.1), gamma=[0.01, 0.1]),
+        "MeanMap(KDE)": on_vectors(mc.MeanMap(mc.KDE(), gamma=0.1), gamma=[0.01, 0.1]),
+        "EmpiricalMeanMap": on_vectors(mc.EmpiricalMeanMap(gamma=0.1), gamma=[0.01, 0.05, 0.2]),
+        "Fisher(Mixture)": on_vectors(mc.Fisher(mixture, information="diagonal", per="step")),
+        "LatentMeanMap(Mixture)": on_vectors(mc.LatentMeanMap(mixture, gamma=0.05), gamma=[0.01, 0.05]),
     }
     return Task(X, y, five_folds(y), methods, inner=3)
 

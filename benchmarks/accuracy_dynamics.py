@@ -11,12 +11,11 @@ from __future__ import annotations
 
 import sys
 import time
-import warnings
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from _accuracy import C, Method, Task, main
+from _accuracy import C, Method, Task, main, moments_svm, on_vectors, stacked
 from sklearn.dummy import DummyClassifier
 from sklearn.model_selection import GroupKFold, StratifiedKFold
 from sklearn.pipeline import make_pipeline
@@ -27,29 +26,9 @@ import mercer as mc
 from mercer import datasets
 
 
-def summaries(X: Any) -> np.ndarray:
-    """Means and standard deviations of the observed values of each channel; 0 for a channel without any."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", RuntimeWarning)
-        found = np.array([np.r_[np.nanmean(x, axis=0), np.nanstd(x, axis=0)] for x in mc.Sequences(X)])
-    return np.nan_to_num(found)
-
-
-def stacked(X: Any) -> np.ndarray:
-    """Series of one length as rows."""
-    return np.stack([np.ravel(x) for x in mc.Sequences(X)])
-
-
 def no_features(X: Any) -> np.ndarray:
     """Nothing but the number of series."""
     return np.zeros((len(X), 1))
-
-
-def on_series(kernel: Any, C: list[float] = C, **grid: list[Any]) -> Method:
-    """Standardize every channel, then a kernel and a support vector machine."""
-    name = type(kernel).__name__.lower()
-    searched = {f"{name}__{key}": values for key, values in grid.items()} | {"svc__C": C}
-    return make_pipeline(mc.PerStep(StandardScaler()), kernel, SVC(kernel="precomputed")), searched
 
 
 def methods(dimension: int, *, gaps: bool = False) -> dict[str, Method]:
@@ -63,25 +42,25 @@ def methods(dimension: int, *, gaps: bool = False) -> dict[str, Method]:
     fisher = {"information": "diagonal", "per": "step"}
     found: dict[str, Method] = {
         "largest class": (make_pipeline(FunctionTransformer(no_features), DummyClassifier()), {}),
-        "mean + sd, RBF": (make_pipeline(FunctionTransformer(summaries), StandardScaler(), SVC()), {"svc__C": C}),
+        "mean + sd, RBF": moments_svm(),
         "resampled to 30 steps, RBF": (
             make_pipeline(scaled, mc.data.Resample(30), FunctionTransformer(stacked), StandardScaler(), SVC()),
             {"svc__C": C},
         ),
-        "Fisher(HMM)": on_series(mc.Fisher(hmm, **fisher), model__n_states=[4, 8]),
-        "ProbabilityProduct(HMM)": on_series(
+        "Fisher(HMM)": on_vectors(mc.Fisher(hmm, **fisher), model__n_states=[4, 8]),
+        "ProbabilityProduct(HMM)": on_vectors(
             mc.ProbabilityProduct(hmm, length=10), model__prior_strength=[5.0, 20.0, 100.0]
         ),
         "FisherEnsemble": (make_pipeline(mc.FisherEnsemble(), SVC(kernel="precomputed", C=10)), {}),
-        "Fisher(LDS)": on_series(mc.Fisher(system, **fisher), **sizes),
-        "ProbabilityProduct(LDS)": on_series(mc.ProbabilityProduct(system, length=10), **shrunk, length=[10, 30]),
-        "ProbabilityProduct(LDS), time=independent": on_series(
+        "Fisher(LDS)": on_vectors(mc.Fisher(system, **fisher), **sizes),
+        "ProbabilityProduct(LDS)": on_vectors(mc.ProbabilityProduct(system, length=10), **shrunk, length=[10, 30]),
+        "ProbabilityProduct(LDS), time=independent": on_vectors(
             mc.ProbabilityProduct(system, length=10, time="independent"), **shrunk, length=[10, 30]
         ),
-        "MeanMap(LDS)": on_series(mc.MeanMap(system, length=10), **shrunk, gamma=gammas),
-        "LatentMeanMap(LDS)": on_series(mc.LatentMeanMap(system, n_components=200), **sizes, gamma=gammas),
-        "SubspaceAngles(LDS)": on_series(mc.SubspaceAngles(system, length=10), **shrunk),
-        "BinetCauchy(LDS)": on_series(mc.kernels.BinetCauchy(system, length=10), **shrunk),
+        "MeanMap(LDS)": on_vectors(mc.MeanMap(system, length=10), **shrunk, gamma=gammas),
+        "LatentMeanMap(LDS)": on_vectors(mc.LatentMeanMap(system, n_components=200), **sizes, gamma=gammas),
+        "SubspaceAngles(LDS)": on_vectors(mc.SubspaceAngles(system, length=10), **shrunk),
+        "BinetCauchy(LDS)": on_vectors(mc.kernels.BinetCauchy(system, length=10), **shrunk),
     }
     if gaps:  # it needs complete observations
         del found["LatentMeanMap(LDS)"]

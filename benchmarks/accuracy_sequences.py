@@ -11,46 +11,21 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
-from _accuracy import C, Method, Task, length_only, main, on_symbols, ten_folds
+from _accuracy import Method, Task, length_only, main, moments_svm, on_symbols, on_vectors, stacked, ten_folds
 from sklearn.model_selection import GroupKFold, StratifiedKFold
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import FunctionTransformer, StandardScaler
-from sklearn.svm import SVC
+from sklearn.preprocessing import FunctionTransformer
 
 import mercer as mc
 from mercer import datasets
 
 
-def summaries(X: Any) -> np.ndarray:
-    """Means and standard deviations over time."""
-    return np.array([np.r_[x.mean(axis=0), x.std(axis=0)] for x in mc.Sequences(X)])
-
-
-def stacked(X: Any) -> np.ndarray:
-    """Series of one length as rows."""
-    return np.stack([np.ravel(x) for x in mc.Sequences(X)])
-
-
-def moments_svm() -> Method:
-    """Baseline: an RBF support vector machine on means and standard deviations."""
-    return make_pipeline(FunctionTransformer(summaries), StandardScaler(), SVC()), {"svc__C": C}
-
-
 def nearest() -> Method:
     """Baseline: the nearest series."""
     return make_pipeline(FunctionTransformer(stacked), KNeighborsClassifier(1)), {}
-
-
-def on_vectors(kernel: Any, derivatives: bool, **grid: list[Any]) -> Method:
-    """Standardize every channel, optionally with derivatives, then a kernel and a support vector machine."""
-    steps = [mc.Derivatives(1)] if derivatives else []
-    name = type(kernel).__name__.lower()
-    searched = {f"{name}__{key}": values for key, values in grid.items()} | {"svc__C": C}
-    return make_pipeline(*steps, mc.PerStep(StandardScaler()), kernel, SVC(kernel="precomputed")), searched
 
 
 def series(name: str, *, balanced: int | None = None) -> Task:
@@ -120,24 +95,21 @@ def vowels() -> Task:
         "mean + sd, SVM": moments_svm(),
         "ProbabilityProduct(HMM)": on_vectors(
             mc.ProbabilityProduct(hmm, rho=0.5, length=10),
-            False,
             rho=[0.5, 1.0],
             length=[3, 10],
             model__prior_strength=[5.0, 20.0, 50.0],
         ),
         "ProbabilityProduct(HMM, prior=None)": on_vectors(
             mc.ProbabilityProduct(mc.HMM(n_states=3, prior=None, random_state=0), rho=1.0, length=10),
-            False,
             length=[3, 10],
         ),
         "MeanMap(HMM)": on_vectors(
             mc.MeanMap(hmm, gamma=0.1, length=10),
-            False,
             length=[3, 10],
             gamma=[0.02, 0.1],
             model__prior_strength=[5.0, 20.0, 50.0],
         ),
-        "Fisher(HMM)": on_vectors(mc.Fisher(hmm, information="diagonal", per="step"), False, model__n_states=[3, 6]),
+        "Fisher(HMM)": on_vectors(mc.Fisher(hmm, information="diagonal", per="step"), model__n_states=[3, 6]),
     }
     folds = [(np.flatnonzero(train), np.flatnonzero(~train))]
     return Task(found.data, np.asarray(found.target), folds, methods)
@@ -153,7 +125,6 @@ def digits() -> Task:
         "mean + sd, SVM": moments_svm(),
         "Fisher(HMM)": on_vectors(
             mc.Fisher(mc.HMM(n_states=10, random_state=0), information="diagonal", per="step"),
-            False,
             model__n_states=[10, 20],
         ),
     }

@@ -16,7 +16,6 @@ from typing import Any
 
 import numpy as np
 import torch
-from bench_gaussian import make as make_gaussians
 from bench_history import LENGTH, chain, tree
 from bench_hmm import categorical, gaussian
 from bench_lds import systems
@@ -36,6 +35,13 @@ def seconds(work: Callable[[], Any], device: str, repeat: int = 3) -> float:
             torch.cuda.synchronize()
         runs.append(time.perf_counter() - start)
     return min(runs[1:])
+
+
+def make_gaussians(n: int, d: int) -> mc.Gaussians:
+    """Draw Gaussians with full covariances."""
+    rng = np.random.default_rng(0)
+    factors = rng.standard_normal((n, d, 2 * d))
+    return mc.Gaussians(rng.standard_normal((n, d)), factors @ factors.swapaxes(1, 2) / (2 * d))
 
 
 def compare(name: str, kernel: Any, host: Any, guest: Any, device: str, other: Any = None) -> None:

@@ -1,9 +1,10 @@
-"""Log-likelihoods and posteriors of hidden Markov models: ours compared with dynamax and glhmm, on one core.
+"""Log-likelihoods, posteriors and Fisher scores of hidden Markov models against dynamax and glhmm, on one core.
 
 500 sequences of 200 vectors in 4 dimensions, 10 states, diagonal Gaussians, one shared model, float64. All times are of
 whole calls, densities included; all sequences have the same length, as dynamax requires, and its compilation is not
-counted. The results are compared first. glhmm has full covariances only, so ours use these in that comparison.
-Libraries that are not installed are skipped.
+counted. The results are compared first; scores are compared with `jax.grad` through dynamax's filter. glhmm has full
+covariances only, so ours use these in that comparison; its features for prediction are not the exact gradient, so only
+the time is compared. Libraries that are not installed are skipped.
 
 Run: taskset -c 0 python benchmarks/bench_hmm_inference.py
 """
@@ -19,6 +20,7 @@ from _measure import best
 
 import mercer as mc
 from mercer.models._forward.interface import Runs, Symbols, expectations
+from mercer.models._scores.scores import hmm_scores
 
 N, LENGTH, STATES, DIMENSION = 500, 200, 10, 4
 
@@ -33,15 +35,19 @@ def make(structure: str = "diagonal") -> tuple[mc.HMMs, mc.Sequences]:
     return models, mc.Sequences(models.sample(LENGTH, N, random_state=1)[0])
 
 
-def ours(structure: str) -> tuple[float, float]:
+def ours(structure: str) -> tuple[float, float, float]:
     models, X = make(structure)
     values = best(lambda: models.log_prob(X), repeat=20)
     posteriors = best(lambda: models.posterior(X), repeat=20)
-    print(f"ours, {structure:8s}: log-likelihoods {1e3 * values:6.2f} ms, posteriors {1e3 * posteriors:6.2f} ms")
-    return values, posteriors
+    scores = best(lambda: hmm_scores(models, X))
+    print(
+        f"ours, {structure:8s}: log-likelihoods {1e3 * values:6.2f} ms, posteriors {1e3 * posteriors:6.2f} ms, "
+        f"Fisher scores {1e3 * scores:6.1f} ms"
+    )
+    return values, posteriors, scores
 
 
-def dynamax(values: float, posteriors: float) -> None:
+def dynamax(values: float, posteriors: float, scores: float) -> None:
     try:
         import jax
         import jax.numpy as jnp
@@ -54,9 +60,14 @@ def dynamax(values: float, posteriors: float) -> None:
     initial, transition = jnp.asarray(np.asarray(models.initial[0])), jnp.asarray(np.asarray(models.transition[0]))
     mean, variance = (jnp.asarray(np.asarray(p[0])) for p in (models.emission.mean, models.emission.covariance))
 
-    def densities(x):
+    def densities(x, mean=mean, variance=variance):
         difference = x[:, None, :] - mean
         return -0.5 * jnp.sum(difference**2 / variance + jnp.log(2 * jnp.pi * variance), axis=-1)
+
+    def of_parameters(parameters, x):
+        first, steps, mean, log_sd = parameters
+        table = densities(x, mean, jnp.exp(2 * log_sd))
+        return hmm_filter(jax.nn.softmax(first), jax.nn.softmax(steps, axis=-1), table).marginal_loglik
 
     def smoothed(x):
         found = hmm_smoother(initial, transition, densities(x))
@@ -76,11 +87,19 @@ def dynamax(values: float, posteriors: float) -> None:
         f"dynamax       : log-likelihoods {1e3 * theirs:6.2f} ms ({theirs / values:.1f}x ours), posteriors "
         f"{1e3 * both:6.2f} ms ({both / posteriors:.1f}x ours)"
     )
+    gradient = jax.jit(jax.vmap(jax.grad(of_parameters), in_axes=(None, 0)))
+    parameters = jnp.log(initial), jnp.log(transition), mean, 0.5 * jnp.log(variance)
+    first, steps, *emitted = (np.asarray(g) for g in gradient(parameters, x))
+    theirs = np.concatenate([first, steps.reshape(N, -1), np.concatenate(emitted, axis=-1).reshape(N, -1)], axis=1)
+    error = np.abs(hmm_scores(models, X)[0] - theirs).max() / np.abs(theirs).max()
+    seconds = best(lambda: jax.block_until_ready(gradient(parameters, x)))
+    print(f"jax.grad      : {1e3 * seconds:.1f} ms ({seconds / scores:.1f}x ours); gradients differ by {error:.1e}")
 
 
-def glhmm(posteriors: float) -> None:
+def glhmm(posteriors: float, scores: float) -> None:
     try:
         from glhmm.glhmm import glhmm as peer
+        from glhmm.prediction import hmm_kernel
     except ImportError:
         print("glhmm is not installed: nothing to compare with")
         return
@@ -93,10 +112,13 @@ def glhmm(posteriors: float) -> None:
     try:
         model.train(X=None, Y=flat, indices=indices, options=options)
         seconds = best(lambda: model.decode(X=None, Y=flat, indices=indices), repeat=3) * N / few
+        options = {"incl_Mu": True, "incl_Sigma": True, "return_feat": True}
+        features = best(lambda: hmm_kernel(model, flat, indices, **options), repeat=2) * N / few
     except Exception as error:  # another version has another interface
         print(f"glhmm could not be run here: {error}")
         return
-    print(f"glhmm, full   : posteriors {1e3 * seconds:8.1f} ms ({seconds / posteriors:.0f}x ours)")
+    print(f"glhmm, full   : posteriors {1e3 * seconds:8.1f} ms ({seconds / posteriors:.0f}x ours), features", end=" ")
+    print(f"{1e3 * features:8.1f} ms ({features / scores:.0f}x our scores)")
 
 
 def expectation_steps() -> None:
@@ -115,9 +137,8 @@ def expectation_steps() -> None:
 
 def main() -> None:
     with mc.config(n_jobs=1):
-        values, posteriors = ours("diagonal")
-        dynamax(values, posteriors)
-        glhmm(ours("full")[1])
+        dynamax(*ours("diagonal"))
+        glhmm(*ours("full")[1:])
         expectation_steps()
 
 

@@ -119,7 +119,9 @@ class TestSeries:
         assert per_class(whole) == counts
         assert set(whole.data.lengths) == {length}
         assert (np.sum(whole.split == "train"), np.sum(whole.split == "test")) == sizes
-        assert name in whole.DESCR
+        assert whole.DESCR.startswith(f"ucr_{name}: a data set of the UCR archive")
+        assert "License: not stated. Cite: Dau et al., " in whole.DESCR
+        assert "Parameters" not in whole.DESCR
 
     def test_parts_join_to_all(self):
         whole, train, test = (fetch_ucr("Coffee", subset=s) for s in ("all", "train", "test"))

@@ -15,7 +15,7 @@ def fetch_scop() -> Bunch:
 
     For each of the 54 families, the test positives are its members, the training positives are the other families of
     its superfamily, and the negatives are proteins of other folds: relatives are so remote that their family was not
-    seen in training.
+    seen in training. Domains have E-values above 1e-25; 818 have the sequence of another one.
 
     Returns
     -------
@@ -31,8 +31,7 @@ def fetch_scop() -> Bunch:
 
     Notes
     -----
-    The files are read from ``$MERCER_DATA/scop153`` if that environment variable is set, and otherwise downloaded once
-    with pooch. They are checked against their SHA-256.
+    The files are read from ``$MERCER_DATA/scop153``, or downloaded once: see `data_path`.
 
     References
     ----------
@@ -53,17 +52,6 @@ def fetch_scop() -> Bunch:
     place = {row[0]: i for i, row in enumerate(rows)}
     role = np.array([row[1:] for row in rows], dtype=np.int8)[[place[name] for name in proteins.X.ids or ()]]
     superfamily = [name.rsplit(".", 1)[0] for name in family]
-    found = bunch(proteins.X, superfamily, _SCOP, family=family, role=role)
+    found = bunch(proteins.X, superfamily, fetch_scop, "scop153", family=family, role=role)
     found["families"] = first[1:]
     return found
-
-
-_SCOP = """\
-SCOP 1.53, domains with E-values above 1e-25, and the 54 families of Liao and Noble (2003)
-
-4352 protein domains of 853 superfamilies, 20 to 994 residues; 529 residues are unknown (X). 818 domains have the
-sequence of another one.
-Files: github.com/liufule12/pse_n_gram, data/scop.1.53.1e-25.fasta and data/all_seq_fam_membership.txt. No license is
-stated; cite L. Liao and W. S. Noble, J. Comput. Biol. 10(6), 2003, and A. G. Murzin et al., SCOP, J. Mol. Biol. 247,
-1995.
-"""

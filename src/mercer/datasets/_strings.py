@@ -21,7 +21,7 @@ def fetch_hs3d() -> Bunch:
     """Load HS3D as halves of splice windows: 5,676 exon and 5,676 intron segments of human genes, 70 letters each.
 
     A window of 140 letters around a true splice site is split at the site: a donor follows an exon and precedes an
-    intron, and an acceptor the other way around.
+    intron, and an acceptor the other way around. 2,796 donors and 2,880 acceptors of GenBank 123. Group folds by gene.
 
     Returns
     -------
@@ -35,9 +35,8 @@ def fetch_hs3d() -> Bunch:
 
     Notes
     -----
-    The files ``EI_true.seq`` and ``IE_true.seq`` are read from ``$MERCER_DATA/hs3d`` if that environment variable is
-    set, and otherwise downloaded once with pooch. They are checked against their SHA-256. Windows of one gene overlap,
-    so without groups the test data of a fold are partly training data.
+    The files ``EI_true.seq`` and ``IE_true.seq`` are read from ``$MERCER_DATA/hs3d``, or downloaded once: see
+    `data_path`. Windows of one gene overlap, so without groups the test data of a fold are partly training data.
 
     References
     ----------
@@ -61,7 +60,7 @@ def fetch_hs3d() -> Bunch:
                 labels.append(label)
                 groups.append(entry)
                 sites.append(site)
-    return bunch(Sequences(strings, alphabet="dna", ids=ids), labels, _HS3D, groups=groups, site=sites)
+    return bunch(Sequences(strings, alphabet="dna", ids=ids), labels, fetch_hs3d, "hs3d", groups=groups, site=sites)
 
 
 def fetch_promoters() -> Bunch:
@@ -88,7 +87,9 @@ def fetch_promoters() -> Bunch:
     """
     rows = list(csv.DictReader(_text("uci_promoters", "promotergene.csv").splitlines()))
     ids = [f"promoter-{i + 1}" for i in range(len(rows))]
-    return bunch(_dna([row["sequence"] for row in rows], ids), [row["class"] for row in rows], _PROMOTERS)
+    return bunch(
+        _dna([row["sequence"] for row in rows], ids), [row["class"] for row in rows], fetch_promoters, "uci_promoters"
+    )
 
 
 def fetch_splice() -> Bunch:
@@ -105,8 +106,7 @@ def fetch_splice() -> Bunch:
 
     Notes
     -----
-    The file ``splice.csv`` is read from ``$MERCER_DATA/uci_splice`` if that environment variable is set, and otherwise
-    downloaded once with pooch. It is checked against its SHA-256.
+    The file ``splice.csv`` is read from ``$MERCER_DATA/uci_splice``, or downloaded once: see `data_path`.
 
     Examples
     --------
@@ -116,11 +116,18 @@ def fetch_splice() -> Bunch:
     """
     rows = list(csv.DictReader(_text("uci_splice", "splice.csv").splitlines()))
     ids = numbered([row["instance_name"].strip() for row in rows])
-    return bunch(_dna([row["sequence"].strip() for row in rows], list(ids)), [row["label"] for row in rows], _SPLICE)
+    return bunch(
+        _dna([row["sequence"].strip() for row in rows], list(ids)),
+        [row["label"] for row in rows],
+        fetch_splice,
+        "uci_splice",
+    )
 
 
 def fetch_intron_exon(*, trim: int = 0) -> Bunch:
     """Load exons and introns of 586 fly genes: 2,709 and 2,123 DNA strings of very different lengths.
+
+    Chromosome 2R of Drosophila melanogaster. The length and the ends of introns reveal the class. Group folds by gene.
 
     Parameters
     ----------
@@ -161,7 +168,7 @@ def fetch_intron_exon(*, trim: int = 0) -> Bunch:
         strings = [string[trim:-trim] for string in data[kept]]
         data = Sequences(strings, alphabet="dna", ids=data[kept].ids)
         labels, groups = labels[kept], groups[kept]
-    return bunch(data, labels, _INTRONS, groups=groups)
+    return bunch(data, labels, fetch_intron_exon, "intron_exon_dmel", groups=groups)
 
 
 def fetch_pfam_seeds() -> Bunch:
@@ -197,7 +204,7 @@ def fetch_pfam_seeds() -> Bunch:
     rows |= {("globins", name): string for name, string in zip(globins.ids or (), globins, strict=True)}
     ids = [f"{family}/{name}" for family, name in rows]
     data = Sequences(list(rows.values()), alphabet="protein", ids=ids)
-    return bunch(data, [family for family, _ in rows], _PFAM)
+    return bunch(data, [family for family, _ in rows], fetch_pfam_seeds, "pfam_seed_hmmer")
 
 
 def _text(folder: str, file: str) -> str:
@@ -207,41 +214,3 @@ def _text(folder: str, file: str) -> str:
 
 def _dna(strings: list[str], ids: list[str]) -> Sequences:
     return Sequences(strings, alphabet="dna", ids=ids)
-
-
-_HS3D = """\
-HS3D, Homo sapiens splice sites dataset: halves of the true windows
-
-2796 donor (EI) and 2880 acceptor (IE) windows of 140 letters, from GenBank 123, split at the junction: 5676 segments
-of exons and 5676 of introns, 70 letters each. Group folds by gene.
-No license is stated; cite P. Pollastro and S. Rampone, HS3D, a dataset of Homo sapiens splice regions, and its
-extraction procedure from a major public database, Int. J. Mod. Phys. C 13(8), 2002.
-"""
-
-_PROMOTERS = """\
-E. coli promoter gene sequences (UCI)
-
-53 promoters (+) and 53 other strings (-) of 57 letters. From the R package kernlab (GPL-2), data set promotergene;
-UCI lists its sets as CC BY 4.0.
-"""
-
-_SPLICE = """\
-Primate splice-junction gene sequences (UCI)
-
-3190 windows of 60 letters: EI (donor) 767, IE (acceptor) 768, N (neither) 1655; 60 letters are ambiguity codes.
-File: github.com/pauldhein/splice-junction-detector, data/splice.csv (MIT); UCI lists its sets as CC BY 4.0.
-"""
-
-_INTRONS = """\
-Exons and introns of Drosophila melanogaster, chromosome 2R
-
-2709 coding exons (3 to 7327 letters, median 192) and 2123 introns (48 to 110416, median 67) of 586 genes of the
-tutorial of AUGUSTUS 3.5.0 (Artistic License). The length and the ends GT...AG reveal the class. Group folds by gene.
-"""
-
-_PFAM = """\
-Seed alignments of Pfam and 45 globins, without gaps (HMMER's examples)
-
-325 proteins: Caudal_act 9, LuxC 13, Patched 10, Pkinase 38, RRM_1 79, SMC_N 29, fn3 98, globins 4 + 45.
-From HMMER 3.3.2, tutorial and testsuite (BSD-3); Pfam is CC0.
-"""

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
 from sklearn.utils import Bunch
 
 from mercer._parameters import check, one_of
+from mercer.datasets._bunch import describe
 from mercer.datasets._fetch import data_path, open_binary
 
 _SPLITS = ("train", "test")
@@ -55,8 +56,7 @@ def fetch_webkb(*, subset: str = "all", empty: str = "drop") -> Bunch:
 
     Notes
     -----
-    The files are read from ``$MERCER_DATA/webkb`` if that environment variable is set, and otherwise
-    downloaded once with pooch (``pip install 'mercer[data]'``). They are checked against their SHA-256.
+    The files are read from ``$MERCER_DATA/webkb``, or downloaded once: see `data_path`.
 
     References
     ----------
@@ -69,7 +69,7 @@ def fetch_webkb(*, subset: str = "all", empty: str = "drop") -> Bunch:
     >>> pages.data.shape, pages.target_names  # doctest: +SKIP
     ((2785, 7770), ['course', 'faculty', 'project', 'student'])
     """
-    return _fetch("webkb", "webkb", subset, empty, _WEBKB)
+    return _fetch("webkb", "webkb", subset, empty, fetch_webkb)
 
 
 def fetch_r8(*, subset: str = "all", empty: str = "drop") -> Bunch:
@@ -99,8 +99,7 @@ def fetch_r8(*, subset: str = "all", empty: str = "drop") -> Bunch:
 
     Notes
     -----
-    The files are read from ``$MERCER_DATA/reuters_r8`` if that environment variable is set, and otherwise
-    downloaded once with pooch (``pip install 'mercer[data]'``). They are checked against their SHA-256.
+    The files are read from ``$MERCER_DATA/reuters_r8``, or downloaded once: see `data_path`.
 
     References
     ----------
@@ -113,10 +112,10 @@ def fetch_r8(*, subset: str = "all", empty: str = "drop") -> Bunch:
     >>> news.data.shape, news.target_names[:3]  # doctest: +SKIP
     ((2189, 17387), ['acq', 'crude', 'earn'])
     """
-    return _fetch("reuters_r8", "r8", subset, empty, _R8)
+    return _fetch("reuters_r8", "r8", subset, empty, fetch_r8)
 
 
-def _fetch(folder: str, prefix: str, subset: str, empty: str, description: str) -> Bunch:
+def _fetch(folder: str, prefix: str, subset: str, empty: str, loader: Callable[..., Bunch]) -> Bunch:
     check(one_of("all", *_SPLITS), subset=subset)
     check(one_of("drop", "keep"), empty=empty)
     documents = [d for split in _SPLITS for d in _read(folder, f"{prefix}-{split}-stemmed.txt", split)]
@@ -133,7 +132,7 @@ def _fetch(folder: str, prefix: str, subset: str, empty: str, description: str) 
         vocabulary=vocabulary,
         split=split[keep],
         ids=np.array([d.id for d in documents])[keep],
-        DESCR=description,
+        DESCR=describe(loader, folder),
     )
 
 
@@ -154,24 +153,3 @@ def _count(texts: list[str]) -> tuple[Any, np.ndarray[Any, Any]]:
     vectorizer = CountVectorizer(analyzer=str.split, dtype=np.float64)
     counts = csr_array(vectorizer.fit_transform(texts))
     return counts, vectorizer.get_feature_names_out().astype(str)
-
-
-_WEBKB = """\
-WebKB, four classes, stemmed (Ana Cardoso-Cachopo)
-
-Web pages of computer science departments, collected by the World Wide Knowledge Base project of CMU in 1997:
-project 504, course 930, faculty 1124, student 1641 documents, 2803 for training and 1396 for testing.
-Short words and stop words are removed, the others stemmed; 31 documents are empty after that.
-Files: github.com/achyudh/fuzzy-fs, data/WebKB. No license is stated for the data; cite A. Cardoso-Cachopo,
-Improving Methods for Single-label Text Categorization, PhD thesis, 2007.
-"""
-
-_R8 = """\
-Reuters-21578 R8, stemmed (Ana Cardoso-Cachopo)
-
-Newswire articles of 1987 with exactly one topic, of eight topics: acq 2292, crude 374, earn 3923, grain 51,
-interest 271, money-fx 293, ship 144, trade 326 documents, 5485 for training and 2189 for testing (ModApte).
-Short words and stop words are removed, the others stemmed; no document is empty.
-Files: github.com/achyudh/fuzzy-fs, data/R8. No license is stated for the data; cite A. Cardoso-Cachopo,
-Improving Methods for Single-label Text Categorization, PhD thesis, 2007.
-"""
