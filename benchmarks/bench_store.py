@@ -53,7 +53,7 @@ def main(n: int, where: str | None) -> None:
     print(f"on disk:   {n} models in {disk:.2f} s, {rate / 1e6:.2f} million pairs/s, {100 * rate / in_memory:.0f} %")
     print(f"           {100 * of_processor:.0f} % of the pairs per second of processor time")
     print(f"           {size / 1e9:.2f} GB; resident at most {peak / 2**20:.2f} GiB ({before / 2**20:.2f} before)")
-    print(f"           K @ v: {first:.2f} s with checksums, then {second:.2f} s")
+    print(f"           K @ v: {first:.2f} s, then {second:.2f} s, both with checksums")
 
 
 if __name__ == "__main__":

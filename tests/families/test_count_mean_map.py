@@ -9,11 +9,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse, stats
+from tests.batches import categoricals, poissons, softmax
 
 import mercer as mc
 from mercer.families import characteristic
 from mercer.families.count_vector import CountVectors
-from mercer.testing.kernels import KernelContract, PluralContract, categoricals, poissons, softmax
+from mercer.testing.kernels import KernelContract, PluralContract
 
 
 def outcomes(total, words=3):

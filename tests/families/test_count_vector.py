@@ -9,12 +9,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse, stats
+from tests.batches import softmax
 
 import mercer as mc
 from mercer.families.count_vector import CountVectors
 from mercer.families.count_vector_estimator import CountVector
 from mercer.testing.families import EstimatorContract
-from mercer.testing.kernels import Gradients, PluralContract, softmax
+from mercer.testing.kernels import Gradients, PluralContract
 
 DISTRIBUTIONS = ("poisson", "geometric", "fixed")
 COUNTS = np.array(list(itertools.product(range(61), repeat=2)), dtype=float)

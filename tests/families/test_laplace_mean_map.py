@@ -9,11 +9,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 from scipy import integrate, stats
+from tests.batches import AXIS, STEP, WIDTH, gaussian_hmms, gaussians
+from tests.batches import mixtures as line_mixtures
 
 import mercer as mc
 from mercer.families._laplace import log_laplace
-from mercer.testing.kernels import AXIS, STEP, WIDTH, Gradients, PluralContract, by_pairs, gaussian_hmms, gaussians
-from mercer.testing.kernels import mixtures as line_mixtures
+from mercer.testing.kernels import Gradients, PluralContract, by_pairs
 
 NODES, WEIGHTS = np.polynomial.legendre.leggauss(14)
 DIFFERENCES = np.concatenate([(NODES + 1) / 2 + i for i in range(40)])  # panels of [0, 40]

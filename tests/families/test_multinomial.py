@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse, stats
+from tests.batches import softmax
 
 import mercer as mc
 from mercer.testing.families import RHOS, EstimatorContract, FamilyContract
-from mercer.testing.kernels import softmax
 
 
 class TestMultinomials(FamilyContract):

@@ -10,10 +10,11 @@ from sklearn.exceptions import NotFittedError
 from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 from sklearn.svm import SVC
+from tests.batches import WIDTH, Matrices, categoricals, hmms
 
 import mercer as mc
 from mercer.families.estimator import Estimator
-from mercer.testing.kernels import WIDTH, Matrices, PluralContract, categoricals, hmms
+from mercer.testing.kernels import PluralContract
 
 
 class TestSumOfLogs(Matrices):

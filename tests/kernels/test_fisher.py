@@ -13,6 +13,7 @@ from sklearn.model_selection import GridSearchCV, cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
 from sklearn.svm import SVC
+from tests.batches import string_weights, strings
 
 import mercer as mc
 from mercer.kernels._operands import CenteredCounts
@@ -20,7 +21,7 @@ from mercer.models._scores.scores import hmm_scores
 from mercer.models.hmm_estimator import HMM
 from mercer.models.markov_estimator import MarkovChain
 from mercer.models.posterior import Posterior
-from mercer.testing.kernels import KernelContract, normalized, string_weights, strings
+from mercer.testing.kernels import KernelContract, normalized
 
 
 def gaussian_log_density(x, parameters):

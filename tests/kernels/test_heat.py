@@ -12,10 +12,11 @@ from scipy import sparse
 from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 from sklearn.svm import SVC
+from tests.batches import WIDTH, categoricals
 
 import mercer as mc
 from mercer.kernels.heat import Heat
-from mercer.testing.kernels import WIDTH, KernelContract, PluralContract, by_pairs, categoricals
+from mercer.testing.kernels import KernelContract, PluralContract, by_pairs
 
 
 def slow(p, q, t):

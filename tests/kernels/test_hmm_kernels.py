@@ -8,13 +8,14 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.batches import STEP, density_on_line
 
 import mercer as mc
 from mercer._native import chains as native_chains
 from mercer.families import PowerProduct, Smoothed
 from mercer.models._chains import operand as _chain_operand
 from mercer.models._chains.coupled import coupled_chains_log
-from mercer.testing.kernels import STEP, density_on_line, normalized
+from mercer.testing.kernels import normalized
 
 RHOS = [0.3, 0.5, 1.0, 2.0]
 

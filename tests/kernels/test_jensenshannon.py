@@ -7,23 +7,11 @@ import numpy as np
 import pytest
 from scipy import sparse
 from sklearn.exceptions import NotFittedError
+from tests.batches import STEP, WIDTH, bernoullis, categoricals, density_on_plane, gaussians, hmms, mixtures, poissons
 
 import mercer as mc
 from mercer.families.estimator import Estimator
-from mercer.testing.kernels import (
-    STEP,
-    WIDTH,
-    Gradients,
-    KernelContract,
-    PluralContract,
-    bernoullis,
-    categoricals,
-    density_on_plane,
-    gaussians,
-    hmms,
-    mixtures,
-    poissons,
-)
+from mercer.testing.kernels import Gradients, KernelContract, PluralContract
 
 
 def kl(p, q):

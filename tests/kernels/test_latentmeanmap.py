@@ -11,6 +11,7 @@ from scipy import sparse
 from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 from sklearn.svm import SVC
+from tests.batches import hmms
 
 import mercer as mc
 from mercer._coupling import smoothed_features
@@ -18,7 +19,7 @@ from mercer.kernels import latentmeanmap
 from mercer.kernels._operands import Rows
 from mercer.kernels._weighted_points import WeightedPoints
 from mercer.kernels.latentmeanmap import LatentMeanMap
-from mercer.testing.kernels import KernelContract, by_pairs, hmms
+from mercer.testing.kernels import KernelContract, by_pairs
 
 
 def paths(initial, transition, likelihood):

@@ -10,10 +10,11 @@ from sklearn.exceptions import NotFittedError
 from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 from sklearn.svm import SVC
+from tests.batches import WIDTH, Matrices, gaussians
 
 import mercer as mc
 from mercer.kernels.logodds import least_shift
-from mercer.testing.kernels import WIDTH, KernelContract, Matrices, PluralContract, gaussians
+from mercer.testing.kernels import KernelContract, PluralContract
 
 PAIRS = mc.models.AffinePairHMMs(
     joint=[[[0.47, 0.03], [0.03, 0.47]]],

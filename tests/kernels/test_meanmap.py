@@ -5,15 +5,10 @@ import math
 
 import numpy as np
 import pytest
-
-import mercer as mc
-from mercer.testing.kernels import (
+from tests.batches import (
     AXIS,
     STEP,
     WIDTH,
-    Gradients,
-    PluralContract,
-    by_pairs,
     categoricals,
     density_on_line,
     density_on_plane,
@@ -24,6 +19,9 @@ from mercer.testing.kernels import (
     string_weights,
     strings,
 )
+
+import mercer as mc
+from mercer.testing.kernels import Gradients, PluralContract, by_pairs
 
 
 def base(gamma):

@@ -8,20 +8,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 from scipy import integrate
+from tests.batches import WIDTH, categoricals, gaussians, mixtures, poissons
 
 import mercer as mc
 from mercer.families import characteristic
 from mercer.models import kde
-from mercer.testing.kernels import (
-    WIDTH,
-    Gradients,
-    KernelContract,
-    PluralContract,
-    categoricals,
-    gaussians,
-    mixtures,
-    poissons,
-)
+from mercer.testing.kernels import Gradients, KernelContract, PluralContract
 
 
 def frequencies(base, gamma, count, d, seed=0):

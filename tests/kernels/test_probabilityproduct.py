@@ -10,16 +10,10 @@ from sklearn.base import clone
 from sklearn.model_selection import cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.svm import SVC
-
-import mercer as mc
-from mercer.testing.kernels import (
+from tests.batches import (
     STEP,
     WIDTH,
-    Gradients,
-    KernelContract,
-    PluralContract,
     bernoullis,
-    by_pairs,
     categoricals,
     density_on_line,
     density_on_plane,
@@ -30,6 +24,9 @@ from mercer.testing.kernels import (
     poissons,
     string_weights,
 )
+
+import mercer as mc
+from mercer.testing.kernels import Gradients, KernelContract, PluralContract, by_pairs
 
 
 class ProductOfPlural(PluralContract):

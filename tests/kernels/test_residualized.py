@@ -15,11 +15,12 @@ from sklearn.model_selection import GridSearchCV, GroupKFold, cross_val_score, c
 from sklearn.pipeline import make_pipeline
 from sklearn.svm import SVC
 from sklearn.utils.fixes import parse_version
+from tests.batches import WIDTH, Matrices, gaussians
 
 import mercer as mc
 from mercer.kernels.confounds import Confounded
 from mercer.kernels.residualized import Residualized
-from mercer.testing.kernels import WIDTH, Matrices, PluralContract, gaussians
+from mercer.testing.kernels import PluralContract
 
 
 def hat(C):

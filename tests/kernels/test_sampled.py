@@ -9,10 +9,10 @@ from sklearn.base import clone
 from sklearn.model_selection import GridSearchCV, cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.svm import SVC
+from tests.batches import gaussian_hmms, gaussians, hmms, mixtures, string_weights, strings
 
 import mercer as mc
 from mercer.testing import KernelContract
-from mercer.testing.kernels import gaussian_hmms, gaussians, hmms, mixtures, string_weights, strings
 
 
 class Normal:

@@ -8,23 +8,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from scipy import sparse
+from tests.batches import STEP, WIDTH, bernoullis, categoricals, density_on_plane, gaussians, hmms, mixtures, poissons
 
 import mercer as mc
 from mercer.kernels.symmetrickl import SymmetricKL
-from mercer.testing.kernels import (
-    STEP,
-    WIDTH,
-    KernelContract,
-    PluralContract,
-    bernoullis,
-    by_pairs,
-    categoricals,
-    density_on_plane,
-    gaussians,
-    hmms,
-    mixtures,
-    poissons,
-)
+from mercer.testing.kernels import KernelContract, PluralContract, by_pairs
 
 
 def divergence(p, q):

@@ -14,13 +14,14 @@ from sklearn.model_selection import GridSearchCV, StratifiedKFold, cross_val_sco
 from sklearn.pipeline import make_pipeline
 from sklearn.svm import SVC
 from sklearn.utils.estimator_checks import parametrize_with_checks
+from tests.batches import WIDTH, Matrices, categoricals
 
 import mercer as mc
 from mercer.gram import engine
 from mercer.kernels import linear_rbf
 from mercer.kernels._alignment import align_matrices, centered_target
 from mercer.kernels.targetaligned import TargetAligned, target_aligned
-from mercer.testing.kernels import WIDTH, Matrices, PluralContract, categoricals
+from mercer.testing.kernels import PluralContract
 
 
 class Labelled(TargetAligned):

@@ -13,12 +13,13 @@ from sklearn.model_selection import GridSearchCV, cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
 from sklearn.svm import SVC
+from tests.batches import string_weights, strings
 
 import mercer as mc
 from mercer.kernels import _tangents
 from mercer.kernels._operands import CenteredCounts
 from mercer.kernels.top import TOP
-from mercer.testing.kernels import KernelContract, string_weights, strings
+from mercer.testing.kernels import KernelContract
 
 
 def log_odds(joint):

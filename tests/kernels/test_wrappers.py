@@ -6,10 +6,11 @@ import numpy as np
 import pytest
 from sklearn.exceptions import NotFittedError
 from sklearn.preprocessing import KernelCenterer
+from tests.batches import WIDTH, Matrices, gaussians, hmms
 
 import mercer as mc
 from mercer.kernels import tempered
-from mercer.testing.kernels import WIDTH, Matrices, PluralContract, gaussians, hmms, normalized, take
+from mercer.testing.kernels import PluralContract, normalized, take
 
 
 class TestNormalized(Matrices):

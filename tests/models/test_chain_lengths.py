@@ -12,6 +12,7 @@ from sklearn.base import clone
 from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 from sklearn.svm import SVC
+from tests.batches import WIDTH, categoricals, gaussian_hmms, hmms, softmax
 
 import mercer as mc
 from mercer.families import PowerProduct, Smoothed
@@ -27,17 +28,7 @@ from mercer.models._markov.discount import DiscountedProductOperand
 from mercer.models._markov.operand import ProductOperand
 from mercer.models.discount import Discounted, discounted_sum
 from mercer.models.markov import MarkovChains
-from mercer.testing.kernels import (
-    WIDTH,
-    Gradients,
-    PluralContract,
-    by_pairs,
-    categoricals,
-    gaussian_hmms,
-    hmms,
-    numpy,
-    softmax,
-)
+from mercer.testing.kernels import Gradients, PluralContract, by_pairs, numpy
 
 
 def free(seed, n, width):

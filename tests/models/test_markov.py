@@ -15,6 +15,7 @@ from sklearn.base import clone
 from sklearn.model_selection import cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.svm import SVC
+from tests.batches import softmax
 
 import mercer as mc
 from mercer.datasets import make_dna
@@ -25,7 +26,7 @@ from mercer.models._markov.counts import n_heads
 from mercer.models.discount import Discounted
 from mercer.models.markov import MarkovChains
 from mercer.models.markov_estimator import MarkovChain
-from mercer.testing.kernels import Gradients, PluralContract, softmax
+from mercer.testing.kernels import Gradients, PluralContract
 
 LETTERS = "abcdefgh"
 

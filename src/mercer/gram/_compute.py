@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -18,38 +18,7 @@ from mercer.gram._large import to_disk, to_memory
 from mercer.gram.engine import blocks, tile_shape
 
 
-class TileKernel(Protocol):
-    """Protocol of kernels that `compute` and `estimate` accept."""
-
-    domain: str
-
-    def tile(self, a: Any, b: Any) -> Array:
-        """Return the kernel values of a tile."""
-
-    def __call__(self, X: Any, Y: Any = None) -> Array:
-        """Return the whole matrix."""
-
-    def sources(self, X: Any, Y: Any = None) -> tuple[TileKernel, Any, Any]:
-        """Return the fitted kernel and the inputs of both sides; the second is None if both are the same."""
-
-    def operands(self, X: Any, Y: Any = None) -> tuple[TileKernel, Any, Any]:
-        """Return the fitted kernel and both prepared sides; the second is None if both are the same."""
-
-    def _to_be_timed(self, X: Any, Y: Any = None) -> tuple[Any, Any, Any, Any]:
-        """Return what `sources` does, and a function of few training objects, if the kernel learns from their values.
-
-        It returns the kernel that has learned from these objects, at indices of the training data.
-        """
-
-    def _identity(self, X: Any, Y: Any = None) -> dict[str, Any]:
-        """Return the text and the digests of all that a matrix depends on."""
-
-    @property
-    def _evaluation(self) -> Any:
-        """Computes the quantities of one side that do not depend on the other, by ``prepared(source)``."""
-
-
-def compute(kernel: TileKernel, X: Any, Y: Any = None, *, store: Any = None, client: Any = None) -> Any:
+def compute(kernel: Any, X: Any, Y: Any = None, *, store: Any = None, client: Any = None) -> Any:
     """Compute the Gram matrix of ``X``, or the cross-Gram matrix of ``X`` and ``Y``; equals ``kernel(X, Y)``.
 
     Parameters
@@ -122,7 +91,7 @@ class Estimate:
         return f"{self.pairs:,} pairs, {human(self.bytes)}, about {duration(self.seconds)}"
 
 
-def estimate(kernel: TileKernel, X: Any, Y: Any = None) -> Estimate:
+def estimate(kernel: Any, X: Any, Y: Any = None) -> Estimate:
     """Estimate the number of pairs, memory and time of a Gram matrix from a few of its objects.
 
     Parameters
@@ -233,7 +202,7 @@ class _Sample(NamedTuple):
         return self.preparing + self.tiling
 
 
-def _timed(kernel: TileKernel, left: Any, right: Any, count: int) -> _Sample:
+def _timed(kernel: Any, left: Any, right: Any, count: int) -> _Sample:
     """Prepare and compare ``count`` objects of each side, evenly spaced."""
 
     def few(source: Any) -> Any:

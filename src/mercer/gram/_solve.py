@@ -12,8 +12,8 @@ from scipy.sparse.linalg import LinearOperator, cg
 from sklearn.exceptions import ConvergenceWarning
 
 from mercer._array import Floats, as_array
-from mercer._checks import is_number, is_whole
 from mercer._notices import notify, warns_once
+from mercer._parameters import NONE, between, check, positive, whole
 from mercer._random import random_generator
 
 
@@ -78,10 +78,12 @@ def solve(
     True
     """
     K = as_array(K, "K") if isinstance(K, list | tuple) else K
-    Y = _checked(K, y, alpha, tol, max_iter)
+    check(positive("It is the variance of the noise in y."), alpha=alpha)
+    check(between(0, 1, "neither"), tol=tol)
+    check(whole(1), max_iter=max_iter)
+    check(whole(0) | NONE, rank=rank)
+    Y = _checked(K, y)
     n = len(Y)
-    if rank is not None and not is_whole(rank, 0):
-        raise ValueError(f"rank must be a whole number, 0 or more, or None; got {rank!r}.")
     wanted = min(200, n // 4) if rank is None else min(int(rank), n)
     # Powers of two: alpha and the columns are brought near 1, so that no square leaves the floating-point range.
     unit = math.frexp(alpha)[1]
@@ -96,34 +98,22 @@ def solve(
     return found.reshape(Y.shape)
 
 
-def _checked(K: Any, y: Any, alpha: Any, tol: Any, max_iter: Any) -> Floats:
+def _checked(K: Any, y: Any) -> Floats:
+    """Return the targets as floats; raise unless they belong to a square matrix."""
     shape = getattr(K, "shape", None)
     if shape is None or len(shape) != 2 or shape[0] != shape[1]:
         raise ValueError(f"K must be a square matrix; got {type(K).__name__} of shape {shape}.")
     if shape[0] == 0:
         raise ValueError("K is empty (0 objects). Pass the matrix of at least one.")
-    Y = _numbers(y)
+    try:
+        Y = np.asarray(y).astype(float, casting="same_kind" if np.iscomplexobj(y) else "unsafe")
+    except (TypeError, ValueError):
+        raise ValueError("y must be real numbers. Encode labels first, as -1 and 1, for example.") from None
     if Y.ndim not in (1, 2) or len(Y) != shape[0]:
         raise ValueError(f"y must have one value or row for each of the {shape[0]} objects; got shape {Y.shape}.")
     if not np.isfinite(Y).all():
         raise ValueError("y must be finite. Leave out objects without a target.")
-    if not is_number(alpha) or not 0 < alpha < np.inf:
-        raise ValueError(f"alpha must be a positive number; got {alpha!r}. It is the variance of the noise in y.")
-    if not is_number(tol) or not 0 < tol < 1:
-        raise ValueError(f"tol must be a number between 0 and 1; got {tol!r}.")
-    if not is_whole(max_iter, 1):
-        raise ValueError(f"max_iter must be a whole number, 1 or more; got {max_iter!r}.")
     return Y
-
-
-def _numbers(y: Any) -> Floats:
-    try:
-        found = np.asarray(y)
-        if found.dtype.kind != "c":
-            return found.astype(float)
-    except (TypeError, ValueError):
-        pass
-    raise ValueError("y must be real numbers. Encode labels first, as -1 and 1, for example.")
 
 
 @dataclass(frozen=True)

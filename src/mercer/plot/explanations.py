@@ -9,7 +9,7 @@ import numpy as np
 
 from mercer._array import Floats
 from mercer._checks import is_whole
-from mercer.plot.style import COLORS, axes
+from mercer.plot.style import COLORS, axes, texts
 
 __all__ = ["alignments", "heatmap", "logo", "track"]
 
@@ -159,9 +159,8 @@ def heatmap(found: Any, sample: Any = 0, ax: Any = None, *, output: Any = None, 
         shown = _Shown([values], None, [], "contribution", "time step")
     if values.ndim != 2:
         raise ValueError(f"A heat map needs a value per time step and channel; got shape {values.shape}. Use track.")
-    names = [str(name) for name in (channels or known or range(values.shape[1]))]
-    if len(names) != values.shape[1]:
-        raise ValueError(f"channels must have one name for each of the {values.shape[1]} channels; got {channels!r}.")
+    count = values.shape[1]
+    names = texts(channels or known or range(count), count, "channels", "channels")
     ax = axes(ax)
     _image(ax, values.T, shown.label)
     ax.set_yticks(np.arange(len(names)), names, parse_math=False)
@@ -204,9 +203,8 @@ def alignments(found: Any, ax: Any = None, *, names: Any = None) -> Any:
     first = list(matches[0].first)
     if any(list(item.first) != first for item in matches):
         raise ValueError("All matches must have the same first sequence. Draw them one by one with mc.plot.matches.")
-    labels = [str(getattr(item, "name", i)) for i, item in enumerate(found)] if names is None else list(names)
-    if len(labels) != len(matches):
-        raise ValueError(f"names must have one entry for each of the {len(matches)} matches; got {names!r}.")
+    known = [getattr(item, "name", i) for i, item in enumerate(found)]
+    labels = texts(known if names is None else names, len(matches), "names", "matches")
     ax = axes(ax)
     image = np.full((len(matches) + 1, len(first)), np.nan)
     letters = len(first) <= 2 * LETTERS
@@ -229,7 +227,7 @@ def alignments(found: Any, ax: Any = None, *, names: Any = None) -> Any:
                 parse_math=False)  # fmt: skip
     shown = ax.imshow(image, cmap="Blues", vmin=0.0, vmax=1.0, interpolation="nearest", aspect="auto")
     ax.figure.colorbar(shown, ax=ax, label="probability of a match", fraction=0.03, pad=0.01)
-    ax.set_yticks(np.arange(len(matches) + 1), ["", *map(str, labels)], parse_math=False)
+    ax.set_yticks(np.arange(len(matches) + 1), ["", *labels], parse_math=False)
     ax.set(xlabel="position", xlim=(-0.5, len(first) - 0.5))
     ax.tick_params(axis="y", length=0)
     return ax

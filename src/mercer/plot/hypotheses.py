@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from mercer.plot.style import COLORS, MARKERS, axes
+from mercer.plot.style import COLORS, MARKERS, axes, texts
 
 __all__ = ["null_distribution", "witness"]
 
@@ -74,8 +74,7 @@ def witness(found: Any, names: tuple[str, str] = ("X", "Y"), ax: Any = None) -> 
     """
     if not hasattr(found, "witness"):
         raise TypeError(f"witness plots the result of mc.stats.two_sample_test; got {type(found).__name__}.")
-    if not isinstance(names, list | tuple) or len(names) != 2:
-        raise ValueError(f"names must be two names, such as ('before', 'after'); got {names!r}.")
+    first, second = texts(names, 2, "names", "samples")
     ax = axes(ax)
     n = found.n_first
     rng = np.random.default_rng(0)
@@ -83,6 +82,6 @@ def witness(found: Any, names: tuple[str, str] = ("X", "Y"), ax: Any = None) -> 
         height = -row + rng.uniform(-0.25, 0.25, size=len(values))  # so that points do not hide each other
         ax.plot(values, height, MARKERS[row], color=COLORS[row], alpha=0.6, markersize=5)
         ax.plot([values.mean()] * 2, [-row - 0.35, -row + 0.35], color=COLORS[row], linewidth=3)
-    ax.set_yticks([0, -1], [str(name) for name in names])
-    ax.set(xlabel=f"witness: mean kernel with {names[0]} minus that with {names[1]}", ylim=(-1.6, 0.6))
+    ax.set_yticks([0, -1], [first, second])
+    ax.set(xlabel=f"witness: mean kernel with {first} minus that with {second}", ylim=(-1.6, 0.6))
     return ax

@@ -10,7 +10,7 @@ from scipy.special import ndtri
 from mercer._array import Floats, to_numpy
 from mercer._checks import is_whole
 from mercer.data import Sequences
-from mercer.plot.style import COLORS, axes, legend_above
+from mercer.plot.style import COLORS, axes, legend_above, texts
 
 __all__ = ["forecast", "regimes", "states", "transitions"]
 
@@ -155,10 +155,7 @@ def regimes(model: Any, x: Any, ax: Any = None, *, names: Any = None) -> Any:
     """
     probability, X, kind = _probabilities(model, x)
     length, count = probability.shape
-    if names is None:
-        names = [f"{kind} {k}" for k in range(count)]
-    elif isinstance(names, str) or len(names) != count:
-        raise ValueError(f"names must have one entry for each of the {count} regimes; got {names!r}.")
+    names = texts([f"{kind} {k}" for k in range(count)] if names is None else names, count, "names", "regimes")
     ax = axes(ax)
     edges = np.repeat(np.arange(length + 1) - 0.5, 2)[1:-1]  # every time step is as wide as any other
     above = np.repeat(np.cumsum(probability, axis=1), 2, axis=0)
@@ -166,7 +163,7 @@ def regimes(model: Any, x: Any, ax: Any = None, *, names: Any = None) -> Any:
     fraction = ax.get_xaxis_transform()  # heights are fractions of the axes, under any series
     for k, name in enumerate(names):
         ax.fill_between(
-            edges, below[:, k], above[:, k], color=COLORS[k % len(COLORS)], alpha=0.35, linewidth=0, label=str(name),
+            edges, below[:, k], above[:, k], color=COLORS[k % len(COLORS)], alpha=0.35, linewidth=0, label=name,
             transform=fraction, zorder=0,
         )  # fmt: skip
     if not X.is_symbols:
@@ -211,14 +208,12 @@ def transitions(model: Any, ax: Any = None, *, names: Any = None) -> Any:
         raise TypeError(
             f"model must be HMMs, SwitchingLDSs or MarkovChains of order 1; got {type(model).__name__}. Fit it first."
         )
-    if len(table) != 1:
-        raise ValueError(f"model must be one model, a batch of shape (1,); got shape {found.shape}. Use models[3:4].")
+    _check_one(found)
     n = table.shape[1]
     if names is None:
         alphabet = None if hasattr(found, "emission") else getattr(found, "alphabet", None)
         names = range(n) if alphabet is None else alphabet.symbols
-    if isinstance(names, str) or len(names) != n:
-        raise ValueError(f"names must have one entry for each of the {n} states; got {names!r}.")
+    names = texts(names, n, "names", "states")
     ax = axes(ax)
     ax.imshow(table[0], cmap="Blues", vmin=0.0, vmax=1.0)
     if n <= 12:
@@ -226,8 +221,8 @@ def transitions(model: Any, ax: Any = None, *, names: Any = None) -> Any:
             color = "white" if table[0, i, j] > 0.6 else "0.15"
             ax.text(j, i, f"{table[0, i, j]:.2f}", ha="center", va="center", color=color, fontsize="small")
     ax.set(xlabel="to state", ylabel="from state")
-    ax.set_xticks(np.arange(n), [str(name) for name in names])
-    ax.set_yticks(np.arange(n), [str(name) for name in names])
+    ax.set_xticks(np.arange(n), names)
+    ax.set_yticks(np.arange(n), names)
     return ax
 
 
@@ -236,9 +231,13 @@ def _one(model: Any, x: Any, method: str, kinds: str) -> tuple[Any, Sequences]:
     found = getattr(model, "model_", model)
     if not hasattr(found, method):
         raise TypeError(f"model must be {kinds}; got {type(model).__name__}.")
-    if found.shape != (1,):
-        raise ValueError(f"model must be one model, a batch of shape (1,); got shape {found.shape}. Use models[3:4].")
+    _check_one(found)
     return found, _series(x, found.read)
+
+
+def _check_one(model: Any) -> None:
+    if model.shape != (1,):
+        raise ValueError(f"model must be one model, a batch of shape (1,); got shape {model.shape}. Use models[3:4].")
 
 
 def _series(x: Any, read: Any) -> Sequences:

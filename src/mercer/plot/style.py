@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-__all__ = ["COLORS", "MARKERS", "axes", "legend_above"]
+__all__ = ["COLORS", "MARKERS", "axes", "legend_above", "texts"]
 
 COLORS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#8C8C8C", "#000000")
 """Colors of Okabe and Ito, which are safe for color-blind readers."""
@@ -21,6 +21,13 @@ def axes(ax: Any, size: tuple[float, float] | None = None) -> Any:
     except ImportError as error:
         raise ImportError("mercer.plot requires matplotlib; run pip install 'mercer[cli]'.") from error
     return plt.subplots(layout="constrained", figsize=size)[1]
+
+
+def texts(given: Any, n: int, name: str, things: str) -> list[str]:
+    """Return the parameter ``name`` as texts, one for each of ``n`` things; raise if there are more or fewer."""
+    if isinstance(given, str) or not hasattr(given, "__len__") or len(given) != n:
+        raise ValueError(f"{name} must have one entry for each of the {n} {things}; got {given!r}.")
+    return [str(text) for text in given]
 
 
 def legend_above(ax: Any, **given: Any) -> None:
