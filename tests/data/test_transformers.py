@@ -20,10 +20,8 @@ from sklearn.preprocessing import FunctionTransformer, KBinsDiscretizer, Standar
 from sklearn.svm import SVC
 
 import mercer as mc
-from mercer.data.lengths import Lengths
-from mercer.data.resample import Resample
 from mercer.data.sequences import Sequences
-from mercer.data.standardize import Clock, Standardize
+from mercer.data.standardize import Clock, Lengths, Resample, Standardize
 from mercer.data.transformers import Delays, Derivatives, PerStep
 
 ON_VECTORS = [

@@ -18,7 +18,7 @@ import mercer as mc
 from mercer._comparison.evaluation import Contender
 from mercer.data.alphabet import Alphabet
 from mercer.data.baseline_features import ConfoundsOnly, ScaledFeatures
-from mercer.data.lengths import Lengths
+from mercer.data.standardize import Lengths
 from mercer.kernels.empiricalkernelmap import EmpiricalKernelMap
 from mercer.kernels.linear_rbf import RBF, Linear
 from mercer.kernels.marginalization import Marginalization

@@ -27,7 +27,7 @@ from threadpoolctl import threadpool_limits
 import mercer as mc
 from mercer._array import Floats
 from mercer._notices import collected
-from mercer.data.wrapped import is_wrapped
+from mercer.data.channels import is_wrapped
 from mercer.kernels import Kernel
 
 INNER_FOLDS = 3

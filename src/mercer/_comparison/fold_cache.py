@@ -14,8 +14,8 @@ import joblib
 
 from mercer._comparison.evaluation import Contender, Fold, Task
 from mercer._version import __version__
+from mercer.data.channels import is_wrapped
 from mercer.data.sequences import Sequences
-from mercer.data.wrapped import is_wrapped
 
 
 class FoldCache:

@@ -12,11 +12,10 @@ from sklearn.preprocessing import MaxAbsScaler, StandardScaler
 from mercer._comparison.contenders import ContenderFactory
 from mercer._comparison.evaluation import Contender
 from mercer.data.baseline_features import Flat, Frequencies, Positions, Summary
-from mercer.data.resample import Resample
+from mercer.data.channels import inside
 from mercer.data.sequences import Sequences
-from mercer.data.standardize import Clock, Standardize
+from mercer.data.standardize import Clock, Resample, Standardize
 from mercer.data.transformers import Derivatives
-from mercer.data.wrapped import inside
 from mercer.families.multinomial import Multinomial
 from mercer.kernels.empiricalmeanmap import EmpiricalMeanMap
 from mercer.kernels.fisher import Fisher

@@ -12,8 +12,8 @@ from scipy import stats
 
 from mercer._array import Floats
 from mercer._comparison.evaluation import Contender, Fold, Score, Task, order_of_tests
+from mercer.data.channels import inside
 from mercer.data.identical import n_distinct
-from mercer.data.wrapped import inside
 
 LEVEL = 0.95
 

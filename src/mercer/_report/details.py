@@ -21,7 +21,7 @@ from mercer._config import config
 from mercer._notices import collected
 from mercer._parallel import progress_bar
 from mercer._refusals import NotAdditive, NotRead
-from mercer.data.wrapped import inside
+from mercer.data.channels import inside
 from mercer.gram import Diagnosis, diagnose
 from mercer.kernels import Kernel, explain
 

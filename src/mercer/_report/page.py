@@ -22,8 +22,8 @@ from mercer._comparison.summary import Summary
 from mercer._report import figures
 from mercer._report.details import Curve, Details, class_order, details_of, shares_of
 from mercer._version import __version__
+from mercer.data.channels import inside
 from mercer.data.sequences import Sequences
-from mercer.data.wrapped import inside
 
 SHOWN_CLASSES = 12
 """Classes that a confusion matrix, or the typical samples, show at most."""

@@ -30,8 +30,8 @@ from mercer._report.checks import (
     groups_of,
 )
 from mercer._units import human
+from mercer.data.channels import inside
 from mercer.data.sequences import Sequences
-from mercer.data.wrapped import inside
 
 LARGEST = 2000
 """Number of samples of a report at most: its Gram matrix and predictions are computed exactly."""

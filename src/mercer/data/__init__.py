@@ -2,14 +2,11 @@
 
 from mercer.data.alignment import read_alignment
 from mercer.data.alphabet import Alphabet
-from mercer.data.fasta import read_fasta
-from mercer.data.fasta_blocks import fasta_blocks
+from mercer.data.fasta import fasta_blocks, read_fasta
 from mercer.data.identical import identical_groups
-from mercer.data.lengths import Lengths
 from mercer.data.objects import objects
-from mercer.data.resample import Resample
 from mercer.data.sequences import Sequences
-from mercer.data.standardize import Clock, Standardize
+from mercer.data.standardize import Clock, Lengths, Resample, Standardize
 from mercer.data.svmlight import read_svmlight
 from mercer.data.table import read_table
 from mercer.data.text import Records

@@ -79,7 +79,7 @@ def flatten(data: Any) -> Flat:
         )
     if isinstance(data, Set):
         raise TypeError("X must be a list of strings or arrays; got a set, which has no order. Pass a list.")
-    from mercer.data._frames import is_frame, rows_of_frame
+    from mercer.data._wide import is_frame, rows_of_frame
 
     if is_frame(data):
         return _from_array(rows_of_frame(data))

@@ -10,10 +10,9 @@ from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.preprocessing import StandardScaler
 
 from mercer._array import Floats
-from mercer.data.channels import by_name
-from mercer.data.resample import Resample
+from mercer.data.channels import by_name, inside, wrapped_like
 from mercer.data.sequences import Sequences
-from mercer.data.wrapped import inside, wrapped_like
+from mercer.data.standardize import Resample
 
 
 class _Features(TransformerMixin, BaseEstimator, ABC):

@@ -9,7 +9,21 @@ import numpy as np
 
 from mercer.data._container import Container, difference
 from mercer.data._forms import Problem
-from mercer.data.wrapped import inside, wrapped_like
+
+
+def is_wrapped(X: Any) -> bool:
+    """Whether ``X`` wraps the objects together with more data; such an input has a method ``with_objects``."""
+    return hasattr(X, "with_objects")
+
+
+def inside(X: Any) -> Any:
+    """Return the wrapped objects, or ``X`` itself if it is not wrapped."""
+    return X.objects if is_wrapped(X) else X
+
+
+def wrapped_like(X: Any, objects: Any) -> Any:
+    """Return new objects, wrapped with the additional data of ``X`` if ``X`` is wrapped."""
+    return X.with_objects(objects) if is_wrapped(X) else objects
 
 
 def by_name(owner: Any, X: Any, *, reset: bool) -> Any:

@@ -13,8 +13,7 @@ from mercer._checks import is_listing, is_number
 from mercer._parameters import check
 from mercer._parameters import function as callable_rule
 from mercer.data import ragged as _ragged
-from mercer.data._build import build, check_ids, unwrap
-from mercer.data._container import Container, check_channels, naming
+from mercer.data._container import Container, build, check_channels, check_ids, naming, unwrap
 from mercer.data._forms import Problem, as_floats, read_item
 from mercer.data.alphabet import Alphabet
 from mercer.data.channels import channel_names, in_order

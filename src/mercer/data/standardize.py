@@ -1,4 +1,4 @@
-"""Transformers of series that need no matrix transformer: standardized values, and the time as a coordinate."""
+"""Transformers of series that need no matrix transformer: standardized values, time, resampling and lengths."""
 
 from __future__ import annotations
 
@@ -6,14 +6,16 @@ import math
 from typing import Any, ClassVar, Self
 
 import numpy as np
+from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from mercer._array import Floats
-from mercer._parameters import Rules, nonnegative, one_of
+from mercer._parameters import Rules, boolean, nonnegative, one_of, whole
+from mercer.data.channels import inside, wrapped_like
+from mercer.data.ragged import offsets_of
 from mercer.data.segments import segment_sum
 from mercer.data.sequences import Sequences
 from mercer.data.transformers import _Transformer
-from mercer.data.wrapped import inside, wrapped_like
 
 
 class Standardize(_Transformer):
@@ -221,3 +223,130 @@ def _scale(mean: Any, square: Any, n: Any, peak: Any) -> Floats:
     """Return the standard deviations of values that were divided by ``peak``; 1 if constant up to rounding."""
     constant = square <= (n * np.finfo(np.float64).eps * mean) ** 2
     return np.where(constant, 1.0, np.sqrt(square) * peak)
+
+
+class Resample(_Transformer):
+    """Give all series the same number of time steps, by linear interpolation from start to end.
+
+    Parameters
+    ----------
+    n_steps : int, default=64
+        The number of time steps.
+
+    Attributes
+    ----------
+    n_features_in_ : int
+        Dimension of the training data.
+    feature_names_in_ : array of str
+        Names of the training data's channels, if they have names: new data with another order are put in this one.
+
+    Notes
+    -----
+    Missing values (NaN) are interpolated from the nearest observed values of their channel; before the first and after
+    the last of them, its value is repeated. A channel without any observed value in a series becomes 0, which is the
+    mean if `Standardize` comes before. Unlike other transformers of sequences, this one changes the lengths.
+
+    See Also
+    --------
+    Clock : Append the time as a coordinate.
+
+    Examples
+    --------
+    >>> import numpy as np, mercer as mc
+    >>> X = mc.data.Resample(5).fit_transform([[0.0, 2.0, 4.0], [1.0, np.nan, 3.0, 1.0]])
+    >>> [x.ravel().tolist() for x in X]
+    [[0.0, 1.0, 2.0, 3.0, 4.0], [1.0, 1.75, 2.5, 2.5, 1.0]]
+    """
+
+    _parameters: ClassVar[Rules] = {"n_steps": whole(1, cure="It is the number of time steps of every series.")}
+
+    def __init__(self, n_steps: int = 64) -> None:
+        self.n_steps = n_steps
+
+    def transform(self, X: Any) -> Any:
+        """Interpolate the series.
+
+        Parameters
+        ----------
+        X : Sequences, array-like or Confounded
+            Series; confounds are kept.
+        """
+        self._check_parameters()
+        vectors, steps = self._vectors(X), int(self.n_steps)
+        vectors.require_nonempty()
+        values = [_interpolated(x, steps) for x in vectors]
+        flat = np.concatenate(values) if values else vectors.values
+        offsets = offsets_of(np.full(len(vectors), steps))
+        return wrapped_like(X, Sequences._make(flat, offsets, None, vectors.ids, None, None, vectors.channels))
+
+
+def _interpolated(x: Floats, steps: int) -> Floats:
+    """Interpolate one series ``(T, d)``; shape ``(steps, d)``."""
+    places = np.linspace(0.0, len(x) - 1.0, steps) if steps > 1 else np.array([(len(x) - 1) / 2])
+    out = np.zeros((steps, x.shape[1]), dtype=x.dtype)
+    for channel, values in enumerate(x.T):
+        seen = np.flatnonzero(~np.isnan(values))
+        if len(seen):
+            out[:, channel] = np.interp(places, seen, values[seen])
+    return out
+
+
+class Lengths(_Transformer, auto_wrap_output_keys=("transform",)):
+    """Transform every sequence to its length, as a baseline feature.
+
+    If sequences differ in length, a classifier may rely on the lengths only. Combine this transformer with a simple
+    classifier to see how accurate that is.
+
+    Parameters
+    ----------
+    log : bool, default=True
+        Whether to return the logarithm of the length.
+
+    Examples
+    --------
+    >>> import mercer as mc
+    >>> mc.Lengths(log=False).fit_transform(["ACGT", "AC"])
+    array([[4.],
+           [2.]])
+    """
+
+    _parameters: ClassVar[Rules] = {"log": boolean()}
+
+    def __init__(self, log: bool = True) -> None:
+        self.log = log
+
+    def fit(self, X: Any, y: Any = None) -> Self:
+        """Validate the parameters; nothing is learned.
+
+        Parameters
+        ----------
+        X : Sequences or array-like
+            Training sequences, in any form that `Sequences` accepts.
+        y : ignored
+            Present for API consistency.
+        """
+        self._check_parameters()
+        return self
+
+    def transform(self, X: Any) -> Any:
+        """Return the lengths, ``(N, 1)``.
+
+        Parameters
+        ----------
+        X : Sequences, array-like or Confounded
+            Sequences; confounds are kept.
+        """
+        sequences = Sequences(inside(X))
+        if not self.log:
+            return wrapped_like(X, sequences.lengths[:, None].astype(np.float64))
+        return wrapped_like(X, np.log(sequences.require_nonempty().lengths[:, None]))
+
+    def get_feature_names_out(self, input_features: Any = None) -> NDArray[Any]:
+        """Return the name of the single output feature.
+
+        Parameters
+        ----------
+        input_features : ignored
+            Present for API consistency.
+        """
+        return np.array(["log_length" if self.log else "length"], dtype=object)

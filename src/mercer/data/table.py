@@ -10,12 +10,9 @@ import numpy as np
 
 from mercer._notices import warns_once
 from mercer._parameters import NONE, boolean, check, one_of
-from mercer.data._build import build_flat
-from mercer.data._container import naming
+from mercer.data._container import build_flat, naming
 from mercer.data._forms import Flat, Problem, code_points
-from mercer.data._joined import joined
 from mercer.data._long import Series, long_series
-from mercer.data._names import looks_like
 from mercer.data._samples import (
     Samples,
     counted,
@@ -26,13 +23,12 @@ from mercer.data._samples import (
     read_as_missing,
     rows_as_samples,
 )
-from mercer.data._wide import list_series, wide_series
+from mercer.data._wide import list_series, wide_series, word_counts, word_sequences, words_of
 from mercer.data.columns import Columns, columns_of
-from mercer.data.documents import word_counts, word_sequences, words_of
 from mercer.data.identical import leak
 from mercer.data.ragged import offsets_of
-from mercer.data.recordings import FILE, FOLDER, TEXT, collection, is_collection
-from mercer.data.roles import Choice, Roles, looks_long, roles_of
+from mercer.data.recordings import FILE, FOLDER, TEXT, collection, is_collection, joined
+from mercer.data.roles import Choice, Roles, looks_like, looks_long, roles_of
 from mercer.data.sequences import Sequences
 from mercer.data.text import Records
 

@@ -9,9 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mercer._parameters import check, one_of
-from mercer.data._names import looks_like
 from mercer.data.identical import leak
 from mercer.data.ragged import offsets_of
+from mercer.data.roles import looks_like
 from mercer.data.sequences import Sequences
 from mercer.data.text import (
     MISSING,

@@ -13,9 +13,8 @@ from sklearn.utils.validation import check_is_fitted
 
 from mercer._parameters import CheckedParameters
 from mercer.data._forms import as_floats
-from mercer.data.channels import by_name
+from mercer.data.channels import by_name, inside, wrapped_like
 from mercer.data.sequences import Sequences
-from mercer.data.wrapped import inside, wrapped_like
 
 
 class _Transformer(CheckedParameters, TransformerMixin, BaseEstimator):

@@ -14,9 +14,8 @@ from mercer._parameters import NONE, Rule, Rules, boolean, one_of, positive, see
 from mercer._random import seed_of
 from mercer._verdict import Verdict
 from mercer.data import Sequences
-from mercer.data.resample import Resample
 from mercer.data.segments import segment_sum
-from mercer.data.standardize import Clock, Standardize
+from mercer.data.standardize import Clock, Resample, Standardize
 from mercer.data.transformers import Derivatives
 from mercer.kernels._classes import check_target
 from mercer.kernels.base.compound import Compound, Views

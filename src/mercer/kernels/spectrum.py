@@ -14,7 +14,7 @@ from mercer._verdict import Verdict
 from mercer.data import Alphabet, Sequences
 from mercer.data.alphabet import ALPHABET
 from mercer.data.csr import CSRRows
-from mercer.data.windows import Windows, windows_of
+from mercer.data.ragged import Windows, windows_of
 from mercer.kernels._evaluation import ZeroNorm
 from mercer.kernels._mismatches import GappedRows, gapped_columns, neighbors
 from mercer.kernels._names import words

@@ -14,7 +14,7 @@ from mercer._array import Floats, Mask
 from mercer._checks import is_listing
 from mercer._parameters import check, one_of, whole
 from mercer.data import Sequences
-from mercer.data.fasta_blocks import fasta_blocks
+from mercer.data.fasta import fasta_blocks
 from mercer.data.text import Records
 from mercer.kernels._data import n_objects, unwrapped
 

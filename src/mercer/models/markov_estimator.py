@@ -13,7 +13,7 @@ from mercer._parameters import Rules, boolean, nonnegative, one_of
 from mercer._probability import normalized
 from mercer.data import Sequences
 from mercer.data.alphabet import ALPHABET
-from mercer.data.windows import windows_of
+from mercer.data.ragged import windows_of
 from mercer.families.estimator import Context, Estimator
 from mercer.models._fitting.mixture_steps import side_by_side
 from mercer.models._markov.counts import n_heads, transitions_of

@@ -8,9 +8,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from mercer._array import Floats
+from mercer.data.channels import inside
 from mercer.data.csr import CSRRows
 from mercer.data.sequences import Sequences
-from mercer.data.wrapped import inside
 from mercer.kernels._data import n_objects, unwrapped
 from mercer.kernels._explain import _compounds, _counts, _scores, _windows  # noqa: F401  (they register kernels)
 from mercer.kernels._explain._decision import Decision, Term

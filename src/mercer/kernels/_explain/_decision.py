@@ -12,7 +12,7 @@ from scipy import sparse
 from mercer._array import Floats, to_numpy
 from mercer._config import without_caches
 from mercer._refusals import NoKernel, NotRead
-from mercer.data.wrapped import inside, is_wrapped
+from mercer.data.channels import inside, is_wrapped
 from mercer.kernels import _estimators as estimators
 from mercer.kernels._copies import sklearn_name
 from mercer.kernels._data import n_objects, unwrapped

@@ -27,9 +27,9 @@ import numpy as np
 
 from mercer._array import Floats
 from mercer._batch import Batch
+from mercer.data.channels import inside, is_wrapped
 from mercer.data.csr import CSRRows
 from mercer.data.sequences import Sequences
-from mercer.data.wrapped import inside, is_wrapped
 from mercer.families import CountVector, Multinomial
 from mercer.families.estimator import FamilyEstimator
 from mercer.kernels._data import unwrapped

@@ -13,12 +13,11 @@ import numpy as np
 
 from mercer._array import Floats, Indices
 from mercer._refusals import NotAdditive
-from mercer.data.resample import Resample
+from mercer.data.channels import inside
 from mercer.data.segments import segment_sum
 from mercer.data.sequences import Sequences
-from mercer.data.standardize import Clock, Standardize
+from mercer.data.standardize import Clock, Resample, Standardize
 from mercer.data.transformers import Delays, Derivatives, PerStep, numbers_from_one
-from mercer.data.wrapped import inside
 from mercer.kernels._copies import sklearn_name
 from mercer.kernels._data import unwrapped
 from mercer.kernels._explain._shares import Shares, observed

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 
 from mercer._array import Floats, Indices, to_numpy
+from mercer.data.ragged import windows_of
 from mercer.data.sequences import Sequences
-from mercer.data.windows import windows_of
 from mercer.kernels._explain._shares import FeatureWeights, Shares, Weights, handles, over_channels
 from mercer.kernels._mismatches import GappedRows
 from mercer.kernels.empiricalmeanmap import EmpiricalMeanMap

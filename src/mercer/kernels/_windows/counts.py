@@ -27,7 +27,7 @@ from scipy import sparse
 from mercer._array import Array, Floats, logsumexp, safe_log
 from mercer.data import Sequences
 from mercer.data.csr import CSRRows
-from mercer.data.windows import windows_of
+from mercer.data.ragged import windows_of
 from mercer.kernels._operands import Rows
 from mercer.kernels.base.hooks import NoFeatures
 from mercer.kernels.spectrum import INDEXED_COLUMNS, FarColumns

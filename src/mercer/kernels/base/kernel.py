@@ -16,9 +16,8 @@ from mercer._array import Array, Floats, Indices, namespace, safe_log
 from mercer._batch import Batch
 from mercer._cache import parameter_key
 from mercer._notices import collected, warns_once
-from mercer.data.channels import by_name
+from mercer.data.channels import by_name, is_wrapped
 from mercer.data.sequences import Sequences
-from mercer.data.wrapped import is_wrapped
 from mercer.kernels._changes import check_unchanged, kept_values
 from mercer.kernels._data import check_libraries, n_objects, take, unwrapped
 from mercer.kernels._evaluation import Evaluation, Prepared, Side

@@ -9,7 +9,7 @@ from scipy import sparse
 
 from mercer._array import Floats
 from mercer.data import Sequences
-from mercer.data.windows import windows_of
+from mercer.data.ragged import windows_of
 
 
 def n_heads(k: int, order: int, end: bool) -> int:
