@@ -11,15 +11,17 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 
+def once(work: Callable[[], Any]) -> tuple[float, Any]:
+    """Return the seconds of one run, and its result."""
+    start = time.perf_counter()
+    result = work()
+    return time.perf_counter() - start, result
+
+
 def best(work: Callable[[], Any], repeat: int = 5) -> float:
     """Return the seconds of the fastest of several runs, after one warm-up run."""
     work()
-    seconds = []
-    for _ in range(repeat):
-        start = time.perf_counter()
-        work()
-        seconds.append(time.perf_counter() - start)
-    return min(seconds)
+    return min(once(work)[0] for _ in range(repeat))
 
 
 def matmul_rate(threads: int = 1, n: int = 1024) -> float:

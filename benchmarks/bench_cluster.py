@@ -9,18 +9,16 @@ Run: python benchmarks/bench_cluster.py [models]
 from __future__ import annotations
 
 import sys
-import time
 from typing import Any
 
+from _measure import once
 from bench_hmm import LENGTH, categorical
 
 import mercer as mc
 
 
 def _seconds(kernel: mc.ProbabilityProduct, models: mc.HMMs, client: Any) -> float:
-    start = time.perf_counter()
-    mc.gram.compute(kernel, models, client=client)
-    return time.perf_counter() - start
+    return once(lambda: mc.gram.compute(kernel, models, client=client))[0]
 
 
 def main(count: int) -> None:

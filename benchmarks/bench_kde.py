@@ -6,11 +6,9 @@ Run: python benchmarks/bench_kde.py            (KeOps if pykeops is installed; `
 from __future__ import annotations
 
 import argparse
-import time
-from collections.abc import Callable
 
 import numpy as np
-from _measure import peak_bytes
+from _measure import once, peak_bytes
 from sklearn.metrics.pairwise import rbf_kernel
 
 import mercer as mc
@@ -44,12 +42,6 @@ def scikit_learn(sets: list[np.ndarray], factor: float) -> np.ndarray:
         for j in range(i, n):
             total[i, j] = total[j, i] = rbf_kernel(sets[i], sets[j], gamma=factor).sum()
     return total
-
-
-def once(work: Callable[[], np.ndarray]) -> tuple[float, np.ndarray]:
-    start = time.perf_counter()
-    found = work()
-    return time.perf_counter() - start, found
 
 
 def main(n: int = 200, m: int = 1000, d: int = 5) -> None:

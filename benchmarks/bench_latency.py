@@ -15,10 +15,10 @@ from __future__ import annotations
 import argparse
 import pickle
 import statistics
-import time
 from typing import Any
 
 import numpy as np
+from _measure import once
 from sklearn.pipeline import make_pipeline
 from sklearn.svm import SVC
 
@@ -71,9 +71,7 @@ def pipelines(train: list[str]) -> dict[str, tuple[mc.kernels.Kernel, int]]:
 
 def seconds(pipeline: Any, strings: list[str]) -> float:
     """Return the time of one call of ``predict``."""
-    start = time.perf_counter()
-    pipeline.predict(strings)
-    return time.perf_counter() - start
+    return once(lambda: pipeline.predict(strings))[0]
 
 
 def compare(size: int, length: int, calls: int, many: int) -> None:
@@ -114,17 +112,8 @@ def main() -> None:
     train = strings(options.size, options.length, 0)
     new = strings(options.calls + 1, options.length, 1)
     for name, kernel in kernels(train).items():
-        start = time.perf_counter()
-        kernel.fit(train)
-        fitted = time.perf_counter() - start
-        start = time.perf_counter()
-        kernel.transform(new[:1])
-        first = time.perf_counter() - start
-        found = []
-        for string in new[1:]:
-            start = time.perf_counter()
-            kernel.transform([string])
-            found.append(time.perf_counter() - start)
+        fitted, _ = once(lambda kernel=kernel: kernel.fit(train))
+        first, *found = (once(lambda kernel=kernel, s=string: kernel.transform([s]))[0] for string in new)
         print(
             f"{name:34} fit {fitted:6.2f} s, first call {1e3 * first:8.1f} ms, "
             f"then median {1e3 * statistics.median(found):8.2f} ms, slowest {1e3 * max(found):8.2f} ms",

@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable
 
 import numpy as np
-from _measure import best, peak_bytes
+from _measure import best, once, peak_bytes
 
 import mercer as mc
 
@@ -60,9 +60,7 @@ def main(scale: int = 10) -> None:
     print(f"{count} series of {length} points in 3 dimensions, 5 states, one thread")
     with mc.config(n_jobs=1, memo_bytes=0):
         exact(series[:2])
-        start = time.perf_counter()
-        K = exact(series)
-        seconds = time.perf_counter() - start
+        seconds, K = once(lambda: exact(series))
         print(f"  exact: {seconds:.2f} s, {seconds / pairs * 1e9:.2f} ns per pair of points")
         print(f"  exact, memory: {peak_bytes(lambda: exact(series)) / 2**20:.1f} MiB; a table per pair is 1.9 MiB")
         seconds = best(lambda: random(series), repeat=2)

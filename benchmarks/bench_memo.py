@@ -16,10 +16,10 @@ import resource
 import statistics
 import subprocess
 import sys
-import time
 from typing import Any
 
 import numpy as np
+from _measure import once
 from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 from sklearn.svm import SVC
@@ -75,15 +75,9 @@ def measure(name: str, n: int, calls: int) -> dict[str, float]:
     kernel.transform(new[:1])
     memo.clear()
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    start = time.perf_counter()
-    kernel.fit_transform(train)
-    whole = time.perf_counter() - start
+    whole, _ = once(lambda: kernel.fit_transform(train))
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before
-    single = []
-    for i in range(1, calls + 1):
-        start = time.perf_counter()
-        kernel.transform(new[i : i + 1])
-        single.append(time.perf_counter() - start)
+    single = [once(lambda i=i: kernel.transform(new[i : i + 1]))[0] for i in range(1, calls + 1)]
     return {"whole": whole, "peak": peak / 1024, "first": single[0], "single": statistics.median(single[1:])}
 
 
@@ -104,9 +98,7 @@ def search(name: str, n: int) -> dict[str, float]:
     grid = GridSearchCV(model, {"svc__C": [0.1, 1.0, 10.0]}, cv=3)
     grid.fit(train[:30], y[:30])
     memo.clear()
-    start = time.perf_counter()
-    grid.fit(train, y)
-    wall = time.perf_counter() - start
+    wall, _ = once(lambda: grid.fit(train, y))
     memo.clear()
     type(kernel)._tile = counted  # type: ignore[method-assign]
     grid.fit(train, y)
@@ -150,14 +142,11 @@ def report(name: str, options: argparse.Namespace) -> None:
     for key, unit in UNITS.items():
         if key in runs[False][0]:
             with_memo, without = ([run[key] for run in runs[off]] for off in (False, True))
-            least = f"{min(with_memo):9.4g} / {min(without):9.4g} {unit:4} {ratio(min(with_memo), min(without))}"
-            a, b = statistics.median(with_memo), statistics.median(without)
-            print(f"    {WHAT[key]:16} least {least}   median {a:9.4g} / {b:9.4g} {unit:4} {ratio(a, b)}")
-
-
-def ratio(a: float, b: float) -> str:
-    """Return a ratio as text."""
-    return f"{a / max(b, 1e-12):5.2f}"
+            shown = []
+            for name_of, summary in (("least", min), ("median", statistics.median)):
+                a, b = summary(with_memo), summary(without)
+                shown.append(f"{name_of} {a:9.4g} / {b:9.4g} {unit:4} {a / max(b, 1e-12):5.2f}")
+            print(f"    {WHAT[key]:16} {'   '.join(shown)}")
 
 
 if __name__ == "__main__":

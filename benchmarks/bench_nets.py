@@ -9,9 +9,9 @@ Run: python benchmarks/bench_nets.py           (pgmpy if it is installed; `--qui
 from __future__ import annotations
 
 import argparse
-import time
 
 import numpy as np
+from _measure import once
 
 import mercer as mc
 
@@ -70,9 +70,7 @@ def factorial(size: int) -> None:
         times = []
         for tried in (model, flat):
             getattr(tried, name)(X[:1])
-            start = time.perf_counter()
-            getattr(tried, name)(X)
-            times.append(time.perf_counter() - start)
+            times.append(once(lambda tried=tried, name=name: getattr(tried, name)(X))[0])
         print(f"{name}: {times[0]:.2f} s chain by chain, {times[1]:.2f} s through all joint states")
 
 
@@ -81,18 +79,15 @@ def main(n: int) -> None:
     print(f"{n} networks of {len(nets.nodes)} binary nodes; {nets.contraction_cost()}")
     kernel = mc.ProbabilityProduct(rho=1.0, normalize=False)
     kernel(nets[:8])  # finds the elimination order
-    start = time.perf_counter()
-    K = kernel(nets)
-    took, pairs = time.perf_counter() - start, n * (n + 1) // 2
+    (took, K), pairs = once(lambda: kernel(nets)), n * (n + 1) // 2
     print(f"mercer: {took:.2f} s, {1e6 * took / pairs:.2f} us per pair")
     factorial(2 if n < 500 else 10)
     if DiscreteFactor is None:
         print("pgmpy is not installed")
         return
-    start = time.perf_counter()
     some = [(i, i + 1) for i in range(10)]
-    values = [by_pgmpy(nets, i, j) for i, j in some]
-    each = (time.perf_counter() - start) / len(some)
+    total, values = once(lambda: [by_pgmpy(nets, i, j) for i, j in some])
+    each = total / len(some)
     np.testing.assert_allclose([K[i, j] for i, j in some], values, rtol=1e-8)
     print(f"pgmpy: {1e3 * each:.1f} ms per pair, {each * pairs / took:.0f} times as long")
 

@@ -11,10 +11,9 @@ Run: python benchmarks/bench_windows.py            (`--quick` takes a tenth of t
 from __future__ import annotations
 
 import argparse
-import time
 
 import numpy as np
-from _measure import best, matmul_rate
+from _measure import best, matmul_rate, once
 from scipy.spatial.distance import cdist
 
 import mercer as mc
@@ -74,9 +73,7 @@ def strings(alphabet: str, k: int, orders: tuple[int, ...], count: int, dense_up
         if cells <= dense_up_to:
             product = best(lambda w=width: dense_product(X, k, w), repeat=3)
             few = X[:60]
-            start = time.perf_counter()
-            dense_pairs(few, k, width)
-            pairs = (time.perf_counter() - start) * (count * (count + 1)) / (60 * 61)
+            pairs = once(lambda w=width, few=few: dense_pairs(few, k, w))[0] * (count * (count + 1)) / (60 * 61)
             apart = np.abs(dense_product(few, k, width) - kernel(few)).max()
             line += f"; one dense product {product:7.3f} s = {product / ours:5.1f}x"
             line += f", a loop over pairs about {pairs:5.0f} s = {pairs / ours:5.0f}x"
