@@ -9,7 +9,6 @@ with the file shows what is lost.
 from __future__ import annotations
 
 import ast
-import contextlib
 import functools
 import importlib.util
 import inspect
@@ -56,10 +55,10 @@ DATA: dict[str, Any] = {
     "equal strings": [x[:8] for x in _strings],
     "sites": _table,
     "tables": [np.roll(_table, k, axis=0)[: 4 + k % 2].astype(float) for k in range(6)],
-    "negative binomials": mc.NegativeBinomials(_rates, _rates / 4),
-    "Student t": mc.StudentTs(_rates, _rates[:, :, None] * np.eye(2), np.full(6, 5.0)),
-    "Dirichlet multinomials": mc.DirichletMultinomials(_rates, trials=3),
-    "profiles": mc.ProfileHMMs.concat([mc.ProfileHMM(alphabet="dna").fit([x, x]).model_ for x in _strings[:3]]),
+    "negative binomials": mc.families.NegativeBinomials(_rates, _rates / 4),
+    "Student t": mc.families.StudentTs(_rates, _rates[:, :, None] * np.eye(2), np.full(6, 5.0)),
+    "Dirichlet multinomials": mc.families.DirichletMultinomials(_rates, trials=3),
+    "profiles": mc.models.ProfileHMMs.concat([mc.ProfileHMM(alphabet="dna").fit([x, x]).model_ for x in _strings[:3]]),
 }
 KNOWN: dict[str, Any] = {
     "ALIGNED": ["ACGT-ACG", "ACGTTACG", "AC-T-ACG", "AGGT-ACC", "ACGTTAGG", "TCGT-ACG"],
@@ -68,11 +67,17 @@ KNOWN: dict[str, Any] = {
 """Names that expressions use besides public ones."""
 
 
+ROOMS = (mc, mc.data, mc.families, mc.models, mc.kernels, mc.embedding)
+
+
 class Names(dict[str, Any]):
-    """Public names of mercer, then modules of scikit-learn, imported when an expression asks for them."""
+    """Public names of mercer, in whatever room, then modules of scikit-learn, imported when they are asked for."""
 
     def __missing__(self, name: str) -> Any:
-        return getattr(mc, name) if name in mc.__all__ else importlib.import_module(f"sklearn.{name}")
+        for room in ROOMS:
+            if name in room.__all__:
+                return getattr(room, name)
+        return importlib.import_module(f"sklearn.{name}")
 
 
 def made(expression: str) -> Any:
@@ -84,10 +89,12 @@ def gram(kind: str, expression: str) -> None:
     """Check the Gram matrix of a kernel, or of the features of another estimator, for the data of a kind."""
     kernel, X = made(expression), DATA[kind]
     y = Y[: X.shape[0] if hasattr(X, "shape") else len(X)]
-    X = mc.Confounded(X, np.arange(6.0)[:, None]) if expression.startswith("Residualized") else X
+    X = mc.kernels.Confounded(X, np.arange(6.0)[:, None]) if expression.startswith("Residualized") else X
     method = "transform" if hasattr(kernel, "transform") else "decision_function"
     found = np.asarray(getattr(kernel.fit(X, y), method)(X))
-    if not isinstance(X, mc.families.Family | mc.ProfileHMMs) and not isinstance(kernel, mc.BeliefKernel):
+    if not isinstance(X, mc.families.Family | mc.models.ProfileHMMs) and not isinstance(
+        kernel, mc.embedding.BeliefKernel
+    ):
         np.testing.assert_allclose(getattr(again(kernel), method)(X), found, rtol=1e-10, atol=1e-300)
     phi = found.reshape(len(y), -1)
     K = found if isinstance(kernel, kernels.Kernel) else phi @ phi.T
@@ -135,23 +142,14 @@ def save(expression: str) -> None:
     np.testing.assert_array_equal(answers(again(fitted(expression))), answers(fitted(expression)))
 
 
-@functools.cache
-def names() -> dict[str, set[str]]:
-    """Return every public name with its parameters and, of a class, its public attributes."""
-    found = {}
-    for room in (mc, *(getattr(mc, name) for name in mc.__all__ if inspect.ismodule(getattr(mc, name)))):
-        for name in room.__all__:
-            value, key = getattr(room, name), f"{room.__name__}.{name}"
-            found[key] = set(dir(value))
-            with contextlib.suppress(TypeError, ValueError):  # modules and values
-                found[key] |= {f"{parameter}=" for parameter in inspect.signature(value).parameters}
-    return found
-
-
 def name(text: str) -> None:
     """Check that a public name has its parameters and attributes."""
     first, *rest = text.split()
-    assert not sorted(set(rest) - names()[first])
+    value = made(first)
+    known = set(dir(value))
+    if any(word.endswith("=") for word in rest):
+        known |= {f"{parameter}=" for parameter in inspect.signature(value).parameters}
+    assert not sorted(set(rest) - known)
 
 
 CHECKS: dict[str, Callable[[str], None]] = {"compact": compact, "explain": explain, "save": save, "name": name}
@@ -210,17 +208,16 @@ READERS = {
 def test_readers(call, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     if READERS[call] is None:
-        mc.write_hmmer(DATA["profiles"][:2], "a.hmm")
+        mc.models.write_hmmer(DATA["profiles"][:2], "a.hmm")
     else:
         Path(call.split("'")[1]).write_text(READERS[call])
     found = eval(call, {}, Names(next=next))
-    assert (found if isinstance(found, mc.ProfileHMMs) else found.X).shape[0] == 2
+    assert (found if isinstance(found, mc.models.ProfileHMMs) else found.X).shape[0] == 2
 
 
 def test_every_reader_is_listed():
-    assert {name for name in mc.__all__ if name.startswith("read_") or name == "fasta_blocks"} == {
-        call.removeprefix("next(").partition("(")[0] for call in READERS
-    }
+    listed = {call.removeprefix("next(").partition("(")[0] for call in READERS}
+    assert {name for room in ROOMS for name in room.__all__ if name.startswith(("read_", "fasta_"))} == listed
 
 
 COMMANDS = (
