@@ -16,33 +16,31 @@ import pytest
 
 ROOT = Path(__file__).parents[1]
 SOURCES = ("src/mercer", "native")
-AROUND = ("tests", "benchmarks", "examples")
+AROUND = ("tests", "benchmarks", "examples", "reproductions")
 BUDGETS = {
     "_comparison": 8737,
-    "_native": 8994,
+    "_native": 9331,
     "_report": 9851,
-    "cli": 18769,
-    "compiled": 12899,
-    "core": 17411,
+    "cli": 17020,
+    "core": 17372,
     "cuda": 10782,
     "data": 57034,
-    "datasets": 8682,
+    "datasets": 8166,
     "embedding": 14020,
     "families": 57748,
     "gram": 16482,
-    "kernels": 100375,
-    "models": 228915,
-    "native": 77528,
-    "papers": 22340,
+    "kernels": 99552,
+    "models": 227227,
+    "native": 81025,
     "plot": 9037,
     "saving": 9125,
     "stats": 14018,
-    "testing": 12406,
+    "testing": 12452,
 }
 """Tokens of a room without comments and docstrings; 3 % above is an error, and less is a reason to lower the number."""
-MOST_LINES_AROUND = 65_000
+MOST_LINES_AROUND = 66000
 """Lines of tests, benchmarks and examples."""
-MOST_SKIPS = 181
+MOST_SKIPS = 175
 """``# fmt: skip`` in Python files."""
 LONGEST = 500
 TOO_LONG = {

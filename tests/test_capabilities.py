@@ -228,9 +228,8 @@ COMMANDS = (
     "test a.fa b.fa --kernel 'Spectrum(k=2)' --permutations 19",
     "datasets",
     "doctor",
-    "reproduce",
 )
-SLOW_COMMANDS = ("compare a.fa --label 1 --folds 2", "reproduce agarwal2011 figure4 --quick")
+SLOW_COMMANDS = ("compare a.fa --label 1 --folds 2",)
 
 
 @pytest.mark.parametrize("commands", [COMMANDS, pytest.param(SLOW_COMMANDS, marks=pytest.mark.slow)])
