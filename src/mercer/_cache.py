@@ -15,19 +15,24 @@ from mercer._fork import renew_after_fork
 
 
 def parameter_key(estimator: Any, *more: Any) -> Hashable | None:
-    """Return a key of an estimator's class, parameters and ``more``; None if one of them cannot be hashed.
+    """Return a key of an estimator's class, parameters and ``more``; None if one of them cannot be hashed or is random.
 
     The key contains the classes themselves, not their names: a class that is redefined, as in a notebook, gets a new
     key. Joblib hashes a function by its name, which does not identify it, so parameters with functions have no key.
     """
     parameters = estimator.get_params()
-    if _holds_function(list(parameters.values())):
+    if _holds_function(list(parameters.values())) or _is_random(parameters):
         return None
     try:
         digest = joblib.hash((parameters, more))
     except Exception:  # not picklable, such as a lambda; the cache is only an optimization
         return None
     return type(estimator), tuple(type(value) for value in parameters.values() if value is not None), digest
+
+
+def _is_random(parameters: dict[str, Any]) -> bool:
+    """Whether the estimator or a part of it draws other random numbers in every fit: ``random_state`` is None."""
+    return any(value is None and name.rpartition("__")[2] == "random_state" for name, value in parameters.items())
 
 
 def _holds_function(value: Any) -> bool:

@@ -31,7 +31,7 @@ def whole_size(size: Any, what: str = "points", *, name: str = "size", least: in
 
 
 def seed_of(random_state: Any) -> int:
-    """Return the seed of reproducible fits: ``random_state`` itself, 0 for None, or a draw from a generator."""
-    if isinstance(random_state, np.random.RandomState | np.random.Generator):
+    """Return the seed of a fit: ``random_state`` itself, or a draw from a generator, which is a new one for None."""
+    if random_state is None or isinstance(random_state, np.random.RandomState | np.random.Generator):
         return int(random_generator(random_state).integers(2**31 - 1))
-    return 0 if random_state is None else int(random_state)
+    return int(random_state)

@@ -410,8 +410,7 @@ class Estimator(CheckedParameters, BaseEstimator):
         return found[0]
 
     def _cacheable(self) -> bool:
-        state = getattr(self, "random_state", 0)
-        return state is None or isinstance(state, int | np.integer)
+        return isinstance(getattr(self, "random_state", 0), int | np.integer)
 
     def _fit_named(self, X: Any, context: Context, name: Callable[[int], str]) -> Any:
         """Fit one model to every sample; ``name(i)`` is the name of sample i in messages."""

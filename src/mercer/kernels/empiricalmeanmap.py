@@ -40,7 +40,7 @@ class EmpiricalMeanMap(RandomFeatures, LogPairs, Kernel):
         linear in the lengths, and there are two explicit features per frequency. Not needed for symbols, which have
         exact features.
     random_state : int, Generator, RandomState or None, default=0
-        Seed of the frequencies; None is 0.
+        Seed of the frequencies; None draws a new one in every fit.
     normalize : bool, default=True
         Whether to normalize the kernel, so that every self-kernel is 1.
     on_zero : {"raise", "zero"}, default="raise"

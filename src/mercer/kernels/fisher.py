@@ -65,7 +65,7 @@ class Fisher(InnerProducts, SharedModelKernel):
         Number of points or sequences drawn from every model for ``information="sampled"``. Sequences have the lengths
         of the training data, or those of the model if it has an end state (pair HMMs).
     random_state : int, Generator, RandomState or None, default=0
-        Seed of these draws; None is 0.
+        Seed of these draws; None draws a new one in every fit.
     normalize : bool, default=True
         Whether to normalize the kernel, so that every self-kernel is 1.
     on_zero : {"raise", "zero"}, default="raise"

@@ -58,7 +58,7 @@ class FisherEnsemble(Compound):
     n_iter : int, default=30
         Iterations of the fit of each model, which need not converge.
     random_state : int, Generator, RandomState or None, default=0
-        Seed of the fits; None is 0.
+        Seed of the fits; None draws a new one in every fit.
 
     Attributes
     ----------

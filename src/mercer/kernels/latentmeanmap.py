@@ -45,7 +45,7 @@ class LatentMeanMap(InnerProducts, SharedModelKernel):
         Number of frequencies of random Fourier features of vectors, in place of the exact base kernel. The kernel then
         has explicit features, two per frequency and state. Symbols have exact features and do not need it.
     random_state : int, Generator, RandomState or None, default=0
-        Seed of the frequencies; None means 0.
+        Seed of the frequencies; None draws a new one in every fit.
     normalize : bool, default=True
         Whether to normalize the kernel, so that k(x, x) = 1.
     on_zero : {"raise", "zero"}, default="raise"

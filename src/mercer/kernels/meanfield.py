@@ -116,11 +116,20 @@ class MeanField(ModelKernel):
         zero, same = xp.zeros_like(value), value == below  # both are -inf where the kernel is 0
         return xp.where(same, zero, value) - xp.where(same, zero, below)
 
+    def _learn(self, X: Any, y: Any = None) -> None:
+        super()._learn(X, y)
+        self._seed = seed_of(self.random_state)  # one for both sides
+
+    def _learned(self) -> Any:
+        return super()._learned(), self._seed
+
+    def _fixed_by_fit(self) -> tuple[str, ...]:
+        return (*super()._fixed_by_fit(), "random_state")
+
     def _prepare(self, source: Any) -> Any:
         able = "mc.models.FactorialHMMs or mc.BayesNets"
-        start = seed_of(self.random_state)
         couple = required(source, "couple_mean_field", type(self).__name__, able)
-        return couple(float(self.rho), self.length, int(self.n_init), start)
+        return couple(float(self.rho), self.length, int(self.n_init), self._seed)
 
     def _tile(self, a: Any, b: Any) -> Array:
         return a.pair(b)

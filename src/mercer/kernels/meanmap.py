@@ -45,7 +45,7 @@ class MeanMap(RandomFeatures, CoupledKernel):
         these, `KDEs`, and for `HMMs` of these, `MarkovChains` and `LDSs`. For models of sequences, a relative error of
         more than 10 % raises, and the message has the number of frequencies needed.
     random_state : int, Generator, RandomState or None, default=0
-        Seed of the frequencies; None means 0.
+        Seed of the frequencies; None draws a new one in every fit.
     normalize : bool, default=True
         Whether to normalize the kernel, so that k(x, x) = 1.
     on_zero : {"raise", "zero"}, default="raise"

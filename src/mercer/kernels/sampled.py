@@ -47,7 +47,7 @@ class Sampled(ModelKernel):
     length : int, default=10
         Length of the sampled sequences, for sequence models.
     random_state : int, Generator, RandomState or None, default=0
-        Seed of the samples; None means 0.
+        Seed of the samples; None draws a new one in every fit.
     normalize : bool, default=True
         Whether to normalize the kernel, so that k(x, x) = 1.
     on_zero : {"raise", "zero"}, default="raise"

@@ -97,8 +97,8 @@ class HMM(Decoder, IterativeEstimator):
         model i. None starts from the prior or, without a prior, from k-means++ seeds (vectors), perturbed frequencies
         (symbols) or time segments (left-right models).
     random_state : int, Generator, RandomState or None, default=0
-        Seed; the starts of a sequence depend only on it and on the sequence. None means 0; a generator yields one seed
-        for each call of fit.
+        Seed; the starts of a sequence depend only on it and on the sequence. None, or a generator, gives a new seed
+        in each call of fit.
     unknown : {"raise", "missing"}, default="raise"
         Whether a symbol outside the alphabet raises an error or is a missing symbol.
     fixed : dict or None, default=None

@@ -82,7 +82,7 @@ class LDS(IterativeEstimator):
     init : None or LDSs of shape (1,), default=None
         The start of each fit, including that of the pooled system.
     random_state : int, Generator, RandomState or None, default=0
-        Seed of the perturbed starts. None means 0; a generator yields one seed for each call of fit.
+        Seed of the perturbed starts. None, or a generator, gives a new seed in each fit.
 
     Attributes
     ----------

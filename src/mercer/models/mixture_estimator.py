@@ -50,8 +50,8 @@ class Mixture(IterativeEstimator):
     n_init : int, default=3
         Number of k-means++ starts if there is no prior to start from; the best fit is kept.
     random_state : int, Generator, RandomState or None, default=0
-        Seed; the starts of a sample depend only on it and on the sample. None means 0; a generator yields one seed for
-        each call of fit.
+        Seed; the starts of a sample depend only on it and on the sample. None, or a generator, gives a new seed in each
+        call of fit.
     init : None or Mixtures of shape (1,), default=None
         The start of each fit, including that of the pooled mixture. None starts from the prior or, without a prior,
         from k-means++ seeds.

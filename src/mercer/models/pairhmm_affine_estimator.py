@@ -87,7 +87,7 @@ class AffinePairHMM(PairEstimator):
     prior_strength : float, default=10.0
         Weight of the start in each distribution that EM learns, as a number of outcomes.
     random_state : int, Generator, RandomState or None, default=0
-        Seed of the draw of pairs; None is 0.
+        Seed of the draw of pairs; None draws a new one in every fit.
 
     Attributes
     ----------

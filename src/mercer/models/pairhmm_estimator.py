@@ -50,7 +50,7 @@ class PairHMM(PairEstimator):
     smoothing : float, default=0.1
         Added to every expected count that the start allows.
     random_state : int, Generator, RandomState or None, default=0
-        Seed of starts and of the draw of pairs; None is 0.
+        Seed of starts and of the draw of pairs; None draws a new one in every fit.
 
     Attributes
     ----------

@@ -75,7 +75,7 @@ class SwitchingLDS(LDS):
     init : None or SwitchingLDSs of shape (1,), default=None
         The start of each fit, including that of the pooled model.
     random_state : int, Generator, RandomState or None, default=0
-        Seed of the starts. None means 0; a generator yields one seed for each call of fit.
+        Seed of the starts. None, or a generator, gives a new seed in each fit.
 
     Attributes
     ----------
