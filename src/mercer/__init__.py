@@ -11,7 +11,7 @@ Names are imported on first use, so ``import mercer`` is fast and does not impor
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from mercer import _renamed
+from mercer import _hints
 from mercer._config import config as config
 from mercer._config import set_config as set_config
 from mercer._config import settings as settings
@@ -61,7 +61,7 @@ def __getattr__(name: str) -> Any:
     if name in _ROOMS:
         return import_module(f"mercer.{name}")
     if name not in _HOME:
-        _renamed.missing(__name__, name, _renamed.TOP_LEVEL)
+        _hints.missing("module 'mercer'", name, _hints.CLASSES)
     value = globals()[name] = getattr(import_module(_HOME[name]), name)
     return value
 

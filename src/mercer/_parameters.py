@@ -27,7 +27,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from mercer._checks import LARGEST, check_gamma, check_rho, is_choice, is_number, is_whole
-from mercer._renamed import RenamedParameters, check_names
+from mercer._hints import HintedParameters, check_names
 
 Check = Callable[[str, Any], None]
 """A rule: ``rule(name, value)`` raises if the parameter ``name`` cannot have this value."""
@@ -180,7 +180,7 @@ def check(rule: Check, **values: Any) -> None:
         rule(name, value)
 
 
-class CheckedParameters(RenamedParameters):
+class CheckedParameters(HintedParameters):
     """A mixin that checks declared parameters."""
 
     _parameters: ClassVar[Rules] = {}

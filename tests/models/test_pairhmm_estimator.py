@@ -227,13 +227,6 @@ def test_in_a_search_and_under_both_kernels():
     assert kernel.model_.digests() == clone(pairs).fit(X, y).model_.digests()
 
 
-def test_the_former_name_of_affine_names_the_new_one():
-    for owner in (PairHMM, PairHMM(2)):
-        with pytest.raises(AttributeError, match=r"PairHMM\.affine .*mc\.AffinePairHMM"):
-            owner.affine  # noqa: B018
-    assert not hasattr(mc.PairHMM, "affine")
-
-
 def test_warnings():
     X = TRUE.sample(12, random_state=8)[0]
     with pytest.warns(

@@ -10,7 +10,6 @@ from sklearn.utils.validation import check_is_fitted
 from mercer._array import Floats, Indices
 from mercer._checks import is_whole
 from mercer._random import random_generator, whole_size
-from mercer._renamed import LENGTH, STEPS, no_keyword
 from mercer.data import Sequences
 from mercer.embedding._filter import Beliefs, last_beliefs
 from mercer.embedding._learning import Learned
@@ -237,7 +236,6 @@ class Prediction:
         values = readout.predicted(found.values, ahead, levels, best)
         return [values[a:b] for a, b in zip(found.offsets[:-1], found.offsets[1:], strict=True)]
 
-    @no_keyword(horizon=STEPS, n_steps=STEPS)
     def forecast(self, X: Any, steps: int = 1, quantiles: Any = None) -> Any:
         """Predict the ``steps`` observations after the end of each sequence.
 
@@ -310,7 +308,6 @@ class Prediction:
         spread = np.sum((truth - learned.center()) ** 2)
         return float(1 - np.sum((truth - predicted) ** 2) / max(float(spread), TINY))
 
-    @no_keyword(n_samples=LENGTH)
     def sample(self, length: int, size: int = 1, random_state: Any = None) -> list[Any]:
         """Draw sequences: each step is a training observation, drawn by the predicted weights, clipped at zero.
 

@@ -1,8 +1,5 @@
 """Exponential families: one file each, plural (a batch) and singular (its estimator)."""
 
-from typing import Any
-
-from mercer import _renamed
 from mercer._coupling import CountSmoothed, Coupling, Divergence, LaplaceSmoothed, PowerProduct, Smoothed
 from mercer.families.base import ExponentialFamily, Family
 from mercer.families.bernoulli import Bernoulli, Bernoullis
@@ -67,8 +64,3 @@ __all__ = [
     "Smoothed",
     "StudentTs",
 ]
-
-
-def __getattr__(name: str) -> Any:
-    """Raise for a name that is not here, with the name to use where it was renamed."""
-    _renamed.missing(__name__, name, _renamed.FAMILIES)

@@ -12,7 +12,6 @@ from mercer._checks import check_gamma, check_rho
 from mercer._coupling import CountSmoothed, Coupling, Leaf, Operand, PowerProduct, Smoothed
 from mercer._parameters import one_of
 from mercer._random import random_generator, whole_size
-from mercer._renamed import Removed, RenamedParameters
 from mercer._special import gammaln
 from mercer.data import Alphabet
 from mercer.families._counts.length_leaf import LengthLeaf
@@ -33,7 +32,7 @@ LONGEST = 1e17
 """Expected lengths that can be drawn: a geometric one of 90 times as much still has 64 bits."""
 
 
-class CountVectors(RenamedParameters, SparseRows, Family):
+class CountVectors(SparseRows, Family):
     r"""A batch of distributions of count vectors: a random number of words, each drawn from the same frequencies.
 
     Parameters
@@ -75,7 +74,6 @@ class CountVectors(RenamedParameters, SparseRows, Family):
     length: Array
     length_distribution: str
     alphabet: Alphabet | None
-    law = Removed("length_distribution")
 
     def __init__(
         self, probability: Any, length: Any, length_distribution: str = "poisson", alphabet: Any = None

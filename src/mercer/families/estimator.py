@@ -19,7 +19,6 @@ from mercer._checks import is_number
 from mercer._config import settings
 from mercer._notices import About, Finding, SampleName, by_place, collected, repeat, warns_once
 from mercer._parameters import CheckedParameters, Rule, Rules
-from mercer._renamed import STACKED, no_keyword
 from mercer.data import Alphabet, Sequences
 from mercer.data.channels import by_name
 from mercer.data.csr import CSRRows
@@ -256,7 +255,6 @@ class Estimator(CheckedParameters, BaseEstimator):
 
     # -- derived methods -------------------------------------------------------------------------------
 
-    @no_keyword(lengths=STACKED)
     @warns_once
     def fit(self, X: Any, y: Any = None) -> Self:
         """Fit one model to all data; it becomes ``model_``, a batch of shape ``(1,)``."""
@@ -442,7 +440,6 @@ class Estimator(CheckedParameters, BaseEstimator):
             raise type(error)(f"The prior does not suit {type(self).__name__}: {error}") from None
         return prior
 
-    @no_keyword(lengths=STACKED)
     def score_samples(self, X: Any) -> Floats:
         """Log probability of every sample under the model that ``fit`` learned."""
         check_is_fitted(self, "model_")
@@ -453,7 +450,6 @@ class Estimator(CheckedParameters, BaseEstimator):
         x, offsets = segments(X)
         return segment_sum(np.asarray(self.model_.log_prob(x))[0], offsets)
 
-    @no_keyword(lengths=STACKED)
     def score(self, X: Any, y: Any = None) -> float:
         """Mean log probability of a sample under the model that ``fit`` learned."""
         self._check_unused(X, y)

@@ -13,7 +13,6 @@ from mercer._coupling import Coupling
 from mercer._parameters import check, whole
 from mercer._probability import checked_probability, drawn
 from mercer._random import random_generator, whole_size
-from mercer._renamed import LENGTH, no_keyword
 from mercer.data import Alphabet, Sequences
 from mercer.families.categorical import Categoricals
 from mercer.families.gaussian import Gaussians
@@ -264,7 +263,6 @@ class FactorialHMMs(Batch):
             found += [states[a:b] for a, b in zip(mine.offsets[:-1], mine.offsets[1:], strict=True)]
         return found
 
-    @no_keyword(n_samples=LENGTH)
     def sample(self, length: int, size: int = 1, random_state: Any = None) -> Floats:
         """Sample ``size`` sequences of ``length`` observations from each model.
 

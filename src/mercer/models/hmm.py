@@ -13,7 +13,6 @@ from mercer._coupling import Coupling, Operand
 from mercer._parameters import boolean, check
 from mercer._probability import checked_probability, drawn
 from mercer._random import random_generator, whole_size
-from mercer._renamed import LENGTH, no_keyword
 from mercer.models._chains.characteristic import chain_characteristic
 from mercer.models._chains.operand import chain_operand
 from mercer.models._chains.powered import powered_chain
@@ -337,7 +336,6 @@ class HMMs(Decoded, Batch):
 
         return HMM(n_states=int(self.initial.shape[-1]), emission=self.emission.estimator())
 
-    @no_keyword(n_samples=LENGTH)
     def sample(self, length: int, size: int = 1, random_state: Any = None, return_states: bool = False) -> Any:
         """Sample ``size`` sequences of ``length`` observations from each model, ``(N, size, length, ...)``.
 

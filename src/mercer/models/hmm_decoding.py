@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from itertools import pairwise
-from typing import Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from mercer._array import Floats, as_float, to_numpy
+from mercer._hints import ATTRIBUTES, missing
 from mercer._parameters import check, one_of, whole
-from mercer._renamed import LENGTH, STACKED, STEPS, Elsewhere, no_keyword
 from mercer.models._forward.filtering import emission_moments, filtered, log_densities, mixed
 from mercer.models.inference import crossed_log_prob, double, own_runs
 from mercer.models.posterior import Posterior
@@ -100,7 +100,6 @@ class Decoded:
         fields = {name: getattr(self, name) for name in ("initial", "transition", "n_states", "emission")}
         return type(self)._make(**fields | changed)  # type: ignore[attr-defined]
 
-    @no_keyword(horizon=STEPS, n_steps=STEPS)
     def forecast(self, X: Any, steps: int = 1) -> tuple[Floats, Floats]:
         """Mean and covariance of the next ``steps`` observations of each sequence.
 
@@ -229,17 +228,11 @@ class Decoder:
     context_: Any
     model_: Any
 
-    startprob_ = Elsewhere("model_.initial[0]")
-    transmat_ = Elsewhere("model_.transition[0]")
-    means_ = Elsewhere("model_.emission[0].mean")
-    covars_ = Elsewhere("model_.emission[0].covariance")
-    emissionprob_ = Elsewhere("model_.emission[0].probability")
-    lambdas_ = Elsewhere("model_.emission[0].rate")
-    weights_ = Elsewhere("model_.emission[0].weights")
-    n_components = Elsewhere("n_states")
-    n_features = Elsewhere("context_.dimension")
-    monitor_ = Elsewhere("history_, n_iter_ and converged_")
-    get_stationary_distribution = Elsewhere("model_.stationary()[0]")
+    if not TYPE_CHECKING:  # type checkers know the attributes that exist
+
+        def __getattr__(self, name: str) -> NoReturn:
+            """Raise for an attribute that does not exist, with what to use where hmmlearn has it."""
+            missing(type(self).__name__, name, ATTRIBUTES)
 
     def _known(self, X: Any) -> Any:
         """Return data as those of ``fit`` were read."""
@@ -248,20 +241,17 @@ class Decoder:
         self._check_context(X, self.context_)  # type: ignore[attr-defined]
         return X
 
-    @no_keyword(lengths=STACKED)
     def predict(self, X: Any) -> list[Floats]:
         """Most probable path of hidden states of each sequence under ``model_`` (Viterbi); a list of arrays."""
         X = self._known(X)
         return list(self.model_.viterbi(X)[0])
 
-    @no_keyword(lengths=STACKED)
     def predict_proba(self, X: Any) -> list[Floats]:
         """Posterior probabilities of the states at each time, a list of arrays ``(T, n)``: ``model_.posterior``."""
         X = self._known(X)
         states = self.model_.posterior(X).states
         return [states[begin:end] for begin, end in pairwise(X.offsets)]
 
-    @no_keyword(lengths=STACKED)
     def decode(self, X: Any, algorithm: str = "viterbi") -> tuple[Floats, list[Floats]]:
         """Log probabilities and hidden states of each sequence.
 
@@ -305,14 +295,12 @@ class Decoder:
         check_is_fitted(self, "model_")
         return np.asarray(self.model_.update(observation, belief))
 
-    @no_keyword(horizon=STEPS, n_steps=STEPS)
     def forecast(self, X: Any, steps: int = 1) -> tuple[Floats, Floats]:
         """Mean and covariance of the next ``steps`` observations of each sequence: ``model_.forecast``."""
         X = self._known(X)
         means, covariances = self.model_.forecast(X, steps)
         return means, covariances
 
-    @no_keyword(n_samples=LENGTH)
     def sample(self, length: int, size: int = 1, random_state: Any = None, return_states: bool = False) -> Any:
         """Sample sequences of ``model_``, ``(size, length, ...)``, and their states if ``return_states``."""
         check_is_fitted(self, "model_")

@@ -16,7 +16,6 @@ from mercer._notices import warns_once
 from mercer._parallel import n_threads, thread_map
 from mercer._parameters import NONE, Rule, Rules, function, instance_of, one_of, states
 from mercer._random import seed_of
-from mercer._renamed import STACKED, no_keyword
 from mercer.data import Sequences
 from mercer.data.alphabet import ALPHABET
 from mercer.data.segments import columns_as_symbols, digest_order, in_digest_order, in_numbers
@@ -378,7 +377,6 @@ class HMM(Decoder, IterativeEstimator):
                 shared_fit = fit
         return replace(bare, pooled=HMMs.concat(models)), shared_fit
 
-    @no_keyword(lengths=STACKED)
     @warns_once
     def fit(self, X: Any, y: Any = None) -> Self:
         """Fit one model to all sequences; it becomes ``model_``, a batch of shape ``(1,)``."""

@@ -12,7 +12,6 @@ from mercer._array import Array, Floats, as_float, to_numpy
 from mercer._batch import Batch
 from mercer._coupling import Coupling, Operand
 from mercer._random import random_generator, whole_size
-from mercer._renamed import LENGTH, STEPS, no_keyword
 from mercer.data import Sequences
 from mercer.families.gaussian import Gaussians
 from mercer.models._dynamics import runs
@@ -395,7 +394,6 @@ class LDSs(Batch):
         found = self.posterior(X)
         return Gaussians(found.means, found.covariances)
 
-    @no_keyword(horizon=STEPS, n_steps=STEPS)
     def forecast(self, X: Any, steps: int = 1) -> tuple[Floats, Floats]:
         """Predict the observations after the end of each series; series are assigned as in `filter`.
 
@@ -455,7 +453,6 @@ class LDSs(Batch):
             filled[t, missing] = center[missing] + noise[np.ix_(missing, seen)] @ away
         return Sequences([filled[a:b] for a, b in pairwise(X.offsets)], ids=X.ids, channels=X.channels)
 
-    @no_keyword(n_samples=LENGTH)
     def sample(self, length: int, size: int = 1, random_state: Any = None) -> Floats:
         """Sample ``size`` series of ``length`` observations from each system, ``(N, size, length, d)``.
 

@@ -14,7 +14,6 @@ from mercer._array import Floats, Indices
 from mercer._parallel import n_threads, thread_map
 from mercer._parameters import NONE, Rule, Rules, nonnegative, one_of, whole
 from mercer._random import seed_of
-from mercer._renamed import STACKED, no_keyword
 from mercer.data import Sequences
 from mercer.data.segments import in_digest_order, in_double, in_numbers
 from mercer.families.estimator import Context
@@ -225,7 +224,6 @@ class LDS(IterativeEstimator):
         found = clone(self).set_params(prior=None)._fit_together(X, bare)
         return replace(bare, pooled=found.models, expected=averages(found.models, data)), found
 
-    @no_keyword(lengths=STACKED)
     def fit(self, X: Any, y: Any = None) -> Self:
         """Fit one system to all series; it becomes ``model_``, a batch of shape ``(1,)``."""
         self._check_parameters()

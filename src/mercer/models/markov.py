@@ -16,7 +16,6 @@ from mercer._coupling import Coupling, Operand, PowerProduct
 from mercer._native.contexts import Chain, log_probabilities
 from mercer._probability import check_sums, checked_probability, drawn
 from mercer._random import random_generator, whole_size
-from mercer._renamed import LENGTH, no_keyword
 from mercer.data import Alphabet, Sequences
 from mercer.models._chains.characteristic import chain_characteristic
 from mercer.models._markov.counts import counted, heads_of, n_heads
@@ -283,7 +282,6 @@ class MarkovChains(Batch):
             raise ValueError("Chains with end=True have no stationary distribution. Fit them with end=False.")
         return long_run_of_contexts(self)
 
-    @no_keyword(n_samples=LENGTH)
     def sample(self, length: int, size: int = 1, random_state: Any = None) -> Floats:
         """Sample ``size`` sequences of ``length`` symbols from each chain, as codes ``(N, size, length)``.
 

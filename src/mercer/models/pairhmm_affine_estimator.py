@@ -11,7 +11,6 @@ from mercer._checks import is_choice, is_number
 from mercer._notices import notify
 from mercer._parameters import NONE, Rules, between, boolean, one_of, positive
 from mercer._random import seed_of
-from mercer._renamed import Removed
 from mercer.data import Alphabet, Sequences
 from mercer.data.alphabet import ALPHABET
 from mercer.families.estimator import Context, strength
@@ -145,7 +144,6 @@ class AffinePairHMM(PairEstimator):
         "flank_open": between(0, 1, "left", "It is the probability that a flank has letters, not a cost.") | NONE,
         "flank_extend": between(0, 1, "left", "It is the probability of one more letter, not a cost.") | NONE,
     }
-    scale_ = Removed("matrix_scale_")
 
     def __init__(
         self,

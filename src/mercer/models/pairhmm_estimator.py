@@ -8,7 +8,6 @@ import numpy as np
 
 from mercer._parameters import NONE, Rules, instance_of, nonnegative, one_of, states, whole
 from mercer._random import seed_of
-from mercer._renamed import Removed
 from mercer.data import Sequences
 from mercer.data.alphabet import ALPHABET
 from mercer.data.segments import digest_order
@@ -124,8 +123,6 @@ class PairHMM(PairEstimator):
         self.init = init
         self.smoothing = smoothing
         self.random_state = random_state
-
-    affine = Removed("mc.AffinePairHMM, which takes the same parameters")
 
     # -- parameters --------------------------------------------------------------------------------------
 

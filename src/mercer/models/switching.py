@@ -13,7 +13,6 @@ from mercer._batch import Batch
 from mercer._coupling import Coupling, Operand, PowerProduct, Smoothed
 from mercer._probability import checked_probability
 from mercer._random import whole_size
-from mercer._renamed import LENGTH, no_keyword
 from mercer.data import Sequences
 from mercer.models._dynamics.overflow import within_range
 from mercer.models._scores.weighted import check_parametrization
@@ -186,7 +185,6 @@ class SwitchingLDSs(DecodedRegimes, Batch):
         """Return ``X`` as `Sequences` of vectors."""
         return read(self, X)
 
-    @no_keyword(n_samples=LENGTH)
     def sample(self, length: int, size: int = 1, random_state: Any = None, return_regimes: bool = False) -> Any:
         """Sample ``size`` series of ``length`` observations from each model, ``(N, size, length, d)``.
 

@@ -9,7 +9,6 @@ import numpy as np
 
 from mercer._array import Floats, Indices
 from mercer._random import whole_size
-from mercer._renamed import STEPS, no_keyword
 from mercer.data import Sequences
 from mercer.models._dynamics.checks import possible
 from mercer.models._dynamics.diffuse import computed
@@ -174,7 +173,6 @@ class DecodedRegimes:
         X = self.read(X)
         return X, np.asarray(X.values, dtype=np.float64), own_runs(self, X)
 
-    @no_keyword(horizon=STEPS, n_steps=STEPS)
     def forecast(self, X: Any, steps: int = 1, n_particles: int = 64, random_state: Any = 0) -> tuple[Floats, Floats]:
         """Predict the observations after the end of each series; series are assigned as in `regime_probabilities`.
 
