@@ -28,6 +28,7 @@ import numpy as np
 
 from mercer._checks import LARGEST, check_gamma, check_rho, is_choice, is_number, is_whole
 from mercer._hints import HintedParameters, check_names
+from mercer._wording import wording
 
 Check = Callable[[str, Any], None]
 """A rule: ``rule(name, value)`` raises if the parameter ``name`` cannot have this value."""
@@ -61,7 +62,7 @@ class Rule:
     def __call__(self, name: str, value: Any) -> None:
         """Raise unless ``value`` is allowed."""
         if not self.good(value):
-            raise self.error(f"{name} must be {self.what}; got {value!r}.{' ' * bool(self.cure)}{self.cure}")
+            raise self.error(f"{wording().must_be(name, self.what)}; got {value!r}.{' ' * bool(self.cure)}{self.cure}")
         if hasattr(value, "_check_parameters"):  # an estimator or kernel with parameters of its own
             value._check_parameters()
 

@@ -130,10 +130,10 @@ class TestRunner:
         ended = run(blobs(contenders=[hangs, MAJORITY]), budget=6.0)
         first, second = ended.results
         assert first.failure.startswith("was stopped after ")
-        assert first.failure.endswith("with 0 of 3 folds done; increase --budget, or decrease --limit")
+        assert first.reason.endswith("with 0 of 3 folds done; increase --budget, or decrease --limit")
         assert not second.failure
         (late,) = run(blobs(contenders=[MAJORITY]), budget=0.0).results
-        assert late.failure == "was not tried, because the budget of 0 s was used up; increase --budget"
+        assert late.reason == "was not tried, because the budget of 0 s was used up; increase --budget"
 
     def test_interrupted(self):
         def interrupt(task: str, method: str, done: int) -> None:

@@ -13,9 +13,10 @@ import mercer as mc
 from mercer._comparison import contenders, recipes
 from mercer._comparison.evaluation import evaluate_fold
 from mercer._comparison.snippet import snippet
+from mercer._wording import SEVERAL, option, passing, worded, wording
 from mercer.cli import _own_data
 from mercer.cli._compare_command import page_of, without_folders
-from mercer.cli._data_options import Reading, with_option_names
+from mercer.cli._data_options import Reading, Shell
 from mercer.datasets import make_dna, make_hmm_sequences, make_traits
 
 
@@ -154,24 +155,37 @@ class TestReading:
         path.write_text("\n".join(["label,0,1,2,3,4", *rows]))
         assert task(path).about.startswith("20 series of dimension 1, length 5; 2 classes")
 
-    def test_messages_of_readers_in_words_of_the_command_line(self):
-        assert (
-            with_option_names("pass label=False, id=['a', 'b'] or invalid='mask'")
-            == "pass --label none, --id a,b or --skip-bad"
-        )
-        assert with_option_names("--label 9 is out of range") == "--label 9 is out of range"
-        assert with_option_names("pass id=[...] or values=.") == "pass --id or --values."
-        assert with_option_names("time steps, no parameter") == "time steps, no parameter"
-        assert (
-            with_option_names("pass resample='auto' or time_channel=True") == "pass --resample auto or --time-channel"
-        )
-        assert with_option_names("labels= needs ids", is_table=True) == "--label-table needs ids"
-        assert with_option_names("covariates='w' is not a column", weight="w") == "--weight w is not a column"
-        assert (
-            with_option_names("covariates='age, w', label='y'", weight="w") == "--confounds age, --weight w, --label y"
-        )
-        assert with_option_names("no covariate, column 'w'", weight="w") == "no weight, column 'w'"
-        assert with_option_names("no covariate, column 'age'", weight="w") == "no confound, column 'age'"
+    @pytest.mark.parametrize(
+        ("name", "value", "python", "typed"),
+        [
+            ("label", False, "label=False", "--label none"),
+            ("id", ["a", "b"], "id=['a', 'b']", "--id a,b"),
+            ("id", "my id", "id='my id'", "--id 'my id'"),
+            ("id", "it's", 'id="it\'s"', """--id 'it'"'"'s'"""),
+            ("invalid", "mask", "invalid='mask'", "--skip-bad"),
+            ("values", SEVERAL, "values=[...]", "--values"),
+            ("group", ..., "group=", "--group"),
+            ("time_channel", True, "time_channel=True", "--time-channel"),
+            ("labels", ..., "labels=", "--label-table"),
+            ("label", "gait of people.csv", "label='gait of people.csv'", "--label gait of people.csv"),
+            ("covariates", "w", "covariates='w'", "--weight w"),
+            ("covariates", "age, w", "covariates='age, w'", "--confounds age, --weight w"),
+            ("separator", ";", "separator=';'", "--separator ';'"),
+        ],
+    )
+    def test_parameters_are_options_of_the_command_line(self, name, value, python, typed):
+        assert option(name, value) == python
+        with worded(Shell(is_table=True, weight="w")):
+            assert option(name, value) == typed
+            assert passing(name, value, start=True) == f"Pass {typed}"
+        with worded(Shell()):
+            assert option("labels", "auto") == "--label auto"
+
+    def test_most_options_of_new_data_are_those_of_the_fit(self):
+        with worded(Shell(is_table=True, is_new=True)):
+            assert passing("id") == "pass --id"
+            assert passing("time", False) == "fit the model again and pass --time none"
+            assert wording().must_be("n_states", "a number, or None") == "n_states must be a number, or None"
 
 
 class TestContenders:

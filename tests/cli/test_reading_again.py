@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import shlex
 import subprocess
 import sys
 import warnings
@@ -20,9 +19,8 @@ from mercer._comparison.fold_cache import FoldCache, _key
 from mercer._comparison.results import Result, interval_of
 from mercer._comparison.snippet import snippet
 from mercer.cli import _fitting, _own_data
-from mercer.cli._data_options import Reading, with_option_names, without_advice
-from mercer.cli._new_data import Known
-from mercer.cli._readers import read
+from mercer.cli._data_options import Reading
+from mercer.cli._readers import Known, read
 
 KERNEL = "EmpiricalMeanMap(gamma=0.1)"
 
@@ -305,35 +303,15 @@ class TestConfounds:
 
 
 class TestMessages:
-    @pytest.mark.parametrize("name", ["my id", "it's", "a, b"])
-    def test_names_are_typed_as_they_are_said(self, name):
-        text = with_option_names(f"pass id={name!r}.")
-        assert shlex.split(text.removesuffix(".")) == ["pass", "--id", name]
-        assert with_option_names(f"pass values={[name, 'c d']!r}.").startswith("pass --values ")
-
     def test_a_table_with_such_names(self, tmp_path):
         path = write_long(tmp_path / "x.csv", names=("my id", "time", "v", "my label"))
-        about = _own_data.task_of(path, Reading(id="my id", label="my label"), limit=99, folds=2, seed=0).about
-        assert "--id 'my id', --time time, --label 'my label' (2 classes)" in about
-
-    def test_sentences_stay_apart(self):
-        assert with_option_names("pass group= or form=. 11 of 11") == "pass --group or --form. 11 of 11"
-        assert with_option_names("2 left out (see problems); x") == "2 left out; x"
-
-    @pytest.mark.parametrize(
-        ("text", "told"),
-        [
-            ("was stopped after 9 s; increase --budget, or decrease --limit", "was stopped after 9 s"),
-            ("3 strings; too long (decrease --limit, or cut them); 2 classes", "3 strings; too long; 2 classes"),
-            ("x: --id 'my id', --label b (2). To correct it, pass --id.", "x: id 'my id', label b (2)."),
-            (
-                "y by --label 1. To correct it, pass --label. 2 are equal; remove them, or pass --group; z",
-                "y. 2 are equal; z",
-            ),
-        ],
-    )
-    def test_what_a_reader_of_a_report_is_told(self, text, told):
-        assert without_advice(text) == told
+        found = _own_data.task_of(path, Reading(id="my id", label="my label"), limit=99, folds=2, seed=0)
+        assert "--id 'my id', --time time, --label 'my label' (2 classes)" in found.about
+        assert "id 'my id', time time, label 'my label' (2 classes)" in found.shared  # for readers of a report
+        assert (
+            "To correct it, pass --id, --time, --values, --label, --target, --group, --ignore or --form" in found.about
+        )
+        assert "To correct" not in found.shared
 
     def test_strings_say_how_to_correct_what_they_were_taken_for(self, tmp_path):
         path = write_fasta(tmp_path / "x.fa", "ACGT")

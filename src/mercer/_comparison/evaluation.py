@@ -79,6 +79,8 @@ class Task:
     """Names of the samples; empty for numbers."""
     left_out: int = 0
     """Number of samples of the file that a limit left out."""
+    shared: str = ""
+    """What the data are, for readers without the command line; empty if ``about`` says it."""
 
     @property
     def is_regression(self) -> bool:

@@ -27,6 +27,13 @@ class Result:
     folds: list[Fold] = field(default_factory=list)
     failure: str = ""
     """Why the contender did not finish; empty if it did."""
+    cure: str = ""
+    """What a user of the command line can do about it."""
+
+    @property
+    def reason(self) -> str:
+        """Why the contender did not finish, and the cure."""
+        return f"{self.failure}; {self.cure}" if self.cure else self.failure.rstrip(".")
 
     @property
     def scores(self) -> Floats:

@@ -20,6 +20,9 @@ Report = Callable[[str, str, int], None]
 """Is told of every step: the task, the contender, and how many folds are done."""
 
 
+OUT_OF_MEMORY = "out of memory"
+
+
 class _Worker:
     """A process that evaluates one contender after the other; it is replaced when it had to be stopped."""
 
@@ -51,6 +54,7 @@ class _Run:
     """What it was given."""
     folds: list[Fold]
     failure: str = ""
+    cure: str = ""
     is_late: bool = False
 
 
@@ -129,8 +133,8 @@ class Comparison:
         left = end - time.monotonic()
         missing = [fold for fold in range(self.folds) if fold not in done]
         if missing and left <= 0:
-            failure = f"was not tried, because the budget of {duration(self.budget)} was used up; increase --budget"
-            self.results.append(Result(name, contender, [], failure))
+            failure = f"was not tried, because the budget of {duration(self.budget)} was used up"
+            self.results.append(Result(name, contender, [], failure, "increase --budget"))
         elif not missing:
             self.results.append(Result(name, contender, [done[fold] for fold in range(self.folds)]))
         else:
@@ -160,15 +164,14 @@ class Comparison:
                     self.report(run.task, run.contender.name, len(run.folds))
                 else:
                     run.failure = f"was skipped: {answer}"
+                    run.cure = "decrease --limit" if answer == OUT_OF_MEMORY else ""
 
     def _ended(self, run: _Run) -> bool:
         """Whether a contender is done, in failure or too late."""
         if time.monotonic() >= run.deadline and not run.failure and len(run.folds) < self.folds:
             run.is_late = True
-            run.failure = (
-                f"was stopped after {duration(run.seconds)}, with {len(run.folds)} of {self.folds} folds done; "
-                "increase --budget, or decrease --limit"
-            )
+            run.failure = f"was stopped after {duration(run.seconds)}, with {len(run.folds)} of {self.folds} folds done"
+            run.cure = "increase --budget, or decrease --limit"
         return bool(run.failure) or len(run.folds) == self.folds
 
     def _close(self, run: _Run) -> None:
@@ -177,7 +180,7 @@ class Comparison:
         else:
             self._idle.append(run.worker)
         run.folds.sort(key=lambda fold: fold.number)
-        self.results.append(Result(run.task, run.contender, run.folds, run.failure))
+        self.results.append(Result(run.task, run.contender, run.folds, run.failure, run.cure))
         self.report(run.task, run.contender.name, self.folds)
 
 
@@ -199,7 +202,7 @@ def _work(pipe: Connection) -> None:
         except (EOFError, BrokenPipeError):  # the first process has ended
             return
         except MemoryError:
-            pipe.send("out of memory; decrease --limit")
+            pipe.send(OUT_OF_MEMORY)
         except Exception as error:  # whatever a contender raises is its own failure
             text = str(error) or type(error).__name__
             known = isinstance(error, (TypeError, ValueError))

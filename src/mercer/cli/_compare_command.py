@@ -17,7 +17,6 @@ from rich.table import Table
 
 from mercer._version import __version__
 from mercer.cli import _data_options as data
-from mercer.cli._data_options import without_advice
 from mercer.cli._terminal import (
     FAILED,
     INTERRUPTED,
@@ -102,13 +101,12 @@ def compare(
             shared = {
                 name: replace(
                     task,
-                    about=without_advice(without_folders(task.about, known)),
+                    about=without_folders(task.shared or task.about, known),
                     reading=without_folders(task.reading, known),
                 )
                 for name, task in tasks.items()
             }
-            results = [replace(result, failure=without_advice(result.failure)) for result in ended.results]
-            made = render(Summary(shared, results, folds, seed), title, without_folders(command(), known))
+            made = render(Summary(shared, ended.results, folds, seed), title, without_folders(command(), known))
             Report(made, "", report.rows).save(report_path)
         say(f"Report: {report_path}", quiet=quiet, to_stderr=STDOUT in (json_path, csv_path))
     if ended.interrupted:
@@ -183,7 +181,7 @@ class _Report:
         """Print the table, the contenders that did not finish, the verdicts, and what to do next."""
         shown.print(self._table())
         for result in self.summary.unfinished:
-            self._say(shown, f"{result.task}: {result.contender.name} {result.failure.rstrip('.')}.")
+            self._say(shown, f"{result.task}: {result.contender.name} {result.reason}.")
         if self.comparison.interrupted:
             self._say(shown, "Interrupted: this table is partial. Run the same command again to resume.")
         for name, (sentence, _) in self.verdicts.items():
@@ -268,7 +266,12 @@ class _Report:
             "complete": not self.comparison.interrupted and not self.summary.unfinished,
             "results": self.rows,
             "unfinished": [
-                {"task": r.task, "method": r.contender.name, "reason": r.failure, "folds": len(r.folds)}
+                {
+                    "task": r.task,
+                    "method": r.contender.name,
+                    "reason": f"{r.failure}; {r.cure}" if r.cure else r.failure,
+                    "folds": len(r.folds),
+                }
                 for r in self.summary.unfinished
             ],
             "verdicts": {name: sentence for name, (sentence, _) in self.verdicts.items()},

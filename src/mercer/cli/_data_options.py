@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-import ast
 import inspect
-import re
 import shlex
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field, fields
 from functools import wraps
 from pathlib import Path
-from typing import Annotated, Any, get_type_hints
+from typing import Annotated, Any, ClassVar, get_type_hints
 
 import typer
 
+from mercer._wording import Wording
+
 LIMIT = 300
+OWN = ("id", "label-table", "skip-bad")
+"""Options of a prediction that say how to read new data; it takes all others from the model."""
 
 _SOURCE = "FASTA, FASTQ, CSV, TSV, Parquet, .ts or svmlight file; or a folder or 'pattern*.csv' of recordings."
 OptionalSource = Annotated[Path | None, typer.Argument(metavar="DATA", help=_SOURCE)]
@@ -89,95 +91,83 @@ class Reading:
         return {name: value for name, value in asdict(self).items() if value}
 
 
-_OPTIONS = {"labels": "label", "groups": "group", "time_channel": "time-channel"}
-_PARAMETER = re.compile(
-    r"\b(id|time|values|ignore|labels?|target|groups?|form|kind|covariates|unknown|drop|alphabet|resample|time_channel"
-    r"|separator|decimal)=(True|False|'[^']*'|\"[^\"]*\"|\[[^\]]*\]|\w+(?:\.\w+)*|\.\.\.)?"
-)
-_RULE = re.compile(
-    r"^(form|kind|resample|decimal|alphabet|unknown|labels|groups|drop|separator) must be(.*?)(?:, or None)?;"
-)
-_LARGE = re.compile(r"If there is enough memory, raise the limit: with mc\.config\(max_file_bytes=\d+\)")
-_IDENTICAL = re.compile(r"use GroupKFold with groups=mc\.data\.identical_groups\(X(, groups)?\)")
-
-
-def with_option_names(text: str, *, is_table: bool = False, weight: str | None = None) -> str:
-    """Return a message of a reader with options of the command line in place of parameters of Python.
+class Shell(Wording):
+    """The words of the command line: messages name options in place of parameters.
 
     Parameters
     ----------
-    text : str
-        The message.
     is_table : bool
-        Whether the reader is that of tables, whose ``labels`` are a second table.
+        Whether a table is read, whose ``labels`` are a second table.
     weight : str, optional
         The covariate that is the column of weights; the others are confounds.
+    is_new : bool
+        Whether the data are for a model, so that most options are those of its fit.
     """
 
-    def option(found: re.Match[str]) -> str:
-        name, values = found[1], _values(found[2] or "")
+    _NAMES: ClassVar = {"labels": "label", "groups": "group", "covariates": "confounds", "invalid": "skip-bad"}
+    _PHRASES: ClassVar = {
+        "problems": "",
+        "none": "",
+        "between options": " ",
+        "large file": "Pass a smaller file, or read it in Python, with mc.config(max_file_bytes=...).",
+        "ucr": "To correct it, add a header line, and pass --label.",
+    }
+    _NEW: ClassVar = {
+        "no label": "",
+        "unknown symbol": "pass --skip-bad to skip such records, or fit the model again with --unknown missing",
+    }
+
+    def __init__(self, *, is_table: bool = False, weight: str | None = None, is_new: bool = False) -> None:
+        self.is_table, self.weight, self.is_new = is_table, weight, is_new
+
+    def name(self, parameter: str) -> str:
+        """Return the option of a parameter, without its hyphens."""
+        if self.is_table and parameter == "labels":
+            return "label-table"
+        return self._NAMES.get(parameter, parameter).replace("_", "-")
+
+    def option(self, name: str, value: Any = ...) -> str:
+        """Return an option with its value as it is typed; False is the value ``none``."""
+        listed = value if isinstance(value, list) else ["none" if value is False else value]
+        values = [str(one) for one in listed if one is not ... and one is not True]
+        if name == "invalid":
+            values = []
         if name == "covariates":
-            return _covariates([column for value in values for column in value.split(", ")], weight)
-        beside = re.fullmatch(r"(.+) of (\S.*\.\w+)", values[0]) if is_table and values else None
-        if name in ("label", "target", "group") and beside:  # a column of the table of labels
-            return f"--{name} {_quoted(beside[1])} of {beside[2]}"
-        return f"--{named(name)} {_quoted(','.join(values))}" if values else f"--{named(name)}"
+            columns = [column for one in values for column in one.split(", ")]
+            weights = [_typed("weight", column) for column in columns if column == self.weight]
+            confounds = ",".join(column for column in columns if column != self.weight)
+            return ", ".join([_typed("confounds", confounds), *weights] if confounds or not weights else weights)
+        column, _, table = values[0].rpartition(" of ") if values else ("", "", "")
+        if self.is_table and name in ("label", "target", "group") and column and Path(table).suffix:
+            return f"{_typed(name, column)} of {table}"  # a column of the table of labels
+        return _typed(self.name(name), ",".join(values))
 
-    def named(name: str) -> str:
-        return "label-table" if is_table and name == "labels" else _OPTIONS.get(name, name)
+    def passing(self, name: str, value: Any = ..., *, start: bool = False) -> str:
+        """Return the cure of passing an option, to the fit of a model where it is not one of new data."""
+        verb = "fit the model again and pass" if self.is_new and self.name(name) not in OWN else "pass"
+        return f"{verb[0].upper() + verb[1:] if start else verb} {self.option(name, value)}"
 
-    def identical(found: re.Match[str]) -> str:
-        return "remove them, or pass " + ("a --group that keeps them together" if found[1] else "--group")
+    def must_be(self, name: str, what: str) -> str:
+        """Return the start of a sentence about a value that is not allowed; an option that is omitted is None."""
+        option = self.name(name).replace("-", "_")
+        if option not in Reading.__dataclass_fields__:
+            return super().must_be(name, what)
+        return f"--{self.name(name)} must be {what.removesuffix(', or None')}"
 
-    text = text.replace("invalid='mask'", "--skip-bad").replace(" (a column, or False for none)", "")
-    text = text.replace("add a header line and use mc.read_table", "add a header line, and pass --label")
-    text = text.replace(" left out (see problems)", " left out")
-    text = _LARGE.sub("Pass a smaller file, or read it in Python, with mc.config(max_file_bytes=...)", text)
-    text = _RULE.sub(lambda found: f"--{named(found[1])} must be{found[2]};", text)
-    text = _PARAMETER.sub(option, _IDENTICAL.sub(identical, text))
-    text = re.sub(r"for example .*", lambda found: found[0].replace(", --", " --"), text)  # ready to be typed
-    if weight and f"column {weight!r}" in text:
-        text = text.replace("covariate", "weight")
-    return text.replace("covariate", "confound")
+    def covariate(self, column: str) -> str:
+        """Return what a column of covariates is called."""
+        return "weight" if column == self.weight else "confound"
 
-
-_ADVICE = re.compile(
-    r"(?:^|(?<=\.) )To correct it, .*?(?:\.(?= |$)|$)"
-    r"|; (?:add|check|decrease|drop|increase|make|pass|remove|replace|use|write) .*?(?=\.(?: |$)|;|$)"
-    r"| \([^()]*--[a-z][^()]*\)"
-    r"| by --[a-z][^.;]*"
-)
+    def phrase(self, topic: str, text: str) -> str:
+        """Return a phrase for users of the command line."""
+        return (self._PHRASES | (self._NEW if self.is_new else {})).get(topic, text)
 
 
-def without_advice(text: str) -> str:
-    """Return what a message says about data, for readers without the command: no cures, no names of options.
-
-    >>> without_advice("2 classes by --label 1. 's' is empty; pass --skip-bad.")
-    "2 classes. 's' is empty."
-    """
-    return re.sub(r"(?<![\w-])--(?=[a-z])", "", _ADVICE.sub("", text)).strip()
-
-
-def _values(code: str) -> list[str]:
-    """Return the values of a parameter, which is written as code; False is the option ``none``."""
-    if code in ("", "True", "...", "[...]"):
-        return []
-    try:
-        value = ast.literal_eval(code)
-    except (SyntaxError, ValueError):
-        return [code]
-    return ["none"] if value is False else [str(one) for one in value] if isinstance(value, list) else [str(value)]
-
-
-def _quoted(value: str) -> str:
-    """Return a value as a shell needs it; a mark such as a separator always has quotes."""
-    return f"'{value}'" if re.fullmatch(r"[^\w'-]+", value) else shlex.quote(value)
-
-
-def _covariates(columns: list[str], weight: str | None) -> str:
-    confounds = ",".join(column for column in columns if column != weight)
-    given = [f"--confounds {_quoted(confounds)}" if confounds else "--confounds"] if confounds or not columns else []
-    return ", ".join([*given, *(f"--weight {_quoted(column)}" for column in columns if column == weight)])
+def _typed(name: str, value: str) -> str:
+    """Return an option as a shell needs it; a mark such as a separator always has quotes."""
+    if not value:
+        return f"--{name}"
+    return f"--{name} {shlex.quote(value) if any(c.isalnum() or c in '_-' for c in value) else repr(value)}"
 
 
 def with_reading(command: Callable[..., None]) -> Callable[..., None]:

@@ -22,8 +22,7 @@ from mercer._comparison.evaluation import Contender, Task, searched, splits
 from mercer._comparison.recipes import contenders, slug
 from mercer._notices import collected
 from mercer.cli._data_options import Reading
-from mercer.cli._new_data import Known
-from mercer.cli._readers import Read, read
+from mercer.cli._readers import Known, Read, read
 from mercer.cli._terminal import write_table
 from mercer.kernels import Kernel
 

@@ -76,7 +76,7 @@ def fit(
         comparison = run_comparison({source.name: task}, _fitting.FOLDS, seed, seconds, jobs, fresh=fresh, quiet=quiet)
         for result in comparison.results:
             if result.failure:
-                say(f"{result.contender.name} {result.failure.rstrip('.')}.", quiet=quiet)
+                say(f"{result.contender.name} {result.reason}.", quiet=quiet)
         if comparison.interrupted:
             raise typer.Exit(INTERRUPTED)
         done = [result for result in comparison.results if not result.failure]

@@ -11,7 +11,7 @@ from mercer._comparison.contenders import ContenderFactory
 from mercer._comparison.evaluation import INNER_FOLDS, Score, Task, too_few
 from mercer._comparison.recipes import can_be_aligned, contenders
 from mercer.cli._data_options import Reading
-from mercer.cli._readers import describe, read
+from mercer.cli._readers import LEAK, Read, describe, read
 from mercer.data.sequences import Sequences
 
 
@@ -49,13 +49,9 @@ def task_of(path: Path, reading: Reading, *, limit: int, folds: int, seed: int) 
     else:
         _check_classes(y, folds, records.y)
     _check_groups(groups, folds)
-    about = [describe(X, len(records.y)), _about_answers(y, groups)]
-    if isinstance(X, Sequences) and X.is_symbols and not can_be_aligned(X):
-        about.append("too long for alignment kernels (decrease --limit, or use mc.AffinePairHMM in code)")
-    about += [text for text in (found.taken_for, found.skipped) if text]
     data = found.data[chosen]
     made = Task(
-        "; ".join(about),
+        _about(found, X, y, groups, cures=True),
         data,
         y,
         contenders(data, ContenderFactory(regression, bool(reading.confounds)), seed),
@@ -67,6 +63,7 @@ def task_of(path: Path, reading: Reading, *, limit: int, folds: int, seed: int) 
         warnings=found.warnings,
         ids=tuple(found.ids[i] for i in chosen),
         left_out=len(records.y) - len(y),
+        shared=_about(found, X, y, groups, cures=False),
     )
     if regression and made.is_confounded:
         _check_rest(made)
@@ -78,9 +75,17 @@ def _subset(n: int, limit: int, seed: int) -> Any:
     return np.arange(n) if n <= limit else np.sort(np.random.default_rng(seed).permutation(n)[:limit])
 
 
-def _about_answers(y: Any, groups: Any) -> str:
+def _about(found: Read, X: Any, y: Any, groups: Any, *, cures: bool) -> str:
+    """Return what the data are, with or without the options that would change it."""
     about = f"targets {y.min():.4g} to {y.max():.4g}" if y.dtype.kind == "f" else f"{len(np.unique(y))} classes"
-    return about if groups is None else f"{about}, {len(np.unique(groups))} groups that stay in one fold"
+    if groups is not None:
+        about += f", {len(np.unique(groups))} groups that stay in one fold"
+    long = ""
+    if isinstance(X, Sequences) and X.is_symbols and not can_be_aligned(X):
+        long = "too long for alignment kernels"
+        long += " (decrease --limit, or use mc.AffinePairHMM in code)" if cures else ""
+    clauses = describe(X, len(found.ids)), about, long, found.taken_for(LEAK, cures=cures), found.skipped
+    return "; ".join(clause for clause in clauses if clause)
 
 
 def _check_targets(y: Any, folds: int) -> None:

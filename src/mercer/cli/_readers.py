@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import gzip
 import re
 import shlex
+import zlib
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -14,15 +16,17 @@ import numpy as np
 from scipy import sparse
 
 from mercer._notices import Notice, collected, described
-from mercer.cli._data_options import Reading, with_option_names, without_advice
-from mercer.cli._file_kinds import reader_of
-from mercer.cli._new_data import Known, check_new, of_new_data
+from mercer._wording import worded
+from mercer.cli._data_options import Reading, Shell
 from mercer.data.fasta import read_fasta
+from mercer.data.recordings import TABLES, is_collection
+from mercer.data.roles import UnknownColumn
+from mercer.data.sequences import Sequences
 from mercer.data.svmlight import read_svmlight
 from mercer.data.table import read_table
-from mercer.data.text import Records
+from mercer.data.text import Records, suffix_of
 from mercer.data.text import answers as answers_of
-from mercer.data.timeseries import read_ts, read_ucr
+from mercer.data.timeseries import looks_like_ucr, read_ts, read_ucr
 from mercer.kernels.confounds import Confounded
 
 _KINDS = {"fasta": "FASTA or FASTQ", "svmlight": "svmlight counts"}
@@ -36,9 +40,48 @@ _TABLES_ONLY = (
 
 
 @dataclass(frozen=True)
+class Known:
+    """What the training data had, so that new data are read alike."""
+
+    reader: str = ""
+    """"fasta", "table", "ts", "ucr" or "svmlight"."""
+    is_folder: bool = False
+    """Whether there was one file per recording."""
+    columns: dict[str, list[str]] = field(default_factory=dict)
+    """Columns of a table by their role."""
+    words: list[str] | None = None
+    """Words that are counted in documents, or the number of features of svmlight's format."""
+    alphabet: dict[str, Any] | None = None
+    """Alphabet of strings, as `Alphabet.to_header` writes it: that of the new strings may look different."""
+    step: float | None = None
+    """Time between two steps, if it is regular."""
+    length: int | None = None
+    """Length of all series, if it is the same."""
+
+    @classmethod
+    def of(cls, path: Path, reader: str, records: Records) -> Known:
+        """Return what these records have."""
+        X, is_folder = records.X, not path.is_file()
+        if not isinstance(X, Sequences):
+            words = list(records.channels) or [str(X.shape[1])]
+            return cls(reader, is_folder, records.columns, words)
+        alphabet = None if X.alphabet is None else X.alphabet.to_header()
+        lengths = np.unique(X.lengths)
+        length = int(lengths[0]) if len(lengths) == 1 and alphabet is None else None
+        return cls(reader, is_folder, records.columns, None, alphabet, records.step, length)
+
+    @classmethod
+    def from_file(cls, saved: Any) -> Known:
+        """Return what a saved model says of its training data."""
+        given = saved if isinstance(saved, dict) else {}
+        return cls(**{one.name: given[one.name] for one in fields(cls) if one.name in given})
+
+
+@dataclass(frozen=True)
 class Read:
     """Data that were read: the records, the code that reads them, what they have, and warnings."""
 
+    path: Path
     records: Records
     code: str
     known: Known
@@ -64,39 +107,68 @@ class Read:
     @property
     def about(self) -> str:
         """What the data are."""
-        return "; ".join(text for text in (describe(self.X), self.taken_for, self.skipped) if text)
+        return _joined(describe(self.X), self.taken_for(LEAK), self.skipped)
 
     @property
     def about_new(self) -> str:
         """What new data are; the options that correct it, labels and copies are no matter of a prediction."""
-        copies = r"\d+ of \d+ samples are identical"
-        taken = re.sub(rf"(^|\.? )(To correct it,|{copies}).*|, no label(?=[,;])", "", self.taken_for)
-        return "; ".join(text for text in (describe(self.X), taken, without_advice(self.skipped)) if text)
+        return _joined(describe(self.X), self.records.taken_for.rstrip("."), self.skipped)
 
     @property
     def about_test(self) -> str:
         """What the data of a test are, which has no folds: copies are counted as independent samples."""
         said = "and a test counts copies as independent samples; remove them unless they were drawn independently"
-        return re.sub(r", which is a leak if the two are in different folds; [^;.]*(?=[;.]|$)", f", {said}", self.about)
+        return _joined(describe(self.X), self.taken_for(said), self.skipped)
 
     @property
     def skipped(self) -> str:
-        """Which records were left out, because they could not be read."""
+        """Which records were left out, because they could not be read; how to correct them comes after a semicolon."""
         problems = self.records.problems
         if not problems:
             return ""
         count = "1 record was" if len(problems) == 1 else f"{len(problems)} records were"
-        why = self._option_names(next(iter(problems.values())))
-        why = re.sub(r",? or pass --skip-bad[^.;]*", "", why).removesuffix(".")
+        reason = next(iter(problems.values()))
+        why = (reason.rpartition("; ")[0] or reason).removesuffix(".")
         return f"{count} skipped: {described(problems)}; {'reason' if len(problems) == 1 else 'first reason'}: {why}"
 
-    @property
-    def taken_for(self) -> str:
-        """What the data were taken for, with options of the command line instead of parameters."""
-        return self._option_names(self.records.description).rstrip(".")
+    def taken_for(self, copies: str, *, cures: bool = True) -> str:
+        """Return what the data were taken for, and what identical samples are; with options that correct it, or none.
 
-    def _option_names(self, text: str) -> str:
-        return with_option_names(text, is_table=self.known.reader == "table", weight=self.reading.weight)
+        Parameters
+        ----------
+        copies : str
+            What is wrong with identical samples.
+        cures : bool
+            Whether the reader has the command line; others are told no options.
+        """
+        records, reading = self.records, self.reading
+        said = [records.taken_for.rstrip("."), records.correction.rstrip(".")]
+        if self.known.reader == "fasta" and records.y is not None:
+            rules = ", ".join(f"--{name} {shlex.quote(rule)}" for name in _ANSWERS if (rule := getattr(reading, name)))
+            answers = f"{self.path}: {answers_of(records.y)}"
+            how = "To correct it, pass --label, --target, --group or --alphabet"
+            said = [f"{answers} by {rules}", how, said[0]] if cures else [answers]
+        elif not cures:
+            said = [_without_hyphens(said[0])]
+        if records.n_copies:
+            group = "--group" if records.groups is None else "a --group that keeps them together"
+            cure = f"; remove them, or pass {group}" if cures and copies is LEAK else ""
+            said.append(f"{records.n_copies} of {self.X.shape[0]} samples are identical to another one, {copies}{cure}")
+        return ". ".join(sentence for sentence in said if sentence)
+
+
+LEAK = "which is a leak if the two are in different folds"
+
+
+def _joined(*clauses: str) -> str:
+    return "; ".join(clause for clause in clauses if clause)
+
+
+def _without_hyphens(text: str) -> str:
+    """Return text with names of options as words."""
+    for name in Reading.__dataclass_fields__:
+        text = text.replace(f"--{name.replace('_', '-')} ", f"{name} ")
+    return text
 
 
 def read(path: Path, reading: Reading, *, with_answers: bool = True, known: Known | None = None) -> Read:
@@ -121,19 +193,42 @@ def read(path: Path, reading: Reading, *, with_answers: bool = True, known: Know
         _refuse(reading, _STRINGS_ONLY, "FASTA and FASTQ files")
     if reader not in ("fasta", "table"):
         _refuse(reading, (*_TABLES_ONLY, *_ANSWERS), "tables with a header line")
-    options: dict[str, Any] = {"is_table": reader == "table", "weight": reading.weight}
-    with collected() as notices:
+    words = Shell(is_table=reader == "table", weight=reading.weight, is_new=known is not None)
+    with collected() as notices, worded(words):
         try:
             records, code = _READERS[reader](path, reading, with_answers and known is None, known)
-        except ValueError as error:
-            text = with_option_names(str(error), **options)
-            raise ValueError(text if known is None else of_new_data(text)) from error
+        except UnknownColumn as error:
+            if known is None:
+                raise
+            raise ValueError(_required(error, words.name(error.role))) from error
     if known is not None:
-        check_new(path, reader, records, reading, known)
-    warnings = [with_option_names(one.message, **options) for one in notices if isinstance(one, Notice)]
-    if known is not None:
-        warnings = [of_new_data(text) for text in warnings]
-    return Read(records, code, Known.of(path, reader, records), reading, tuple(dict.fromkeys(warnings)))
+        _check_new(path, reader, records, reading, known)
+    warnings = tuple(dict.fromkeys(one.message for one in notices if isinstance(one, Notice)))
+    return Read(path, records, code, Known.of(path, reader, records), reading, warnings)
+
+
+def _required(error: UnknownColumn, option: str) -> str:
+    """Return what is wrong with new data that lack a column of the training data."""
+    cures = {
+        "confounds": f" Or pass --label-table with the id and {str(error.column)!r}.",
+        "id": " Pass --id with the column that names the series, or a folder with one file per series.",
+    }
+    return f"The model requires {str(error.column)!r} ({option}), which {error.reason}{cures.get(option, '')}"
+
+
+def _check_new(path: Path, reader: str, records: Records, reading: Reading, known: Known) -> None:
+    """Raise if new series have another time step than the training data, or lost their first value."""
+    new, old = records.step, known.step
+    if new and old and not reading.time_channel and abs(new - old) > 0.05 * old:  # as much as a regular grid may vary
+        raise ValueError(
+            f"{path} has time steps of {new:g}, and the model was fitted to steps of {old:g}; pass data with steps of "
+            f"{old:g}, or fit the model again with --resample {old:g}, which predict then uses, too."
+        )
+    if reader == "ucr" and known.length and (records.X.lengths == known.length - 1).all():
+        raise ValueError(
+            f"{path} has {known.length} numbers in a line, and the first of them would be taken for a label; add a "
+            f"first column, such as 0, to the {known.length} values. Predictions do not use it."
+        )
 
 
 def describe(X: Any, whole: int | None = None) -> str:
@@ -186,12 +281,6 @@ def _read_fasta(path: Path, reading: Reading, with_answers: bool, known: Known |
         options["duplicates"] = "number"
     numbers = with_answers and reading.target
     records = _with_numbers(path, records) if numbers else records
-    if with_answers and records.y is not None:
-        rules = ", ".join(f"--{name} {shlex.quote(rule)}" for name in _ANSWERS if (rule := getattr(reading, name)))
-        said = (
-            f"{path}: {answers_of(records.y)} by {rules}. To correct it, pass --label, --target, --group or --alphabet."
-        )
-        records = replace(records, description=f"{said} {records.description}".strip())
     code = f"read = mc.read_fasta({str(path)!r}{_shown(options)})"
     return records, _unpacked(code, records, "read.y.astype(float)" if numbers else "read.y")
 
@@ -297,3 +386,48 @@ def _columns(text: str) -> list[str]:
 
 def _rule(text: str) -> str | int:
     return int(text) if re.fullmatch(r"-?\d+", text) else text
+
+
+# -- which reader a file or folder needs ---------------------------------------------------------------------
+
+FASTA = (".fa", ".fasta", ".fna", ".faa", ".ffn", ".frn", ".fas", ".fastq", ".fq")
+SVMLIGHT = (".svm", ".svmlight", ".libsvm")
+_SPREADSHEETS = (".xlsx", ".xls", ".ods", ".numbers")
+_TEXT_TABLES = (".csv", ".tsv", ".tab", ".dat", ".txt")
+
+
+def reader_of(path: Path) -> str:
+    """Return the name of the reader for a file, folder or pattern: "fasta", "table", "ts", "ucr" or "svmlight"."""
+    if is_collection(path):
+        return "table"
+    if not path.exists():
+        raise ValueError(f"{path} does not exist; pass the path of a file or folder.")
+    suffix = suffix_of(path)
+    if suffix in FASTA:
+        return "fasta"
+    if suffix in SVMLIGHT:
+        return "svmlight"
+    if suffix == ".ts":
+        return "ts"
+    if _start(path).startswith(b">"):
+        raise ValueError(f"{path} looks like FASTA, but has another extension; rename it to end in .fasta.")
+    if suffix in _SPREADSHEETS:
+        raise ValueError(f"{path} is a spreadsheet; save it as CSV.")
+    if suffix not in TABLES:
+        endings = ", ".join((*FASTA, ".ts", *TABLES, *SVMLIGHT))
+        raise ValueError(f"The extension of {path} must be one of {endings}; got {suffix!r}. Rename the file.")
+    first = _start(path).partition(b"\n")[0].decode("utf-8", "replace")
+    return "ucr" if suffix in _TEXT_TABLES and looks_like_ucr(first) else "table"
+
+
+def _start(path: Path) -> bytes:
+    """Return the first bytes of a file, plain or gzipped; none if it cannot be read."""
+    try:
+        with path.open("rb") as plain:
+            start = plain.read(4096)
+        if start.startswith(b"\x1f\x8b"):
+            with gzip.open(path) as packed:
+                start = packed.read(4096)
+    except (OSError, EOFError, zlib.error):
+        return b""
+    return start.lstrip(b"\xef\xbb\xbf \t\r\n")

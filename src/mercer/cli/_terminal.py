@@ -21,7 +21,8 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from mercer._atomic import replacing
-from mercer.cli._data_options import with_option_names
+from mercer._wording import worded
+from mercer.cli._data_options import Shell
 
 FAILED, UNUSABLE, INTERRUPTED = 1, 2, 130
 STDOUT = Path("-")
@@ -56,9 +57,10 @@ def fail(message: str, code: int = UNUSABLE) -> NoReturn:
 def one_sentence(*, code: int = UNUSABLE) -> Iterator[None]:
     """Turn the errors of readers and estimators, which are sentences, into the end of the command."""
     try:
-        yield
+        with worded(Shell()):
+            yield
     except (OSError, ImportError, MemoryError, TypeError, ValueError) as error:
-        fail(with_option_names(" ".join(str(error).split())) or type(error).__name__, code)
+        fail(" ".join(str(error).split()) or type(error).__name__, code)
 
 
 def check_outputs(*paths: Path | None, inputs: Iterable[str | Path | None] = ()) -> None:

@@ -13,6 +13,7 @@ from mercer._checks import is_listing, is_whole
 from mercer._immutable import Immutable
 from mercer._notices import described
 from mercer._parameters import check, one_of
+from mercer._wording import passing
 from mercer.data import ragged as _ragged
 from mercer.data._forms import ONE_SERIES, Flat, Problem, flatten
 from mercer.data.alphabet import Alphabet
@@ -329,9 +330,9 @@ def _find_alphabet(flat: Flat, names: tuple[str, ...] | None) -> Alphabet:
         raise ValueError(f"All sequences are invalid: {naming(names, i)} {flat.problems[i].text}")
     if flat.kind == "empty":
         if not len(good):
-            raise ValueError("X is empty; pass at least one sequence, or for symbols pass alphabet=.")
+            raise ValueError(f"X is empty; pass at least one sequence, or for symbols {passing('alphabet')}.")
         raise ValueError(
-            "All sequences are empty, so symbols cannot be told from vectors. For symbols, pass alphabet=."
+            f"All sequences are empty, so symbols cannot be told from vectors. For symbols, {passing('alphabet')}."
         )
     values = _ragged.gather(flat.values, flat.offsets, good)[0] if flat.problems else flat.values
     return Alphabet._found(flat.kind, values)

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mercer._checks import is_listing
+from mercer._wording import option, passing, wording
 from mercer.data import ragged as _ragged
 from mercer.data.ragged import offsets_of
 from mercer.data.roles import looks_like
@@ -174,7 +175,9 @@ def split(text: Text, drop: str, keep_stop: bool, report: Report) -> Split:
     for i in np.flatnonzero(np.diff(out.offsets) == 0).tolist():
         name = header_of(text, out, i).split(" ")[0]
         report.fail(
-            i, out.line(i), f"sequence {name!r} has no symbols; remove it from the file, or pass invalid='mask'."
+            i,
+            out.line(i),
+            f"sequence {name!r} has no symbols; remove it from the file, or {passing('invalid', 'mask')}.",
         )
     return out
 
@@ -241,8 +244,12 @@ def rule_of(labels: Labels, what: str = "labels") -> Callable[[str, str], Any]:
     """
     if isinstance(labels, bool) or not (isinstance(labels, str | int | Mapping) or callable(labels)):
         raise TypeError(
-            f"{what} must be a regular expression with one group, a key such as 'class=', a field number, a function "
-            f"of the header line, or a mapping from ids; got {labels!r}."
+            wording().must_be(
+                what,
+                "a regular expression with one group, a key such as 'class=', a field number, a function of the header "
+                "line, or a mapping from ids",
+            )
+            + f"; got {labels!r}."
         )
     if isinstance(labels, str):
         return _by_key(labels, what) if re.fullmatch(_KEY, labels) else _by_pattern(labels, what)
@@ -258,17 +265,18 @@ def _by_pattern(pattern: str, what: str) -> Callable[[str, str], Any]:
     try:
         compiled = re.compile(pattern)
     except re.error as error:
-        raise ValueError(f"{what} must be a regular expression; got {pattern!r}: {error}.") from None
+        raise ValueError(f"{wording().must_be(what, 'a regular expression')}; got {pattern!r}: {error}.") from None
     if compiled.groups != 1:
         raise ValueError(
-            f"{what} must be a regular expression with one group; {pattern!r} has {compiled.groups} groups. Put "
-            "parentheses around the label, and use (?:...) for other groups, or 'key=' for headers with key=value."
+            f"{wording().must_be(what, 'a regular expression with one group')}; {pattern!r} has {compiled.groups} "
+            "groups. Put parentheses around the label, and use (?:...) for other groups, or 'key=' for headers with "
+            "key=value."
         )
 
     def label(header: str, name: str) -> Any:
         match = compiled.search(header)
         if match is None or match[1] is None:
-            raise LookupError(f"does not match {what}={pattern!r}; change the expression or the header.")
+            raise LookupError(f"does not match {option(what, pattern)}; change the expression or the header.")
         return match[1]
 
     return label
@@ -281,7 +289,7 @@ def _by_key(key: str, what: str) -> Callable[[str, str], Any]:
     def label(header: str, name: str) -> Any:
         match = compiled.search(header)
         if match is None:
-            raise LookupError(f"does not have {key}..., which {what}={key!r} looks for; change one of them.")
+            raise LookupError(f"does not have {key}..., which {option(what, key)} looks for; change one of them.")
         return next(value for value in match.groups() if value is not None)
 
     return label
@@ -292,7 +300,7 @@ def _by_field(number: int, what: str) -> Callable[[str, str], Any]:
         fields = re.split(r"[|\s]+", header)
         if not -len(fields) <= number < len(fields):
             raise LookupError(
-                f"has {len(fields)} field(s), so {what}={number} is out of range; fields are counted from 0."
+                f"has {len(fields)} field(s), so {option(what, number)} is out of range; fields are counted from 0."
             )
         return fields[number]
 
@@ -302,7 +310,7 @@ def _by_field(number: int, what: str) -> Callable[[str, str], Any]:
 def _by_id(known: Mapping[str, Any], what: str) -> Callable[[str, str], Any]:
     def label(header: str, name: str) -> Any:
         if name not in known:
-            raise LookupError(f"has the id {name!r}, which is not in the mapping {what}=; add it.")
+            raise LookupError(f"has the id {name!r}, which is not in the mapping {option(what)}; add it.")
         return known[name]
 
     return label
@@ -328,10 +336,11 @@ def guessed(descriptions: tuple[str, ...]) -> str | int:
         return (named or list(found))[0]
     if not found:
         raise ValueError(
-            f"no key or field of the headers, such as {descriptions[0]!r}, repeats like a class; pass labels= with a "
-            "field number, a key such as 'class=', a regular expression or a mapping from ids."
+            f"no key or field of the headers, such as {descriptions[0]!r}, repeats like a class; "
+            f"{passing('labels')} with a field number, a key such as 'class=', a regular expression or a mapping from "
+            "ids."
         )
-    shown = " and ".join(f"labels={rule!r}" for rule in list(found)[:2])
+    shown = " and ".join(option("labels", rule) for rule in list(found)[:2])
     raise ValueError(
         f"several parts of the headers, such as {descriptions[0]!r}, could be the class: {shown}; pass one."
     )

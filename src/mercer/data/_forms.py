@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from mercer._array import to_numpy
 from mercer._notices import notify
+from mercer._wording import passing
 from mercer.data.ragged import offsets_of
 
 Kind: TypeAlias = Literal["characters", "tokens", "integers", "vectors", "empty"]
@@ -181,7 +182,7 @@ def read_item(item: Any) -> tuple[Kind, NDArray[Any] | str] | Problem:
             text = f"has the byte {item[e.start]:#x} at position {e.start}, which is not ASCII"
             return Problem(ValueError, f"{text}; decode it to str first.")
     if item is None:
-        return Problem(TypeError, "is None; drop it, or pass invalid='mask'.")
+        return Problem(TypeError, f"is None; drop it, or {passing('invalid', 'mask')}.")
     if isinstance(item, Mapping | Set) or not (isinstance(item, Iterable) or hasattr(item, "__array__")):
         text = repr(item)
         text = text if len(text) <= 40 else type(item).__name__

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from mercer._array import Floats
 from mercer._notices import notify
+from mercer._wording import SEVERAL, option, passing, wording
 from mercer.data._container import naming
 from mercer.data._forms import Flat, Kind, Problem
 from mercer.data._samples import Samples, counted, is_text, not_a_number, rows_of_ids
@@ -127,12 +128,14 @@ def interval(resample: Any, stamps: Stamps, gaps: Floats) -> float:
         match = re.fullmatch(r"\s*([0-9.]+(?:[eE][+-]?\d+)?)\s*([a-z]+)\s*", resample)
         if resample == "auto":
             if not len(gaps):
-                raise ValueError("resample='auto' needs a series with two time stamps; pass a number.")
+                raise ValueError(f"{option('resample', 'auto')} needs a series with two time stamps; pass a number.")
             return float(np.median(gaps))
         if match is None or match[2] not in _UNITS or not stamps.dates:
             raise ValueError(
-                f"resample must be a positive number, 'auto', or for dates a duration such as '10s', '5min', '1h' or "
-                f"'1d'; got {resample!r}."
+                wording().must_be(
+                    "resample", "a positive number, 'auto', or for dates a duration such as '10s', '5min', "
+                )
+                + f"'1h' or '1d'; got {resample!r}."
             )
         resample = float(match[1]) * _UNITS[match[2]]
     if (
@@ -178,7 +181,6 @@ def interpolated(time: Floats, values: Floats, step: float) -> Floats:
 
 
 _MONTH = 28 * 86400.0
-_CURES = "Pass resample='auto' (or a step) to interpolate, or time_channel=True to keep the times as a channel."
 
 
 @dataclass
@@ -223,7 +225,9 @@ def _varying(samples: Samples, roles: Roles) -> Roles:
     shown = ", ".join(map(repr, fixed[:6])) + (", ..." if len(fixed) > 6 else "")
     one = len(fixed) == 1
     how = "is constant in every series and not a channel" if one else "are constant in every series and not channels"
-    samples.said.append(f"{shown} {how}; values= or covariates= would use {'it' if one else 'them'}")
+    samples.said.append(
+        f"{shown} {how}; {option('values')} or {option('covariates')} would use {'it' if one else 'them'}"
+    )
     samples.unused = tuple(fixed)
     return replace(roles, values=tuple(name for name in roles.values if name not in fixed))
 
@@ -233,7 +237,7 @@ def _values(samples: Samples, names: tuple[str, ...], symbols: bool) -> NDArray[
     columns = [samples.table.columns[name] for name in names]
     if symbols:
         if len(columns) > 1:
-            raise ValueError(f"Symbols come from one column; got values={list(names)!r}. Pass one of them.")
+            raise ValueError(f"Symbols come from one column; got {option('values', list(names))}. Pass one of them.")
         tokens: list[Any] = list(columns[0].text)
         if columns[0].kind == "number" and not columns[0].bad.any() and not (columns[0].numbers % 1 > 0).any():
             tokens = [None if np.isnan(x) else int(x) for x in columns[0].numbers]
@@ -242,7 +246,7 @@ def _values(samples: Samples, names: tuple[str, ...], symbols: bool) -> NDArray[
         return out[samples.order]
     for column in columns:
         if column.kind in ("text", "date", "list"):
-            cure = column.mark_cure or "has no numbers; leave it out of values=[...]"
+            cure = column.mark_cure or f"has no numbers; leave it out of {option('values', SEVERAL)}"
             raise ValueError(f"{samples.table.name}: the column {column.name!r} {cure}.")
         samples.fail(np.flatnonzero(column.bad), not_a_number(column))
     return np.stack([column.numbers for column in columns], axis=1)[samples.order]
@@ -263,12 +267,14 @@ def _sorted(samples: Samples, name: str) -> Stamps:
         np.flatnonzero(stamps.bad),
         lambda row: (
             f"has the time {str(column.raw[row])[:30]!r}, which is neither a number nor an ISO date such as "
-            "2024-01-31T10:00; convert it, or pass time=False to take the rows in their order."
+            f"2024-01-31T10:00; convert it, or {passing('time', False)} to take the rows in their order."
         ),
     )
     samples.fail(
         np.flatnonzero(np.isnan(stamps.seconds) & ~stamps.bad),
-        lambda row: f"has no time, column {name!r}; add it, or pass time=False to take the rows in their order.",
+        lambda row: (
+            f"has no time, column {name!r}; add it, or {passing('time', False)} to take the rows in their order."
+        ),
     )
     seconds = stamps.seconds[samples.order]
     owners = np.repeat(np.arange(len(samples)), np.diff(samples.offsets))
@@ -280,8 +286,8 @@ def _sorted(samples: Samples, name: str) -> Stamps:
     for at in equal.tolist():
         a, b = samples.order[at], samples.order[at + 1]
         text = (
-            f"has two rows at the time {column.text[a]} ({table.place(a)} and {table.place(b)}); remove one, or pass "
-            "id=[...] with all columns that name a series."
+            f"has two rows at the time {column.text[a]} ({table.place(a)} and {table.place(b)}); remove one, or "
+            f"{passing('id', SEVERAL)} with all columns that name a series."
         )
         samples.problems.setdefault(int(owners[at]), Problem(ValueError, text))
     return stamps
@@ -321,7 +327,8 @@ def _on_time(
         samples.said.append(f"time stamps irregular ({few} to {many} apart), taken as equal steps")
         notify(
             f"{samples.table.name}: the time stamps, column {name!r}, are irregular, {few} to {many} apart, and are "
-            f"taken as equal steps. {_CURES}"
+            f"taken as equal steps. {passing('resample', 'auto', start=True)} (or a step) to interpolate, or "
+            f"{option('time_channel', True)} to keep the times as a channel."
         )
         return _series(values, offsets, symbols, roles.values)
     if size is None:
@@ -356,8 +363,8 @@ def _with_gaps(
         i = int(np.argmax(lengths - np.diff(offsets)))
         raise ValueError(
             f"{samples.table.name}: {naming(samples.names, i)} has {offsets[i + 1] - offsets[i]} rows, but its time "
-            f"stamps, column {roles.time!r}, span {lengths[i]} steps of {shown}; check them, pass resample= with a "
-            "larger step, or time=False to take the rows in their order."
+            f"stamps, column {roles.time!r}, span {lengths[i]} steps of {shown}; check them, "
+            f"{passing('resample')} with a larger step, or {option('time', False)} to take the rows in their order."
         )
     where, new = filled(places, offsets)
     absent = int(new[-1]) - len(ticks)
@@ -381,8 +388,8 @@ def _resampled(
     spans = (seconds[offsets[1:] - 1] - seconds[offsets[:-1]]) / step
     if too_many(len(seconds), int(np.nan_to_num(spans).sum())):
         raise ValueError(
-            f"resample={step:g} would make {int(np.nan_to_num(spans).sum())} steps of {len(seconds)} rows; "
-            "pass a larger step."
+            f"{option('resample', float(step))} would make {int(np.nan_to_num(spans).sum())} steps of {len(seconds)} "
+            "rows; pass a larger step."
         )
     for i, (a, b) in enumerate(pairwise(offsets.tolist())):
         piece = values[a:b] if i in samples.problems else interpolated(seconds[a:b], values[a:b], step)

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from mercer._wording import SEVERAL, option, passing
 from mercer.data._container import naming
 from mercer.data._forms import Problem
 from mercer.data.columns import Column, Columns
@@ -71,12 +72,12 @@ def rows_as_samples(table: Columns, ids: tuple[str, ...]) -> Samples:
         seen: dict[str, int] = {}
         for row, name in enumerate(names):
             if name is None:
-                raise table.error(row, f"the id, column {ids[0]!r}, is missing; add it, or pass id=False.")
+                raise table.error(row, f"the id, column {ids[0]!r}, is missing; add it, or {passing('id', False)}.")
             if name in seen:
                 raise table.error(
                     row,
-                    f"the id {name!r} occurs also in {table.place(seen[name])}; make the ids distinct, pass id=False, "
-                    "or pass form='long' if every row is one time step.",
+                    f"the id {name!r} occurs also in {table.place(seen[name])}; make the ids distinct, "
+                    f"{passing('id', False)}, or {passing('form', 'long')} if every row is one time step.",
                 )
             seen[name] = row
     return Samples(table, None if names is None else tuple(map(str, names)), np.arange(n), np.arange(n + 1))
@@ -97,12 +98,12 @@ def rows_of_ids(table: Columns, ids: tuple[str, ...], invalid: str) -> Samples:
     if gone.any():
         row = int(np.flatnonzero(gone)[0])
         if invalid == "raise":
-            raise table.error(row, f"the id, column {ids[0]!r}, is missing; add it, or pass invalid='mask'.")
+            raise table.error(row, f"the id, column {ids[0]!r}, is missing; add it, or {passing('invalid', 'mask')}.")
         for row in np.flatnonzero(gone).tolist():
             table.problems[table.place(row)] = f"{table.name}, {table.place(row)}: the id is missing."
     kept = np.flatnonzero(~gone)
     if not len(kept):
-        raise ValueError(f"{table.name}: the id, column {ids[0]!r}, is missing in all rows; pass id=.")
+        raise ValueError(f"{table.name}: the id, column {ids[0]!r}, is missing in all rows; {passing('id')}.")
     found: dict[str, int] = {}
     codes = np.array([found.setdefault(str(names[row]), len(found)) for row in kept.tolist()])
     order = np.argsort(codes, kind="stable")
@@ -144,13 +145,14 @@ def _check_guess(table: Columns, column: Column, kind: str, roles: Roles) -> Non
         if len(odd) and len(np.unique(numbers)) > 10:
             raise ValueError(
                 f"{table.name}: the column {column.name!r} is named like a class, but has numbers such as {odd[0]:g}; "
-                f"pass target={column.name!r} for regression, or label={column.name!r} for classes."
+                f"{passing('target', column.name)} for regression, or {option('label', column.name)} for classes."
             )
 
 
 def _constant(samples: Samples, column: Column, what: str) -> list[str]:
     """Return the one value of a column in every sample; several or none of them are problems."""
-    without = f"leave {column.name!r} out of covariates=" if what == "covariate" else f"pass {what}=False"
+    is_role = what in ("label", "target", "group")
+    without = passing(what, False) if is_role else f"leave {column.name!r} out of {option('covariates')}"
     codes_of: dict[str, int] = {}
     codes = np.array([-1 if x is None else codes_of.setdefault(x, len(codes_of)) for x in column.text])[samples.order]
     names, starts = list(codes_of), samples.offsets[:-1]
@@ -165,14 +167,15 @@ def _constant(samples: Samples, column: Column, what: str) -> list[str]:
     for i in np.flatnonzero(high < 0).tolist():
         rows = samples.order[samples.offsets[i] : samples.offsets[i + 1]]
         place, why = samples.table.place(rows[0]), read_as_missing(column, rows)
-        text = f"({place}) has no {what}, column {column.name!r}{why}; add it, or pass invalid='mask' to leave it out."
+        cure = f"add it, or {passing('invalid', 'mask')} to leave it out."
+        text = f"({place}) has no {what}, column {column.name!r}{why}; {cure}"
         samples.problems.setdefault(i, Problem(ValueError, text))
     for i in np.flatnonzero((high >= 0) & (low != high)).tolist():
         part = slice(samples.offsets[i], samples.offsets[i + 1])
         a, b = names[low[i]], names[high[i]]
         firsts = [samples.order[part][np.flatnonzero(codes[part] == code)[0]] for code in (low[i], high[i])]
         places = [samples.table.place(row) for row in firsts]
-        cure = f"pass id=[...] with all columns that name a series, or {without}."
+        cure = f"{passing('id', SEVERAL)} with all columns that name a series, or {without}."
         samples.problems.setdefault(
             i,
             Problem(
@@ -203,7 +206,7 @@ def _classes(samples: Samples, column: Column, what: str) -> NDArray[Any]:
 def numbers_of(samples: Samples, column: Column, what: str) -> NDArray[np.float64]:
     """Return one finite number per sample, such as its target; problems are added."""
     values = _constant(samples, column, what)
-    column_of = f" in the column {column.name!r}" if what == "covariate" else ""
+    column_of = "" if what == "target" else f" in the column {column.name!r}"
     out = np.full(len(values), np.nan)
     for i, value in enumerate(values):
         if i in samples.problems:
@@ -211,7 +214,7 @@ def numbers_of(samples: Samples, column: Column, what: str) -> NDArray[np.float6
         try:
             out[i] = number(value, column.decimal)
         except ValueError:
-            cure = f"; pass label={column.name!r} for classes." if what == "target" else "."
+            cure = f"; {passing('label', column.name)} for classes." if what == "target" else "."
             cure = f"; the column {column.mark_cure}." if column.mark_cure else cure
             text = f"has the {what} {value!r}{column_of}, which is not a number{cure}"
             samples.problems[i] = Problem(ValueError, text)

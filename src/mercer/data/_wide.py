@@ -12,6 +12,7 @@ from scipy.sparse import csr_matrix
 
 from mercer._array import Floats
 from mercer._notices import notify
+from mercer._wording import SEVERAL, option, passing, wording
 from mercer.data._forms import Flat, Problem, flatten
 from mercer.data._long import Series, step_of
 from mercer.data._samples import Samples, counted, not_a_number
@@ -35,7 +36,7 @@ def wide_series(samples: Samples, names: tuple[str, ...], *, guessed: bool = Fal
     for name in (name for name in names if name not in samples.unused):
         column = table.columns[name]
         if column.kind not in ("number", "empty"):
-            cure = column.mark_cure or "has no numbers; leave it out of values=[...]"
+            cure = column.mark_cure or f"has no numbers; leave it out of {option('values', SEVERAL)}"
             raise ValueError(f"{table.name}: the column {name!r} {cure}.")
         samples.fail(np.flatnonzero(column.bad), not_a_number(column))
     cube = np.full((len(samples), layout.shape[0], layout.shape[1]), np.nan)
@@ -45,7 +46,7 @@ def wide_series(samples: Samples, names: tuple[str, ...], *, guessed: bool = Fal
     seen = ~np.isnan(cube).all(axis=2)
     lengths = np.where(seen.any(axis=1), cube.shape[1] - np.argmax(seen[:, ::-1], axis=1), 0)
     for i in np.flatnonzero(lengths == 0).tolist():
-        text = f"({table.place(samples.order[i])}) has no values; remove it, or pass invalid='mask'."
+        text = f"({table.place(samples.order[i])}) has no values; remove it, or {passing('invalid', 'mask')}."
         samples.problems.setdefault(i, Problem(ValueError, text))
     inside = np.arange(cube.shape[1]) < lengths[:, None]
     return Series(Flat("vectors", cube[inside], offsets_of(lengths)), channels, step)
@@ -95,7 +96,8 @@ def _say_steps(samples: Samples, names: tuple[str, ...], guessed: bool) -> None:
     if guessed:
         notify(
             f"{samples.table.name}: {counted(len(names), 'column')} ({shown}) taken as time steps, but not numbered. "
-            "Pass values=[...] with the time steps only, or ignore=[...] with the others."
+            f"{passing('values', SEVERAL, start=True)} with the time steps only, or {option('ignore', SEVERAL)} with "
+            "the others."
         )
 
 
@@ -119,7 +121,8 @@ def _in_time(
         if len(times) > 1:
             notify(
                 f"{samples.table.name}: the numbers in the names of the columns, {times[0]:g} to {times[-1]:g}, are "
-                "irregular, and are taken as equal steps. Use the long form, with resample= or time_channel=True."
+                f"irregular, and are taken as equal steps. Use the long form, with {option('resample')} or "
+                f"{option('time_channel', True)}."
             )
         step, n, places = None, len(times), [np.searchsorted(times, t) for t in stamps]
     else:
@@ -139,13 +142,15 @@ def list_series(samples: Samples, names: tuple[str, ...]) -> Series:
     """Read columns of lists: one channel per column, one series per row."""
     columns = [samples.table.columns[name] for name in names]
     if any(column.kind != "list" for column in columns):
-        raise ValueError(f"{samples.table.name}: values={list(names)!r} mixes lists with other columns; pass one kind.")
+        raise ValueError(
+            f"{samples.table.name}: {option('values', list(names))} mixes lists with other columns; pass one kind."
+        )
     items: list[Any] = []
     for i, rows in enumerate(zip(*(column.raw for column in columns), strict=True)):
         sizes = {len(x) for x in rows if x is not None}
         if any(x is None for x in rows) or sizes == {0}:
             samples.problems[i] = Problem(
-                ValueError, f"({samples.table.place(i)}) has no values; remove it, or pass invalid='mask'."
+                ValueError, f"({samples.table.place(i)}) has no values; remove it, or {passing('invalid', 'mask')}."
             )
         elif len(sizes) > 1:
             samples.problems[i] = Problem(
@@ -169,7 +174,7 @@ def words_of(samples: Samples, texts: list[str | None]) -> list[list[str]]:
     out = [_WORD.findall((text or "").lower()) for text in texts]
     for i, words in enumerate(out):
         if not words:
-            text = f"({samples.table.place(i)}) has no words; remove it, or pass invalid='mask'."
+            text = f"({samples.table.place(i)}) has no words; remove it, or {passing('invalid', 'mask')}."
             samples.problems.setdefault(i, Problem(ValueError, text))
     return out
 
@@ -191,7 +196,10 @@ def word_counts(samples: Samples, documents: list[list[str]], vocabulary: Any = 
         known = tuple(sorted({word for words in good for word in words}))
     else:
         if isinstance(vocabulary, str) or not isinstance(vocabulary, Iterable):
-            raise TypeError(f"alphabet must be a list of words for kind='counts'; got {vocabulary!r}.")
+            raise TypeError(
+                f"{wording().must_be('alphabet', 'a list of words')} for {option('kind', 'counts')}; got "
+                f"{vocabulary!r}."
+            )
         known = tuple(vocabulary)
     index = {word: j for j, word in enumerate(known)}
     rows, columns, unknown = [], [], 0
@@ -200,7 +208,7 @@ def word_counts(samples: Samples, documents: list[list[str]], vocabulary: Any = 
         unknown += len(words) - len(found)
         if not found:
             place = samples.table.place(i)
-            text = f"({place}) has none of the {len(known)} known words; remove it, or pass invalid='mask'."
+            text = f"({place}) has none of the {len(known)} known words; remove it, or {passing('invalid', 'mask')}."
             samples.problems.setdefault(i, Problem(ValueError, text))
         rows += [i] * len(found)
         columns += found

@@ -16,6 +16,7 @@ from mercer._checks import is_listing
 from mercer._immutable import Immutable
 from mercer._notices import notify
 from mercer._parameters import NONE, Rule, boolean, check, one_of
+from mercer._wording import option, passing, wording
 from mercer.data._forms import Kind, Problem, code_points, flatten, read_item
 from mercer.data._symbols import (
     NAMED,
@@ -169,7 +170,7 @@ class Alphabet(Immutable):
         else:
             symbols = sorted(set(values.tolist()) - {None, UNREAD})
         if not symbols:
-            raise ValueError("X contains no symbols, so the alphabet cannot be inferred; pass alphabet=.")
+            raise ValueError(f"X contains no symbols, so the alphabet cannot be inferred; {passing('alphabet')}.")
         return cls(symbols)
 
     def __len__(self) -> int:
@@ -389,15 +390,15 @@ class Alphabet(Immutable):
     def _unknown(self, kind: Kind, value: Any, position: int) -> str:
         """Return the message for an unknown symbol, with the cure."""
         symbol: Any = chr(value) if kind == "characters" else value if isinstance(value, str) else int(value)
-        missing = "unknown='missing' to treat it as missing"
-        cure = f"pass {missing}, or alphabet=..., or create Sequences from all data before splitting them"
+        missing = f"{option('unknown', 'missing')} to treat it as missing"
+        cure = f"pass {missing}, or {option('alphabet')}, or create Sequences from all data before splitting them"
         other = {("dna", "U"): "rna", ("rna", "T"): "dna"}.get((self._name() or "", str(symbol).upper()))
         if other:
-            cure = f"pass alphabet='{other}', or {missing}"
+            cure = f"{passing('alphabet', other)}, or {missing}"
         elif isinstance(symbol, str) and len(symbol) > 1 and self.is_characters:
             cure = (
                 "pass the strings themselves, not nested in lists (for a table, one column, such as df['s']), or "
-                "alphabet=... if this is one symbol"
+                f"{option('alphabet')} if this is one symbol"
             )
             symbol = symbol if len(symbol) <= LONGEST_SHOWN else symbol[:LONGEST_SHOWN] + "..."
         elif symbol in ("-", ".", "*"):
@@ -405,7 +406,7 @@ class Alphabet(Immutable):
         elif isinstance(symbol, str) and {symbol.upper(), symbol.lower()} & self._codes.by_symbol.keys():
             cure = f"pass an Alphabet with fold_case=True, or {missing}"
         where = f"at position {position}, which is not in the alphabet {self.describe()}"
-        return f"has the symbol {symbol!r} {where}; {cure}."
+        return f"has the symbol {symbol!r} {where}; {wording().phrase('unknown symbol', cure)}."
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Alphabet):
@@ -450,8 +451,8 @@ def _warn_of_nucleotides(found: set[str]) -> None:
     if odd:
         name = "RNA" if "U" in plain else "DNA"
         notify(
-            f"The sequences look like {name}, but {odd[0]!r} is read as a separate symbol; pass "
-            f"alphabet={name.lower()!r} to read ambiguity codes and lower case letters as such.",
+            f"The sequences look like {name}, but {odd[0]!r} is read as a separate symbol; "
+            f"{passing('alphabet', name.lower())} to read ambiguity codes and lower case letters as such.",
         )
 
 

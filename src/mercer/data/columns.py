@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mercer._checks import is_listing
+from mercer._wording import passing
 from mercer.data._forms import is_null
 from mercer.data.text import MISSING, check_size, has_thousands, number
 
@@ -134,12 +135,12 @@ class Column:
             return ""
         fraction = next((x for x in commas if not has_thousands(x, ".")), None)
         if fraction is not None and len(commas) == len(marked):
-            return f"contains {fraction!r}; pass decimal=',' to read it as a number"
+            return f"contains {fraction!r}; {passing('decimal', ',')} to read it as a number"
         mark, first = (".", european[0]) if european else (",", marked[0])
         bare = first.replace(mark, "")
-        cure = f"write {bare!r}" + (" and pass decimal=','" if points and "," in bare else "")
+        cure = f"write {bare!r}" + (f" and {passing('decimal', ',')}" if points and "," in bare else "")
         if len(commas) == len(marked) and not any("." in x for x in self.text if x is not None):
-            cure += ", or pass decimal=',' if the comma is the decimal mark"
+            cure += f", or {passing('decimal', ',')} if the comma is the decimal mark"
         return f"contains {first!r}, where {mark!r} may separate thousands; {cure}"
 
     @cached_property

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from mercer._wording import option, passing
 from mercer.data.columns import Column, Columns
 from mercer.data.text import MISSING, Source, Text, decoded, is_numeric, read_text
 
@@ -126,8 +127,8 @@ def _check_separator(name: str, content: str, separator: str) -> None:
     other = next((x for x in "\t,;| " if x in header.strip() and x in row.strip()), None)
     if separator not in header and other is not None:
         raise ValueError(
-            f"{name}: separator={separator!r} does not occur in the header, {header.strip()[:40]!r}; pass "
-            f"separator={other!r}, or leave it out."
+            f"{name}: {option('separator', separator)} does not occur in the header, {header.strip()[:40]!r}; "
+            f"{passing('separator', other)}, or leave it out."
         )
 
 

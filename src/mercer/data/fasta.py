@@ -15,13 +15,13 @@ from numpy.typing import NDArray
 
 from mercer._files import check_path
 from mercer._parameters import check, one_of, whole
+from mercer._wording import option, passing, wording
 from mercer.data import ragged as _ragged
 from mercer.data._fasta import Labels, Report, Split, fasta_text, guessed, header_of, rule_of, split
 from mercer.data._symbols import NAMED
 from mercer.data.alphabet import Alphabet
-from mercer.data.identical import leak
 from mercer.data.sequences import Sequences
-from mercer.data.text import Records, Source, Text
+from mercer.data.text import Records, Source, Text, described
 
 
 def read_fasta(
@@ -128,7 +128,7 @@ def _check_known(records: Split, bad: NDArray[np.int64], known: Alphabet, ids: t
         owner, position, symbol = int(owners[first]), int(positions[first]), records.values[bad[first]]
         if owner not in report.problems:
             problem = known._unknown("characters", symbol, position)
-            problem = problem.replace("remove it", f"pass drop={chr(symbol)!r} to remove it")
+            problem = problem.replace("remove it", f"{passing('drop', chr(symbol))} to remove it")
             report.fail(owner, records.line_of_symbol(owner, position), f"sequence {ids[owner]!r} {problem}")
 
 
@@ -141,7 +141,7 @@ def _found(text: Text, labels: Any, descriptions: tuple[str, ...]) -> tuple[Any,
     except ValueError as error:
         raise ValueError(f"{text.name}: {error}") from None
     what = f"the key {rule!r}" if isinstance(rule, str) else f"field {rule}"
-    return rule, f"{text.name}: the labels are {what} of the headers; pass labels= to correct it."
+    return rule, f"{text.name}: the labels are {what} of the headers; {passing('labels')} to correct it."
 
 
 def _records(
@@ -166,13 +166,15 @@ def _records(
         good = X[kept]
         X = Sequences._make(good.values, good.offsets, good.alphabet, good.ids, mask, problems)
     y, groups = (None if values is None else np.array([values[i] for i in kept]) for values in (y, groups))
-    said = " ".join(part for part in (said, leak(X, groups)) if part)
-    return Records(X, y, tuple(descriptions[i] for i in kept), groups, description=said, problems=problems)
+    headers = tuple(descriptions[i] for i in kept)
+    return Records(X, y, headers, groups, problems=problems, **described(said, "", X, groups))
 
 
 def _check_drop(drop: Any) -> None:
     if not isinstance(drop, str):
-        raise TypeError(f"drop must be a string of characters to remove, such as '-.' or ''; got {drop!r}.")
+        raise TypeError(
+            f"{wording().must_be('drop', 'a string of characters to remove')}, such as '-.' or ''; got {drop!r}."
+        )
     if not drop.isascii():
         character = next(c for c in drop if not c.isascii())
         raise ValueError(f"drop must contain ASCII characters only; got {drop!r}. Remove {character!r}.")
@@ -220,7 +222,7 @@ def _labels(
         try:
             found = label(description, name)
             if found is None or (isinstance(found, Iterable) and not isinstance(found, str | bytes)):
-                raise LookupError(f"gets {found!r} from {what}=, which must return a single string or number.")
+                raise LookupError(f"gets {found!r} from {option(what)}, which must return a single string or number.")
         except LookupError as error:
             report.fail(i, records.line(i), f"the header {description!r} {error.args[0]}")
         out.append(found)
@@ -240,8 +242,8 @@ def _check_letters(records: Split, report: Report) -> None:
             report.fail(
                 owners[first],
                 records.line_of_value(odd[first]),
-                f"{symbol!r} in a sequence is not a letter; pass drop={symbol!r} to remove it, or alphabet= if it is a "
-                "symbol.",
+                f"{symbol!r} in a sequence is not a letter; {passing('drop', symbol)} to remove it, or "
+                f"{option('alphabet')} if it is a symbol.",
             )
 
 
@@ -262,8 +264,8 @@ def _guess(text: Text, records: Split, report: Report) -> Alphabet:
         i = int(np.flatnonzero((records.values == ord(rare)) | (records.values == ord(rare.lower())))[0])
         raise text.error(
             records.line_of_value(i),
-            f"the sequences contain both T (DNA) and U (RNA), here {rare}; replace one by the other, or pass "
-            "alphabet='ACGTU' or 'protein'.",
+            f"the sequences contain both T (DNA) and U (RNA), here {rare}; replace one by the other, or "
+            f"{passing('alphabet', 'ACGTU')} or 'protein'.",
         )
     return Alphabet.of("protein")  # its symbols and codes cover all letters
 

@@ -54,21 +54,14 @@ def identical_groups(X: Any, groups: Any = None) -> NDArray[np.int64]:
     return found
 
 
-def leak(X: Any, groups: Any = None) -> str:
-    """Return a sentence about identical samples that are not in one group; empty if there are none."""
+def n_copies(X: Any, groups: Any = None) -> int:
+    """Return the number of samples that are identical to one that is not in their group."""
     names = _digests(X)
-    same, n = _numbers(names), len(names)
-    together = np.arange(n) if groups is None else _numbers(np.asarray(groups).tolist())
+    same = _numbers(names)
+    together = np.arange(len(names)) if groups is None else _numbers(np.asarray(groups).tolist())
     pairs = np.unique(np.stack([same, together]), axis=1)[0]
     spread = np.flatnonzero(np.bincount(pairs, minlength=int(same.max(initial=0)) + 1) > 1)
-    if not len(spread):
-        return ""
-    count = int(np.isin(same, spread).sum())
-    given = "" if groups is None else ", groups"
-    return (
-        f"{count} of {n} samples are identical to another one, which is a leak if the two are in different folds; use "
-        f"GroupKFold with groups=mc.data.identical_groups(X{given})."
-    )
+    return int(np.isin(same, spread).sum())
 
 
 def n_distinct(X: Any) -> int:

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from mercer._wording import option, passing
 from mercer.data._samples import ids_of
 from mercer.data.columns import Column, Columns, columns_of
 from mercer.data.roles import Choice, Roles, looks_like, roles_of
@@ -206,7 +207,9 @@ def joined(
 ) -> Roles:
     """Add the columns of a table of labels to ``table``, and return the roles with them."""
     if not roles.id:
-        raise ValueError("labels= needs ids to join the two tables; pass id= with the column of ids.")
+        raise ValueError(
+            f"{option('labels')} needs ids to join the two tables; {passing('id')} with the column of ids."
+        )
     other = _labels_table(labels)
     ids = _id_of(other, roles.id)
     found = roles_of(
@@ -216,7 +219,9 @@ def joined(
     if found.label is None and found.target is None and not unanswered:
         rest = [name for name in other.columns if name not in (*found.id, found.group, *found.covariates)]
         if len(rest) != 1:
-            raise ValueError(f"{other.name}: no column is named like a label; pass label= or target=.")
+            raise ValueError(
+                f"{other.name}: no column is named like a label; {passing('label')} or {option('target')}."
+            )
         found = replace(found, label=rest[0])
     rows: dict[str, int] = {}
     for row, name in enumerate(ids_of(other, found.id)):

@@ -11,6 +11,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from mercer._notices import described
+from mercer._wording import SEVERAL, option, passing, wording
 from mercer.data.columns import Columns
 
 # Names in lower case without signs; an earlier group of names wins over a later one.
@@ -181,13 +182,15 @@ def roles_of(
     asked = _several(table, values, "values", others)
     listed = tuple(name for name in asked if name not in ignored)
     if asked and not listed:
-        raise ValueError(f"{table.name}: all columns of values={values!r} are ignored; leave out one of the two.")
+        raise ValueError(
+            f"{table.name}: all columns of {option('values', values)} are ignored; leave out one of the two."
+        )
     found: dict[str, str | None] = {
         role: None if choice is None or choice is False else _known(table, choice, role)
         for role, choice in given.items()
     }
     if label not in (None, False) and target not in (None, False):
-        raise ValueError(f"label={label!r} and target={target!r} cannot both be y; pass one of them.")
+        raise ValueError(f"{option('label', label)} and {option('target', target)} cannot both be y; pass one of them.")
     taken = {*ids, *listed, *beside, *ignored, *(name for name in found.values() if name is not None)}
     free = [name for name in table.columns if name not in taken and not _is_row_number(table, name)]
     guessed = set()
@@ -207,7 +210,7 @@ def roles_of(
     if no_y and found["label"] and found["target"]:
         raise ValueError(
             f"{table.name}: the columns {found['label']!r} (a class) and {found['target']!r} (a number) could both be "
-            f"y; pass label={found['label']!r} or target={found['target']!r}."
+            f"y; {passing('label', found['label'])} or {option('target', found['target'])}."
         )
     if "id" in guessed:
         used = {*listed, *beside, found["label"], found["target"], found["time"]}
@@ -239,7 +242,7 @@ def _check_id(table: Columns, id: str, names: list[str]) -> None:
     places = f"{table.place(start)} and {table.place(row)}"
     raise ValueError(
         f"{table.name}: the {id} {key!r} occurs with the {other} {values[start]!r} and {values[row]!r} ({places}); "
-        f"pass id={both!r} if they name a series together, or id={id!r} if {id!r} does by itself."
+        f"{passing('id', both)} if they name a series together, or {option('id', id)} if {id!r} does by itself."
     )
 
 
@@ -254,12 +257,20 @@ def _without_roles(table: Columns, free: list[str], settled: bool, y: str | None
     return [name for name in free if name not in others and table.columns[name].kind != "empty"]
 
 
+class UnknownColumn(ValueError):
+    """A column that a role asks for is not in the table."""
+
+    def __init__(self, role: str, column: Any, reason: str) -> None:
+        super().__init__(f"{option(role, column)} {reason}")
+        self.role, self.column, self.reason = role, column, reason
+
+
 def _known(table: Columns, choice: Any, role: str) -> str:
     """Return a column by its name, or raise."""
     name = str(choice).strip()
     if choice is True or not isinstance(choice, str | int) or name not in table.columns:
         known = described(table.columns, 12)
-        raise ValueError(f"{role}={choice!r} is not a column of {table.name}; its columns are {known}.")
+        raise UnknownColumn(role, choice, f"is not a column of {table.name}; its columns are {known}.")
     return name
 
 
@@ -291,10 +302,10 @@ def _guess(table: Columns, role: str, names: list[str]) -> list[str]:
     found = looks_like(role, names)
     if len(found) > 1:
         shown = " and ".join(map(repr, found))
-        both = f", or {role}={found!r} if they name a series together" if role == "id" else ""
+        both = f", or {option(role, found)} if they name a series together" if role == "id" else ""
         raise ValueError(
-            f"{table.name}: the columns {shown} could all be the {role}; pass {role}={found[0]!r}{both}, or "
-            f"{role}=False for none."
+            f"{table.name}: the columns {shown} could all be the {role}; {passing(role, found[0])}{both}, or "
+            f"{option(role, False)} for none."
         )
     return found
 
@@ -337,7 +348,7 @@ def _guess_values(table: Columns, free: list[str], ids: tuple[str, ...], settled
     if text:
         raise _unknown_role(table, text, ids, settled)
     if not numbers:
-        raise ValueError(f"{table.name} has no column of values; pass values=[...].")
+        raise ValueError(f"{table.name} has no column of values; {passing('values', SEVERAL)}.")
     return tuple(numbers)
 
 
@@ -351,12 +362,13 @@ def _unknown_role(table: Columns, names: list[str], ids: tuple[str, ...], settle
             sizes[name] = len(set(column))
     label = min(sizes, key=sizes.__getitem__, default=None)
     rest = [name for name in names if name != label]
-    example = ([f"label={label!r}"] if label else []) + ([f"ignore={rest!r}"] if rest else [])
+    example = ([option("label", label)] if label else []) + ([option("ignore", rest)] if rest else [])
     shown = ", ".join(f"{name!r} ({_first(table, name)})" for name in names)
     what = f"the columns {shown} contain" if len(names) > 1 else f"the column {shown} contains"
     return ValueError(
-        f"{table.name}: {what} text or dates, and no name among them tells a role; pass id=, time=, label= or group= "
-        f"for what is used and ignore= for the others, for example {', '.join(example)}."
+        f"{table.name}: {what} text or dates, and no name among them tells a role; {passing('id')}, "
+        f"{option('time')}, {option('label')} or {option('group')} for what is used and {option('ignore')} for the "
+        f"others, for example {wording().phrase('between options', ', ').join(example)}."
     )
 
 

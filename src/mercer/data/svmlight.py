@@ -10,8 +10,7 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_matrix
 
 from mercer._parameters import NONE, check, one_of, whole
-from mercer.data.identical import leak
-from mercer.data.text import Records, Source, Text, answers, number, parsed, read_text, whole_or_text
+from mercer.data.text import Records, Source, Text, answers, described, number, parsed, read_text, whole_or_text
 
 
 def read_svmlight(path: Source, *, n_features: int | None = None, invalid: str = "raise") -> Records:
@@ -63,7 +62,7 @@ def read_svmlight(path: Source, *, n_features: int | None = None, invalid: str =
     X = _matrix(text, rows, n_features)
     said = f"{text.name}, svmlight format: {X.shape[0]} samples of {X.shape[1]} features, first {answers(y)}."
     cure = "To correct it, write integers for classes and other numbers for targets."
-    return Records(X, y, groups=groups, description=f"{said} {cure} {leak(X, groups)}".strip(), problems=problems)
+    return Records(X, y, groups=groups, problems=problems, **described(said, cure, X, groups))
 
 
 class _Row(NamedTuple):

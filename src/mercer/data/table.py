@@ -10,6 +10,7 @@ import numpy as np
 
 from mercer._notices import warns_once
 from mercer._parameters import NONE, boolean, check, one_of
+from mercer._wording import option, passing, wording
 from mercer.data._container import build_flat, naming
 from mercer.data._forms import Flat, Problem, code_points
 from mercer.data._long import Series, long_series
@@ -25,12 +26,11 @@ from mercer.data._samples import (
 )
 from mercer.data._wide import list_series, wide_series, word_counts, word_sequences, words_of
 from mercer.data.columns import Columns, columns_of
-from mercer.data.identical import leak
 from mercer.data.ragged import offsets_of
 from mercer.data.recordings import FILE, FOLDER, TEXT, collection, is_collection, joined
 from mercer.data.roles import Choice, Roles, looks_like, looks_long, roles_of
 from mercer.data.sequences import Sequences
-from mercer.data.text import Records
+from mercer.data.text import Records, described
 
 
 @warns_once
@@ -192,7 +192,7 @@ def read_table(
     samples, series, form = _samples(table, roles, form, kind, resample, time_channel, alphabet, invalid)
     roles = replace(roles, values=tuple(name for name in roles.values if name not in samples.unused))
     y, groups, what = labels_of(samples, roles)
-    numbers = {name: numbers_of(samples, table.columns[name], "covariate") for name in roles.covariates}
+    numbers = {name: numbers_of(samples, table.columns[name], wording().covariate(name)) for name in roles.covariates}
     first_error(samples, invalid)
     kept = np.ones(len(samples), dtype=bool)
     if isinstance(series.flat, Flat):
@@ -220,7 +220,7 @@ def read_table(
         columns=roles.columns(),
         ids=None if samples.names is None else tuple(np.array(samples.names, dtype=object)[kept].tolist()),
         channels=series.channels,
-        description=f"{said} {leak(X, groups)}".strip(),
+        **described(said, _correction(), X, groups),
         problems=problems,
         step=series.step,
     )
@@ -234,8 +234,8 @@ def _by_folder(table: Columns, label: Choice, target: Choice) -> Choice:
     found = [*looks_like("label", names), *looks_like("target", names)]
     if found:
         raise ValueError(
-            f"{table.name}: the sub-folders and the column {found[0]!r} could both be the label; pass label={FOLDER!r} "
-            f"or label={found[0]!r}."
+            f"{table.name}: the sub-folders and the column {found[0]!r} could both be the label; "
+            f"{passing('label', FOLDER)} or {option('label', found[0])}."
         )
     return FOLDER
 
@@ -254,15 +254,20 @@ def _samples(
     form = form or _form(table, roles)
     if form == "long":
         if not roles.id:
-            cure = "pass id= with the column that names the series, or one file per series, as in 'runs/*.csv'."
+            cure = f"{passing('id')} with the column that names the series, or one file per series, as in 'runs/*.csv'."
             raise ValueError(
                 f"{table.name}: a long table needs a column that tells which series a row belongs to; {cure}"
             )
         if kind in ("words", "counts"):
-            raise ValueError(f"kind={kind!r} needs documents, one per row; the table is long. Pass form='wide'.")
+            raise ValueError(
+                f"{option('kind', kind)} needs documents, one per row; the table is long. "
+                f"{passing('form', 'wide', start=True)}."
+            )
         return *long_series(table, roles, kind, resample, time_channel, invalid), form
     if resample is not None or time_channel:
-        raise ValueError("resample and time_channel need a long table with a column of time stamps; pass time=.")
+        raise ValueError(
+            f"resample and time_channel need a long table with a column of time stamps; {passing('time')}."
+        )
     samples = rows_as_samples(table, roles.id)
     return samples, _wide(samples, roles, kind, alphabet), form
 
@@ -285,7 +290,8 @@ def _form(table: Columns, roles: Roles) -> str:
     if found is not None:
         raise ValueError(
             f"{table.name}: the columns {found[0]!r} and {found[1]!r} count like the id and the time of a long table; "
-            f"pass id={found[0]!r} and time={found[1]!r}, or form='wide' if every row is a sample."
+            f"{passing('id', found[0])} and {option('time', found[1])}, or {option('form', 'wide')} if every row is a "
+            "sample."
         )
     return "wide"
 
@@ -298,7 +304,7 @@ def _wide(samples: Samples, roles: Roles, kind: str | None, vocabulary: Any) -> 
     if kind == "series" or (kind is None and not any(is_text(table.columns[name]) for name in roles.values)):
         return wide_series(samples, roles.values, guessed="values" in roles.guessed)
     if len(roles.values) > 1:
-        raise ValueError(f"Strings come from one column; got values={list(roles.values)!r}. Pass one of them.")
+        raise ValueError(f"Strings come from one column; got {option('values', list(roles.values))}. Pass one of them.")
     texts = table.columns[roles.values[0]].text
     if kind is None:  # documents have blanks, strings of symbols have none
         kind = "counts" if 2 * sum(len((text or "").split()) > 1 for text in texts) > len(texts) else "symbols"
@@ -306,9 +312,13 @@ def _wide(samples: Samples, roles: Roles, kind: str | None, vocabulary: Any) -> 
         return _strings(samples, texts)
     words = words_of(samples, texts)
     if kind == "words":
-        samples.said.append("sequences of words; kind='counts' counts them, kind='symbols' reads characters")
+        samples.said.append(
+            f"sequences of words; {option('kind', 'counts')} counts them, {option('kind', 'symbols')} reads characters"
+        )
         return Series(word_sequences(words), ())
-    samples.said.append("counts of words; kind='words' keeps their order, kind='symbols' reads characters")
+    samples.said.append(
+        f"counts of words; {option('kind', 'words')} keeps their order, {option('kind', 'symbols')} reads characters"
+    )
     return Series(*word_counts(samples, words, vocabulary))
 
 
@@ -316,9 +326,9 @@ def _strings(samples: Samples, strings: list[str | None]) -> Series:
     """Read strings, one symbol per character."""
     for i, string in enumerate(strings):
         if not string:
-            text = f"({samples.table.place(i)}) is empty; remove it, or pass invalid='mask'."
+            text = f"({samples.table.place(i)}) is empty; remove it, or {passing('invalid', 'mask')}."
             samples.problems.setdefault(i, Problem(ValueError, text))
-    samples.said.append("one symbol per character; kind='words' or 'counts' reads words")
+    samples.said.append(f"one symbol per character; {option('kind', 'words')} or 'counts' reads words")
     full = [string or "" for string in strings]
     return Series(Flat("characters", code_points("".join(full)), offsets_of(np.array([len(x) for x in full]))), ())
 
@@ -326,7 +336,7 @@ def _strings(samples: Samples, strings: list[str | None]) -> Series:
 def _description(
     table: Columns, roles: Roles, form: str, X: Any, samples: Samples, series: Series, y: Any, what: str, left: int
 ) -> str:
-    """Say in one line what the data were taken for, and how to correct it."""
+    """Say in one line what the data were taken for."""
     if not isinstance(X, Sequences):
         content = f"{X.shape[0]} documents of {counted(X.shape[1], 'different word')}"
     elif X.is_symbols:
@@ -342,24 +352,31 @@ def _description(
         ("covariates", ", ".join(roles.covariates)),
     ):
         if column:
-            found.append(f"{role}={column!r}")
+            found.append(option(role, column))
     if y is not None:
         size = "numbers" if what == "target" else counted(len(np.unique(y)), "class")
-        found.append(f"{what}={roles.label or roles.target!r} ({size})")
+        found.append(f"{option(what, roles.label or roles.target)} ({size})")
     else:
         empty = [x for role in ("label", "target") for x in looks_like(role, table.columns)]
         empty = [x for x in empty if x not in roles.values and table.columns[x].kind == "empty"]
         why = read_as_missing(table.columns[empty[0]], samples.order) if empty else ""
-        found.append(f"no label: the column {empty[0]!r} is missing in all rows{why}" if empty else "no label")
+        found.append(
+            f"no label: the column {empty[0]!r} is missing in all rows{why}"
+            if empty
+            else wording().phrase("no label", "no label")
+        )
     used = {*roles.id, roles.group, roles.label, roles.target, *roles.values, *roles.covariates}
     used |= {roles.time} if form == "long" else set()
     rest = [name for name in table.columns if name not in used]
     if rest:
         found.append("ignored: " + ", ".join(map(repr, rest[:6])) + (", ..." if len(rest) > 6 else ""))
     if left:
-        found.append(f"{left} left out (see problems)")
-    text = "; ".join([", ".join(found), *samples.said])
-    return (
-        f"{table.name}, {form} form: {content}; {text}. To correct it, pass id=, time=, values=, label=, target=, "
-        "group= (a column, or False for none), ignore= or form=."
-    )
+        found.append(f"{left} left out{wording().phrase('problems', ' (see problems)')}")
+    text = "; ".join([", ".join(clause for clause in found if clause), *samples.said])
+    return f"{table.name}, {form} form: {content}; {text}."
+
+
+def _correction() -> str:
+    roles = ", ".join(option(role) for role in ("time", "values", "label", "target", "group"))
+    none = wording().phrase("none", " (a column, or False for none)")
+    return f"To correct it, {passing('id')}, {roles}{none}, {option('ignore')} or {option('form')}."

@@ -18,6 +18,8 @@ from numpy.typing import NDArray
 from mercer._config import settings
 from mercer._files import too_large, unpacked_limit
 from mercer._units import human
+from mercer._wording import wording
+from mercer.data.identical import n_copies
 from mercer.data.sequences import Sequences
 
 T = TypeVar("T")
@@ -51,6 +53,10 @@ class Records:
     description : str
         One line: what the data were taken for and how to correct it, and whether samples are identical; empty if there
         is nothing to say.
+    taken_for, correction : str
+        The first two parts of the description.
+    n_copies : int
+        Number of samples that are identical to one of another group, or to any other one if there are no groups.
     problems : dict
         Maps the id, the position or the line of everything that was left out (``invalid="mask"``) to the reason.
     covariates : dict
@@ -77,6 +83,9 @@ class Records:
     ids: tuple[str, ...] | None = None
     channels: tuple[str, ...] = ()
     description: str = ""
+    taken_for: str = ""
+    correction: str = ""
+    n_copies: int = 0
     problems: dict[str | int, str] = field(default_factory=dict)
     step: float | None = None
     covariates: dict[str, NDArray[np.float64]] = field(default_factory=dict)
@@ -100,6 +109,17 @@ class Records:
             if column is not None
         ]
         return f"Records({', '.join([repr(self.X), *columns])})"
+
+
+def described(taken_for: str, correction: str, X: Any, groups: Any = None) -> dict[str, Any]:
+    """Return the description of records, and what it is made of."""
+    count, given = n_copies(X, groups), "" if groups is None else ", groups"
+    copies = (
+        f"{count} of {X.shape[0]} samples are identical to another one, which is a leak if the two are in different "
+        f"folds; use GroupKFold with groups=mc.data.identical_groups(X{given})."
+    )
+    said = " ".join(part for part in (taken_for, correction, copies if count else "") if part)
+    return {"description": said, "taken_for": taken_for, "correction": correction, "n_copies": count}
 
 
 @dataclass(frozen=True)
@@ -155,8 +175,10 @@ def check_size(path: str | os.PathLike[str], size: int | None = None) -> None:
     size, limit = Path(path).stat().st_size if size is None else size, settings().max_file_bytes
     if size > limit:
         raise ValueError(
-            f"{os.fspath(path)} has {human(size)}, more than the limit of {human(limit)}. If there is enough memory, "
-            f"raise the limit: with mc.config(max_file_bytes={size})."
+            f"{os.fspath(path)} has {human(size)}, more than the limit of {human(limit)}. "
+            + wording().phrase(
+                "large file", f"If there is enough memory, raise the limit: with mc.config(max_file_bytes={size})."
+            )
         )
 
 

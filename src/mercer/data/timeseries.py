@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mercer._parameters import check, one_of
-from mercer.data.identical import leak
+from mercer._wording import wording
 from mercer.data.ragged import offsets_of
 from mercer.data.roles import looks_like
 from mercer.data.sequences import Sequences
@@ -19,6 +19,7 @@ from mercer.data.text import (
     Source,
     Text,
     answers,
+    described,
     is_numeric,
     number,
     parsed,
@@ -152,7 +153,7 @@ def read_ucr(path: Source, *, invalid: str = "raise") -> Records:
     found, problems = parsed(text, lines, parse, invalid)
     y = whole_or_text([label for label, _ in found])
     what = f"in the first column {answers(y)}"
-    cure = "To correct it, add a header line and use mc.read_table."
+    cure = wording().phrase("ucr", "To correct it, add a header line and use mc.read_table.")
     series = [x for _, x in found]
     return _records(f"{text.name}, no header line, as in the UCR archive", series, y, what, cure, problems)
 
@@ -175,8 +176,8 @@ def _records(
     """Return the series with their labels, and one line that says what they were taken for."""
     X = Sequences._make(np.concatenate(series), offsets_of([len(x) for x in series]), None, None)
     channels = "1 channel" if X.dimension == 1 else f"{X.dimension} channels"
-    said = f"{name}: {len(X)} series of {channels}, {what}. {cure} {leak(X)}".strip()
-    return Records(X, y, description=said, problems=problems)
+    said = f"{name}: {len(X)} series of {channels}, {what}."
+    return Records(X, y, problems=problems, **described(said, cure, X))
 
 
 def _numbers(text: Text, line: int, fields: list[str]) -> NDArray[np.float64]:
