@@ -34,6 +34,7 @@ from sklearn.svm import SVC, SVR, LinearSVC, NuSVC, NuSVR, OneClassSVM
 import mercer as mc
 from mercer.families import estimator as estimators
 from mercer.gram import pair_memo
+from mercer.kernels.base import subset
 
 RNG = np.random.default_rng(0)
 N = 60
@@ -262,8 +263,8 @@ def test_residuals_need_no_training_objects_if_the_machine_knows_the_confounds()
     inside = mc.KernelRidge().fit(mc.Residualized(rbf()).fit_transform(X), NUMBER, confounds=AGE)
     kernel = mc.Residualized(rbf()).fit(X)
     weights = np.atleast_2d(inside.dual_coef_)
-    part = kernel._take(np.arange(N), weights)
-    assert part._rows_only
+    part = subset(kernel, np.arange(N), weights)
+    assert part._known is not None
     expected, found = (one.transform(new) @ inside.dual_coef_ for one in (kernel, part))
     np.testing.assert_allclose(found, expected, rtol=1e-11, atol=1e-12)
 
@@ -279,7 +280,7 @@ def test_confounds_that_are_routed():
         score = small.score(NEW, NEW[:, 0], confounds=NEW[:, 2] * 10)
         assert score == pytest.approx(pipeline.score(NEW, NEW[:, 0], confounds=NEW[:, 2] * 10))
     assert len(small.kept_) == 1
-    assert small[0]._rows_only
+    assert small[0]._known is not None
 
 
 def test_weights_of_samples():
@@ -587,17 +588,17 @@ def test_any_training_objects(index, seed, name):
     kernel = FITTED[name]
     rows = kernel.transform(NEW[:4])
     scale = np.abs(rows).max()
-    part = kernel._take(index)
+    part = subset(kernel, index)
     np.testing.assert_allclose(part.transform(NEW[:4]), rows[:, index], rtol=1e-12, atol=1e-12 * scale)
     half = np.arange(0, len(index), 2)
-    np.testing.assert_array_equal(part._take(half)._taken, index[half])
+    np.testing.assert_array_equal(subset(part, half)._taken, index[half])
     np.testing.assert_allclose(
-        part._take(half).transform(NEW[:4]), rows[:, index[half]], rtol=1e-12, atol=1e-12 * scale
+        subset(part, half).transform(NEW[:4]), rows[:, index[half]], rtol=1e-12, atol=1e-12 * scale
     )
     a = np.zeros((3, N))
     a[:, index] = np.random.default_rng(seed).normal(size=(3, len(index)))
     a[:, index] -= a[:, index].mean(axis=1, keepdims=True)
-    read = kernel._take(index, a).transform(NEW[:4]) @ a[:, index].T
+    read = subset(kernel, index, a).transform(NEW[:4]) @ a[:, index].T
     size = np.abs(a).sum(axis=1).max() * max(scale, 1.0)
     np.testing.assert_allclose(read, rows @ a.T, rtol=1e-11, atol=1e-12 * size)
 

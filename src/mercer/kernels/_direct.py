@@ -20,6 +20,7 @@ from mercer._notices import warns_once
 from mercer.kernels import _estimators as estimators
 from mercer.kernels._copies import sklearn_name
 from mercer.kernels._data import libraries
+from mercer.kernels._sums import weighted_sums
 from mercer.kernels.base.kernel import Kernel
 
 DIRECT = ("predict", "decision_function")
@@ -42,7 +43,7 @@ class Direct:
         self._kernel._check_parameters()
         self._kernel._check_unchanged()
         weights = estimators.decisions(svm).toarray()
-        self._sums = self._kernel._weighted_sums(weights)
+        self._sums = weighted_sums(self._kernel, weights)
         self._bias = np.array(svm.intercept_, dtype=np.float64)
         self._classes = getattr(svm, "classes_", None)
         self._one_class = sklearn_name(svm) == "OneClassSVM"

@@ -21,6 +21,7 @@ from mercer.kernels._copies import fresh, sklearn_name, unfitted
 from mercer.kernels._data import n_objects
 from mercer.kernels._evaluation import Side
 from mercer.kernels._needs import OUTPUT, Kept, Needs, Objects, blocks, cancels, joined, shifted
+from mercer.kernels._subset import subset
 from mercer.kernels._trained import TrainedWrapper, sample
 from mercer.kernels.base.compound import Compound
 from mercer.kernels.base.kernel import Kernel
@@ -197,7 +198,7 @@ class Narrowing:
         if out.weights is not None and _cancels(kernel, out):
             out = Needs("fewer would change the rounding errors of values that nearly cancel")
         index = out.indices(n)
-        taken = kernel._take(index, out.weights)
+        taken = subset(kernel, index, out.weights)
         self.kept.append(Objects(where or _title(kernel).lower(), len(index), n, out.why))
         self._references(taken, where)
         return taken, index if len(index) < n else None
@@ -218,7 +219,7 @@ class Narrowing:
     def _landmarks(self, step: Any, where: str) -> Any:
         kernel = fitted(step, "kernel_")
         n = n_objects(kernel.train_)
-        taken = kernel._take(np.arange(n))
+        taken = subset(kernel, np.arange(n))
         own = {}
         if not step.explicit_:
             landmarks = step._landmark_side.source

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import singledispatch
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -15,11 +16,9 @@ Sums: TypeAlias = Callable[[Any], Floats]
 """Function of M new objects, a source of a kernel, that returns R sums of each, ``(M, R)``."""
 
 
-def sums_of_values(kernel: Any, weights: Floats) -> Sums:
-    """Return a function that computes kernel values and their weighted sums.
-
-    What fits into one tile is computed in this thread, without the engine: the sorted training objects and whatever
-    their operand computes from them once are kept from call to call.
+@singledispatch
+def weighted_sums(kernel: Any, weights: Floats) -> Sums:
+    """Return a function of new sources; a kernel with a faster way than through its values registers a function.
 
     Parameters
     ----------
@@ -27,6 +26,15 @@ def sums_of_values(kernel: Any, weights: Floats) -> Sums:
         A fitted kernel of NumPy data.
     weights : array of shape (R, N)
         Weights of the training objects.
+    """
+    return sums_of_values(kernel, weights)
+
+
+def sums_of_values(kernel: Any, weights: Floats) -> Sums:
+    """Return a function that computes kernel values and their weighted sums.
+
+    What fits into one tile is computed in this thread, without the engine: the sorted training objects and whatever
+    their operand computes from them once are kept from call to call.
     """
     evaluation = kernel._evaluation
     order, train = sorted_operand(evaluation.prepared_side(kernel._train_side))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable
-from typing import Any, Self
+from typing import Any, NoReturn, Self
 
 import numpy as np
 
@@ -12,6 +12,7 @@ from mercer.kernels._data import n_objects, take
 from mercer.kernels._evaluation import Side
 from mercer.kernels._needs import cancels, vanishes
 from mercer.kernels._operands import InnerProducts, Rows
+from mercer.kernels._subset import of_compound, subset, with_parts
 from mercer.kernels.base.compound import Views, Wrapper
 
 SAMPLE = 50
@@ -30,7 +31,10 @@ class TrainedWrapper(Wrapper):
     domain = "linear"
 
     _known: dict[str, Any] | None = None
-    """What an operand of the training objects has beside that of the kernel, where the reference is gone (`_take`)."""
+    """What an operand of the training objects has beside that of the kernel, where the reference is gone (`subset`)."""
+
+    _alone: bool = False
+    """Whether this is a copy, outside of its compact pipeline, of a kernel that gives rows for one estimator only."""
 
     _has_reference: bool = True
     """Whether every new object is compared with all training objects, so that these must be kept."""
@@ -47,7 +51,8 @@ class TrainedWrapper(Wrapper):
         return True
 
     def _training(self, X: Any) -> Any:
-        self.__dict__.pop("_known", None)
+        for name in ("_known", "_alone"):
+            self.__dict__.pop(name, None)
         self._unlearned = True
         return super()._training(X)
 
@@ -69,19 +74,6 @@ class TrainedWrapper(Wrapper):
         """
         return None
 
-    def _take(self, index: Indices, weights: Any = None) -> Self:
-        if self._unlearned:  # it will learn from these objects only
-            return super()._take(index, weights)
-        inner, q = self._inner, None if self.normalize else self._explained()
-        if q is not None and vanishes(weights, q):
-            operand = self._evaluation.prepared_side(self._train_side).operand[index]
-            part = inner._take(index, weights)
-            kernel = self._with_parts((part,), index, Views((part.train_,)))
-            kernel._known = {name: value for name, value in vars(operand).items() if name != "operand"}
-            return kernel
-        whole = inner._take(np.arange(n_objects(inner.train_)))  # a copy without the caches of this one
-        return self._with_parts((whole,), index, Views((take(self.train_.parts[0], index),)))
-
     def _cancels(self, weights: Any) -> bool:
         """Return whether what is subtracted leaves so little that `mc.compact` would change weighted sums of rows.
 
@@ -99,12 +91,24 @@ class TrainedWrapper(Wrapper):
         rows, terms = plain._gram(new, plain._train_side), plain._values(plain._objects(new.source))
         return cancels(weights, to_numpy(rows), to_numpy(terms))
 
-    @property
-    def _rows_only(self) -> bool:
-        return self._known is not None or super()._rows_only
+    def _ready(self, data: Any = None) -> Self:
+        if self._known is not None:
+            self._refuse()
+        return super()._ready(data)
+
+    def _match(self, source: Any, reference: Any) -> Any:
+        if self._alone:
+            self._refuse()
+        return super()._match(source, reference)
+
+    def _refuse(self) -> NoReturn:
+        raise TypeError(
+            f"This {type(self).__name__} is part of a compact pipeline, which keeps of it what its estimator reads. "
+            "Use the kernel of the pipeline that was compacted."
+        )
 
     def _setting(self) -> Hashable | None:
-        return None if self._rows_only else super()._setting()
+        return None if self._known is not None else super()._setting()
 
     def _objects(self, source: Views) -> Side:
         """Return the side of objects in the format of the training objects; the existing side for the training data."""
@@ -133,6 +137,21 @@ class TrainedWrapper(Wrapper):
 
     def _learned(self) -> Any:
         return super()._learned(), self._inner._train_side.digests()
+
+
+@subset.register
+def _(kernel: TrainedWrapper, index: Indices, weights: Any = None) -> Any:
+    if kernel._unlearned or not kernel._has_reference:  # it will learn from these objects only, or needs no others
+        return of_compound(kernel, index, weights)
+    inner, q = kernel._inner, None if kernel.normalize else kernel._explained()
+    if q is not None and vanishes(weights, q):
+        operand = kernel._evaluation.prepared_side(kernel._train_side).operand[index]
+        part = subset(inner, index, weights)
+        made = with_parts(kernel, (part,), index, Views((part.train_,)))
+        made._known = {name: value for name, value in vars(operand).items() if name != "operand"}
+        return made
+    whole = subset(inner, np.arange(n_objects(inner.train_)))  # a copy without the caches of this one
+    return with_parts(kernel, (whole,), index, Views((take(kernel.train_.parts[0], index),)))
 
 
 class FeaturedWrapper(InnerProducts, TrainedWrapper):

@@ -11,7 +11,7 @@ from mercer._notices import notify
 from mercer.kernels._data import n_objects
 from mercer.kernels._evaluation import Side
 from mercer.kernels._operands import WithNumbers
-from mercer.kernels._sums import Sums
+from mercer.kernels._sums import Sums, sums_of_values, weighted_sums
 from mercer.kernels._trained import TrainedWrapper
 
 
@@ -85,19 +85,12 @@ class Centered(TrainedWrapper):
 
     def _prepare(self, source: Any) -> Any:
         objects = self._objects(source)
-        if self._known is not None:  # the mean of a new object has no influence; see `_take`
+        if self._known is not None:  # the mean of a new object has no influence; see `subset`
             own = self._known["numbers"]
             numbers = own if source is self.train_ else beside(own, np.zeros(len(source)), own.dtype)
             return WithNumbers(self._operand(objects), numbers)
         columns = self._values(objects)
         return WithNumbers(self._operand(objects), namespace(columns).mean(columns, axis=-1))
-
-    def _weighted_sums(self, weights: Floats) -> Sums:
-        if self._known is None or self._level is not None or self.normalize:
-            return super()._weighted_sums(weights)
-        constants = weights @ (self._mean - self._known["numbers"])
-        inner = self._inner._weighted_sums(weights)
-        return lambda source: inner(source.parts[0]) + constants
 
     def _tile(self, a: Any, b: Any) -> Array:
         if self._level is None:
@@ -115,3 +108,12 @@ class Centered(TrainedWrapper):
         values = own - 2 * a.numbers + self._mean
         rounding = 1e-14 * (xp.abs(own) + 2 * xp.abs(a.numbers) + xp.abs(self._mean))
         return xp.where(xp.abs(values) > rounding, values, 0.0)  # an object at the center has no direction
+
+
+@weighted_sums.register
+def _(kernel: Centered, weights: Floats) -> Sums:
+    if kernel._known is None or kernel._level is not None or kernel.normalize:
+        return sums_of_values(kernel, weights)
+    constants = weights @ (kernel._mean - kernel._known["numbers"])
+    inner = weighted_sums(kernel._inner, weights)
+    return lambda source: inner(source.parts[0]) + constants

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from operator import is_
 from typing import Any, NoReturn
 
 from sklearn.base import BaseEstimator, is_classifier, is_regressor
@@ -13,6 +14,7 @@ from mercer._config import without_caches
 from mercer.kernels._direct import DIRECT, Direct
 from mercer.kernels._narrowing import Narrowing
 from mercer.kernels._needs import OUTPUT, Objects
+from mercer.kernels._trained import TrainedWrapper
 from mercer.kernels.base.kernel import Kernel
 
 
@@ -158,19 +160,30 @@ def _apart(value: Any) -> Any:
     Whatever predicts has the estimator inside, and stays as it is.
     """
     if isinstance(value, Kernel):
-        if not value._rows_only:
-            return value
-        value = value._copy()
-        value._apart = True
-    elif type(value) in (list, tuple):
+        return _alone(value)
+    if type(value) in (list, tuple):
         return type(value)(map(_apart, value))
-    elif isinstance(value, dict):
+    if isinstance(value, dict):
         value = copy.copy(value)
         value.update({key: _apart(part) for key, part in value.items()})
     elif hasattr(value, "transform") and not hasattr(value, "predict") and hasattr(value, "get_params"):
         value = copy.copy(value)
         vars(value).update({key: _apart(part) for key, part in vars(value).items()})
     return value
+
+
+def _alone(kernel: Kernel) -> Kernel:
+    """Return a kernel whose parts refuse to give rows that lack what only an estimator does not need."""
+    parts = getattr(kernel, "kernels_", ())
+    alone = tuple(map(_alone, parts))
+    without = isinstance(kernel, TrainedWrapper) and kernel._known is not None
+    if not without and all(map(is_, alone, parts)):
+        return kernel
+    made: Any = kernel._copy()
+    made.kernels_ = alone
+    if without:
+        made._alone = True
+    return made
 
 
 class Compacted(BaseEstimator):

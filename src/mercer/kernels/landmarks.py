@@ -32,6 +32,7 @@ from mercer.kernels._changes import check_unchanged, values_of
 from mercer.kernels._choice import BLOCK, Draw, by_leverage, by_residual, far_apart
 from mercer.kernels._data import check_libraries, copy_columns, has_digests, n_objects, unwrapped
 from mercer.kernels._evaluation import Side
+from mercer.kernels._subset import subset
 from mercer.kernels.base.hooks import NoFeatures
 from mercer.kernels.base.kernel import Kernel
 from mercer.kernels.streaming import Streaming
@@ -262,7 +263,7 @@ class Landmarks(CheckedParameters, ClassNamePrefixFeaturesOutMixin, TransformerM
         if learns:  # all pairs would cost more than the features
             drawn = self._drawn(source)
             self.indices_ = drawn.uniform
-            self.kernel_ = whole._take(self.indices_)
+            self.kernel_ = subset(whole, self.indices_)
             self.kernel_._learn_from_values(None if y is None else _safe_indexing(y, self.indices_))
         width = self._explicit_width(X)
         self.explicit_ = width is not None
@@ -273,7 +274,7 @@ class Landmarks(CheckedParameters, ClassNamePrefixFeaturesOutMixin, TransformerM
             source = self.kernel_._match(source, self.kernel_.train_)
             self.indices_ = drawn.uniform if self.method == "uniform" else self._chosen(source, drawn)
             if not learns:
-                self.kernel_ = whole._take(self.indices_)
+                self.kernel_ = subset(whole, self.indices_)
             kept = self.method == "uniform" or not learns  # as the training objects of the kernel
             self._landmark_side = self.kernel_._train_side if kept else Side(source[self.indices_])
             self._whiten()
@@ -294,7 +295,7 @@ class Landmarks(CheckedParameters, ClassNamePrefixFeaturesOutMixin, TransformerM
             width = whole.features(_first(X)).shape[1]
         self._n_features_out, self.eigenvalues_ = width, np.zeros(0)
         self.error_, self.error_spread_, self.clipped_ = 0.0, 0.0, 0.0
-        self.kernel_ = self.kernel_._take(np.arange(1))
+        self.kernel_ = subset(self.kernel_, np.arange(1))
 
     def _explicit_width(self, X: Any) -> int | None:
         """Return the number of the kernel's explicit features, or None if they are not available or not wanted."""

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from hashlib import blake2b
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar
 
 import numpy as np
 from array_api_compat import is_numpy_array
 
-from mercer._array import Array, Floats, Indices, beside, namespace, safe_log, to_numpy
+from mercer._array import Array, Floats, beside, namespace, safe_log, to_numpy
 from mercer._parameters import Rules, nonnegative, number, one_of
 from mercer._verdict import Verdict
 from mercer.data.segments import data_digests
@@ -17,7 +17,6 @@ from mercer.kernels._data import n_objects
 from mercer.kernels._evaluation import Side
 from mercer.kernels._operands import WithNumbers
 from mercer.kernels._trained import TrainedWrapper
-from mercer.kernels.base.compound import Compound
 
 
 @dataclass
@@ -177,7 +176,7 @@ class LogOdds(TrainedWrapper):
     def _prepare(self, source: Any) -> Any:
         objects = self._objects(source)
         identity = _identity(objects.source)
-        if self._known is not None:  # the chance of a new object has no influence; see `_take`
+        if self._known is not None:  # the chance of a new object has no influence; see `subset`
             own = self._known["numbers"]
             numbers = own if source is self.train_ else beside(own, np.zeros(len(source)), own.dtype)
         else:
@@ -219,11 +218,6 @@ class LogOdds(TrainedWrapper):
 
     def _explained(self) -> Floats | None:
         return None if self._by_model else np.ones((n_objects(self.train_), 1))
-
-    def _take(self, index: Indices, weights: Any = None) -> Self:
-        if self._by_model:  # nothing but the shift is learned
-            return Compound._take(self, index, weights)
-        return super()._take(index, weights)
 
     @property
     def psd(self) -> Verdict:

@@ -238,7 +238,7 @@ class Residualized(TrainedWrapper):
 
     def _prepare(self, source: Views) -> Explained:
         objects = self._objects(source)
-        if self._known is not None:  # what confounds explain of a new object has no influence; see `_take`
+        if self._known is not None:  # what confounds explain of a new object has no influence; see `subset`
             operand, like = self._operand(objects), self._known["u"]
             if source is self.train_:
                 return Explained(operand, **self._known)

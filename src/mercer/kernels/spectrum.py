@@ -19,7 +19,7 @@ from mercer.kernels._evaluation import ZeroNorm
 from mercer.kernels._mismatches import GappedRows, gapped_columns, neighbors
 from mercer.kernels._names import words
 from mercer.kernels._operands import CHEAP_COLUMNS, InnerProducts, Rows
-from mercer.kernels._sums import Sums
+from mercer.kernels._sums import Sums, sums_of_values, weighted_sums
 from mercer.kernels.base.kernel import Kernel
 
 DENSE_COLUMNS = 1024
@@ -147,27 +147,6 @@ class Spectrum(InnerProducts, Kernel):
             return GappedRows.of(rows, len(self.alphabet_), int(self.k), int(self.mismatches), _operand)
         return _operand(self._spread_rows(rows) if self.mismatches else rows)
 
-    def _weighted_sums(self, weights: Floats) -> Sums:
-        """Return a function of new strings that adds up one weight per window, in linear time."""
-        columns = len(self.alphabet_) ** int(self.k)
-        if self.mismatches or columns * len(weights) > WEIGHTS:
-            return super()._weighted_sums(weights)
-        train = self._evaluation.prepared_side(self._train_side)
-        if train.norm is not None:
-            scale = 1 / np.sqrt(train.norm)
-            weights = weights * (scale if train.zero is None else np.where(train.zero, 0.0, scale))
-        table = weights @ self._features(train.operand)
-
-        def sums(source: Sequences) -> Floats:
-            found = windows_of(source.values, source.offsets, len(self.alphabet_), int(self.k))
-            if self.normalize and self.on_zero == "raise":
-                self._check_windows(source, found.owner)
-            code, owner, n = found.code, found.owner, len(source)
-            values = np.stack([np.bincount(owner, weights=row[code], minlength=n) for row in table], axis=1)
-            return values / np.sqrt(_squares(found, n, columns))[:, None] if self.normalize else values
-
-        return sums
-
     def _cheap_pairs(self, source: Sequences) -> bool:
         return not self.mismatches and len(self.alphabet_) ** int(self.k) <= CHEAP_COLUMNS
 
@@ -247,6 +226,30 @@ class Spectrum(InnerProducts, Kernel):
         tags.input_tags.two_d_array = False
         tags.input_tags.string = True
         return tags
+
+
+@weighted_sums.register
+def _(kernel: Spectrum, weights: Floats) -> Sums:
+    """Return a function of new strings that adds up one weight per window, in linear time."""
+    symbols, k = len(kernel.alphabet_), int(kernel.k)
+    columns = symbols**k
+    if kernel.mismatches or columns * len(weights) > WEIGHTS:
+        return sums_of_values(kernel, weights)
+    train = kernel._evaluation.prepared_side(kernel._train_side)
+    if train.norm is not None:
+        scale = 1 / np.sqrt(train.norm)
+        weights = weights * (scale if train.zero is None else np.where(train.zero, 0.0, scale))
+    table = weights @ kernel._features(train.operand)
+
+    def sums(source: Sequences) -> Floats:
+        found = windows_of(source.values, source.offsets, symbols, k)
+        if kernel.normalize and kernel.on_zero == "raise":
+            kernel._check_windows(source, found.owner)
+        code, owner, n = found.code, found.owner, len(source)
+        values = np.stack([np.bincount(owner, weights=row[code], minlength=n) for row in table], axis=1)
+        return values / np.sqrt(_squares(found, n, columns))[:, None] if kernel.normalize else values
+
+    return sums
 
 
 def _operand(rows: Any) -> Rows | FarColumns:

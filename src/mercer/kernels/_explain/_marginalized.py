@@ -38,6 +38,7 @@ from mercer.kernels._explain._additive import columns_of, described, sample_name
 from mercer.kernels._explain._decision import Decision, Term
 from mercer.kernels._explain._explanation import Explanation
 from mercer.kernels._explain._missing import changes
+from mercer.kernels._subset import subset
 from mercer.kernels.base.compound import Compound
 from mercer.models import KDE, Mixture
 
@@ -105,7 +106,7 @@ def _narrowed(decision: Decision) -> Decision:
     for term in decision.terms:
         used = np.flatnonzero((term.weights != 0).any(axis=0))
         if term.over == "objects" and term.reference is None and 0 < len(used) < term.weights.shape[1]:
-            term = term._replace(kernel=term.kernel._take(used), weights=np.ascontiguousarray(term.weights[:, used]))
+            term = term._replace(kernel=subset(term.kernel, used), weights=np.ascontiguousarray(term.weights[:, used]))
         terms.append(term)
     return decision._replace(terms=tuple(terms))
 

@@ -7,12 +7,11 @@ from typing import Any, ClassVar, Self
 
 from sklearn.base import clone
 
-from mercer._array import Array, Indices
+from mercer._array import Array
 from mercer._parameters import instance_of
 from mercer._verdict import Verdict
 from mercer.data.segments import data_digests
-from mercer.kernels._changes import kept_values
-from mercer.kernels._data import n_objects, take
+from mercer.kernels._data import n_objects
 from mercer.kernels.base.kernel import Kernel
 
 KERNEL = instance_of(Kernel, what="a kernel", cure="Pass an instance, such as mc.RBF().")
@@ -128,24 +127,10 @@ class Compound(Kernel):
         beyond = self.train_.parts[len(self.kernels_) :]
         self.train_ = self._train_side.source = Views((*(part.train_ for part in self.kernels_), *beyond))
 
-    def _take(self, index: Indices, weights: Any = None) -> Self:
-        parts = tuple(part._take(index, weights if self._linear else None) for part in self.kernels_)
-        return self._with_parts(parts, index, Views(tuple(part.train_ for part in parts)))
-
-    def _with_parts(self, parts: tuple[Kernel, ...], index: Indices, source: Views) -> Self:
-        """Return a copy with other fitted parts, and the objects ``index`` of the training data."""
-        kernel = super()._take(index)
-        beyond = self.train_.parts[len(parts) :]  # such as confounds
-        kernel._set_training(Views((*source.parts, *(take(part, index) for part in beyond))))
-        kernel.kernels_ = parts
-        kernel.set_params(**{name: clone(getattr(self, name)) for name in self._names()})  # one may be fitted to data
-        if hasattr(self, "_fitted_with"):
-            kernel._fitted_with = kept_values(kernel, kernel._fixed_by_fit())
-        return kernel
-
-    @property
-    def _rows_only(self) -> bool:
-        return any(part._rows_only for part in self._parts())
+    def _ready(self, data: Any = None) -> Self:
+        for part in self.kernels_ if hasattr(self, "train_") else ():
+            part._ready()
+        return super()._ready(data)
 
     def _source(self, X: Any) -> Any:
         return Views(tuple(part._source(data) for part, data in zip(self._parts(), X.parts, strict=True)))

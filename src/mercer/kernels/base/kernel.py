@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable
 from functools import cache
-from typing import Any, NoReturn, Self
+from typing import Any, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator, TransformerMixin, clone
@@ -15,16 +15,15 @@ from mercer import _config
 from mercer._array import Array, Floats, Indices, namespace, safe_log
 from mercer._batch import Batch
 from mercer._cache import parameter_key
-from mercer._notices import collected, warns_once
+from mercer._notices import warns_once
 from mercer.data.channels import by_name, is_wrapped
 from mercer.data.sequences import Sequences
 from mercer.kernels._changes import check_unchanged, kept_values
-from mercer.kernels._data import check_libraries, n_objects, take, unwrapped
+from mercer.kernels._data import check_libraries, n_objects, unwrapped
 from mercer.kernels._evaluation import Evaluation, Prepared, Side
 from mercer.kernels._identity import identity
 from mercer.kernels._operands import scaled_rows
 from mercer.kernels._pipeline import check_matrix, length_of, warn_of_second_kernel
-from mercer.kernels._sums import Sums, sums_of_values
 from mercer.kernels.base.hooks import Hooks
 from mercer.kernels.base.operators import Arithmetic, GaussianProcess
 
@@ -52,9 +51,7 @@ class Kernel(Hooks, Arithmetic, GaussianProcess, TransformerMixin, BaseEstimator
     """
 
     _taken: Indices | None = None
-    """The training objects that are left, as indices of the training data; None if all of them are."""
-    _apart: bool = False
-    """Whether this is a copy, outside of its compact pipeline, of a kernel that gives rows for one estimator only."""
+    """The training objects as indices of the data of ``fit``; None if they are all of these."""
 
     # -- scikit-learn -----------------------------------------------------------------------------------
 
@@ -90,8 +87,6 @@ class Kernel(Hooks, Arithmetic, GaussianProcess, TransformerMixin, BaseEstimator
     def transform(self, X: Any) -> Array:
         """Return the kernel of new data with the training data, ``(M, N)``."""
         check_is_fitted(self, "train_")
-        if self._apart:
-            self._refuse()
         self._check_parameters()  # parameters that take effect at once may have changed since ``fit``
         self._check_unchanged()
         return self._gram(Side(self._new(X)), self._train_side)
@@ -228,24 +223,10 @@ class Kernel(Hooks, Arithmetic, GaussianProcess, TransformerMixin, BaseEstimator
         return kernel, left, kernel._match(right, left)
 
     def _to_be_timed(self, X: Any, Y: Any = None) -> tuple[Self, Any, Any, Callable[[Indices], Any] | None]:
-        """Return what `sources` does, for an unfitted kernel too, for `mercer.gram.estimate`.
+        """Return what `sources` does, and how to learn from few objects, for `mercer.gram.estimate`."""
+        from mercer.kernels._subset import to_be_timed  # not at import time: it imports kernels
 
-        The last is a function of few training objects, if the kernel learns from kernel values: it returns a copy that
-        has learned from these.
-        """
-        if Y is not None or hasattr(self, "train_") or not self._needs_fit:
-            return *self.sources(X, Y), None
-        kernel, X = clone(self), unwrapped(X)
-        y = np.arange(length_of(X)) % 2 if self.__sklearn_tags__().target_tags.required else None
-        kernel._fit_objects(X, y)
-
-        def learned(index: Indices) -> Any:
-            few = kernel._take(index)
-            with collected():  # what so few objects tell is not for the user
-                few._learn_from_values(None if y is None else np.arange(len(index)) % 2)
-            return few
-
-        return kernel, kernel.train_, None, learned if kernel._learns_from_values else None
+        return to_be_timed(self, X, Y)
 
     def _identity(self, X: Any, Y: Any = None) -> dict[str, Any]:
         """Return the text and the digests of all that the matrix of ``X`` and ``Y`` depends on; nothing is fitted."""
@@ -254,16 +235,6 @@ class Kernel(Hooks, Arithmetic, GaussianProcess, TransformerMixin, BaseEstimator
     def _gram(self, left: Side, right: Side | None, *, log: bool = False) -> Array:
         """Return the matrix of two sides through the memo of pairs; with ``log``, in the kernel's domain."""
         return self._evaluation.remembered(left, right, log=log)
-
-    def _weighted_sums(self, weights: Floats) -> Sums:
-        """Return a function of new sources: weighted sums of their kernel values with the training objects.
-
-        Parameters
-        ----------
-        weights : array of shape (R, N)
-            Weights of the training objects.
-        """
-        return sums_of_values(self, weights)
 
     def _setting(self) -> Hashable | None:
         """Return a key of all that kernel values depend on, except the objects; None if there is no key."""
@@ -321,32 +292,13 @@ class Kernel(Hooks, Arithmetic, GaussianProcess, TransformerMixin, BaseEstimator
     def _fit_accepted(self, X: Any, y: Any) -> None:
         """Learn from accepted data; intermediate results may be kept for the training side."""
         self._train_side = Side()
-        for name in ("_taken", "_apart"):
-            self.__dict__.pop(name, None)
+        self.__dict__.pop("_taken", None)
         self._learn(X, y)
 
     def _keep_training(self, X: Any) -> None:
         """Keep the source of the accepted training data; it is prepared when first needed."""
         self.train_ = self._training(X)
         self._train_side.source = self.train_
-
-    def _take(self, index: Indices, weights: Any = None) -> Self:
-        """Return a copy of this fitted kernel that compares new objects with some of the training objects only.
-
-        Parameters
-        ----------
-        index : array of shape (m,)
-            The training objects that stay, in increasing order.
-        weights : sparse array of shape (R, N), default=None
-            Linear functions of the rows of ``transform``, zero outside of ``index``, if nothing else is read from them:
-            a kernel may then leave out whatever none of them depends on. None if rows are needed as they are.
-        """
-        kernel = self._copy()
-        everything = np.arange(n_objects(self.train_))
-        if not np.array_equal(index, everything):
-            kernel._taken = (everything if self._taken is None else self._taken)[index]
-        kernel._set_training(take(self.train_, index))
-        return kernel
 
     def _copy(self) -> Self:
         """Return a shallow copy of this fitted kernel, without the settings that a pickled one takes along."""
@@ -358,17 +310,6 @@ class Kernel(Hooks, Arithmetic, GaussianProcess, TransformerMixin, BaseEstimator
         self.train_ = source
         self._train_side = Side(source)
 
-    @property
-    def _rows_only(self) -> bool:
-        """Whether only rows of ``transform``, as one estimator reads them, are left of the kernel (`mc.compact`)."""
-        return False
-
-    def _refuse(self) -> NoReturn:
-        raise TypeError(
-            f"This {type(self).__name__} is part of a compact pipeline, which keeps of it what its estimator reads. "
-            "Use the kernel of the pipeline that was compacted."
-        )
-
     def _kept(self, source: Any, name: str) -> Any:
         """Return, once, a result that ``fit`` has kept for the training data; None for other data."""
         return self._train_side.spend(name) if source is getattr(self, "train_", None) else None
@@ -376,8 +317,6 @@ class Kernel(Hooks, Arithmetic, GaussianProcess, TransformerMixin, BaseEstimator
     def _ready(self, data: Any = None) -> Self:
         """Return this kernel if it can be evaluated, else a copy fitted to ``data``. Nothing is kept."""
         if hasattr(self, "train_"):
-            if self._rows_only:
-                self._refuse()
             self._check_unchanged()
             return self
         if self._needs_fit:

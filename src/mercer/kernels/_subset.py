@@ -1,0 +1,81 @@
+"""Fitted kernels with some of their training objects, for landmarks, compact pipelines and estimates of time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import singledispatch
+from typing import Any
+
+import numpy as np
+from sklearn.base import clone
+
+from mercer._array import Indices
+from mercer._notices import collected
+from mercer.kernels._changes import kept_values
+from mercer.kernels._data import n_objects, take, unwrapped
+from mercer.kernels._pipeline import length_of
+from mercer.kernels.base.compound import Compound, Views
+
+
+@singledispatch
+def subset(kernel: Any, index: Indices, weights: Any = None) -> Any:
+    """Return a copy of a fitted kernel that compares new objects with some of the training objects only.
+
+    Kernels that keep more than ``train_`` of every training object register a function of their own.
+
+    Parameters
+    ----------
+    kernel : Kernel
+        A fitted kernel.
+    index : array of shape (m,)
+        The training objects that stay, in increasing order.
+    weights : sparse array of shape (R, N), default=None
+        Linear functions of the rows of ``transform``, zero outside of ``index``, if nothing else is read from them:
+        a kernel may then leave out whatever none of them depends on. None if rows are needed as they are.
+    """
+    made = kernel._copy()
+    everything = np.arange(n_objects(kernel.train_))
+    if not np.array_equal(index, everything):
+        made._taken = (everything if kernel._taken is None else kernel._taken)[index]
+    made._set_training(take(kernel.train_, index))
+    return made
+
+
+@subset.register
+def of_compound(kernel: Compound, index: Indices, weights: Any = None) -> Any:
+    """Return the same of all parts; weights are those of the parts if the kernel is a linear function of these."""
+    parts = tuple(subset(part, index, weights if kernel._linear else None) for part in kernel.kernels_)
+    return with_parts(kernel, parts, index, Views(tuple(part.train_ for part in parts)))
+
+
+def with_parts(kernel: Any, parts: tuple[Any, ...], index: Indices, source: Views) -> Any:
+    """Return a copy of a compound with other fitted parts, and the objects ``index`` of the training data."""
+    made = subset.dispatch(object)(kernel, index)
+    beyond = kernel.train_.parts[len(parts) :]  # such as confounds
+    made._set_training(Views((*source.parts, *(take(part, index) for part in beyond))))
+    made.kernels_ = parts
+    made.set_params(**{name: clone(getattr(kernel, name)) for name in kernel._names()})  # one may be fitted to data
+    if hasattr(kernel, "_fitted_with"):
+        made._fitted_with = kept_values(made, made._fixed_by_fit())
+    return made
+
+
+def to_be_timed(kernel: Any, X: Any, Y: Any = None) -> tuple[Any, Any, Any, Callable[[Indices], Any] | None]:
+    """Return what ``kernel.sources`` does, for an unfitted kernel too, for `mercer.gram.estimate`.
+
+    The last is a function of few training objects, if the kernel learns from kernel values: it returns a copy that has
+    learned from these.
+    """
+    if Y is not None or hasattr(kernel, "train_") or not kernel._needs_fit:
+        return *kernel.sources(X, Y), None
+    made, X = clone(kernel), unwrapped(X)
+    y = np.arange(length_of(X)) % 2 if kernel.__sklearn_tags__().target_tags.required else None
+    made._fit_objects(X, y)
+
+    def learned(index: Indices) -> Any:
+        few = subset(made, index)
+        with collected():  # what so few objects tell is not for the user
+            few._learn_from_values(None if y is None else np.arange(len(index)) % 2)
+        return few
+
+    return made, made.train_, None, learned if made._learns_from_values else None
