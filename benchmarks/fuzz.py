@@ -37,7 +37,6 @@ from sklearn.svm import SVC, OneClassSVM
 
 import mercer as mc
 from mercer._batch import Batch
-from mercer._renamed import Removed
 
 GOOD = ("value", "sentence of mercer", "validation of scikit-learn")
 BAD = ("NaN", "RuntimeWarning", "bare error", "hang")
@@ -78,7 +77,6 @@ def public(value: Any) -> list[str]:
     hooks = ("_", "term_")
     members = [name for name in dir(type(value)) if not name.startswith(hooks) and name not in SKIPPED_METHODS]
     members = [name for name in members if not name.endswith("_request")]  # of scikit-learn
-    members = [name for name in members if not isinstance(inspect.getattr_static(value, name), Removed)]
     members = [name for name in members if not inspect.ismethoddescriptor(getattr(type(value), name))]
     members += ["__call__"] * callable(value)
     return members + ["__getitem__"] * isinstance(value, Batch | mc.Sequences)
