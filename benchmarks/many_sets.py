@@ -26,11 +26,10 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 
 import mercer as mc
 from mercer import datasets
-from mercer._comparison.contenders import ContenderFactory
 from mercer._comparison.evaluation import Contender, Task, evaluate_fold
-from mercer._comparison.fold_cache import FoldCache, default_folder
-from mercer._comparison.recipes import contenders
+from mercer._comparison.recipes import ContenderFactory, contenders
 from mercer._comparison.results import Result, chosen_inside, difference, losses_of
+from mercer._comparison.runner import FoldCache, default_folder
 
 FOLDS, SEED, LIMIT = 5, 0, 150
 SERIES = ("Coffee", "ECG200", "GunPoint", "Wafer", "Yoga")

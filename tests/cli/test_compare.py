@@ -17,7 +17,7 @@ import pytest
 from tests.cli.command import run, said
 
 from mercer._comparison.results import wilson
-from mercer._comparison.snippet import snippet
+from mercer._comparison.summary import snippet
 from mercer.cli import _demonstration, _own_data
 from mercer.datasets import make_dna, make_documents, make_families, make_hmm_sequences, make_point_sets
 

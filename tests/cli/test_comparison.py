@@ -17,9 +17,8 @@ from tests.cli.contenders_for_tests import Breaks, Dies, Hangs, Refuses
 
 import mercer as mc
 from mercer._comparison.evaluation import Contender, Fold, Task, evaluate_fold, order_of_tests, splits
-from mercer._comparison.fold_cache import FoldCache
 from mercer._comparison.results import Result, chosen_inside, difference, independent, interval_of, verdict, wilson
-from mercer._comparison.runner import Comparison
+from mercer._comparison.runner import Comparison, FoldCache
 from mercer._comparison.summary import Summary
 from mercer._units import duration
 from mercer.data.baseline_features import ConfoundsOnly

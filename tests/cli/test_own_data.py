@@ -10,9 +10,9 @@ import pytest
 from tests.cli.command import run, said
 
 import mercer as mc
-from mercer._comparison import contenders, recipes
+from mercer._comparison import recipes
 from mercer._comparison.evaluation import evaluate_fold
-from mercer._comparison.snippet import snippet
+from mercer._comparison.summary import snippet
 from mercer._wording import SEVERAL, option, passing, worded, wording
 from mercer.cli import _own_data
 from mercer.cli._compare_command import page_of, without_folders
@@ -253,7 +253,7 @@ class TestContenders:
 
     @pytest.mark.parametrize("letters", ["ACGT", "ab", "MKWVTF"], ids=["dna", "two letters", "no Biopython"])
     def test_other_strings_are_aligned_by_equal_or_not(self, tmp_path, monkeypatch, letters):
-        monkeypatch.setattr(contenders, "find_spec", lambda name: None)
+        monkeypatch.setattr(recipes, "find_spec", lambda name: None)
         path = tmp_path / "toy.fasta"
         rng = np.random.default_rng(0)
         ancestors = ["".join(rng.choice(list(letters), 30)) for _ in range(2)]
@@ -286,8 +286,8 @@ class TestContenders:
         assert "Marginalization, pair HMM" not in [c.name for c in found.contenders]
 
     def test_targets_of_people_are_predicted_better_than_by_the_mean(self):
-        from mercer._comparison.contenders import ContenderFactory
         from mercer._comparison.evaluation import Task
+        from mercer._comparison.recipes import ContenderFactory
 
         traits = make_traits(40, random_state=0)
         y = np.asarray(traits.target, dtype=float)

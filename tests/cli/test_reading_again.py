@@ -15,9 +15,9 @@ from tests.cli.command import run, said
 
 import mercer as mc
 from mercer._comparison.evaluation import Fold
-from mercer._comparison.fold_cache import FoldCache, _key
 from mercer._comparison.results import Result, interval_of
-from mercer._comparison.snippet import snippet
+from mercer._comparison.runner import FoldCache, _key
+from mercer._comparison.summary import snippet
 from mercer.cli import _fitting, _own_data
 from mercer.cli._data_options import Reading
 from mercer.cli._readers import Known, read
@@ -51,7 +51,7 @@ class TestResults:
     def test_a_new_process_finds_the_results_of_strings(self, tmp_path):
         code = (
             "import sys; from pathlib import Path; from mercer.cli import _own_data; "
-            "from mercer.cli._data_options import Reading; from mercer._comparison.fold_cache import FoldCache, _key; "
+            "from mercer.cli._data_options import Reading; from mercer._comparison.runner import FoldCache, _key; "
             "task = _own_data.task_of(Path(sys.argv[1]), Reading(label='1'), limit=99, folds=2, seed=0); "
             "print(FoldCache(Path('x'), 2, 0)._path(task), [_key(c) for c in task.contenders])"
         )

@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 import mercer as mc
-from mercer._comparison.contenders import ContenderFactory
-from mercer._comparison.recipes import contenders
+from mercer._comparison.recipes import ContenderFactory, contenders
 from mercer.data.baseline_features import Positions
 
 

@@ -13,9 +13,8 @@ from scipy import sparse
 from sklearn.preprocessing import StandardScaler
 
 from mercer._atomic import replacing
-from mercer._comparison.contenders import ContenderFactory
 from mercer._comparison.evaluation import Contender, Task, evaluate_fold
-from mercer._comparison.recipes import contenders
+from mercer._comparison.recipes import ContenderFactory, contenders
 from mercer._comparison.results import Result
 from mercer._comparison.summary import Summary
 from mercer._files import check_path, check_target

@@ -144,8 +144,7 @@ def run_comparison(
     tasks: dict[str, Any], folds: int, seed: int, budget: float, jobs: int, *, fresh: bool, quiet: bool
 ) -> Any:
     """Run the contenders with a progress bar; return the comparison."""
-    from mercer._comparison.fold_cache import FoldCache, default_folder
-    from mercer._comparison.runner import Comparison
+    from mercer._comparison.runner import Comparison, FoldCache, default_folder
     from mercer._parallel import usable_cores
 
     with progress(quiet=quiet) as bar:

@@ -12,8 +12,8 @@ from sklearn.naive_bayes import GaussianNB
 from sklearn.preprocessing import StandardScaler
 
 import mercer as mc
-from mercer._comparison.contenders import ContenderFactory
 from mercer._comparison.evaluation import Contender, Task
+from mercer._comparison.recipes import ContenderFactory
 from mercer.data.baseline_features import Flat, Means, Moments, Summary
 from mercer.datasets import (
     make_dna,

@@ -17,9 +17,8 @@ from threadpoolctl import threadpool_limits
 
 import mercer as mc
 from mercer._atomic import replacing
-from mercer._comparison.contenders import ContenderFactory
 from mercer._comparison.evaluation import Contender, Task, searched, splits
-from mercer._comparison.recipes import contenders, slug
+from mercer._comparison.recipes import ContenderFactory, contenders, slug
 from mercer._notices import collected
 from mercer.cli._data_options import Reading
 from mercer.cli._readers import Known, Read, read

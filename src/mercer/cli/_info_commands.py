@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import os
 import platform
 import shutil
@@ -43,9 +44,7 @@ def doctor(quiet: Quiet = False, json_path: Json = None) -> None:
 
 def datasets(quiet: Quiet = False, json_path: Json = None) -> None:
     """List the functions of mercer.datasets, and the real sets: which files are here, license, citation and home."""
-    from mercer.cli import _data_sets
-
-    functions, files = _data_sets.functions(), _data_sets.folders()
+    functions, files = _functions(), _folders()
     write_json({"functions": functions, "folders": files}, json_path)
     if json_path == STDOUT:
         return
@@ -68,7 +67,7 @@ def _print_table(title: str, headings: tuple[str, ...], rows: list[dict[str, str
 def _facts() -> dict[str, Any]:
     import threadpoolctl
 
-    from mercer._comparison.fold_cache import default_folder
+    from mercer._comparison.runner import default_folder
     from mercer._native.library import build
 
     versions = {}
@@ -119,3 +118,43 @@ def _gpu() -> str:
     if not torch.cuda.is_available():
         return "torch finds none"
     return ", ".join(torch.cuda.get_device_name(i) for i in range(torch.cuda.device_count()))
+
+
+def _functions() -> list[dict[str, str]]:
+    """Return the generators and loaders with the first sentence of their documentation."""
+    from mercer import datasets
+
+    rows = []
+    for name in datasets.__all__:
+        if name.startswith(("make_", "fetch_")):
+            about = (inspect.getdoc(getattr(datasets, name)) or "").partition("\n\n")[0]
+            rows.append({"function": name, "about": " ".join(about.split())})
+    return rows
+
+
+def _folders() -> list[dict[str, str]]:
+    """Return the real sets: how many files are in ``MERCER_DATA`` or were downloaded, license, citation and home."""
+    from mercer.datasets.sources import SOURCES, TERMS
+
+    rows = []
+    for folder in dict.fromkeys(folder for folder, _ in SOURCES):
+        own = {file: source for (name, file), source in SOURCES.items() if name == folder}
+        here = sum(any((root / folder / f"{file}{end}").is_file() for root in _roots() for end in ("", ".gz"))
+                   for file in own)  # fmt: skip
+        first = next(iter(own.values()))
+        home = first.url.rpartition("/")[0] if first.url else f"derived from {first.origin}"
+        terms = TERMS[folder]._asdict()
+        rows.append({"folder": folder, "here": f"{here} of {len(own)}", **terms, "home": home})
+    return rows
+
+
+def _roots() -> list[Path]:
+    """Return the folders in which files of data sets are looked for."""
+    given = os.environ.get("MERCER_DATA")
+    if given:
+        return [Path(given)]
+    try:
+        import pooch
+    except ImportError:
+        return []
+    return [Path(pooch.os_cache("mercer"))]

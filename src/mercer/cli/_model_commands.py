@@ -60,7 +60,7 @@ def fit(
     check_outputs(output, inputs=(source, reading.label_table))
     seconds = parse_duration(budget)
     with one_sentence(code=UNUSABLE):
-        from mercer._comparison.contenders import ContenderFactory
+        from mercer._comparison.recipes import ContenderFactory
         from mercer.cli import _fitting, _own_data
 
         task = _own_data.task_of(source, reading, limit=limit or sys.maxsize, folds=_fitting.FOLDS, seed=seed)

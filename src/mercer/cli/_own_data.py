@@ -7,9 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from mercer._comparison.contenders import ContenderFactory
 from mercer._comparison.evaluation import INNER_FOLDS, Score, Task, too_few
-from mercer._comparison.recipes import can_be_aligned, contenders
+from mercer._comparison.recipes import ContenderFactory, can_be_aligned, contenders
 from mercer.cli._data_options import Reading
 from mercer.cli._readers import LEAK, Read, describe, read
 from mercer.data.sequences import Sequences
