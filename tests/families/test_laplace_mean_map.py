@@ -13,7 +13,7 @@ from tests.batches import AXIS, STEP, WIDTH, gaussian_hmms, gaussians
 from tests.batches import mixtures as line_mixtures
 
 import mercer as mc
-from mercer.families._laplace import log_laplace
+from mercer.families._gaussian_pairs import log_laplace
 from mercer.testing.kernels import Gradients, PluralContract, by_pairs
 
 NODES, WEIGHTS = np.polynomial.legendre.leggauss(14)

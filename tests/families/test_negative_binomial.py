@@ -11,8 +11,7 @@ from scipy import stats
 from scipy.special import logsumexp
 
 import mercer as mc
-from mercer.families._counts.nodes import count_nodes
-from mercer.families.negative_binomial import NegativeBinomials, log_pmf
+from mercer.families.negative_binomial import NegativeBinomials, count_nodes, log_pmf
 from mercer.testing.plain_families import PlainFamilyContract
 
 

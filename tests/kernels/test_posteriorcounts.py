@@ -12,7 +12,7 @@ import mercer as mc
 from mercer._native import forward as native
 from mercer.kernels.latentmeanmap import LatentMeanMap
 from mercer.kernels.posteriorcounts import PosteriorCounts
-from mercer.models import _step_counts
+from mercer.models import hidden as _step_counts
 from mercer.testing.kernels import KernelContract
 
 INITIAL, TRANSITION = np.array([0.3, 0.7]), np.array([[0.8, 0.2], [0.4, 0.6]])

@@ -5,7 +5,7 @@ import pytest
 from scipy.stats import multivariate_normal
 
 import mercer as mc
-from mercer.models._forward import work as _shared_work
+from mercer.models._forward import interface as _shared_work
 from mercer.models._forward.evidence import evidence_of, row_log_prob
 from mercer.models._forward.interface import Densities, Symbols
 

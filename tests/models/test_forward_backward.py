@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 import mercer as mc
 from mercer._native import forward as native
 from mercer.models._forward import interface
-from mercer.models._forward import work as _shared_work
+from mercer.models._forward import interface as _shared_work
 from mercer.models._forward.interface import Densities, Runs, Symbols, expectations, log_likelihoods, paths
 
 

@@ -21,7 +21,7 @@ from mercer.families.estimator import fits
 from mercer.families.gaussian_step import fit_gaussians
 from mercer.models import hmm_estimator
 from mercer.models._fitting import goals as _goals
-from mercer.models._fitting.topology import allowed, jebara_states
+from mercer.models._fitting.checks import allowed, jebara_states
 from mercer.models.hmm_estimator import HMM
 
 

@@ -17,10 +17,9 @@ from sklearn.pipeline import make_pipeline
 from sklearn.svm import SVC
 
 import mercer as mc
-from mercer.models._kde.bandwidths import criterion, cross_validated, silverman
 from mercer.models._kde.points import Points
 from mercer.models.kde import KDEs
-from mercer.models.kde_estimator import KDE
+from mercer.models.kde_estimator import KDE, criterion, cross_validated, silverman
 from mercer.testing.kernels import KernelContract, by_pairs
 
 SIZES = (1, 3, 4, 8, 9, 17)

@@ -13,9 +13,8 @@ from sklearn.svm import SVC
 
 import mercer as mc
 from mercer.kernels.marginalization import Marginalization
-from mercer.models._pairs.general_em import GeneralGoal, Strings, random_start
 from mercer.models.pairhmm import PairHMMs
-from mercer.models.pairhmm_estimator import PairHMM
+from mercer.models.pairhmm_estimator import GeneralGoal, PairHMM, Strings, random_start
 
 TRUE = PairHMMs(
     initial=[[0.9, 0.1]],

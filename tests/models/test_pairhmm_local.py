@@ -13,8 +13,7 @@ from mercer.data import Sequences
 from mercer.models._pairs import affine_em
 from mercer.models._pairs.affine_expectations import AffineParameters
 from mercer.models._pairs.affine_range import FlankWeights, scaling64
-from mercer.models.pairhmm_affine import AffinePairHMMs
-from mercer.models.pairhmm_local import LocalPairHMMs
+from mercer.models.pairhmm_affine import AffinePairHMMs, LocalPairHMMs
 
 RATES = ("open", "extend", "continuation", "flank_open", "flank_extend")
 SETTINGS = [

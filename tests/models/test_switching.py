@@ -14,8 +14,8 @@ from sklearn.svm import SVC
 from tests.models.test_lds import gappy, systems
 
 import mercer as mc
-from mercer.models._switching import likelihood
-from mercer.models._switching.selection import unbiased
+from mercer.models._switching import hypotheses as likelihood
+from mercer.models._switching.hypotheses import unbiased
 
 
 def switching(seed, size=2, k=2, n=2, d=2, **options):

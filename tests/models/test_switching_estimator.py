@@ -192,7 +192,7 @@ def test_models_of_series_are_shrunk_to_the_pooled_one():
         np.testing.assert_allclose(getattr(far.systems, name), expected, atol=1e-3)
     found = models.regime_probabilities(X, n_paths=16).states.argmax(axis=1)
     assert adjusted_rand_score(np.concatenate(truth), found) >= 0.8  # regimes mean the same in all models
-    assert mc.ProbabilityProduct(estimator, length=5, n_paths=8)(X).shape == (3, 3)
+    assert mc.kernels.SwitchingProduct(estimator, length=5, n_paths=8)(X).shape == (3, 3)
 
 
 def test_fits_do_not_depend_on_other_series():
@@ -233,7 +233,7 @@ def test_the_number_of_paths_of_long_series_may_exceed_floats():
     with warnings.catch_warnings():
         warnings.simplefilter("error", RuntimeWarning)
         found = mc.SwitchingLDS(3, 1, init=init, prior=None, n_paths=3, n_iter=2, tol=0).fit([x]).model_
-        assert np.isfinite(mc.ProbabilityProduct(length=700, n_paths=2)(found)).all()
+        assert np.isfinite(mc.kernels.SwitchingProduct(length=700, n_paths=2)(found)).all()
 
 
 def test_messages():

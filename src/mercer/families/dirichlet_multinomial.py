@@ -15,8 +15,8 @@ from mercer._special import gammaln
 from mercer.data import Alphabet
 from mercer.data.csr import CSRRows
 from mercer.families._counts.convolution import Terms, log_factorials, log_sum_over_counts
-from mercer.families._counts.rising import log_rising
 from mercer.families._counts.rows import check_rows, check_trials, checked_words, dense_counts
+from mercer.families._gamma_functions import LARGE, binet
 from mercer.families.base import Family
 
 
@@ -186,3 +186,21 @@ class DirichletMultinomials(Family):
         logs = np.where(a > 0, logs, -np.inf)
         p = np.exp(logs - logs.max(axis=-1, keepdims=True))
         return rng.multinomial(self.trials, p / p.sum(axis=-1, keepdims=True)).astype(float)
+
+
+# Rising factorials, for distributions of counts with an uncertain rate or frequency.
+
+
+def log_rising(a: Array, x: Array) -> Array:
+    """Compute log of Gamma(a + x) / Gamma(a), a >= 0 and x >= 0, without cancellation for large a.
+
+    0 at x = 0 for every a; -inf at a = 0 otherwise.
+    """
+    xp = namespace(a, x)
+    a, x = a + xp.zeros_like(x), x + xp.zeros_like(a)
+    possible = (a > 0) & (x > 0)
+    a, large = xp.where(possible, a, xp.ones_like(a)), a >= LARGE
+    big, small = xp.where(large, a, xp.full_like(a, LARGE)), xp.where(large, xp.ones_like(a), a)
+    stirling = (big - 0.5) * xp.log1p(x / big) + x * (xp.log(big + x) - 1) + binet(big + x) - binet(big)
+    value = xp.where(large, stirling, gammaln(small + x) - gammaln(small))
+    return xp.where(possible, value, xp.where(x > 0, -xp.inf, xp.zeros_like(value)))

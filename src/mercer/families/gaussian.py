@@ -20,8 +20,7 @@ from mercer.families._covariance import (
     upper,
 )
 from mercer.families._gaps import determinant_gap, log_mean_gap
-from mercer.families._gaussian_pairs import GaussianPairs
-from mercer.families._laplace import log_laplace
+from mercer.families._gaussian_pairs import GaussianPairs, log_laplace
 from mercer.families.base import observed_scores
 from mercer.families.gaussian_gaps import patterns
 

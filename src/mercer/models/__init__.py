@@ -7,8 +7,7 @@ from mercer.models.bayesnet_estimator import BayesNet
 from mercer.models.discount import Discounted
 from mercer.models.factorial_hmm import FactorialHMMs
 from mercer.models.factorial_hmm_estimator import FactorialHMM
-from mercer.models.gaussian_net import LinearGaussianNets
-from mercer.models.gaussian_net_estimator import LinearGaussianNet
+from mercer.models.gaussian_net import LinearGaussianNet, LinearGaussianNets
 from mercer.models.hmm import HMMs
 from mercer.models.hmm_estimator import HMM
 from mercer.models.hmmer import read_hmmer, write_hmmer
@@ -21,10 +20,9 @@ from mercer.models.markov_estimator import MarkovChain
 from mercer.models.mixture import Mixtures
 from mercer.models.mixture_estimator import Mixture
 from mercer.models.pairhmm import PairHMMs
-from mercer.models.pairhmm_affine import AffinePairHMMs
+from mercer.models.pairhmm_affine import AffinePairHMMs, LocalPairHMMs
 from mercer.models.pairhmm_affine_estimator import AffinePairHMM
 from mercer.models.pairhmm_estimator import PairHMM
-from mercer.models.pairhmm_local import LocalPairHMMs
 from mercer.models.posterior import Posterior
 from mercer.models.profile_hmm import ProfileHMMs
 from mercer.models.profile_hmm_estimator import ProfileHMM

@@ -19,17 +19,13 @@ from mercer.data.segments import segments
 from mercer.families.base import Family
 from mercer.families.gaussian import Gaussians
 from mercer.models._nets.bif import read_bif
-from mercer.models._nets.cliques import net_cliques
-from mercer.models._nets.convert import hmm_parts, pgmpy_parts, tree_parts
 from mercer.models._nets.evidence import expected, groups, log_probabilities
 from mercer.models._nets.graph import Graph, Nodes, Parents, checked_graph, graph_of
-from mercer.models._nets.history import SharedNodes, shared_nodes
-from mercer.models._nets.mixed import MixedNets
-from mercer.models._nets.nodes import NodeBound
+from mercer.models._nets.mixed import MixedNets, hmm_parts, pgmpy_parts, tree_parts
+from mercer.models._nets.nodes import NodeBound, checked_rows, flat_rows
 from mercer.models._nets.operand import NetOperand, check_observed, layout_of, operand_of
 from mercer.models._nets.reading import values_of
-from mercer.models._nets.scores import net_scores, score_names
-from mercer.models._nets.tables import checked_rows, flat_rows
+from mercer.models._nets.scores import SharedNodes, net_cliques, net_scores, score_names, shared_nodes
 from mercer.models._scores.weighted import check_parametrization
 from mercer.models.hidden import Clique
 

@@ -18,11 +18,9 @@ from mercer.families.categorical import Categoricals
 from mercer.families.gaussian import Gaussians
 from mercer.models._factorial.bound import ChainBound
 from mercer.models._factorial.chains import Evidence, Joint
-from mercer.models._factorial.cliques import factorial_cliques
 from mercer.models._factorial.dense import FEW_JOINT, check_joint, expected_joint, joint_log_prob
 from mercer.models._factorial.missing import GaussianEvidence
-from mercer.models._factorial.operand import FactorialOperand
-from mercer.models._factorial.scores import factorial_scores, score_names
+from mercer.models._factorial.operand import FactorialOperand, factorial_cliques, factorial_scores, score_names
 from mercer.models._factorial.table import SymbolEvidence
 from mercer.models._scores.weighted import check_parametrization
 from mercer.models.discount import check_lengths

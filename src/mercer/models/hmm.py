@@ -18,12 +18,11 @@ from mercer.models._chains.operand import chain_operand
 from mercer.models._chains.powered import powered_chain
 from mercer.models._interop import from_glhmm, from_hmmlearn, joined, to_hmmlearn
 from mercer.models._scores.scores import hmm_scores
-from mercer.models._stationary import long_run
 from mercer.models.discount import check_lengths
 from mercer.models.hidden import HiddenChain
 from mercer.models.hmm_decoding import Decoded
 from mercer.models.inference import best_paths, crossed_log_prob, own_expectations, read
-from mercer.models.posterior import Posterior
+from mercer.models.posterior import Posterior, long_run
 from mercer.models.powers import copies_of
 
 if TYPE_CHECKING:

@@ -24,6 +24,7 @@ from mercer.families.estimator import Context, Estimator
 from mercer.families.gaussian_estimator import Gaussian
 from mercer.models._fitting.checks import (
     Found,
+    allowed,
     check_given,
     check_kind,
     check_pooled_size,
@@ -31,7 +32,9 @@ from mercer.models._fitting.checks import (
     check_something,
     check_spread,
     check_suited,
+    check_topology,
     impossible,
+    jebara_states,
     warn_of_short,
     warn_of_unconverged,
     warn_of_unvisited,
@@ -39,12 +42,10 @@ from mercer.models._fitting.checks import (
 from mercer.models._fitting.data import Data
 from mercer.models._fitting.em import Collapsed, EMResults, Impossible, better_of, em_batch, in_order
 from mercer.models._fitting.emission_steps import emission_step, evenly, leaf_of
-from mercer.models._fitting.goals import HMMGoal
+from mercer.models._fitting.goals import FIXABLE, HMMGoal, Limits, is_fixed, is_smoothing
 from mercer.models._fitting.iterative import IterativeEstimator
-from mercer.models._fitting.limits import FIXABLE, Limits, is_fixed, is_smoothing
 from mercer.models._fitting.mixture_steps import spread
 from mercer.models._fitting.starts import starts
-from mercer.models._fitting.topology import allowed, check_topology, jebara_states
 from mercer.models.hmm import HMMs
 from mercer.models.hmm_decoding import Decoder
 

@@ -14,12 +14,11 @@ from mercer._coupling import Coupling, Operand
 from mercer._random import random_generator, whole_size
 from mercer.data import Sequences
 from mercer.families.gaussian import Gaussians
+from mercer.models._chains.characteristic import system_characteristic
 from mercer.models._dynamics import runs
-from mercer.models._dynamics.characteristic import system_characteristic
-from mercer.models._dynamics.checks import checked_systems
+from mercer.models._dynamics.checks import checked_systems, within_range
 from mercer.models._dynamics.diffuse import LogProbs, computed
 from mercer.models._dynamics.interop import from_dynamax, from_pykalman, from_statsmodels, to_pykalman
-from mercer.models._dynamics.overflow import within_range
 from mercer.models._dynamics.scores import score_names, sequence_scores
 from mercer.models._forward.interface import Runs
 from mercer.models._interop import joined

@@ -19,13 +19,12 @@ from mercer._random import random_generator, whole_size
 from mercer.data import Alphabet, Sequences
 from mercer.models._chains.characteristic import chain_characteristic
 from mercer.models._markov.counts import counted, heads_of, n_heads
-from mercer.models._markov.discount import DiscountedProductOperand
-from mercer.models._markov.grams import gram_operand, on_grams
+from mercer.models._markov.discount import DiscountedProductOperand, gram_operand, on_grams
 from mercer.models._markov.operand import ProductOperand, check_cells
 from mercer.models._markov.scores import sequence_scores
 from mercer.models._markov.sparse import SparseLaws, SparseRows
-from mercer.models._stationary import long_run_of_contexts
 from mercer.models.discount import Discounted, check_lengths
+from mercer.models.posterior import long_run_of_contexts
 
 if TYPE_CHECKING:
     from mercer.models.markov_estimator import MarkovChain

@@ -311,8 +311,7 @@ class AffinePairHMM(PairEstimator):
         return self
 
     def _model(self, affine: AffineParameters, context: Context) -> Any:
-        from mercer.models.pairhmm_affine import AffinePairHMMs
-        from mercer.models.pairhmm_local import LocalPairHMMs
+        from mercer.models.pairhmm_affine import AffinePairHMMs, LocalPairHMMs
 
         kind = np.float32 if getattr(self.joint, "dtype", None) == np.float32 else np.float64  # tolerance of rounding
         flanks = {name: np.array([rate]) for name, rate in zip(FLANKS, affine.flank or (), strict=False)}

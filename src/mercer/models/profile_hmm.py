@@ -13,8 +13,7 @@ from mercer._coupling import Coupling, Operand, PowerProduct
 from mercer._random import random_generator, whole_size
 from mercer.data import Alphabet, Sequences
 from mercer.models._profile.annotations import Annotations
-from mercer.models._profile.background import checked_background
-from mercer.models._profile.nodes import NodeRows, check_nodes, rows_of
+from mercer.models._profile.nodes import NodeRows, check_nodes, checked_background, rows_of
 from mercer.models._profile.search import MODES
 from mercer.models.inference import read_before
 
@@ -334,7 +333,7 @@ class ProfileHMMs(Batch):
         >>> profile.align(["GGACGTACGTCC", "ACGTCGT"])
         ['ACGTACGT', 'ACGT-CGT']
         """
-        from mercer.models._profile.rows import aligned_rows
+        from mercer.models._profile.scores import aligned_rows
 
         self._require_one()
         return aligned_rows(self, self.read(X))
@@ -344,7 +343,7 @@ class ProfileHMMs(Batch):
 
         If ``length`` is None, the flanks have as many symbols as the profile has nodes, on average.
         """
-        from mercer.models._profile.draws import draw
+        from mercer.models._profile.inference import draw
 
         self._require_axis()
         size, rng = whole_size(size, "sequences"), random_generator(random_state)

@@ -10,14 +10,11 @@ import numpy as np
 from mercer._array import Floats, Indices
 from mercer._random import whole_size
 from mercer.data import Sequences
-from mercer.models._dynamics.checks import possible
+from mercer.models._dynamics.checks import possible, within_range
 from mercer.models._dynamics.diffuse import computed
-from mercer.models._dynamics.overflow import within_range
 from mercer.models._dynamics.runs import Systems
 from mercer.models._forward.interface import Runs
-from mercer.models._switching.hypotheses import chains_of, explore
-from mercer.models._switching.likelihood import METHODS, log_likelihoods
-from mercer.models._switching.selection import best
+from mercer.models._switching.hypotheses import METHODS, best, chains_of, explore, log_likelihoods
 from mercer.models._switching.smoothing import regime_posteriors
 from mercer.models.inference import own_runs
 from mercer.models.posterior import Posterior
@@ -195,7 +192,7 @@ class DecodedRegimes:
         means, covariances
             Of the predicted observations, ``(M, steps, d)`` and ``(M, steps, d, d)``.
         """
-        from mercer.models._switching.forecast import forecasts
+        from mercer.models._switching.smoothing import forecasts
 
         self._require_axis()
         steps = whole_size(steps, "observations", name="steps", least=1)

@@ -20,9 +20,15 @@ from mercer.models._chains.coupled import (
     coupled_pairs,
     wide_chains,
 )
-from mercer.models._chains.leaves import lost_leaves, scaled_leaves
 from mercer.models._chains.rescue import pieces, restore_lost, take_from_tile, take_pairs
-from mercer.models._chains.resolvent import discounted_chains, discounted_log, discounted_pairs, diverging
+from mercer.models._chains.resolvent import (
+    discounted_chains,
+    discounted_log,
+    discounted_pairs,
+    diverging,
+    lost_leaves,
+    scaled_leaves,
+)
 from mercer.models.discount import Discounted, Lengths
 
 _FAR = 1e-100  # smaller leaf kernels, relative to the largest, may still determine the result

@@ -13,8 +13,7 @@ from mercer._native.gaussian_rows import gaussian_rows
 from mercer.families.categorical import Categoricals
 from mercer.families.gaussian import Gaussians
 from mercer.families.gaussian_gaps import gaps_of
-from mercer.models._forward.interface import Densities, Evidence, Symbols
-from mercer.models._forward.work import CHUNK_SECONDS, share
+from mercer.models._forward.interface import CHUNK_SECONDS, Densities, Evidence, Symbols, share
 
 LOG_2PI = math.log(2 * math.pi)
 CELLS = 20_000

@@ -12,14 +12,14 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 import numpy as np
 
 from mercer._array import Floats, safe_log
 from mercer._cached import cached_property
 from mercer._native.forward import best_paths, sweep
-from mercer.models._forward.work import CHUNK_SECONDS, share
+from mercer._parallel import n_threads, thread_map
 
 PIECES, LONGEST_SECONDS = 32, 0.1
 """Work is done in this number of pieces, or more if they took longer than this."""
@@ -218,3 +218,20 @@ def _in_pieces(work: Callable[[slice], int], length: Floats, n: int) -> None:
             )
 
     share(checked, [slice(*ends) for ends in itertools.pairwise(ends)], float(seconds[-1]))
+
+
+# Threads for the loops over sequences: pieces of a millisecond, and no threads for less than two of them.
+
+CHUNK_SECONDS = 1e-3
+"""Work that one thread takes at a time; less than two of these stay on one thread."""
+
+Item = TypeVar("Item")
+
+
+def share(work: Callable[[Item], None], items: list[Item], seconds: float) -> None:
+    """Process the items, on threads if they take long enough together."""
+    if seconds < 2 * CHUNK_SECONDS:  # less than the overhead of the thread map
+        for item in items:
+            work(item)
+        return
+    thread_map(work, items, threads=min(n_threads(), len(items)), label="forward-backward")

@@ -11,7 +11,7 @@ from mercer._native.pairs import ranged_affine
 from mercer._probability import ratio, shared_out
 from mercer.data import Sequences
 from mercer.models._fitting.em import EMResult, em_single
-from mercer.models._forward.work import share
+from mercer.models._forward.interface import share
 from mercer.models._pairs.affine_expectations import AffineParameters, Flank
 from mercer.models._pairs.joint import lowest_eigenvalue
 

@@ -9,7 +9,7 @@ import numpy as np
 from mercer._array import Floats
 from mercer._native.pairs import general_expected
 from mercer.data import Sequences
-from mercer.models._forward.work import share
+from mercer.models._forward.interface import share
 from mercer.models._pairs.general_operand import GROUP, Tables, grouped, log_kernels
 from mercer.models._pairs.general_single import PairExpectations, Parameters
 

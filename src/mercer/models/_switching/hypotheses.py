@@ -11,9 +11,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from mercer._array import Floats, Indices, safe_log, to_numpy
+from mercer._array import Floats, Indices, Mask, logsumexp, safe_log, to_numpy
 from mercer._native import kalman
 from mercer._parallel import n_threads, thread_map
+from mercer._random import random_generator
 from mercer.models._dynamics.runs import Systems, systems_of
 from mercer.models._forward.interface import Runs
 
@@ -207,3 +208,123 @@ def _follow(
         last = lengths[:active] == t + 1
         found[np.flatnonzero(last), : weight.shape[1]] = weight[last]
     return found
+
+
+# Probabilities of series under switching systems: sums over all regime paths, or particle filters.
+
+METHODS = ("auto", "exact", "particles")
+FEW = 1024
+"""Number of regime paths that are summed without being asked for."""
+_MOST = 2**18
+_FILTERS = 8
+"""Independent filters, whose spread gives a standard error."""
+
+
+def numbers_of_paths(n_regimes: Any, lengths: Any) -> Floats:
+    """Return the numbers of regime paths of series, as float; infinite for long ones."""
+    with np.errstate(over="ignore"):
+        return np.asarray(np.asarray(n_regimes, float) ** np.asarray(lengths, float))
+
+
+def few_paths(numbers: Floats) -> Mask:
+    """Whether series have so few regime paths that they are all summed."""
+    return numbers <= FEW
+
+
+def picked_runs(runs: Runs, which: Indices) -> Runs:
+    """Return some runs."""
+    return Runs(*(np.asarray(part)[which] for part in runs))
+
+
+def log_likelihoods(
+    chains: Chains, n_regimes: Indices, x: Floats, runs: Runs, method: str, n_particles: int, random_state: Any
+) -> tuple[Floats, Floats]:
+    """Return the log probability of every run and its standard error, ``(S,)``."""
+    numbers = numbers_of_paths(n_regimes[runs.model], runs.length)
+    exact = np.zeros(len(numbers), bool) if method == "particles" else few_paths(numbers)
+    if method == "exact":
+        exact[:] = True
+        if len(numbers) and numbers.max() > _MOST:
+            s = int(numbers.argmax())
+            raise ValueError(
+                f"A series of {int(runs.length[s])} observations has {numbers[s]:.3g} regime paths, too many to sum "
+                "over. Use method='particles'."
+            )
+    found, errors = np.zeros(len(numbers)), np.zeros(len(numbers))
+    for count in np.unique(numbers[exact]):
+        which = np.flatnonzero(exact & (numbers == count))
+        some = explore(chains, x, picked_runs(runs, which), int(count), best(chains.regimes))
+        found[which] = logsumexp(some.log_weight, axis=1)
+    rest = np.flatnonzero(~exact)
+    if len(rest):
+        several = picked_runs(runs, np.repeat(rest, _FILTERS))
+        longest = int(np.asarray(several.length).max(initial=0))
+        uniform = random_generator(random_state).random((longest, _FILTERS))
+        select = unbiased(uniform, np.tile(np.arange(_FILTERS), len(rest)))
+        logs = logsumexp(explore(chains, x, several, n_particles, select).log_weight, axis=1).reshape(-1, _FILTERS)
+        found[rest] = logsumexp(logs, axis=1) - np.log(_FILTERS)
+        ratios = np.exp(logs - found[rest, None])
+        errors[rest] = ratios.std(axis=1, ddof=1) / np.sqrt(_FILTERS)
+    return found, errors
+
+
+# Which regime paths go on: the best ones, or a random choice that leaves every sum of weights unbiased.
+
+
+def best(regimes: int) -> Callable[..., tuple[Indices, Floats]]:
+    """Return a selection of the paths of largest weight, among them the best one of every present regime."""
+
+    def select(weights: Floats, most: int, t: int, runs: Indices) -> tuple[Indices, Floats]:
+        rows = np.arange(len(weights))[:, None]
+        key = weights.copy()
+        if most >= regimes:
+            each = weights.reshape(len(weights), -1, regimes)
+            leaders = each.argmax(axis=1) * regimes + np.arange(regimes)
+            key[rows, leaders] = np.where(weights[rows, leaders] > -np.inf, np.inf, -np.inf)
+        picked = np.argpartition(-key, most - 1, axis=1)[:, :most]
+        return picked, weights[rows, picked]
+
+    return select
+
+
+def unbiased(uniform: Floats, group: Indices) -> Callable[..., tuple[Indices, Floats]]:
+    """Return the random selection of Fearnhead and Clifford (2003), in which no path occurs twice.
+
+    Paths above a threshold are kept; of the others some are drawn by systematic sampling and get the threshold as
+    their weight. Of all unbiased selections it has the smallest variance of the weights.
+
+    Parameters
+    ----------
+    uniform : array of shape (steps, G)
+        Uniform numbers of every step and group.
+    group : array of int of shape (S,)
+        Group of every run.
+    """
+
+    def select(weights: Floats, most: int, t: int, runs: Indices) -> tuple[Indices, Floats]:
+        rows = np.arange(len(weights))[:, None]
+        order = np.argsort(-weights, axis=1, kind="stable")
+        logs = weights[rows, order]
+        top = np.where(logs[:, :1] > -np.inf, logs[:, :1], 0.0)
+        w = np.exp(logs - top)
+        tail = np.cumsum(w[:, ::-1], axis=1)[:, ::-1][:, :most]  # the sum of this weight and all smaller ones
+        level = tail / (most - np.arange(most))
+        kept = np.argmax(w[:, :most] <= level * (1 + 1e-15), axis=1)[:, None]  # number of weights above the threshold
+        threshold = level[rows, kept]
+        open_ = (np.arange(w.shape[1]) >= kept) & (threshold > 0)
+        share = np.divide(w, threshold, out=np.zeros_like(w), where=open_)
+        drawn = most - kept
+        reached = np.minimum(np.cumsum(share, axis=1), drawn)
+        reached[:, -1:] = drawn
+        passed = np.floor(reached - uniform[t, group[runs]][:, None] + 1)
+        chosen = np.diff(passed, axis=1, prepend=0.0) > 0
+        chosen |= np.arange(w.shape[1]) < kept
+        few = threshold[:, 0] <= 0  # nothing is left to choose from: the first ones, some of weight zero
+        chosen[few] = np.arange(w.shape[1]) < most
+        places = np.argsort(~chosen, axis=1, kind="stable")[:, :most]  # as many, also where a sum was rounded
+        raised = (places >= kept) & ~few[:, None]
+        with np.errstate(divide="ignore"):
+            flat = np.log(threshold) + top
+        return order[rows, places], np.where(raised, flat, logs[rows, places])
+
+    return select

@@ -12,8 +12,7 @@ from mercer.models._dynamics import scores as systems
 from mercer.models._dynamics.checks import possible
 from mercer.models._fitting.data import Data
 from mercer.models._scores.scores import probability_scores
-from mercer.models._switching.hypotheses import chains_of
-from mercer.models._switching.likelihood import FEW
+from mercer.models._switching.hypotheses import FEW, chains_of
 from mercer.models._switching.moments import path_gradients
 from mercer.models._switching.smoothing import posterior_paths
 

@@ -8,8 +8,8 @@ import numpy as np
 
 from mercer._array import Floats
 from mercer._probability import ratio
-from mercer.models._stationary import long_run
 from mercer.models._tree.checks import as_numbers
+from mercer.models.posterior import long_run
 
 FURTHEST = 1e30
 """Bound on the expected changes along a branch, far beyond which its ends are independent."""
