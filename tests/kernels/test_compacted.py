@@ -181,7 +181,7 @@ def fitted():
     return found
 
 
-@pytest.mark.filterwarnings("ignore:.*computes a second kernel", "ignore:Linear")
+@pytest.mark.filterwarnings("ignore:Linear")
 @pytest.mark.parametrize("name", MACHINES)
 def test_predictions_are_the_same(fitted, name, tmp_path):
     pipeline, small, most = fitted[name]

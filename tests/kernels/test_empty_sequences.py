@@ -100,6 +100,26 @@ def test_with_confounds():
         kernel.transform(NEW_STRINGS, confounds=np.zeros((2, 1)))
 
 
-def test_the_end_is_an_observation():
-    kernel = mc.ProbabilityProduct(mc.MarkovChain(1, end=True), length=mc.Discounted(0.9)).fit(STRINGS)
-    assert np.isfinite(kernel.transform(NEW_STRINGS)).all()
+def pair_hmms(silent):
+    return mc.PairHMMs([[1.0]], [[[0.5]]], [[0.5]], mc.Categoricals([[[0.25] * 4]], alphabet="dna"), [[silent]])
+
+
+@pytest.mark.parametrize(
+    ("kernel", "accepts"),
+    [
+        (mc.ProbabilityProduct(mc.MarkovChain(1, end=True), length=mc.Discounted(0.9)), True),
+        (mc.ProbabilityProduct(mc.Categorical(prior="pooled", estimate="predictive")), True),
+        (mc.ProbabilityProduct(mc.Categorical(prior="pooled")), False),
+        (mc.Marginalization(pair_hmms(0.2)), True),
+        (mc.Marginalization(pair_hmms(0.0)), False),
+    ],
+)
+def test_a_model_that_defines_the_law_of_nothing(kernel, accepts):
+    """The end is an observation, a predictive distribution has its prior, and silent states emit no symbol."""
+    kernel = kernel.fit(STRINGS)
+    assert kernel.model.accepts_empty == accepts
+    if accepts:
+        assert np.isfinite(kernel.transform(NEW_STRINGS)).all()
+    else:
+        with pytest.raises(ValueError, match="'void' is empty"):
+            kernel.transform(NEW_STRINGS)

@@ -19,6 +19,11 @@ class Predictive(CheckedParameters):
     def _is_predictive(self) -> bool:
         return self.estimate != "point"
 
+    @property
+    def accepts_empty(self) -> bool:
+        """Whether an empty sample has a law: the predictive distribution of no observation."""
+        return self._is_predictive
+
     def _check_parameters(self) -> None:
         """Raise also if a predictive distribution needs a prior and there is none (PPK-2a)."""
         super()._check_parameters()

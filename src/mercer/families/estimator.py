@@ -127,6 +127,11 @@ class Estimator(CheckedParameters, BaseEstimator):
     prior: Any
     prior_strength: float
 
+    @property
+    def accepts_empty(self) -> bool:
+        """Whether the models define the law of an empty sample, so that a new one is an ordinary sample."""
+        return False
+
     # -- the border ------------------------------------------------------------------------------------
 
     def accept(self, X: Any, *, owner: Any = None, reset: bool = False, context: Context | None = None) -> Any:

@@ -12,6 +12,7 @@ from scipy import sparse
 from mercer._array import Floats
 from mercer._batch import Batch
 from mercer._checks import is_listing
+from mercer._memory import check_room
 from mercer.data import Sequences
 from mercer.data.csr import CSRRows
 from mercer.data.objects import Datum
@@ -24,6 +25,25 @@ def n_objects(X: Any) -> int:
     if shape == () or (shape is None and not isinstance(X, Sized)):
         raise TypeError(f"X must be a list of samples; got {X!r}.")
     return len(X) if shape is None else int(shape[0])
+
+
+def check_matrix(n: int, m: int, name: str, itemsize: int = 8, copies: int = 1) -> None:
+    """Raise if a matrix of n x m kernel values does not fit into memory; before anything is fitted."""
+    samples = f"{n:,} samples" if n == m else f"{n:,} and {m:,} samples"
+    check_room(
+        copies * n * m * itemsize,
+        f"The matrix of {name} of {samples}",
+        "Use features in place of the matrix, mc.Features(kernel) or mc.Landmarks(kernel, 500) before a linear model, "
+        "or write it to disk, mc.gram.compute(kernel, X, store='gram.zarr').",
+    )
+
+
+def length_of(X: Any) -> int:
+    """Return the number of objects of any input; 0 if it is not known yet."""
+    shape = getattr(X, "shape", None)
+    if shape is not None:
+        return int(shape[0]) if len(shape) else 0
+    return len(X) if hasattr(X, "__len__") else 0
 
 
 def object_name(source: Any, i: int) -> str:

@@ -12,8 +12,7 @@ from sklearn.base import clone
 from mercer._array import Indices
 from mercer._notices import collected
 from mercer.kernels._changes import kept_values
-from mercer.kernels._data import n_objects, take, unwrapped
-from mercer.kernels._pipeline import length_of
+from mercer.kernels._data import length_of, n_objects, take, unwrapped
 from mercer.kernels.base.compound import Compound, Views
 
 

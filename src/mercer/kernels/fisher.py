@@ -102,7 +102,6 @@ class Fisher(InnerProducts, SharedModelKernel):
     (3, 3)
     """
 
-    _empty_has_zero_norm: ClassVar[bool] = True
     _parameters: ClassVar[Rules] = {
         "information": one_of(*INFORMATION),
         "per": one_of("sequence", "step", cure="'step' divides scores by the length.") | NONE,
@@ -218,6 +217,9 @@ class Fisher(InnerProducts, SharedModelKernel):
         return ("model", "by_class", "information", *metric, *names.get(information, ()))
 
     # -- data ---------------------------------------------------------------------------------------------
+
+    def _accepts_empty(self) -> bool:
+        return True  # with zero norm
 
     def _accept(self, X: Any, *, reset: bool) -> Any:
         if is_posterior(X):

@@ -22,8 +22,7 @@ from mercer._checks import is_number
 from mercer._notices import warns_once
 from mercer._parallel import single_blas
 from mercer._parameters import CheckedParameters, Rule, Rules, boolean, one_of, positive
-from mercer.kernels._data import copy_columns, unwrapped
-from mercer.kernels._pipeline import check_matrix
+from mercer.kernels._data import check_matrix, copy_columns, unwrapped
 from mercer.kernels.base.kernel import Kernel
 from mercer.kernels.confounds import Confounded
 

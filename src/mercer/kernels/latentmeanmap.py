@@ -93,7 +93,6 @@ class LatentMeanMap(InnerProducts, SharedModelKernel):
     (3, 18)
     """
 
-    _empty_has_zero_norm: ClassVar[bool] = True
     _parameters: ClassVar[Rules] = {
         "gamma": gamma(),
         "gamma_states": optional(gamma()),
@@ -149,6 +148,9 @@ class LatentMeanMap(InnerProducts, SharedModelKernel):
         return tags
 
     # -- fitting ------------------------------------------------------------------------------------------
+
+    def _accepts_empty(self) -> bool:
+        return True  # with zero norm
 
     def _accept(self, X: Any, *, reset: bool) -> Any:
         X = super()._accept(X, reset=reset)

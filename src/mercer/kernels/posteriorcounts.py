@@ -62,7 +62,6 @@ class PosteriorCounts(InnerProducts, SharedModelKernel):
     ['count[a, 0]', 'count[a, 1]', 'count[b, 0]', 'count[b, 1]']
     """
 
-    _empty_has_zero_norm: ClassVar[bool] = True
     _parameters: ClassVar[Rules] = {"k": whole(1, 2, cure="1 counts symbols, 2 counts pairs of neighbors.")}
     nonnegative = True
     _needed = "one model for all data, such as mc.HMM() or mc.Mixture(mc.Categorical())"
@@ -91,6 +90,9 @@ class PosteriorCounts(InnerProducts, SharedModelKernel):
             model.require_discrete("PosteriorCounts")
             return
         SymbolShares(hidden_chain(model, "PosteriorCounts").emission)
+
+    def _accepts_empty(self) -> bool:
+        return True  # with zero norm
 
     def _learn(self, X: Any, y: Any = None) -> None:
         super()._learn(X, y)

@@ -70,7 +70,6 @@ class Spectrum(InnerProducts, Kernel):
            [0., 3., 9.]])
     """
 
-    _empty_has_zero_norm: ClassVar[bool] = True
     _parameters: ClassVar[Rules] = {
         "alphabet": ALPHABET,
         "unknown": one_of("raise", "missing"),
@@ -106,6 +105,9 @@ class Spectrum(InnerProducts, Kernel):
         super()._check_parameters()
         if int(self.mismatches) >= int(self.k):
             raise ValueError(f"mismatches must be less than k = {self.k}; got {self.mismatches!r}.")
+
+    def _accepts_empty(self) -> bool:
+        return True  # with zero norm
 
     def _accept(self, X: Any, *, reset: bool) -> Sequences:
         learned = None if reset else getattr(self, "alphabet_", None)

@@ -150,6 +150,11 @@ class MarkovChains(Batch):
         k = len(self.alphabet)
         return n_heads(k, self.order, self.end) - 1 + self.n_contexts * (k + self.end - 1)
 
+    @property
+    def accepts_empty(self) -> bool:
+        """Whether an empty sequence has an observation: its end."""
+        return self.end
+
     def estimator(self) -> MarkovChain:
         """Return an estimator that accepts the sequences of these chains."""
         from mercer.models.markov_estimator import MarkovChain

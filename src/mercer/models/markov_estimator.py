@@ -113,6 +113,11 @@ class MarkovChain(Estimator):
         if self.initial == "anywhere" and self.end:
             raise ValueError("initial must be 'first' with end=True; got 'anywhere'. Use initial='first'.")
 
+    @property
+    def accepts_empty(self) -> bool:
+        """Whether an empty sequence has an observation: its end."""
+        return bool(self.end)
+
     # -- context and checks ------------------------------------------------------------------------------
 
     def context(self, X: Sequences) -> Context:

@@ -178,6 +178,11 @@ class PairHMMs(Batch):
         inner = np.sum((silent > 0) & (silent < 1), axis=-1)
         return np.asarray(first + steps.sum(axis=-1) + inner + self.n_states * self.emission.n_parameters)
 
+    @property
+    def accepts_empty(self) -> bool:
+        """Whether a model gives empty strings a positive probability, by empty histories or silent states."""
+        return any(bool((to_numpy(p) > 0).any()) for p in (self.empty, self.silent))
+
     def estimator(self) -> PairHMM:
         """Return an estimator with the number of states and the alphabet of these models."""
         from mercer.models.pairhmm_estimator import PairHMM

@@ -41,8 +41,6 @@ class Hooks(CheckedParameters):
     """Positive parameters of which the kernel is a smooth function, with the usual bounds of a search (``as_gp``)."""
     _stationary: ClassVar[bool] = False
     """Whether the kernel depends on the difference of two vectors only."""
-    _empty_has_zero_norm: ClassVar[bool] = False
-    """Whether an empty sequence has zero norm, so that ``on_zero`` says what happens to it; else it raises."""
     _why_zero: str = ""
     """For messages, in brackets: what an object of zero norm looks like."""
 
@@ -110,6 +108,10 @@ class Hooks(CheckedParameters):
         """Return the names of the ``width`` columns of ``features``; called after ``fit``."""
         name = type(self).__name__.lower()
         return [f"{name}{i}" for i in range(width)]
+
+    def _accepts_empty(self) -> bool:
+        """Whether a new sequence may be empty: it has zero norm (``on_zero``), or the model defines its law."""
+        return False
 
     def _cheap_pairs(self, source: Any) -> bool:
         """Whether a pair is cheaper to compute than to look up, so that the memo of pairs is not used."""

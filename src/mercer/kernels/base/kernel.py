@@ -19,11 +19,10 @@ from mercer._notices import warns_once
 from mercer.data.channels import by_name, is_wrapped
 from mercer.data.sequences import Sequences
 from mercer.kernels._changes import check_unchanged, kept_values
-from mercer.kernels._data import check_libraries, n_objects, unwrapped
+from mercer.kernels._data import check_libraries, check_matrix, length_of, n_objects, unwrapped
 from mercer.kernels._evaluation import Evaluation, Prepared, Side
 from mercer.kernels._identity import identity
 from mercer.kernels._operands import scaled_rows
-from mercer.kernels._pipeline import check_matrix, length_of, warn_of_second_kernel
 from mercer.kernels.base.hooks import Hooks
 from mercer.kernels.base.operators import Arithmetic, GaussianProcess
 
@@ -79,7 +78,6 @@ class Kernel(Hooks, Arithmetic, GaussianProcess, TransformerMixin, BaseEstimator
         """Fit the kernel and return the Gram matrix of the training data, ``(N, N)``."""
         n = length_of(X)
         check_matrix(n, n, type(self).__name__)  # before models are fitted, which may take hours
-        warn_of_second_kernel(self)
         self.fit(X, y, **fit_params)
         return self._gram(self._train_side, None)
 
@@ -268,17 +266,8 @@ class Kernel(Hooks, Arithmetic, GaussianProcess, TransformerMixin, BaseEstimator
         return accepted
 
     def _check_empty(self, X: Any) -> None:
-        """Raise if a new sequence is empty: a prior would answer for it, whatever it should have been.
-
-        It is an ordinary sequence only for a model that says so: its ends are observations (``end=True``), the law of
-        no observation is asked for (``estimate="predictive"`` or ``"student"``), or the model is given with the
-        probability of an empty history or of silent states.
-        """
-        model = getattr(self, "model", None)
-        given = [getattr(model, name, None) for name in ("empty", "silent")] if isinstance(model, Batch) else []
-        asked_for = getattr(model, "end", False) or getattr(model, "estimate", None) in ("predictive", "student")
-        ordinary = asked_for or any(p is not None and bool((p > 0).any()) for p in given)
-        if isinstance(X, Sequences) and not self._empty_has_zero_norm and not ordinary:
+        """Raise if a new sequence is empty and the kernel does not define its values: a prior would answer for it."""
+        if isinstance(X, Sequences) and not self._accepts_empty():
             X.require_nonempty()
 
     def _check_confounds(self, *data: Any) -> None:

@@ -48,6 +48,9 @@ class ModelKernel(Kernel):
         context = None if reset else getattr(self, "context_", None)
         return self.model.accept(X, owner=self, reset=reset, context=context)
 
+    def _accepts_empty(self) -> bool:
+        return bool(getattr(self.model, "accepts_empty", False))
+
     def _learn(self, X: Any, y: Any = None) -> None:
         self.__dict__.pop("context_", None)
         if not isinstance(X, Batch):

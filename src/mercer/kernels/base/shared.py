@@ -68,6 +68,9 @@ class SharedModelKernel(Kernel):
             )
         return X
 
+    def _accepts_empty(self) -> bool:
+        return bool(getattr(self.model, "accepts_empty", False))
+
     def _reader(self) -> Estimator:
         """Return the estimator that reads data for the model."""
         return self.model if isinstance(self.model, Estimator) else self.model.estimator()
