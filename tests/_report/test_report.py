@@ -425,7 +425,7 @@ def test_a_report_on_the_largest_data_is_small():
 
 def test_long_names_make_no_large_page():
     task = SimpleNamespace(y=np.array(["x" * 9000]), is_regression=False)
-    assert len(page.tip(task, "y" * 9000, "z" * 9000, 0)) < 300
+    assert len(page.answer(task, "y" * 9000, 0)) < 300
 
 
 def test_a_path_that_is_read_only_is_refused_before_the_work(monkeypatch, tmp_path):

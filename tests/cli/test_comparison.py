@@ -119,7 +119,7 @@ class TestRunner:
         made = [Contender(c.__name__, c()) for c in (Refuses, Breaks, Dies)]
         ended = run(blobs(contenders=[*made, MAJORITY]))
         failures = {r.contender.name: r.failure for r in ended.results}
-        assert failures["Refuses"] == "was skipped: sequence 3 is odd; make it even"
+        assert failures["Refuses"] == "does not apply to these data: sequence 3 is odd; make it even"
         assert failures["Breaks"] == "was skipped: ZeroDivisionError: division by zero"
         assert failures["Dies"] == "was skipped: its process ended (exit code 3)"
         assert failures["majority"] == ""

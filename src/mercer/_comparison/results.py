@@ -60,6 +60,11 @@ class Result:
         return chosen
 
 
+def values_of(contender: Contender, chosen: Mapping[str, str]) -> dict[str, Any]:
+    """Return the values of chosen parameters, which are given as text."""
+    return {name: next(v for v in contender.grid[name] if repr(v) == text) for name, text in chosen.items()}
+
+
 @dataclass(frozen=True)
 class Difference:
     """Difference of the scores of two contenders on the same samples, with its confidence interval."""

@@ -112,7 +112,7 @@ def default_folder() -> Path:
     return Path(home) / "mercer" / "compare"
 
 
-OUT_OF_MEMORY = "out of memory"
+OUT_OF_MEMORY = "was skipped: out of memory"
 
 
 class _Worker:
@@ -249,13 +249,13 @@ class Comparison:
                 try:
                     answer = run.worker.pipe.recv()
                 except (EOFError, OSError):
-                    answer = f"its process ended ({run.worker.stop()})"
+                    answer = f"was skipped: its process ended ({run.worker.stop()})"
                 if isinstance(answer, Fold):
                     run.folds.append(answer)
                     self.cache.add(self.tasks[run.task], run.contender, answer)
                     self.report(run.task, run.contender.name, len(run.folds))
                 else:
-                    run.failure = f"was skipped: {answer}"
+                    run.failure = answer
                     run.cure = "decrease --limit" if answer == OUT_OF_MEMORY else ""
 
     def _ended(self, run: _Run) -> bool:
@@ -297,5 +297,6 @@ def _work(pipe: Connection) -> None:
             pipe.send(OUT_OF_MEMORY)
         except Exception as error:  # whatever a contender raises is its own failure
             text = str(error) or type(error).__name__
-            known = isinstance(error, (TypeError, ValueError))
-            pipe.send(text if known else f"{type(error).__name__}: {text}")
+            refused = isinstance(error, (TypeError, ValueError))  # a property of the data, not an event
+            how = "does not apply to these data" if refused else f"was skipped: {type(error).__name__}"
+            pipe.send(f"{how}: {text}")

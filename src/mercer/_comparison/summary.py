@@ -91,12 +91,7 @@ def snippet(
     weighted : bool
         Whether it also reads weights, with which models are fitted that take them.
     """
-    pipeline = clone(contender.estimator)
-    chosen = {}
-    for name, text in (parameters or {}).items():
-        value = next(value for value in contender.grid[name] if repr(value) == text)
-        chosen[name] = value
-    pipeline.set_params(**chosen)
+    pipeline = clone(contender.estimator).set_params(**found.values_of(contender, parameters or {}))
     is_pipeline = isinstance(pipeline, Pipeline)
     imports = ["from sklearn.pipeline import make_pipeline"] if is_pipeline else []
     parts = [step for _, step in pipeline.steps if step != "passthrough"] if is_pipeline else [pipeline]

@@ -16,7 +16,7 @@ from threadpoolctl import threadpool_limits
 
 from mercer._array import Floats
 from mercer._comparison.evaluation import Contender, Score, Task, fit_weighted, splits
-from mercer._comparison.results import Result
+from mercer._comparison.results import Result, values_of
 from mercer._config import config
 from mercer._notices import collected
 from mercer._parallel import progress_bar
@@ -70,7 +70,7 @@ class Details:
 
 def details_of(task: Task, result: Result, folds: int, seed: int) -> Details:
     """Return what is drawn of a contender that finished, with the parameters that were chosen most often."""
-    contender, chosen = result.contender, _values(result)
+    contender, chosen = result.contender, values_of(result.contender, result.often_chosen)
     with collected(), config(progress=False), threadpool_limits(1):
         pipeline = clone(contender.estimator).set_params(**chosen)
         tried = _Folds(task, folds, seed)
@@ -143,14 +143,6 @@ class _Folds:
                 fitted = clone(estimator).set_params(**{name: value}).fit(known, self.y[train])
                 errors[i, j] = 1 - score.of(X, self.y[test], fitted.predict(new))
         return errors
-
-
-def _values(result: Result) -> dict[str, Any]:
-    """Return the values of the parameters that were chosen most often."""
-    grid = result.contender.grid
-    return {
-        name: next(value for value in grid[name] if repr(value) == text) for name, text in result.often_chosen.items()
-    }
 
 
 def _decision(model: Any, X: Any) -> Floats:

@@ -104,7 +104,10 @@ def _on_task(summary: Summary, name: str, task: Task) -> dict[str, Any]:
         "is_regression": task.is_regression,
         "method": shown.contender.name,
         "chosen": next(row["chosen"] for row in rows if row["method"] == shown.contender.name),
-        "tips": [tip(task, found.predicted[i], ids[i], i) for i in np.argsort(figures.codes_of(task), kind="stable")],
+        "tips": [
+            f"{_cut(ids[i])}: {answer(task, found.predicted[i], i)}"
+            for i in np.argsort(figures.codes_of(task), kind="stable")
+        ],
         "classes": _classes(task),
         "gram": _gram(task, found),
         "components": figures.components(task, found) if found.embedding is not None else "",
@@ -131,12 +134,12 @@ def _on_task(summary: Summary, name: str, task: Task) -> dict[str, Any]:
     return made | {"confusion": confusion, "calibration": figures.calibration(task, found.probabilities)}
 
 
-def tip(task: Task, predicted: Any, name: str, i: int) -> str:
-    """Return the text of a point: the sample, its label or target, and what is predicted."""
+def answer(task: Task, predicted: Any, i: int) -> str:
+    """Return the label or target of a sample, and what is predicted if it is another one."""
     truth = np.asarray(task.y)[i]
     if task.is_regression:
-        return f"{_cut(name)}: {truth:.4g}, predicted {predicted:.4g}"
-    return f"{_cut(name)}: {_cut(truth)}" + ("" if truth == predicted else f", predicted {_cut(predicted)}")
+        return f"{truth:.4g}, predicted {predicted:.4g}"
+    return _cut(truth) + ("" if truth == predicted else f", predicted {_cut(predicted)}")
 
 
 def _cut(value: object) -> str:
@@ -223,17 +226,11 @@ def _samples(task: Task, found: Details, ids: list[str]) -> dict[str, Any]:
     shown = []
     for heading, about, numbers in groups:
         cards = [
-            {"name": ids[i], "tip": _answer(task, found, i), **item(task.X, i, shares.get(int(i)))} for i in numbers
+            {"name": ids[i], "tip": answer(task, found.predicted[i], i), **item(task.X, i, shares.get(int(i)))}
+            for i in numbers
         ]
         shown += [(heading, about, cards)] if cards else []
     return {"groups": shown, "colored": bool(shares)}
-
-
-def _answer(task: Task, found: Details, i: int) -> str:
-    truth, guess = np.asarray(task.y)[i], found.predicted[i]
-    if task.is_regression:
-        return f"{truth:.4g}, predicted {guess:.4g}"
-    return str(truth) if truth == guess else f"{truth}, predicted {guess}"
 
 
 def item(X: Any, i: int, shares: Floats | None = None) -> dict[str, Any]:
