@@ -20,7 +20,8 @@ from mercer._comparison.runner import FoldCache, _key
 from mercer._comparison.summary import snippet
 from mercer.cli import _fitting, _own_data
 from mercer.cli._data_options import Reading
-from mercer.cli._readers import Known, read
+from mercer.cli._own_data import Known
+from mercer.cli._readers import read
 
 KERNEL = "EmpiricalMeanMap(gamma=0.1)"
 

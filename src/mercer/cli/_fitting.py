@@ -21,7 +21,8 @@ from mercer._comparison.evaluation import Contender, Task, searched, splits
 from mercer._comparison.recipes import ContenderFactory, contenders, slug
 from mercer._notices import collected
 from mercer.cli._data_options import Reading
-from mercer.cli._readers import Known, Read, read
+from mercer.cli._own_data import Known
+from mercer.cli._readers import Read, read
 from mercer.cli._terminal import write_table
 from mercer.kernels import Kernel
 

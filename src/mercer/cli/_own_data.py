@@ -1,7 +1,8 @@
-"""The user's data as a task: checked, described, with the contenders for it."""
+"""The user's data as a task: checked, described, with the contenders for it, and what new data must have."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,45 @@ from mercer._comparison.recipes import ContenderFactory, can_be_aligned, contend
 from mercer.cli._data_options import Reading
 from mercer.cli._readers import LEAK, Read, describe, read
 from mercer.data.sequences import Sequences
+from mercer.data.text import Records
+
+
+@dataclass(frozen=True)
+class Known:
+    """What the training data had, so that new data are read alike."""
+
+    reader: str = ""
+    """"fasta", "table", "ts", "ucr" or "svmlight"."""
+    is_folder: bool = False
+    """Whether there was one file per recording."""
+    columns: dict[str, list[str]] = field(default_factory=dict)
+    """Columns of a table by their role."""
+    words: list[str] | None = None
+    """Words that are counted in documents, or the number of features of svmlight's format."""
+    alphabet: dict[str, Any] | None = None
+    """Alphabet of strings, as `Alphabet.to_header` writes it: that of the new strings may look different."""
+    step: float | None = None
+    """Time between two steps, if it is regular."""
+    length: int | None = None
+    """Length of all series, if it is the same."""
+
+    @classmethod
+    def of(cls, path: Path, reader: str, records: Records) -> Known:
+        """Return what these records have."""
+        X, is_folder = records.X, not path.is_file()
+        if not isinstance(X, Sequences):
+            words = list(records.channels) or [str(X.shape[1])]
+            return cls(reader, is_folder, records.columns, words)
+        alphabet = None if X.alphabet is None else X.alphabet.to_header()
+        lengths = np.unique(X.lengths)
+        length = int(lengths[0]) if len(lengths) == 1 and alphabet is None else None
+        return cls(reader, is_folder, records.columns, None, alphabet, records.step, length)
+
+    @classmethod
+    def from_file(cls, saved: Any) -> Known:
+        """Return what a saved model says of its training data."""
+        given = saved if isinstance(saved, dict) else {}
+        return cls(**{one.name: given[one.name] for one in fields(cls) if one.name in given})
 
 
 def task_of(path: Path, reading: Reading, *, limit: int, folds: int, seed: int) -> Task:
@@ -57,7 +97,7 @@ def task_of(path: Path, reading: Reading, *, limit: int, folds: int, seed: int) 
         groups,
         weights,
         reading=found.code,
-        known=found.known,
+        known=Known.of(path, found.reader, records),
         arguments=reading.arguments(path),
         warnings=found.warnings,
         ids=tuple(found.ids[i] for i in chosen),

@@ -8,9 +8,9 @@ import shlex
 import zlib
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from scipy import sparse
@@ -21,13 +21,15 @@ from mercer.cli._data_options import Reading, Shell
 from mercer.data.fasta import read_fasta
 from mercer.data.recordings import TABLES, is_collection
 from mercer.data.roles import UnknownColumn
-from mercer.data.sequences import Sequences
 from mercer.data.svmlight import read_svmlight
 from mercer.data.table import read_table
 from mercer.data.text import Records, suffix_of
 from mercer.data.text import answers as answers_of
 from mercer.data.timeseries import looks_like_ucr, read_ts, read_ucr
 from mercer.kernels.confounds import Confounded
+
+if TYPE_CHECKING:
+    from mercer.cli._own_data import Known
 
 _KINDS = {"fasta": "FASTA or FASTQ", "svmlight": "svmlight counts"}
 """Formats whose models do not predict other formats."""
@@ -40,51 +42,13 @@ _TABLES_ONLY = (
 
 
 @dataclass(frozen=True)
-class Known:
-    """What the training data had, so that new data are read alike."""
-
-    reader: str = ""
-    """"fasta", "table", "ts", "ucr" or "svmlight"."""
-    is_folder: bool = False
-    """Whether there was one file per recording."""
-    columns: dict[str, list[str]] = field(default_factory=dict)
-    """Columns of a table by their role."""
-    words: list[str] | None = None
-    """Words that are counted in documents, or the number of features of svmlight's format."""
-    alphabet: dict[str, Any] | None = None
-    """Alphabet of strings, as `Alphabet.to_header` writes it: that of the new strings may look different."""
-    step: float | None = None
-    """Time between two steps, if it is regular."""
-    length: int | None = None
-    """Length of all series, if it is the same."""
-
-    @classmethod
-    def of(cls, path: Path, reader: str, records: Records) -> Known:
-        """Return what these records have."""
-        X, is_folder = records.X, not path.is_file()
-        if not isinstance(X, Sequences):
-            words = list(records.channels) or [str(X.shape[1])]
-            return cls(reader, is_folder, records.columns, words)
-        alphabet = None if X.alphabet is None else X.alphabet.to_header()
-        lengths = np.unique(X.lengths)
-        length = int(lengths[0]) if len(lengths) == 1 and alphabet is None else None
-        return cls(reader, is_folder, records.columns, None, alphabet, records.step, length)
-
-    @classmethod
-    def from_file(cls, saved: Any) -> Known:
-        """Return what a saved model says of its training data."""
-        given = saved if isinstance(saved, dict) else {}
-        return cls(**{one.name: given[one.name] for one in fields(cls) if one.name in given})
-
-
-@dataclass(frozen=True)
 class Read:
-    """Data that were read: the records, the code that reads them, what they have, and warnings."""
+    """Data that were read: the records, the code and the kind of reader that read them, and warnings."""
 
     path: Path
     records: Records
     code: str
-    known: Known
+    reader: str
     reading: Reading
     warnings: tuple[str, ...] = ()
 
@@ -143,7 +107,7 @@ class Read:
         """
         records, reading = self.records, self.reading
         said = [records.taken_for.rstrip("."), records.correction.rstrip(".")]
-        if self.known.reader == "fasta" and records.y is not None:
+        if self.reader == "fasta" and records.y is not None:
             rules = ", ".join(f"--{name} {shlex.quote(rule)}" for name in _ANSWERS if (rule := getattr(reading, name)))
             answers = f"{self.path}: {answers_of(records.y)}"
             how = "To correct it, pass --label, --target, --group or --alphabet"
@@ -204,7 +168,7 @@ def read(path: Path, reading: Reading, *, with_answers: bool = True, known: Know
     if known is not None:
         _check_new(path, reader, records, reading, known)
     warnings = tuple(dict.fromkeys(one.message for one in notices if isinstance(one, Notice)))
-    return Read(path, records, code, Known.of(path, reader, records), reading, warnings)
+    return Read(path, records, code, reader, reading, warnings)
 
 
 def _required(error: UnknownColumn, option: str) -> str:

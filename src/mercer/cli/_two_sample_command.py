@@ -124,7 +124,7 @@ def _two_groups(source: Path, other: Path | None, reading: Any) -> _Groups:
     found = [part.records.groups for part in both if part.records.groups is not None]
     if len(found) == 1 and not reading.group:  # units of one file only are of no use, and are not announced
         both = [read(path, replace(plain, group="none"), with_answers=False) for path in (source, other)]
-    if both[0].known.reader != both[1].known.reader:
+    if both[0].reader != both[1].reader:
         raise ValueError(f"{source} and {other} have different formats; a test compares samples of one kind.")
     sizes = [len(part.ids) for part in both]
     together = None
