@@ -55,15 +55,34 @@ def _mentions_torch(function: Any) -> bool:
     return "torch" in inspect.getsource(function)
 
 
-SLOW = frozenset((Path(__file__).parent / "slow.txt").read_text(encoding="utf-8").splitlines())
-"""Tests that take or compile longer than about half a second, by their ids with or without parameters."""
+RULES = {
+    "test_a_second_fit_forgets_the_first",
+    "test_an_iterator_is_read_once",
+    "test_any_number_of_threads_and_any_tile",
+    "test_asking_changes_nothing",
+    "test_borders",
+    "test_clone_parameters_pickle_deepcopy",
+    "test_each_sample_is_fitted_once",
+    "test_immutable",
+    "test_memo_gives_the_same_rows",
+    "test_parameters_stay_as_given",
+    "test_save_and_load",
+    "test_scikit_learn_manners",
+    "test_threads_share_a_fitted_kernel",
+    "test_training_data_may_be_written_into_afterwards",
+}
+"""Tests of the batteries that check one rule of a base class: slow, except for the first class of every kind."""
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark the slow tests, and those that need torch, so that ``pytest -m torch`` runs them alone."""
+    """Mark rules of base classes as slow, and tests that need torch, so that ``pytest -m torch`` runs them alone."""
+    first: dict[Any, Any] = {}
     for item in items:
-        if item.nodeid in SLOW or item.nodeid.partition("[")[0] in SLOW:
-            item.add_marker("slow")
+        if isinstance(item, pytest.Function) and item.cls is not None and item.originalname in RULES:
+            batteries = tuple(base for base in item.cls.__mro__ if base.__module__.startswith("mercer.testing"))
+            kind = item.originalname, batteries, *(getattr(item.cls, name, None) for name in ("needs_fit", "features"))
+            if batteries and first.setdefault(kind, item.cls) is not item.cls:
+                item.add_marker("slow")
         if isinstance(item, pytest.Function):
             chosen = getattr(item, "callspec", None)
             names = {value for value in chosen.params.values() if isinstance(value, str)} if chosen else set()

@@ -17,6 +17,7 @@ def test_every_row_runs(name: str):
         assert math.isfinite(bench_native.summary(bench_native.ROWS[name](True)()))
 
 
+@pytest.mark.slow
 def test_a_checkout_against_itself(capfd: pytest.CaptureFixture[str]):
     source = str(Path(bench_native.__file__).parents[1] / "src")
     bench_native.main(["--quick", "--rows", "gram HMM, states 3", "points", "--against", source])

@@ -130,6 +130,7 @@ class TestPipelines:
         assert mc.gram.psd.check(K)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["strings", "ragged arrays", "CSR", "plural", "sequences"])
 def test_two_workers(name):
     X, kernel, parameter = DATA[name]

@@ -267,6 +267,7 @@ class TestRecords:
             read[2]
 
 
+@pytest.mark.slow
 def test_datasets_come_when_asked_for():
     program = (
         "import sys, mercer as mc; assert 'mercer.datasets' not in sys.modules; assert mc.datasets.make_dna; "

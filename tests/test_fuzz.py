@@ -21,11 +21,13 @@ def outcomes(tmp_path_factory):
         return fuzz.run(CALLS, seconds=120.0)  # a busy machine that compiles is no hang
 
 
+@pytest.mark.slow
 def test_every_call_ends_well(outcomes):
     bad = [f"call {at}, {o.kind}: {o.call}\n    {o.detail}" for at, o in enumerate(outcomes) if not o.good]
     assert not bad, "\n".join([*bad, fuzz.table(outcomes)])
 
 
+@pytest.mark.slow
 def test_calls_reach_results_and_messages(outcomes):
     kinds = [outcome.kind for outcome in outcomes]
     assert kinds.count("value") > CALLS / 10

@@ -119,6 +119,7 @@ def test_the_package_is_there():
     assert FILES
 
 
+@pytest.mark.slow
 def test_imports_go_left():
     found = [line for path in FILES for line in offences(path.read_text("utf-8"), module_of(path), is_package(path))]
     assert not found, "\n".join(found)
@@ -149,6 +150,7 @@ def test_only_one_room_calls_the_library():
     assert {room_of(module) for module in found} == {"_native"}, found
 
 
+@pytest.mark.slow
 def test_rooms_import_no_private_module_of_another():
     found = private_imports()
     assert found - set(PRIVATE_EXCEPTIONS) == set(), (

@@ -207,17 +207,3 @@ def test_a_wrong_page_is_found():
             run_page(text[0] + "```python\n1 / 0\n```\n" + text[1], "page")
     with pytest.raises(AssertionError, match=r"Expected:\n *2"):
         run_page("```python\n>>> 1\n2\n```\n", "page")
-
-
-def test_every_slow_test_exists():
-    """A renamed test would silently run among the quick ones."""
-    sources = [
-        path.read_text(encoding="utf-8")
-        for part in ("tests", "src/mercer/testing")
-        for path in (ROOT / part).rglob("*.py")
-    ]
-    names = {name for source in sources for name in re.findall(r"def (test_\w+)\(", source)}
-    slow = (ROOT / "tests" / "slow.txt").read_text(encoding="utf-8").splitlines()
-    assert [line for line in slow if line.partition("[")[0].split("::")[-1] not in names] == []
-    assert [line for line in slow if not (ROOT / line.partition("::")[0]).exists()] == []
-    assert slow == sorted(set(slow))

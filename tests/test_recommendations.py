@@ -101,6 +101,7 @@ def test_spans_of_a_page(path):
 KNOWN = all_parameters()
 
 
+@pytest.mark.slow
 def test_calls_in_messages():
     wrong = []
     for path in sorted((ROOT / "src").rglob("*.py")):

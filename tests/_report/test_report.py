@@ -116,6 +116,7 @@ class TestPage:
         ids = re.findall(r'<g id="[^"]*"', drawn)
         assert not ids
 
+    @pytest.mark.slow
     def test_the_same_call_gives_the_same_page(self):
         X, y = strings(12)
         pages = [re.sub(r'<td class="time">.*', "", mc.report(X, y, PIPELINE, folds=2).html) for _ in range(2)]
@@ -128,6 +129,7 @@ class TestPage:
         assert repr(found).startswith("Report(")
 
 
+@pytest.mark.slow
 def test_targets_have_residuals_and_coverage():
     rng = np.random.default_rng(0)
     X = [rng.normal(size=(8, 2)) + i / 10 for i in range(24)]
@@ -146,6 +148,7 @@ def test_targets_with_confounds_have_a_gram_matrix():
     np.testing.assert_allclose(K, mc.Spectrum(2)(strings()[0]), rtol=1e-12)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("data", ["counts", "matrix"])
 def test_other_data(data):
     rng = np.random.default_rng(0)
@@ -158,6 +161,7 @@ def test_other_data(data):
     assert found.rows[-1]["is_kernel"]
 
 
+@pytest.mark.slow
 def test_a_model_without_a_kernel_has_no_gram_matrix():
     X, y = np.random.default_rng(0).normal(size=(20, 3)), np.repeat([0, 1], 10)
     found = mc.report(X, y, [LogisticRegression(), LogisticRegression(C=2.0)], folds=2)
@@ -165,6 +169,7 @@ def test_a_model_without_a_kernel_has_no_gram_matrix():
     assert [row["method"] for row in found.rows][-2:] == ["model 1", "model 2"]
 
 
+@pytest.mark.slow
 def test_a_search_without_a_grid_is_a_kernel():
     X, y = strings()
     search = RandomizedSearchCV(PIPELINE, {"svc__C": [1.0, 10.0]}, n_iter=1, cv=2, random_state=0)
@@ -173,6 +178,7 @@ def test_a_search_without_a_grid_is_a_kernel():
     assert "Gram matrix" in found.html
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("form", ["frame", "coo"])
 def test_other_tables(form):
     rng = np.random.default_rng(0)
@@ -315,6 +321,7 @@ class TestShares:
     def test_they_sum_to_the_decision_for_the_predicted_class(self, found):
         assert 'class="p3"' in found.html
 
+    @pytest.mark.slow
     def test_a_kernel_without_exact_shares_has_none(self):
         X, y = strings(12)
         kernel = mc.Tempered(mc.Marginalization(mc.AffinePairHMM((1, -1), open_probability=0.1)))
@@ -405,6 +412,7 @@ class TestCurves:
         labels = re.findall(r">([-−.\d]+)</text>", self.curve([0.0, 0.995, 0.0, 1.0])[1])
         assert labels == ["0.01", "0.1", "1", "10", "0.0", "0.2", "0.4", "0.6", "0.8", "1.0"]
 
+    @pytest.mark.slow
     def test_models_that_do_not_converge_are_not_told(self):
         rng = np.random.default_rng(0)
         X = mc.Sequences([rng.normal(size=(9, 1)) + i % 2 for i in range(16)])

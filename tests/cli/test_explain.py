@@ -60,6 +60,7 @@ def test_the_predicted_class_is_explained(tmp_path):
     assert [sample["output"] for sample in json.loads(result.stdout)["samples"]] == predicted
 
 
+@pytest.mark.slow
 def test_pictures(model, tmp_path):
     pytest.importorskip("matplotlib")
     for lines in (">one\nACGTA\n", ">one\nACGTA\n>two\nTTTTA\n"):

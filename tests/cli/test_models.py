@@ -94,6 +94,7 @@ class TestFitAndPredict:
         )
         assert run("predict", str(model), str(new), "--skip-bad", "--quiet").stderr == ""
 
+    @pytest.mark.slow
     def test_a_table_is_read_again_as_it_was(self, tmp_path):
         walks, saved = write_long(tmp_path / "walks.csv"), tmp_path / "walks.mercer"
         code = "Fisher(HMM(n_states=2, n_iter=5, n_init=1))"

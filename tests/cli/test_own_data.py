@@ -189,6 +189,7 @@ class TestReading:
 
 
 class TestContenders:
+    @pytest.mark.slow
     def test_every_kernel_on_vectors_has_code_that_runs(self, tmp_path):
         found = task(write_ts(tmp_path / "toy.ts", 12))
         names = [c.name for c in found.contenders]

@@ -49,6 +49,7 @@ def fitted(path, *arguments, kernel=KERNEL):
 
 
 class TestResults:
+    @pytest.mark.slow
     def test_a_new_process_finds_the_results_of_strings(self, tmp_path):
         code = (
             "import sys; from pathlib import Path; from mercer.cli import _own_data; "

@@ -186,6 +186,7 @@ for kind, write in test_atomic.WRITERS.items():
 """
 
 
+@pytest.mark.slow
 @posix
 def test_a_write_that_fails_keeps_the_old_file(tmp_path):
     subprocess.run([sys.executable, "-c", LIMITED, str(Path(__file__).parent), str(tmp_path / "x")], check=True)

@@ -148,6 +148,7 @@ class TestForTheProcess:
             mc.set_config(njobs=2)
         assert mc.settings() == before
 
+    @pytest.mark.slow
     def test_workers_see_it(self):
         mc.set_config(memo_bytes=4321)
         found = Parallel(n_jobs=2, backend="loky")(delayed(report)(Reporter(), X) for _ in range(4))
@@ -210,6 +211,7 @@ Y = np.arange(20) % 2
 
 
 class TestWorkers:
+    @pytest.mark.slow
     def test_a_kernel_brings_the_settings_and_the_engine_is_serial(self):
         with mc.config(memo_bytes=4321, n_jobs=2):
             found = Parallel(n_jobs=2, backend="loky")(delayed(report)(Reporter(), X) for _ in range(4))
@@ -220,12 +222,14 @@ class TestWorkers:
         default = mc.settings()
         assert {tuple(rest) for _, *rest in found} == {(default.memo_bytes, default.n_jobs, 1)}
 
+    @pytest.mark.slow
     def test_cross_validation(self):
         pipeline = make_pipeline(Reporter(), Told(kernel="precomputed"))
         with mc.config(memo_bytes=4321, n_jobs=2):
             scores = cross_val_score(pipeline, X, Y, cv=4, n_jobs=2, error_score="raise")
         np.testing.assert_allclose(scores, 4321.001)
 
+    @pytest.mark.slow
     def test_a_file_in_an_unrelated_process_changes_nothing(self, tmp_path):
         path = tmp_path / "kernel.pickle"
         with mc.config(memo_bytes=4321):
@@ -237,6 +241,7 @@ class TestWorkers:
         grandchild = f"import subprocess, sys; subprocess.run([sys.executable, '-c', {read!r}], check=True)"
         assert python(grandchild) == f"None None {256 * 2**20} {256 * 2**20}\nRBF(gamma=0.5)"
 
+    @pytest.mark.slow
     def test_defaults_leave_no_trace_in_a_pickle(self):
         """So that joblib's digests, and with them ``Pipeline(memory=...)``, agree between processes."""
         code = "import joblib, mercer as mc; print(joblib.hash(mc.RBF(gamma=0.5) + mc.Linear()))"

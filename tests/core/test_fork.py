@@ -64,6 +64,7 @@ def kernel():
     return mc.Marginalization(mc.AffinePairHMM("BLOSUM62", gap_open=11, gap_extend=1))
 
 
+@pytest.mark.slow
 def test_a_fork_during_a_gram_matrix():
     expected = kernel().fit_transform(PROTEINS)
     inside, done = threading.Event(), threading.Event()
@@ -86,6 +87,7 @@ def test_a_fork_during_a_gram_matrix():
     np.testing.assert_array_equal(found, expected)
 
 
+@pytest.mark.slow
 def test_a_fork_while_every_lock_is_held():
     expected = kernel().fit_transform(PROTEINS)
     known = next(known for known, _ in pair_memo.memo._entries.values())

@@ -57,6 +57,7 @@ warnings.warn("do you hear me?")
 """
 
 
+@pytest.mark.slow
 def test_warnings_are_heard_after_fits_in_threads():
     done = subprocess.run([sys.executable, "-c", THREADS], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
@@ -119,6 +120,7 @@ def test_fits_that_have_converged_do_not_warn():
         model.fit_each(X)
 
 
+@pytest.mark.slow
 def test_two_algorithms_share_one_warning():
     sets = [np.random.default_rng(i).normal(size=(20, 2)) for i in range(4)]
     kernel = mc.Fisher(mc.HMM(2, n_iter=2, tol=1e-12)) + mc.Fisher(mc.Mixture(n_iter=3, tol=1e-12))

@@ -264,7 +264,7 @@ class TestArguments:
             call()
 
 
-@pytest.mark.parametrize("odd", ["large number", "no sequence"])
+@pytest.mark.parametrize("odd", ["large number", pytest.param("no sequence", marks=pytest.mark.slow)])
 def test_odd_numbers(odd):
     if odd == "large number":
         sets, _ = make_point_sets(2, n_components=1, elongation=10**30, random_state=0)

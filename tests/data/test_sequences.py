@@ -570,6 +570,7 @@ def test_digests_see_dtype_dimension_alphabet():
     assert Sequences([-z]).digests() == Sequences([z]).digests()
 
 
+@pytest.mark.slow
 def test_from_codes():
     """What a model samples, it reads."""
     p = MarkovChain(1, alphabet="dna", end=True).fit(["ACGT", "AAC", "C"]).model_

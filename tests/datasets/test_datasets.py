@@ -76,6 +76,7 @@ class TestText:
     def test_r8_has_no_empty_news(self):
         assert fetch_r8().data.shape == fetch_r8(empty="keep").data.shape
 
+    @pytest.mark.slow
     def test_subsets_share_the_columns_and_join_to_all(self):
         whole, train, test = (fetch_webkb(subset=s) for s in ("all", "train", "test"))
         assert whole.vocabulary.tolist() == train.vocabulary.tolist() == test.vocabulary.tolist()
@@ -142,7 +143,7 @@ class TestSeries:
             (fetch_japanese_vowels, (640, 12, 7, 29), [61, 65, 118, 74, 59, 54, 70, 80, 59]),
             (fetch_basic_motions, (80, 6, 100, 100), [20] * 4),
             (fetch_fsdd, (3000, 13, 6, 92), [300] * 10),
-            (fetch_watch_imu, (140, 6, 947, 2618), [20] * 7),
+            pytest.param(fetch_watch_imu, (140, 6, 947, 2618), [20] * 7, marks=pytest.mark.slow),
             (fetch_char_trajectories, (100, 3, 109, 205), [5] * 20),
         ],
     )
@@ -153,6 +154,7 @@ class TestSeries:
         assert np.bincount(found.target).tolist() == counts
         assert not np.isnan(found.data.values).any()
 
+    @pytest.mark.slow
     def test_the_watch_has_ten_subjects_with_two_arms(self):
         watch = fetch_watch_imu()
         assert set(watch.groups) == set(range(1, 11))

@@ -120,6 +120,7 @@ class TestFilter:
         assert found.restarted.mean() < 0.01
 
 
+@pytest.mark.slow
 def test_a_hundred_thousand_steps_do_not_diverge():
     model = mc.EmbeddedHMM(n_components=10, landmarks=50, alpha=1e-5).fit([series(400, 5)])
     x = series(100_000, 6)

@@ -221,6 +221,7 @@ def test_bad_input(make, message):
         make()
 
 
+@pytest.mark.slow
 def test_one_large_concentration_among_tiny_ones():
     p = mc.families.Dirichlets([[100.0, 1e-10], [100.0, 2e-10], [1.0, 1.0], [1e8, 1e-5]])
     np.testing.assert_allclose(np.diag(p.dual_divergence(p)), 0.0, atol=1e-6)
@@ -265,6 +266,7 @@ def test_densities_of_narrow_laws(total):
     assert_allclose(Betas(a[:, :1], a[:, 1:2]).log_prob(x[:, :1]), two, rtol=1e-12, atol=error)
 
 
+@pytest.mark.slow
 def test_tiny_and_huge_concentrations_together():
     """The density and PPK-3.7 against arbitrary precision, without a warning."""
     mpmath = pytest.importorskip("mpmath")

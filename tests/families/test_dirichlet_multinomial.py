@@ -44,6 +44,7 @@ def enumerated(p, q, rho, s):
         return logsumexp(rho * (p.log_prob(x)[:, None] + q.log_prob(x)), axis=-1)
 
 
+@pytest.mark.slow
 @settings(max_examples=40, deadline=None)
 @given(
     seed=st.integers(0, 10**6),

@@ -63,7 +63,7 @@ def test_against_scipy_which_counts_from_one():
     assert p.sample(1000, random_state=0).min() == 0
 
 
-@pytest.mark.parametrize("gamma", [1e-4, 0.05, 1.0, 30.0])
+@pytest.mark.parametrize("gamma", [pytest.param(1e-4, marks=pytest.mark.slow), 0.05, 1.0, 30.0])
 def test_mean_map_of_all_probabilities(gamma):
     chance = np.array([[1.0], [1 - 1e-12], [0.7], [0.2], [0.01]])
     p, n = Geometrics(chance), np.arange(4000.0)

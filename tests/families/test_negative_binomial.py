@@ -174,6 +174,7 @@ def test_messages_of_points_and_sizes():
         count_nodes(1e13, 1e13, 0.5)
 
 
+@pytest.mark.slow
 def test_tiny_probabilities():
     r, p, q = 1.5, 1e-160, 3e-160  # so small that counts are gamma laws, of rates p and q
     found = alone(r, p).log_product(alone(r, q))[0, 0]

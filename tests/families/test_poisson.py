@@ -53,7 +53,15 @@ def test_against_scipy():
     assert_allclose(p.log_prob(x), stats.poisson.logpmf(x[:, 0], p.rate), rtol=1e-12)
 
 
-@pytest.mark.parametrize("gamma", [1e-4, 0.05, 1.0, 30.0])
+@pytest.mark.parametrize(
+    "gamma",
+    [
+        1e-4,
+        pytest.param(0.05, marks=pytest.mark.slow),
+        pytest.param(1.0, marks=pytest.mark.slow),
+        pytest.param(30.0, marks=pytest.mark.slow),
+    ],
+)
 def test_mean_map_of_all_rates(gamma):
     """GMMK-10d: Skellam's law of the difference, where SciPy has digits, and logarithms where it has none."""
     rates = np.array([[0.0], [1e-3], [0.7], [9.0], [150.0]])
@@ -72,6 +80,7 @@ def test_mean_map_of_all_rates(gamma):
     assert_array_equal(p[1:3].log_mean_map(p[1:3], gamma=gamma), found[1:3, 1:3])  # whatever stands beside
 
 
+@pytest.mark.slow
 def test_mean_map_of_bad_input():
     with pytest.raises(ValueError, match=r"a rate of 100000 sums over .* Divide the counts by a constant"):
         mc.Poissons([[1e5]]).log_mean_map(mc.Poissons([[1.0]]), gamma=1.0)

@@ -35,7 +35,7 @@ def test_samples_have_the_right_moments():
     assert stats.kstest((x[:5000, 0] - 1), stats.t(8).cdf).pvalue > 1e-3
 
 
-@pytest.mark.parametrize("rho", [0.3, 0.5, 1.0, 2.0])
+@pytest.mark.parametrize("rho", [pytest.param(0.3, marks=pytest.mark.slow), 0.5, 1.0, 2.0])
 def test_product_by_an_independent_quadrature(rho):
     p = mc.families.StudentTs([[0.0], [1.0], [5.0]], [[[1.0]], [[0.04]], [[9.0]]], [2.5, 30.0, 1000.0])
     found = p.log_product(p, rho)

@@ -59,6 +59,7 @@ class TestJoblib:
             stored = mc.gram.compute(kernel, X, store=tmp_path / "gram.zarr", client="joblib")
         assert np.array_equal(stored.to_numpy(), kernel(X))
 
+    @pytest.mark.slow
     def test_processes(self):
         X, kernel = points(120), mc.RBF(gamma=0.5)
         with joblib.parallel_config(backend="loky", n_jobs=2):
@@ -129,6 +130,7 @@ class TestNoCluster:
         assert not any(tmp_path.iterdir())
 
 
+@pytest.mark.slow
 def test_a_killed_worker_costs_its_tiles_only(distributed, tmp_path):
     from distributed.protocol.pickle import cloudpickle
 

@@ -158,7 +158,7 @@ class TestSameNumbers:
                 for x, y in zip(one, many, strict=True):
                     assert x.tobytes() == y.tobytes()
 
-    @pytest.mark.parametrize("hint", [5, 33, 64, 1000])
+    @pytest.mark.parametrize("hint", [pytest.param(5, marks=pytest.mark.slow), 33, 64, 1000])
     def test_any_tile_agrees_to_twelve_digits(self, hint):
         for kernel, data in self.kernels():
             expected = kernel(data)
@@ -433,6 +433,7 @@ class TestProgress:
         assert FakeBar.bars[0].closed
 
 
+@pytest.mark.slow
 def test_tqdm_is_not_imported_for_quick_work():
     code = (
         "import sys, numpy as np, mercer as mc\n"

@@ -91,6 +91,7 @@ SEARCHES = {
 
 
 class TestSearch:
+    @pytest.mark.slow
     @pytest.mark.parametrize("kind", list(SEARCHES))
     @pytest.mark.parametrize("kernel_varies_fastest", [False, True])
     def test_evaluates_the_distinct_pairs_and_fits_once(self, counted, kind, kernel_varies_fastest):
@@ -122,6 +123,7 @@ class TestSearch:
         cross_val_score(pipeline, X, y, cv=cv, error_score="raise")
         assert counted.pairs <= 1.6 * 100 * 101 / 2
 
+    @pytest.mark.slow
     @pytest.mark.parametrize("wrap", [mc.EmpiricalKernelMap, mc.kernels.Repaired])
     def test_wrappers_about_the_training_data_share_the_pairs_of_their_kernel(self, counted, wrap):
         """What a description is made of does not depend on the fold, though the description does."""

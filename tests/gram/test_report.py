@@ -112,6 +112,7 @@ class TestCheck:
         K = (Q * values) @ Q.T
         return (K + K.T) / 2
 
+    @pytest.mark.slow
     def test_large_matrices_as_the_small_ones(self, monkeypatch):
         """n = 2000 by Lanczos: the crowd of eigenvalues at zero, where the plain method does not converge, included."""
         X = np.random.default_rng(0).normal(size=(2000, 3))

@@ -426,10 +426,12 @@ class TestKilled:
     def test_a_few_times(self, tmp_path):
         self.killed(tmp_path, 3, seed=0)
 
+    @pytest.mark.slow
     def test_fifty_times(self, tmp_path):
         self.killed(tmp_path, 50, seed=1)
 
 
+@pytest.mark.slow
 def test_another_process_continues(tmp_path):
     """What a store is compared with is the same in every process."""
     program = """

@@ -152,6 +152,7 @@ def test_systems_of_different_sizes_have_trace_kernels():
     np.testing.assert_allclose(found[:2, 2:], mc.kernels.BinetCauchy()(small, large), rtol=1e-10)
 
 
+@pytest.mark.slow
 def test_comparators_take_series():
     X = [systems(i % 2, 1, 2, 2).sample(40, random_state=i)[0, 0] for i in range(6)]
     for kernel in (

@@ -167,6 +167,7 @@ def by(way, strings, order, gamma):
         return WindowCounts.of(mc.Sequences(strings, alphabet="abcd"), order + 1, gamma)
 
 
+@pytest.mark.slow
 @settings(max_examples=40, deadline=None)
 @given(
     st.lists(st.text("abcd", min_size=5, max_size=12), min_size=1, max_size=4),

@@ -255,6 +255,7 @@ class TestMessages:
             explained(pipeline, X, window=3)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("real")
 def test_the_boxes_of_promoters():
     # docs/tutorials/which_residues.md has more shuffles, and other gaps.

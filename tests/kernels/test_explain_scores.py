@@ -79,7 +79,12 @@ def test_three_classes():
 
 @pytest.mark.parametrize(
     "model",
-    [hmm(2), hmm(2, mc.Mixture(mc.Gaussian("diagonal"), 2)), mc.Gaussian("diagonal"), mc.LDS(1, n_iter=2)],
+    [
+        hmm(2),
+        hmm(2, mc.Mixture(mc.Gaussian("diagonal"), 2)),
+        mc.Gaussian("diagonal"),
+        pytest.param(mc.LDS(1, n_iter=2), marks=pytest.mark.slow),
+    ],
     ids=["hmm", "mixture", "points", "lds"],
 )
 def test_series_with_gaps(model):
@@ -186,6 +191,7 @@ def test_derivatives_and_projections_pass_shares_on():
     np.testing.assert_allclose(shares[:, 0] * parts[1], shares[:, 1] * parts[0], atol=1e-12)
 
 
+@pytest.mark.slow
 def test_the_ensemble_is_explained():
     kernel = mc.FisherEnsemble(n_states=(2,), n_iter=3, by_class=True)
     pipeline = make_pipeline(kernel, estimator()).fit(SERIES, LABELS)

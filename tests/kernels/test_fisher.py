@@ -818,6 +818,7 @@ def test_dense_metrics_of_very_many_parameters_say_so(monkeypatch):
         mc.Fisher(MarkovChain(order=3), "empirical").fit(X)
 
 
+@pytest.mark.slow
 def test_models_without_a_closed_form_say_so():
     X = ["ab", "ca"]
     with pytest.raises(TypeError, match=r"HMMs has no closed form of its information. Use information='complete'"):
@@ -917,7 +918,7 @@ def test_switches_and_advice():
         mc.Fisher(mc.MarkovChain(1), information="exact").fit(["abab", "abba"])
 
 
-@pytest.mark.parametrize("per", ["sequence", "step"])
+@pytest.mark.parametrize("per", [pytest.param("sequence", marks=pytest.mark.slow), "step"])
 def test_complete_information_is_that_of_draws_where_states_are_seen(per):
     far = mc.Gaussians([[[0.0], [500.0]]], [[[1.0], [4.0]]])
     model = mc.HMMs([[0.3, 0.7]], [[[0.8, 0.2], [0.4, 0.6]]], far)

@@ -167,6 +167,7 @@ class TestKindsOfSeries:
 
 
 class TestInScikitLearn:
+    @pytest.mark.slow
     def test_pipeline_search_and_pickle(self):
         X, y = two_classes(36)
         classifier = make_pipeline(mc.FisherEnsemble(**SMALL), SVC(kernel="precomputed", C=10))
@@ -244,6 +245,7 @@ def test_bad_data():
 DATA = Path(os.environ.get("MERCER_DATA", "")) / "ucr_more"
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not os.environ.get("MERCER_DATA") or not DATA.is_dir(), reason="MERCER_DATA/ucr_more is not there")
 @pytest.mark.parametrize(("name", "floor"), [("Chinatown", 0.95), ("ShakeGestureWiimoteZ", 0.86)])
 def test_accuracy_on_real_series(name, floor):

@@ -126,6 +126,7 @@ def test_derivatives_are_those_of_differences(case: str, fitted: bool):
     np.testing.assert_array_equal(gp.diag(X), K.diagonal())
 
 
+@pytest.mark.slow
 @settings(max_examples=25)
 @given(st.integers(0, 10**6), st.floats(-2, 1.5), st.floats(-2, 0), st.floats(-3, 3))
 def test_derivatives_at_any_parameters(seed: int, gamma: float, exponent: float, weight: float):
@@ -399,6 +400,7 @@ def test_the_evidence_has_the_right_derivative_on_sequences():
         assert abs(gradient[place] - (ends[0] - ends[1]) / 2e-4) < 1e-5
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 def test_regression_on_sequences_improves_and_predicts():
     X = strings(40)

@@ -158,6 +158,7 @@ def test_folds_share_most_landmarks():
     assert len(whole & {*Landmarks(mc.RBF(), 20, held_out=0).fit(X[:160]).indices_}) >= 10
 
 
+@pytest.mark.slow
 def test_uniform_is_uniform():
     counts = np.zeros(12)
     X = points(12)

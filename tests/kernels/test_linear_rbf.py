@@ -144,6 +144,7 @@ def test_bad_matrices(kernel):
             mc.RBF(gamma=gamma)(good)
 
 
+@pytest.mark.slow
 def test_two_clusters_far_apart():
     rng = np.random.default_rng(0)
     X = rng.normal(size=(1200, 2))

@@ -262,6 +262,7 @@ def test_explicit_features_do_not_underflow():
     np.testing.assert_allclose(raw, expected, rtol=1e-12)
 
 
+@pytest.mark.slow
 def test_in_a_search():
     X, y = strings(0, 24, 2, 6), np.arange(24) % 2
     model = mc.AffinePairHMM(substitution=(2, -3), gap_open=3.0, gap_extend=1.0, alphabet=LETTERS)
@@ -273,6 +274,7 @@ def test_in_a_search():
         search.predict(["abab", ""])
 
 
+@pytest.mark.slow
 def test_classes_restrict_the_pairs_of_training():
     """Pairs of different classes share no history: they are left out where the model learns from pairs."""
     X, y = strings(3, 12, 2, 6), np.array(["u", "v"] * 6)
@@ -352,6 +354,7 @@ def test_impossible_data_have_zero_norm():
     np.testing.assert_array_equal(K, [[1.0, 0.0], [0.0, 0.0]])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("form", [TestHMM, TestMixture, TestPrior, TestPairHMM, TestAffinePairHMM])
 def test_p_kernel_on_all_short_strings(form):
     """A probability of pairs: never negative, positive semi-definite, and at most one in all."""

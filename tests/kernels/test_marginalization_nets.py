@@ -54,6 +54,7 @@ def test_gaussian_nodes_learned_models_and_far_points():
     assert mc.Marginalization(estimator).fit_transform(X[:, :2]).shape == (6, 6)
 
 
+@pytest.mark.slow
 def test_special_cases():
     rng = np.random.default_rng(0)
     emission = mc.Categoricals(rng.dirichlet(np.ones(3), size=(1, 2)), alphabet="abc")

@@ -164,6 +164,7 @@ def test_ambiguity_codes_are_expected_symbols(order, dense, monkeypatch):
     np.testing.assert_allclose(kernel(strings), found @ found.T, rtol=1e-12)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("n", [5, 9, 21])  # states in one vector and in two; too many for eight sequences at once
 def test_pairs_add_up_to_states_and_transitions(n):
     rng = np.random.default_rng(2)
@@ -181,6 +182,7 @@ def test_pairs_add_up_to_states_and_transitions(n):
         np.testing.assert_allclose(found[i].sum(axis=(1, 3)), (300 * one[i] - last) / 299, rtol=1e-10, atol=1e-13)
 
 
+@pytest.mark.slow
 def test_where_the_range_of_floats_ends():
     """A state that only the end of the sequence makes probable is revived from below the smallest float."""
     tiny = 1e-200

@@ -33,6 +33,7 @@ def fisher():
     return mc.Fisher(system(), information="diagonal", per="step")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("gaps", [0.0, 0.3])
 def test_vowels(gaps):
     found = datasets.fetch_japanese_vowels()
@@ -44,6 +45,7 @@ def test_vowels(gaps):
         assert estimator(kernel).fit(X[train], y[train]).score(X[~train], y[~train]) >= floor
 
 
+@pytest.mark.slow
 def test_motions():
     found = datasets.fetch_basic_motions()
     train, y, X = np.asarray(found.split) == "train", np.asarray(found.target), found.data
@@ -56,6 +58,7 @@ def test_motions():
         assert estimator(kernel).fit(X[train], y[train]).score(X[~train], y[~train]) >= floor
 
 
+@pytest.mark.slow
 def test_exercises_of_other_subjects():
     found = datasets.fetch_watch_imu()
     y, groups = np.asarray(found.target), np.asarray(found.groups)

@@ -332,6 +332,7 @@ def families(n=60, seed=0):
     return X, y, C, np.arange(n) // 3
 
 
+@pytest.mark.slow
 @routed_scores
 @pytest.mark.usefixtures("routing")
 @pytest.mark.parametrize("explicit", [False, True])
@@ -360,6 +361,7 @@ def test_nested_search_with_groups(explicit):
     assert {count for reset, count, _ in Watched.seen if reset} == {30, 45}
 
 
+@pytest.mark.slow
 @routed_scores
 @pytest.mark.usefixtures("routing")
 def test_nested_search_of_a_shared_hidden_markov_model():
@@ -393,6 +395,7 @@ def test_nested_search_of_a_shared_hidden_markov_model():
     assert len({tuple(digests) for digests in models}) == 3
 
 
+@pytest.mark.slow
 def test_confounds_inside_the_data():
     """Where no argument reaches: scorers with a name, predictions of a search, kernels around Residualized."""
     X, y, C, groups = families()

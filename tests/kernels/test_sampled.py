@@ -280,6 +280,7 @@ def test_pipeline_and_grid_search_with_objects():
     assert np.array_equal(mc.Sampled().fit_transform(wrapped), mc.Sampled().fit_transform(X))
 
 
+@pytest.mark.slow
 def test_models_by_an_estimator():
     X, y = mc.datasets.make_point_sets(16, random_state=0)
     k = mc.Sampled(mc.Gaussian(prior="pooled"), n_samples=500)
@@ -300,7 +301,10 @@ def test_a_list_of_members_is_a_batch():
     "p",
     [
         mc.MarkovChains([[0.5, 0.5], [0.9, 0.1]], [[[0.9, 0.1], [0.1, 0.9]]] * 2, alphabet="ab"),
-        mc.LDSs([[[0.9]], [[0.1]]], [[[1.0]]] * 2, [[[1.0]]] * 2, [[[0.5]]] * 2, [[0.0]] * 2, [[[1.0]]] * 2),
+        pytest.param(
+            mc.LDSs([[[0.9]], [[0.1]]], [[[1.0]]] * 2, [[[1.0]]] * 2, [[[0.5]]] * 2, [[0.0]] * 2, [[[1.0]]] * 2),
+            marks=pytest.mark.slow,
+        ),
         mc.KDEs([np.zeros((3, 2)), np.ones((2, 2))], [0.5, 0.5]),
         mc.Multinomials([[0.5, 0.5], [0.9, 0.1]], trials=4),
         mc.families.DirichletMultinomials([[1.0, 1.0], [3.0, 1.0]], trials=3),

@@ -269,6 +269,7 @@ def test_batches_keep_their_structure(tmp_path):
     assert set(net.tables()) == {"h", "k", "a", "b", "c", "x", "y"}
 
 
+@pytest.mark.slow
 def test_gradients_flow(torch):
     plain = random_net(0, gaussian=True)
     fields = [torch.tensor(getattr(plain, name), requires_grad=True) for name in ("probability", "mean", "variance")]
@@ -282,6 +283,7 @@ def test_gradients_flow(torch):
     assert all(torch.isfinite(field.grad).all() for field in fields)
 
 
+@pytest.mark.slow
 def test_the_cost_is_known_before_and_a_hopeless_one_is_refused(caplog):
     net = random_net(123)
     with caplog.at_level(logging.INFO, logger="mercer"):

@@ -43,6 +43,7 @@ def test_complete_data_are_counted():
     assert better >= max(net[:1].log_prob(x[0]).sum(), found[:1].log_prob(x[0]).sum())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("prior", [None, "uniform", "pooled"])
 def test_em_increases_the_objective(prior):
     _, (nodes, parents), sets = tables(gaussian=True)
@@ -70,6 +71,7 @@ def test_em_is_at_a_stationary_point():
     assert np.abs(scores).max() < 1e-3
 
 
+@pytest.mark.slow
 def test_scores_are_derivatives():
     net = random_net(1, gaussian=True)[:1]
     x = net.sample(3, random_state=0)[0]
@@ -162,6 +164,7 @@ def hmms(seed=0, n=3, states=2):
     return mc.HMMs(initial, rng.dirichlet(np.ones(states), size=(n, states)), emission)
 
 
+@pytest.mark.slow
 def test_an_unrolled_hmm_is_a_network():
     """T-12, and an HMM against a network of another structure."""
     p, q, length = hmms(), hmms(1, 2, 3), 5
@@ -182,6 +185,7 @@ def test_an_unrolled_hmm_is_a_network():
     np.testing.assert_allclose(kernel(left, free), kernel(p, coin), rtol=1e-12)
 
 
+@pytest.mark.slow
 def test_an_unrolled_gaussian_hmm_is_a_network():
     rng = np.random.default_rng(0)
     for covariance in (rng.gamma(2.0, size=(3, 2, 1)), rng.gamma(2.0, size=(3, 2))):

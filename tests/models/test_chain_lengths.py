@@ -131,6 +131,7 @@ def test_gram_is_psd(coupling, d):
     assert mc.gram.psd.check(K, 1e-9), np.linalg.eigvalsh(K)[0]
 
 
+@pytest.mark.slow
 def test_growth_rate_is_no_kernel():
     """Why it is not offered: three sticky models have the eigenvalue 1 - sqrt 2 (PPK-4.2b)."""
     models = sticky()
@@ -178,6 +179,7 @@ def test_slow_series_of_many_states_is_given_up(monkeypatch):
         mc.MeanMap(gamma=0.0, length=Discounted(0.999))(symbols(0, 2))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("normalize", [True, False])
 @pytest.mark.parametrize("log_domain", [False, True])
 def test_infinite_sum_names_the_model_and_the_cure(normalize, log_domain, monkeypatch):
@@ -362,6 +364,7 @@ def test_markov_chains(order, end, rho, d):
     np.testing.assert_allclose(operand[1:3].pair(operand)[0], truth[1:3], atol=1e-12)
 
 
+@pytest.mark.slow
 def test_markov_chains_that_diverge():
     uniform = MarkovChains(np.full((2, 3), 1 / 3), np.full((2, 3, 3), 1 / 3), alphabet="abc")
     operand = DiscountedProductOperand(uniform, 0.25, Discounted(0.6))  # grows 3 ** (1 - 2 rho) times
@@ -418,6 +421,7 @@ def test_path_over_tiles_and_libraries(monkeypatch, library):
     np.testing.assert_allclose(numpy(found), expected[[1, 0, 4]], rtol=1e-12)
 
 
+@pytest.mark.slow
 def test_path_of_objects_without_norm():
     """A chain that ends has no norm at longer lengths, and the path says so for every length."""
     ends = mc.HMMs([[1.0]], [[[1.0]]], mc.Categoricals([[[1.0, 0.0]]]))
@@ -542,6 +546,7 @@ def test_gradcheck(kernel, kind, normalize, log, torch):
     assert torch.autograd.gradcheck(value, (a, b), atol=1e-7)
 
 
+@pytest.mark.slow
 def test_ten_thousand_steps_in_the_memory_of_a_few(monkeypatch, torch):
     """Of 10,000 tables a few hundred are alive at once; the gradient is that of the growth per step."""
     kept = []

@@ -318,6 +318,7 @@ def test_zero_is_minus_infinity(scheme):
     assert not np.isnan(result).any()
 
 
+@pytest.mark.slow
 def test_a_hundred_thousand_steps(rng, scheme, no_rescue):
     """The growth per step is the spectral radius of the coupled operator."""
     a, b = models(rng, 2, 2), models(rng, 2, 3)
@@ -336,6 +337,7 @@ def test_a_hundred_thousand_steps(rng, scheme, no_rescue):
         assert result[2, i, j] == pytest.approx(truth, rel=1e-9)
 
 
+@pytest.mark.slow
 @pytest.mark.slow
 def test_log_domain_over_many_steps(rng):
     a = models(rng, 1, 2)
@@ -401,6 +403,7 @@ def test_gradients_of_rescued_pairs(torch):
     assert transition.grad[0, 1, 1].item() == pytest.approx(2.0, rel=1e-12)
 
 
+@pytest.mark.slow
 @settings(max_examples=60, deadline=None)
 @given(
     n=st.integers(1, 5),

@@ -69,6 +69,7 @@ def test_one_chain_against_one_state_is_exact():
     np.testing.assert_allclose(found, expected, rtol=1e-9)
 
 
+@pytest.mark.slow
 def test_bounds_never_decrease(monkeypatch):
     p, q = models(0, 2, chains=3), models(1, 3, chains=2)
     nets = random_net(0), random_net(1, size=3)
@@ -92,6 +93,7 @@ def test_bounds_of_networks_are_below_the_kernel(seed, rho, zeros):
     assert (found <= exact + 1e-9).all()
 
 
+@pytest.mark.slow
 def test_networks_without_edges_are_exact_and_large_ones_are_bounded(monkeypatch):
     rng = np.random.default_rng(0)
     names = [f"n{k}" for k in range(40)]
@@ -122,6 +124,7 @@ def test_kernel_is_marked_and_repaired():
         mc.MeanField(length=None)(models())
 
 
+@pytest.mark.slow
 def test_probabilities_are_sums_over_all_paths():
     model, length = models(3, 2, d=2), 3
     x = model.sample(length, 2, random_state=0)[0]
@@ -140,6 +143,7 @@ def test_probabilities_are_sums_over_all_paths():
                 np.testing.assert_allclose(states[row], posterior / total, rtol=1e-8, atol=1e-12)
 
 
+@pytest.mark.slow
 def test_kernels_are_sums_over_all_paths():
     p, q = models(0, 2), models(1, 2, chains=1)
     for rho in (0.5, 1.0):
@@ -153,6 +157,7 @@ def test_kernels_are_sums_over_all_paths():
         np.testing.assert_allclose(kernel(single), kernel(plain), rtol=1e-12)
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 @pytest.mark.parametrize("inference", ["exact", "variational"])
 def test_em_increases_the_objective(inference):
@@ -170,6 +175,7 @@ def test_em_increases_the_objective(inference):
     assert mc.ProbabilityProduct(model, length=3).fit_transform(X).shape == (3, 3)
 
 
+@pytest.mark.slow
 def test_variational_bounds_are_below_the_probability():
     for seed in range(3):
         model = models(seed, 1, chains=2, d=2)

@@ -77,6 +77,7 @@ def test_kernels_chain_by_chain(kernel, make, wide):
     np.testing.assert_allclose(kernel.log(p, p), kernel.log(p), rtol=1e-12)
 
 
+@pytest.mark.slow
 def test_many_joint_states(monkeypatch):
     """2,048 joint states, whose hidden Markov model would have four million transitions."""
     big = models(0, 1, chains=11)
@@ -97,6 +98,7 @@ def test_many_joint_states(monkeypatch):
         kernel(same, few)
 
 
+@pytest.mark.slow
 def test_numbers_that_underflow_are_rescued(wide):
     """A step that only an improbable path explains, so that scaled numbers are all zero."""
     model = mc.models.FactorialHMMs([[[0.5, 0.5]]], [[[[1.0, 0.0], [0.0, 1.0]]]], [[[[0.0], [100.0]]]], [[[1.0]]])
@@ -274,6 +276,7 @@ def test_bad_tables_are_named(change, match):
         mc.models.FactorialHMMs(**good, **change)
 
 
+@pytest.mark.slow
 def test_bad_symbols_are_named():
     many = {"initial": np.full((1, 17, 2), 0.5), "transition": np.full((1, 17, 2, 2), 0.5)}
     with pytest.raises(ValueError, match=r"131,072 joint states, more than 100,000\. Use fewer"):

@@ -140,6 +140,7 @@ def test_symbols_and_their_log_probabilities_agree():
     np.testing.assert_allclose(a.transitions, b.transitions, rtol=1e-11)
 
 
+@pytest.mark.slow
 @given(
     st.sampled_from([1, 2, 3, 5]),
     st.lists(st.integers(0, 12), min_size=1, max_size=11),
@@ -223,6 +224,7 @@ def test_observations_outside_of_all_runs_have_no_posterior():
 # -- the same bits ----------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("n", "codes"), [(3, 3), (3, 0), (9, 0), (20, 4), (23, 0)])
 def test_bits_of_a_run_do_not_depend_on_its_neighbours(n, codes):
     """Order, company and lane are nobody's business; alone, a run goes another way through the compiled loops."""
@@ -240,6 +242,7 @@ def test_bits_of_a_run_do_not_depend_on_its_neighbours(n, codes):
             np.testing.assert_array_equal(a, b[which])
 
 
+@pytest.mark.slow
 def test_bits_do_not_depend_on_rare_codes_of_neighbours():
     """Few codes are looked up and counted in the lanes, many one by one: a group with one rare code takes that way."""
     initial, transition, evidence, runs = problem(4, 3, [30] * 32, codes=90)
@@ -288,6 +291,7 @@ def test_arrays_of_any_layout_and_type():
 # -- where numbers run out --------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_impossible_runs_beside_possible_ones():
     initial = np.array([[1.0, 0.0]])
     transition = np.array([[[1.0, 0.0], [0.5, 0.5]]])

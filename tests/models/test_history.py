@@ -150,6 +150,7 @@ def test_prunings_against_enumeration(seed):
     np.testing.assert_allclose(np.exp(operand.alone()), np.diag(expected), rtol=1e-12)
 
 
+@pytest.mark.slow
 @settings(max_examples=60, deadline=None)
 @given(st.integers(0, 2**32 - 1), st.integers(1, 30), st.integers(1, 5), st.booleans(), st.booleans())
 def test_any_forest_by_lanes_and_planes(seed, nodes, states, sparse, impossible):
@@ -268,6 +269,7 @@ def test_evidence_beyond_the_range():
     check_range(parent, transition, root, 300 * evidence)
 
 
+@pytest.mark.slow
 def test_transitions_of_all_sizes():
     rng = np.random.default_rng(1)
     for exponent in (20, 90, 110, 200, 300):
@@ -454,7 +456,7 @@ def hidden_paths(model, s, t):
     return total
 
 
-@pytest.mark.parametrize("length", [1, 2, 3, 4])
+@pytest.mark.parametrize("length", [1, 2, 3, pytest.param(4, marks=pytest.mark.slow)])
 def test_hmm_all_pairs_of_strings(length):
     model = random_hmm(np.random.default_rng(length), states=3)
     strings = ["".join(x) for x in itertools.product("ab", repeat=length)]

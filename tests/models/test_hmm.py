@@ -63,6 +63,7 @@ def test_ambiguity_codes_and_missing_symbols_are_marginalised():
     np.testing.assert_allclose(with_n, sum(np.exp(models.log_prob([f"C{s}T"])) for s in "ACGT"), rtol=1e-12)
 
 
+@pytest.mark.slow
 def test_gaussian_emissions_marginalise_nan():
     models = mc.HMMs(
         [[0.3, 0.7]], [[[0.9, 0.1], [0.2, 0.8]]], mc.Gaussians([[[0.0, 0.0], [2.0, 1.0]]], [[np.eye(2), 2 * np.eye(2)]])
@@ -163,6 +164,7 @@ def test_gaussian_and_mixture_emissions():
     np.testing.assert_allclose(kernel(models), truth, rtol=1e-12)
 
 
+@pytest.mark.slow
 def test_long_sequences_and_tiny_probabilities_stay_finite():
     models = random_hmms(3, 3, seed=10)
     log = mc.ProbabilityProduct(rho=1.0, length=100_000, normalize=False).log(models)

@@ -901,6 +901,7 @@ def test_small_data_are_fine_where_they_are_not_all():
     assert estimator.fit_each([tiny]).shape == (1,)
 
 
+@pytest.mark.slow
 def test_a_model_of_all_data_with_more_states_than_observations_warns():
     with warnings.catch_warnings(record=True) as seen:
         warnings.simplefilter("always")

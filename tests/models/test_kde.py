@@ -197,7 +197,7 @@ class TestBandwidths:
         found = criterion(points.packed, np.array([13]), np.array([h]), np.array([0.7]))
         assert_allclose(found * (4 * np.pi * 0.7) ** (-d / 2), slow, rtol=1e-11)
 
-    @pytest.mark.parametrize("d", [1, 2])
+    @pytest.mark.parametrize("d", [1, pytest.param(2, marks=pytest.mark.slow)])
     def test_least_of_the_criterion(self, d):
         data = [np.concatenate([sets(s, (40,), d, 0.3)[0], sets(s + 50, (30,), d, 1.0)[0]]) for s in range(4)]
         points = Points(np.concatenate(data), np.arange(5) * 70)
@@ -243,7 +243,7 @@ class TestBandwidths:
         ):
             KDE(rule, floor=0.0).fit_each(x)
 
-    @pytest.mark.parametrize("rule", ["silverman", "lscv"])
+    @pytest.mark.parametrize("rule", ["silverman", pytest.param("lscv", marks=pytest.mark.slow)])
     def test_prior(self, rule):
         x = [*sets(0, (20, 30, 400), 2), np.zeros((1, 2)), np.ones((6, 2))]
         own = KDE(rule, floor=0.0).fit_each(x[:3]).bandwidth

@@ -188,6 +188,7 @@ def test_a_discounted_sum_that_diverges_names_the_model_and_the_cure():
         mc.ProbabilityProduct(rho=1.0, length=mc.Discounted(0.9))(sharp)
 
 
+@pytest.mark.slow
 @given(st.integers(0, 50))
 def test_scores_are_derivatives_of_the_log_probability(seed):
     models, X = systems(seed, 1, 2, 2), gappy(seed, [5, 2], 2, 0.2)

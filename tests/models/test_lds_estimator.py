@@ -34,6 +34,7 @@ def objectives(estimator, X, steps):
     return np.array(found)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("gaps", [0.0, 0.3])
 @pytest.mark.parametrize(
     "estimator",
@@ -187,6 +188,7 @@ def test_a_fixed_covariance_may_be_singular(fixed):
     assert seen > 0
 
 
+@pytest.mark.slow
 def test_kernels_work_in_a_search_for_classes():
     from sklearn.model_selection import cross_val_score
     from sklearn.pipeline import make_pipeline

@@ -35,6 +35,7 @@ def test_independent_steps_are_the_joint_kernel_of_one_step_and_of_systems_witho
             np.testing.assert_allclose(found, clone(kernel).set_params(length=length)(given), rtol=1e-10)
 
 
+@pytest.mark.slow
 def test_independent_steps_have_paths_and_discounted_sums():
     models = systems(3, 3, 2, 1)
     kernel = mc.ProbabilityProduct(rho=1.0, normalize=False, time="independent")

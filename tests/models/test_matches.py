@@ -59,6 +59,7 @@ strings = st.lists(st.integers(0, 1), max_size=5)
 
 
 class TestPosterior:
+    @pytest.mark.slow
     @settings(max_examples=60, deadline=None)
     @given(s=strings, t=strings, seed=st.integers(0, 1000))
     def test_against_all_alignments(self, s, t, seed):
@@ -70,6 +71,7 @@ class TestPosterior:
         assert (found.sum(axis=0) <= 1 + 1e-12).all()
         assert (found.sum(axis=1) <= 1 + 1e-12).all()
 
+    @pytest.mark.slow
     @pytest.mark.parametrize(
         "harsh",
         [
@@ -93,6 +95,7 @@ class TestPosterior:
             assert log_kernel == pytest.approx(log(total.numerator) - log(total.denominator), rel=1e-13)
             np.testing.assert_allclose(found, (W / total).astype(float), rtol=1e-9, atol=1e-150)
 
+    @pytest.mark.slow
     def test_the_smallest_probabilities(self):
         fields = {"joint": [[[0.4, 0.1], [0.1, 0.4]]], "insertion": [[0.5, 0.5]], "alphabet": "ab"}
         p = AffinePairHMMs(**fields, open=[1e-250], extend=[0.4], continuation=[0.8])
@@ -102,6 +105,7 @@ class TestPosterior:
         assert found.expected == pytest.approx(160)
         assert found.log_kernel == pytest.approx(160 * np.log(1e-250 * 0.4), rel=1e-12)
 
+    @pytest.mark.slow
     def test_exponents_beyond_16_bits(self):
         p = model(0, open=1e-300, extend=1e-300)
         s, t = "ab" * 9000, "ab"
@@ -111,6 +115,7 @@ class TestPosterior:
         assert kernel < -512 * np.log(2) * 2**14  # a gap of thousands of letters
         assert W.sum() == pytest.approx(2, abs=1e-6)
 
+    @pytest.mark.slow
     def test_swapped(self):
         p, rng = model(1, k=4), np.random.default_rng(1)
         s, t = rng.integers(0, 4, 40).astype(np.int32), rng.integers(0, 4, 55).astype(np.int32)
@@ -118,6 +123,7 @@ class TestPosterior:
         assert a == pytest.approx(b, rel=1e-13)
         np.testing.assert_allclose(W, V.T, atol=1e-12)
 
+    @pytest.mark.slow
     @pytest.mark.parametrize(("n", "m"), [(1200, 1200), (10, 3000), (3000, 1)])
     def test_long_sequences_agree_with_the_kernel(self, n, m):
         p, rng = model(2, k=4, open=0.01, extend=0.3, continuation=0.99), np.random.default_rng(n)
@@ -129,6 +135,7 @@ class TestPosterior:
         assert 0 < W.sum() <= min(n, m)
         assert W.sum(axis=1).max() <= 1 + 1e-9
 
+    @pytest.mark.slow
     def test_a_code_is_the_sum_of_its_letters(self):
         p = model(5, k=4, alphabet=Alphabet.of("dna"))
         mixed = affine_matches(p, "ARG", "NCG")

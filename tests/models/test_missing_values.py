@@ -56,7 +56,9 @@ MODELS = {
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=pytest.mark.slow) if name == "SwitchingLDS" else name for name in MODELS]
+)
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 def test_every_model_takes_every_kind_of_gap(name, kind):
     X = lacking(kind, series(count=4, length=7))
@@ -166,6 +168,7 @@ def changed(model, name, k, step):
     return mc.LDSs(**values)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("noise", ["full", "diagonal"])
 def test_a_system_is_fitted_to_the_probability_of_what_was_observed(noise):
     """EM without a floor reaches a point at which no change of the observations raises the log probability."""

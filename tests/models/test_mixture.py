@@ -194,6 +194,7 @@ def test_categorical_and_sparse_multinomial_components():
     assert abs(dense.score(counts) - thin.score(sparse.csr_array(counts))) < 1e-6
 
 
+@pytest.mark.slow
 def test_mixtures_in_a_pipeline_and_a_search():
     from sklearn.model_selection import GridSearchCV
     from sklearn.pipeline import make_pipeline
@@ -270,6 +271,7 @@ def test_seeds_see_every_coordinate_in_its_own_unit():
     np.testing.assert_allclose(means, [-0.04, 0.04], atol=5e-3)
 
 
+@pytest.mark.slow
 def test_a_mixture_takes_what_its_components_take():
     rng = np.random.default_rng(14)
     sets = [rng.normal(size=(15, 3)) for _ in range(3)]

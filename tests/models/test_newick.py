@@ -100,6 +100,7 @@ def trees(draw):
     return Tree(np.array(parent), tuple(names), np.array([np.nan if x is None else x for x in lengths]))
 
 
+@pytest.mark.slow
 @settings(max_examples=150, deadline=None)
 @given(tree=trees())
 def test_round_trip(tree):

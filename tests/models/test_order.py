@@ -97,15 +97,19 @@ def assert_same(a, b):
         np.testing.assert_array_equal(getattr(a.context_, name), getattr(b.context_, name))
 
 
+def marked(names):
+    return [pytest.param(name, marks=pytest.mark.slow) if name == "SwitchingLDS" else name for name in names]
+
+
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning", "ignore:State")
-@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize("name", marked(MODELS))
 def test_the_order_of_samples_does_not_matter(name):
     estimator, X = MODELS[name]
     assert_same(clone(estimator).fit(X), clone(estimator).fit(taken(X, shuffled(X))))
 
 
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning", "ignore:State")
-@pytest.mark.parametrize("name", [name for name, (_, X) in MODELS.items() if X is not STRINGS])
+@pytest.mark.parametrize("name", marked(name for name, (_, X) in MODELS.items() if X is not STRINGS))
 def test_float32_has_the_bits_of_float64(name):
     estimator, X = MODELS[name]
     narrow = as_type(X, np.float32)

@@ -302,6 +302,7 @@ def test_five_thousand_by_five_thousand():
     np.testing.assert_allclose(operand[:1].pair(operand[1:]), expected, rtol=1e-10)
 
 
+@pytest.mark.slow
 def test_long_strings_against_logarithms():
     model, rng = cyclic(8, 3, stop=0.01, zeros=0.3), np.random.default_rng(1)
     X = mc.Sequences([rng.integers(0, 2, 60), rng.integers(0, 2, 45), rng.integers(0, 2, 7)], alphabet=range(2))
@@ -327,6 +328,7 @@ def wide(model, X):
     return value.reshape(size, size)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("n", [1, 3, 33])
 def test_lanes_single_pairs_and_wide_numbers_agree(n):
     model, rng = cyclic(9, n, stop=0.05), np.random.default_rng(2)
@@ -453,6 +455,7 @@ def test_scores_of_ambiguity_codes():
     np.testing.assert_allclose(model.sequence_scores(X)[0], differences(model, lambda m: m.log_prob(X)[0]), atol=1e-8)
 
 
+@pytest.mark.slow
 def test_scores_in_weights_where_parameters_are_zero():
     emission = mc.Categoricals([[[1.0, 0.0], [0.3, 0.7]]], alphabet="ab")
     step, stop = np.array([[0.5, 0.3], [0.0, 0.6]]), np.array([0.2, 0.4])
@@ -517,6 +520,7 @@ def test_fisher_of_strings(information):
 # -- pairs -------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_expected_numbers_of_pairs_are_gradients():
     model = cyclic(17, 3)
     X = mc.Sequences(["", "a", "abba", "bbabab", "bb"], alphabet="ab")
@@ -541,6 +545,7 @@ def test_expected_numbers_of_pairs_are_gradients():
     np.testing.assert_allclose(letters.sum(axis=(1, 2)), X.lengths[first] + X.lengths[second], rtol=1e-12)
 
 
+@pytest.mark.slow
 def test_expected_numbers_have_the_same_bits_beside_anybody():
     model, rng = cyclic(22, 3, stop=0.05, zeros=0.4), np.random.default_rng(5)
     X = mc.Sequences(["".join(rng.choice(list("ab"), k)) for k in (0, 1, 5, 40, 41, 80, 33, 2, 64, 9)], alphabet="ab")
@@ -552,6 +557,7 @@ def test_expected_numbers_have_the_same_bits_beside_anybody():
         assert np.array_equal(part, whole[some])  # the same bits beside anybody
 
 
+@pytest.mark.slow
 def test_expected_numbers_of_long_pairs():
     model, rng = cyclic(18, 3, stop=0.01), np.random.default_rng(4)
     X = mc.Sequences.from_codes(rng.integers(0, 2, (2, 700)), "ab")
@@ -577,6 +583,7 @@ def test_matches_are_posteriors():
     assert model.matches("", "").probability.shape == (0, 0)
 
 
+@pytest.mark.slow
 def test_expected_numbers_that_leave_the_range_are_not_given():
     X = mc.Sequences(["a" * 400 + "c", "a" * 380 + "c"], alphabet="abc")
     with pytest.raises(

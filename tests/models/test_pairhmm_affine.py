@@ -123,6 +123,7 @@ def textbook(s, t, joint, q, delta, epsilon, tau):
 # -- values -------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(3))
 def test_all_short_strings_by_enumeration(seed):
     rng = np.random.default_rng(seed)
@@ -193,6 +194,7 @@ def test_row_sums_are_probabilities_of_single_strings():
     assert_allclose(rows, [alone(p, s) for s in strings], rtol=1e-12)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("letters", "parameters"),
     [
@@ -234,6 +236,7 @@ def test_every_lane_of_float32_is_rescaled():
     assert_allclose(single, double, atol=1e-4)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("parameters", [{"open": 0.02, "extend": 0.7, "continuation": 0.99}, {"extend": 1e-6}])
 def test_long_strings(parameters):
     p = model(k=4, seed=1, sharp=3.0, **parameters)

@@ -220,6 +220,7 @@ def total(p, X, y):
 
 
 class TestEM:
+    @pytest.mark.slow
     def test_recovers_the_gaps(self):
         X, y, truth = family(600)
         start = AffinePairHMM((2, -3), alphabet="dna", gap_open=9, gap_extend=4, n_iter=60, tol=1e-7, learn="gaps",

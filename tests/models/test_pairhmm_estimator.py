@@ -207,6 +207,7 @@ def test_without_iterations_the_start_is_the_model():
         assert fitted.converged_
 
 
+@pytest.mark.slow
 def test_in_a_search_and_under_both_kernels():
     rng = np.random.default_rng(7)
     X = ["".join(rng.choice(list("ab"), 6, p=p)) for p in [[0.85, 0.15]] * 10 + [[0.15, 0.85]] * 10]

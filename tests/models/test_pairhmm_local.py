@@ -82,6 +82,7 @@ def enumerated(p, s, t):
 # -- values -------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rates", SETTINGS + EXTREMES)
 def test_all_short_strings_by_enumeration(rates):
     p, strings = model(rates), words(3)
@@ -92,6 +93,7 @@ def test_all_short_strings_by_enumeration(rates):
     assert_allclose(np.exp(log_kernel(p, strings, precision="float32")), truth, rtol=1e-5)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rates", SETTINGS)
 def test_positive_semidefinite(rates):
     logs = log_kernel(model(rates), words(5))
@@ -100,6 +102,7 @@ def test_positive_semidefinite(rates):
     assert np.linalg.eigvalsh(np.exp(logs - half[:, None] - half))[0] > -1e-12
 
 
+@pytest.mark.slow
 def test_flanks_like_gaps_are_global_alignments():
     p = model((0.2, 0.6, 0.9, 0.2, 0.6), k=4)
     whole = AffinePairHMMs(p.joint, p.insertion, p.open, p.extend, p.continuation)
@@ -112,6 +115,7 @@ def test_flanks_like_gaps_are_global_alignments():
     assert_allclose(local.probability, plain.probability, atol=1e-13)
 
 
+@pytest.mark.slow
 def test_mass():
     """A missing symbol stands for all, so n of them for all strings of length n."""
     p = model((0.3, 0.5, 0.4, 0.7, 0.8), k=3)
@@ -123,6 +127,7 @@ def test_mass():
     assert_allclose(np.exp(p.log_prob(codes(strings, p))[0]), rows, rtol=1e-12)
 
 
+@pytest.mark.slow
 def test_long_flanks():
     """A shared word in unrelated strings of thousands of letters, in lanes and in numbers of unlimited range."""
     rng = np.random.default_rng(0)
@@ -161,6 +166,7 @@ def test_the_lanes_know_what_they_cannot():
     assert scaling64(100.0, 0.01, FlankWeights(0.01, 0.01, 1e9)) is None
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("precision", ["float64", "float32"])
 def test_a_pair_has_the_same_bits_whatever_its_neighbors(precision):
     p, rng = model((0.05, 0.6, 0.95, 0.9, 0.99), k=20, seed=1), np.random.default_rng(0)
@@ -171,6 +177,7 @@ def test_a_pair_has_the_same_bits_whatever_its_neighbors(precision):
     assert_array_equal(operand.alone(), np.diag(whole))
 
 
+@pytest.mark.slow
 def test_two_strong_words_far_apart():
     """Between them, numbers fall by thousands of powers of two: exponents must follow, without a drift."""
     rng = np.random.default_rng(1)
@@ -248,6 +255,7 @@ def test_bad_parameters(parameters, message):
         mc.AffinePairHMM(**parameters).fit(PROTEINS)
 
 
+@pytest.mark.slow
 def test_kernel(tmp_path):
     kernel = mc.Marginalization(mc.AffinePairHMM(local=True)).fit(PROTEINS)
     K = kernel.log(PROTEINS)
@@ -263,6 +271,7 @@ def test_kernel(tmp_path):
 # -- expectations -------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rates", SETTINGS + EXTREMES)
 def test_matches_by_enumeration(rates):
     p = model(rates, alphabet="ab")
@@ -341,6 +350,7 @@ def test_draws():
     assert_allclose(np.mean(single.lengths == 0), np.exp(p.log_prob([""])[0, 0]), atol=0.02)
 
 
+@pytest.mark.slow
 def test_em_learns_flanks_and_never_falls():
     truth = model((0.05, 0.5, 0.9, 0.8, 0.95), k=4, seed=3, alphabet="dna")
     first, second = truth.sample_pairs(30, random_state=0)[0]
@@ -355,6 +365,7 @@ def test_em_learns_flanks_and_never_falls():
     assert isinstance(found.model_, LocalPairHMMs)
 
 
+@pytest.mark.slow
 def test_expected_counts_are_gradients():
     """For fixed others, a count is its probability times the derivative of the log kernel, as a free weight."""
     s, t, h = "ababba", "bbabba", 1e-6

@@ -129,6 +129,7 @@ class TestLogProb:
         assert p.log_prob([""])[0, 0] == p.log_odds([""])[0, 0] == -np.inf
         assert p.log_null([""])[0, 0] == 0.0
 
+    @pytest.mark.slow
     def test_long_sequences(self):
         p = random_profiles((5,), length=100)
         x = "".join(RNG.choice(["a", "b"], 100_000))
@@ -137,6 +138,7 @@ class TestLogProb:
         once = p.configure(mode="uniglocal")
         assert np.isfinite(once.log_prob([x])).all()
 
+    @pytest.mark.slow
     @pytest.mark.parametrize("mode", ["uniglocal", "unilocal"])
     def test_numbers_that_floats_lose(self, mode):
         """Whole profiles that do not fit have probabilities far below those of floats; one of two hits is better."""

@@ -65,6 +65,7 @@ def difference(p, name, step=1e-6):
 
 
 class TestScores:
+    @pytest.mark.slow
     @pytest.mark.parametrize("mode", MODES)
     def test_finite_differences(self, mode):
         p = random_profiles((3,), mode=mode, insertion="model", length=5)
@@ -72,6 +73,7 @@ class TestScores:
         truth = np.stack([difference(p, name) for name in p.score_names()], axis=1)
         np.testing.assert_allclose(found, truth, atol=5e-9)
 
+    @pytest.mark.slow
     def test_inserted_symbols_of_the_background_have_no_score(self):
         p = random_profiles((3,), length=5)
         names = p.score_names()
@@ -80,12 +82,14 @@ class TestScores:
         truth = np.stack([difference(p, name) for name in names], axis=1)
         np.testing.assert_allclose(p.sequence_scores(STRINGS)[0], truth, atol=5e-9)
 
+    @pytest.mark.slow
     def test_weights(self):
         p = random_profiles((3,))
         logit, weight = (p.sequence_scores(STRINGS, x)[0] for x in ("logit", "weight"))
         match = p.nodes(0)[0].ravel()
         np.testing.assert_allclose(weight[:, :6] * match, logit[:, :6], atol=1e-12)
 
+    @pytest.mark.slow
     def test_profiles_of_several_sizes(self):
         p = random_profiles((2, 4))
         found = p.sequence_scores(STRINGS)
@@ -94,6 +98,7 @@ class TestScores:
         np.testing.assert_array_equal(found[0, :, :4], alone[:, :4])
         assert (found[0, :, 4:8] == 0).all()
 
+    @pytest.mark.slow
     def test_ambiguity_codes(self):
         """The score of a code is the mean of those of its symbols, by their probabilities."""
         p = random_profiles((3,), "ACGT", length=4)
@@ -103,6 +108,7 @@ class TestScores:
         mean = (weights[0] * one + weights[1] * other) / weights.sum()
         np.testing.assert_allclose(p.sequence_scores(["ACR"])[0, 0], mean, atol=1e-12)
 
+    @pytest.mark.slow
     def test_an_impossible_sequence_has_none(self):
         with pytest.raises(ValueError, match="sequence 1 has probability zero under the profile 'profile_0'"):
             random_profiles().sequence_scores(["ab", ""])
@@ -125,11 +131,13 @@ class TestCounts:
         np.testing.assert_allclose(fast.transitions[0], outs[2].T[:5], atol=1e-12)
         np.testing.assert_allclose(fast.entry[0], outs[3][1:5], atol=1e-12)
 
+    @pytest.mark.slow
     def test_every_symbol_is_in_one_state(self):
         found = expected(random_profiles((4,), mode="uniglocal", length=0), 0, mc.Sequences(["abba"], alphabet="ab"))
         np.testing.assert_allclose(found.match.sum() + found.insert.sum(), 4)  # there are no flanks
         np.testing.assert_allclose(found.entry.sum(), 1)
 
+    @pytest.mark.slow
     def test_long_sequences(self):
         p = random_profiles((3,), length=50)
         x = mc.Sequences(["ab" * 10_000], alphabet="ab")
@@ -138,6 +146,7 @@ class TestCounts:
         assert found.match.sum() + found.insert.sum() < 20_000
         np.testing.assert_allclose(found.log_odds, p.log_prob(x)[0] - np.log(p.background[0])[x.values].sum())
 
+    @pytest.mark.slow
     def test_posterior_counts(self):
         p = random_profiles((3,))
         kernel = mc.PosteriorCounts(p, normalize=False)
@@ -178,6 +187,7 @@ class TestDraws:
 
 
 class TestKernels:
+    @pytest.mark.slow
     def test_fisher_top_and_files(self, tmp_path):
         rows = ["ACGT-ACGT", "ACGTAACGT", "AC-T-ACGA"]
         p = mc.ProfileHMM("dna").fit(rows).model_
@@ -194,6 +204,7 @@ class TestKernels:
         np.testing.assert_allclose(top.log_odds(strings)[:, 0], -odds)
         assert mc.Fisher(mc.ProfileHMM("dna")).fit(rows).transform(strings).shape == (5, 3)
 
+    @pytest.mark.slow
     def test_probability_products(self):
         p = random_profiles((3, 2, 4), letters="abc")
         background = np.repeat(p.background, p.insert.sizes, axis=0)
@@ -227,6 +238,7 @@ class TestKernels:
         assert [row.upper().replace(".", "").replace("-", "") for row in rows][2] in "ACGTGGGACGT"
 
 
+@pytest.mark.slow
 def test_globins(real_folder):
     """Scores of one globin profile tell the kinds of globins apart, which its log odds do not."""
     folder = Path(real_folder, "pfam_seed_hmmer")
@@ -244,6 +256,7 @@ def test_globins(real_folder):
     assert score > 0.95 > alone
 
 
+@pytest.mark.slow
 def test_a_search_over_profiles():
     X, y = ["ACGT", "ACGGT", "TTTT", "TTATT", "ACGTT", "TTTA"], [0, 0, 1, 1, 0, 1]
     profile = mc.ProfileHMM("dna").fit(["ACG-T", "ACGGT", "AC--T"]).model_

@@ -190,6 +190,7 @@ def test_probabilities_of_any_size(seed: int) -> None:
     np.testing.assert_allclose(log_products(operand([p]), operand([q]))[0, 0], exact(p, q), rtol=1e-12)
 
 
+@pytest.mark.slow
 def test_long_profiles_neither_underflow_nor_depend_on_their_neighbors() -> None:
     rng = np.random.default_rng(4)
     profiles = [profile(rng, nodes, letters=20) for nodes in (1, 700, 40, 600, 7, 90, 2, 1, 33)]

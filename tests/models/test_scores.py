@@ -324,7 +324,7 @@ def test_rows_of_weights_are_orthogonal_to_their_scores():
     np.testing.assert_allclose(g * parameters, logit, atol=1e-12)
 
 
-@pytest.mark.parametrize("parametrization", ["logit", "weight"])
+@pytest.mark.parametrize("parametrization", [pytest.param("logit", marks=pytest.mark.slow), "weight"])
 def test_one_state_is_the_emission_model(parametrization):
     """T-23."""
     sets = points(3, [4, 1, 7], 2)
@@ -404,7 +404,7 @@ def member(case, parametrization):
     return emission.batch().reshape(2)[0:1], X
 
 
-@pytest.mark.parametrize("parametrization", ["logit", "weight"])
+@pytest.mark.parametrize("parametrization", [pytest.param("logit", marks=pytest.mark.slow), "weight"])
 def test_mixture_scores_are_derivatives(parametrization):
     emission, X = cases(parametrization)["mixtures of Gaussians"]
     single, x = emission.batch()[0], np.concatenate(X)

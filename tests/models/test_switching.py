@@ -217,6 +217,7 @@ def moved(model, name, place, step, parametrization):
     return mc.models.SwitchingLDSs(**fields, systems=mc.LDSs(**parts))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("parametrization", ["logit", "weight"])
 def test_scores_are_derivatives_of_the_log_probability(parametrization):
     model, X = switching(1, 1, 2, 2, 2), gappy(1, [4, 1, 0, 3], 2, 0.2)

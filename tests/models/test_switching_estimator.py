@@ -42,6 +42,7 @@ def made(kind, regimes, seed=0, length=80, size=3):
     return [x[:n] for x, n in zip(series[0], cut, strict=True)], [q[:n] for q, n in zip(truth[0], cut, strict=True)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("kind", "regimes"), [("speed", 2), ("level", 3)])
 def test_regimes_that_can_be_told_apart_are_found(kind, regimes):
     X, truth = made(kind, regimes)
@@ -54,6 +55,7 @@ def test_regimes_that_can_be_told_apart_are_found(kind, regimes):
     assert adjusted_rand_score(np.concatenate(truth), np.concatenate(paths)) >= 0.8
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(2))
 def test_three_levels_of_noise_are_found(seed):
     X, truth = made("noise", 3, seed)
@@ -62,6 +64,7 @@ def test_three_levels_of_noise_are_found(seed):
     assert adjusted_rand_score(np.concatenate(truth), found) >= 0.8  # the model that made them reaches 0.96 to 1
 
 
+@pytest.mark.slow
 def test_fixed_parameters_stay_as_they_are():
     X, _ = made("speed", 2, length=30, size=2)
     turn, free = np.array([[0.9, 0.3], [-0.3, 0.9]]), np.full((2, 2), np.nan)
@@ -179,6 +182,7 @@ def test_one_regime_is_the_linear_dynamical_system():
     np.testing.assert_allclose(one.fit_each(X).log_prob(X), plain.fit_each(X).log_prob(X), rtol=1e-6)
 
 
+@pytest.mark.slow
 def test_models_of_series_are_shrunk_to_the_pooled_one():
     X, truth = made("level", 3, length=60, size=3)
     estimator = mc.SwitchingLDS(3, 2, n_init=2, n_iter=4, tol=0)
@@ -195,6 +199,7 @@ def test_models_of_series_are_shrunk_to_the_pooled_one():
     assert mc.kernels.SwitchingProduct(estimator, length=5, n_paths=8)(X).shape == (3, 3)
 
 
+@pytest.mark.slow
 def test_fits_do_not_depend_on_other_series():
     X, _ = made("level", 2, length=30, size=3)
     estimator = mc.SwitchingLDS(2, 2, prior=None, n_init=1, n_iter=3, tol=0)
@@ -204,6 +209,7 @@ def test_fits_do_not_depend_on_other_series():
     np.testing.assert_allclose(every.systems.transition[1:], some.systems.transition, rtol=1e-6, atol=1e-8)
 
 
+@pytest.mark.slow
 def test_hard_data_end_in_finite_models():
     rng = np.random.default_rng(0)
     constant = np.zeros((20, 2))
@@ -214,6 +220,7 @@ def test_hard_data_end_in_finite_models():
         assert np.isfinite(model.log_prob(X, n_particles=4)).all()
 
 
+@pytest.mark.slow
 def test_converged_models_stop():
     X, _ = made("level", 2, length=25, size=2)
     estimator = mc.SwitchingLDS(2, 1, prior=None, n_iter=200, n_init=1)

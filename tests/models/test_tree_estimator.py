@@ -375,6 +375,7 @@ def test_em_never_goes_down(name, prior_strength):
         assert fitted.objective_[-1] > fitted.objective_[0] + 1
 
 
+@pytest.mark.slow
 def test_em_is_at_a_stationary_point():
     """The gradient of the log probability, by the scores, vanishes along the edges that were learned."""
     x = draws(300, missing=0.1)
@@ -385,6 +386,7 @@ def test_em_is_at_a_stationary_point():
     assert np.abs(start).max() > 10
 
 
+@pytest.mark.slow
 def test_recovers_rates():
     x = draws(20_000, missing=0.05)
     fitted = HiddenTree(TREE, tol=1e-9, n_iter=500).fit(x)
@@ -397,7 +399,14 @@ def scaled(s):
     return f"((a:{s},b:{0.5 * s})ab:{0.7 * s},(c:{0.5 * s},d:{0.3 * s})cd:{1.2 * s})top;"
 
 
-@pytest.mark.parametrize("parameters", [{}, {"rate": "equal"}, {"tied": False}])
+@pytest.mark.parametrize(
+    "parameters",
+    [
+        pytest.param({}, marks=pytest.mark.slow),
+        pytest.param({"rate": "equal"}, marks=pytest.mark.slow),
+        {"tied": False},
+    ],
+)
 def test_the_unit_of_lengths_does_not_matter(parameters):
     x = draws(400, missing=0.05)
     units = 10.0 ** np.arange(-4, 5)
@@ -418,6 +427,7 @@ def test_rates_far_from_the_tree(speed):
     assert fitted.score_samples(x).sum() > truth - 3
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("start", [1e-6, 1e-3, 1e3])
 def test_a_bad_start_is_a_weak_prior(start):
     """One observation, in the unit of the tree: it costs a few nats of thousands, not a hundred."""

@@ -95,6 +95,7 @@ def test_a_build_that_fails_ends_in_a_sentence(builder, monkeypatch, tmp_path):
         builder.build(["v2"], tmp_path)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("platform", ["manylinux_2_17_x86_64", "manylinux_2_17_aarch64", "macosx_11_0_arm64"])
 def test_zig_compiles_for_other_systems(builder, monkeypatch, tmp_path, platform):
     """Compile, not run: this takes about a minute for each, with ziglang."""

@@ -14,6 +14,7 @@ def calls():
     return fuzz.recorded(1, [], draws=3)
 
 
+@pytest.mark.slow
 def test_calls_of_many_functions_are_recorded_and_repeated(calls):
     assert {"chains", "forward", "affine_pairs", "gaussian_rows"} <= set(calls)
     made = fuzz.run(100, calls)
@@ -21,6 +22,7 @@ def test_calls_of_many_functions_are_recorded_and_repeated(calls):
     assert set(made) == set(calls)
 
 
+@pytest.mark.slow
 def test_numbers_are_changed_but_no_index_and_no_result(calls):
     arguments, rng = calls["chains"][0], np.random.default_rng(0)
     different = set()

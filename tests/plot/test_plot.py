@@ -30,6 +30,7 @@ def matrix(n=12):
     return mc.RBF(gamma=0.2)(points(n))
 
 
+@pytest.mark.slow
 def test_import_is_lazy():
     code = "import sys, mercer, mercer.plot; sys.exit('matplotlib' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

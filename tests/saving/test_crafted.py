@@ -52,11 +52,13 @@ WITH_PLACES = ("svc-sparse", "words", "one-hot-rare", "neighbors", "svc")
 
 @pytest.mark.skipif(sys.platform == "win32", reason="limits of memory need POSIX")
 class TestMutants:
+    @pytest.mark.slow
     @pytest.mark.filterwarnings("ignore")
     def test_some(self, tmp_path):
         save_all(tmp_path, WITH_PLACES[:2])
         assert predicted(tmp_path, 7) > 100
 
+    @pytest.mark.slow
     @pytest.mark.filterwarnings("ignore")
     @pytest.mark.parametrize("half", [0, 1])
     def test_all(self, tmp_path, half):
@@ -64,6 +66,7 @@ class TestMutants:
         assert predicted(tmp_path, 1) > 2000
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")
 def test_the_list_has_what_is_saved_here_and_nothing_else(tmp_path):
     save_all(tmp_path, made.cases())

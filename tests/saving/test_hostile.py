@@ -256,6 +256,7 @@ def test_any_flipped_byte(tmp_path):
     assert all(message.startswith(str(path)) for message in messages)
 
 
+@pytest.mark.slow
 def test_random_changes_of_the_table(tmp_path):
     """Any JSON in place of any entry of the table ends in a value or in a ValueError."""
     rng, messages = np.random.default_rng(0), []

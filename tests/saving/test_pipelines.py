@@ -75,6 +75,7 @@ for path in sorted(Path(sys.argv[2]).glob("*.mercer")):
 """
 
 
+@pytest.mark.slow
 def test_another_process_gives_the_same_bits(tmp_path):
     expected = {}
     for name in CASES:

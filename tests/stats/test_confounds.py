@@ -162,6 +162,7 @@ def rates(kind, kernel, runs):
     return np.mean(given), np.mean(naive)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kernel", [None, mc.RBF(), LINEAR], ids=["fused", "median", "linear"])
 @pytest.mark.parametrize("kind", ["age", "site"])
 def test_level_where_samples_differ_in_the_confound_only(kind, kernel):
@@ -175,6 +176,7 @@ def test_level_in_a_few_runs():
     assert given < 0.25 < naive
 
 
+@pytest.mark.slow
 def test_level_of_independence_given_a_confound():
     rng, rejected = np.random.default_rng(7), []
     for seed in range(200):

@@ -148,6 +148,7 @@ def test_two_numbers_are_the_same_test_as_two_labels():
     assert numbers.correlation == pytest.approx(labels.correlation)
 
 
+@pytest.mark.slow
 def test_fused_level_and_power():
     rng, rejected = np.random.default_rng(10), []
     for seed in range(200):

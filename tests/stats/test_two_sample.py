@@ -102,6 +102,7 @@ def test_interval_is_the_set_of_effects_that_are_not_far(square, share):
     assert (low > 0) == (share < 1)
 
 
+@pytest.mark.slow
 @given(
     st.integers(0, 10_000), st.floats(0.0, 2.0), st.sampled_from([0.8, 0.9, 0.95]), st.sampled_from(["plain", "groups"])
 )
@@ -136,6 +137,7 @@ def coverage(shift, runs):
     return np.mean(inside)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("shift", [0.0, 0.4, 0.75, 1.25, 2.5])
 def test_interval_covers_the_effect(shift):
     assert 0.90 <= coverage(shift, 200) <= 0.99
@@ -402,6 +404,7 @@ def test_fused_kernel_explains_the_effect():
     np.testing.assert_allclose(found.witness, again.witness)
 
 
+@pytest.mark.slow
 def test_fused_level_and_power():
     """A shift, which wide kernels see, and a fine structure within clusters, which narrow kernels see."""
     rng = np.random.default_rng(4)

@@ -69,6 +69,7 @@ def test_a_right_kernel_passes(results):
     assert outcome["passed"] >= 20
 
 
+@pytest.mark.slow
 def test_a_wrong_kernel_is_found(results):
     run = results(KERNEL.replace("{gamma}", "0.4"))
     assert run.parseoutcomes()["failed"] == 1
@@ -92,6 +93,7 @@ def test_the_example_of_contributing_passes(results):
     assert outcome["passed"] >= 35
 
 
+@pytest.mark.slow
 def test_a_whole_module_that_is_skipped_fails(pytester: pytest.Pytester):
     """The rule of this project's own tests, in tests/conftest.py."""
     pytester.makeconftest((Path(__file__).parents[1] / "conftest.py").read_text(encoding="utf-8"))
