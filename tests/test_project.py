@@ -119,6 +119,21 @@ def parameters() -> set[str]:
     return {p.name for p in kept if p.kind is p.POSITIONAL_OR_KEYWORD} - {"self"}
 
 
+ORDER = ("prior", "prior_strength", "n_iter", "tol", "n_init", "init", "random_state")
+"""The last parameters of an estimator of models, as far as it has them; its own come before."""
+
+
+@pytest.mark.parametrize("room", [mercer.families, mercer.models], ids=lambda room: room.__name__)
+def test_common_parameters_come_last_and_in_one_order(room):
+    classes = [cls for name in room.__all__ if isinstance(cls := getattr(room, name), type)]
+    estimators = [cls for cls in classes if issubclass(cls, BaseEstimator)]
+    assert len(estimators) > 10
+    for cls in estimators:
+        names = [name for name in inspect.signature(cls).parameters if name != "self"]
+        common = [name for name in ORDER if name in names]
+        assert names[len(names) - len(common) :] == common, cls.__name__
+
+
 def test_a_word_has_one_meaning_in_all_parameters():
     rows = re.findall(r"^\| (`[^|]*) \|.*\| ([^|]*) \|$", (ROOT / "docs/parameters.md").read_text(), re.MULTILINE)
     words = [word for names, _ in rows for word in re.findall(r"`(\w+)`", names)]

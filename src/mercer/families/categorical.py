@@ -181,13 +181,13 @@ class Categorical(Predictive, Estimator):
         The symbols; None takes them from `Sequences` or finds them in the training data.
     unknown : {"raise", "missing"}, default="raise"
         How to treat a symbol outside the alphabet.
+    estimate : {"point", "predictive"}, default="point"
+        The predictive distribution of one symbol is categorical, of the posterior mean: the point estimate with
+        the same prior (PPK-2a). "predictive" takes a prior, and gives the same, as an emission or a component too.
     prior : None, "pooled" or Categoricals of shape (1,), default=None
         What frequencies are shrunk to; a uniform one of strength k alpha is Laplace smoothing.
     prior_strength : float, default=1.0
         Weight of the prior, in symbols.
-    estimate : {"point", "predictive"}, default="point"
-        The predictive distribution of one symbol is categorical, of the posterior mean: the point estimate with
-        the same prior (PPK-2a). "predictive" takes a prior, and gives the same, as an emission or a component too.
 
     Attributes
     ----------
@@ -211,15 +211,15 @@ class Categorical(Predictive, Estimator):
         self,
         alphabet: Any = None,
         unknown: str = "raise",
+        estimate: str = "point",
         prior: Any = None,
         prior_strength: float = 1.0,
-        estimate: str = "point",
     ) -> None:
         self.alphabet = alphabet
         self.unknown = unknown
+        self.estimate = estimate
         self.prior = prior
         self.prior_strength = prior_strength
-        self.estimate = estimate
 
     def context(self, X: Sequences) -> Context:
         """Learn the alphabet and, where it is the prior, the pooled frequencies."""

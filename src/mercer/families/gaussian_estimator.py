@@ -39,10 +39,6 @@ class Gaussian(Predictive, FamilyEstimator):
     floor : float, default=1e-3
         Fraction of the pooled variance (rounded to a power of two; of 1, where the data do not vary) that is added to
         every variance (EST-1), so that one point has a Gaussian too.
-    prior : None, "pooled" or Gaussians of shape (1,), default=None
-        What estimates are shrunk to, in mean parameters (DJS-6).
-    prior_strength : float, default=1.0
-        Weight of the prior, in observations.
     estimate : {"point", "predictive", "student"}, default="point"
         What a sample becomes: the Gaussian of its moments, or the distribution of its next point (PPK-2a). For the
         second, all samples have one covariance S, that of the training data about the mean of each sample; the mean of
@@ -50,6 +46,10 @@ class Gaussian(Predictive, FamilyEstimator):
         given. It takes sets of several points. "student" is the distribution of the next point if the covariance is
         unknown too (`StudentTs`), for full covariances: mean and covariance of a sample have a normal-inverse-Wishart
         prior with the mean and the expected covariance of the prior, and s pseudo-observations of both.
+    prior : None, "pooled" or Gaussians of shape (1,), default=None
+        What estimates are shrunk to, in mean parameters (DJS-6).
+    prior_strength : float, default=1.0
+        Weight of the prior, in observations.
 
     Attributes
     ----------
@@ -93,15 +93,15 @@ class Gaussian(Predictive, FamilyEstimator):
         self,
         covariance: str = "full",
         floor: float = 1e-3,
+        estimate: str = "point",
         prior: Any = None,
         prior_strength: float = 1.0,
-        estimate: str = "point",
     ) -> None:
         self.covariance = covariance
         self.floor = floor
+        self.estimate = estimate
         self.prior = prior
         self.prior_strength = prior_strength
-        self.estimate = estimate
 
     def _check_parameters(self) -> None:
         super()._check_parameters()

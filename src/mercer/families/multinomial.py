@@ -209,14 +209,14 @@ class Multinomial(Predictive, DocumentEstimator):
     ----------
     trials : int, default=1
         Number of draws of the distributions that are compared; 1 compares word frequencies.
+    estimate : {"point", "predictive"}, default="point"
+        What a sample becomes: `Multinomials` of its frequencies, or `DirichletMultinomials`, which average over what
+        its counts and the prior leave open (PPK-2a). The second takes a prior.
     prior : None, "pooled" or Multinomials of shape (1,), default=None
         What frequencies are shrunk to, whatever its own ``trials``; a uniform one of strength k alpha is Laplace
         smoothing. A prior makes every frequency positive, so that sparse rows become dense.
     prior_strength : float, default=1.0
         Weight of the prior, in words.
-    estimate : {"point", "predictive"}, default="point"
-        What a sample becomes: `Multinomials` of its frequencies, or `DirichletMultinomials`, which average over what
-        its counts and the prior leave open (PPK-2a). The second takes a prior.
 
     Attributes
     ----------
@@ -242,12 +242,12 @@ class Multinomial(Predictive, DocumentEstimator):
     _parameters: ClassVar[Rules] = {"trials": whole(1, cure="Pass the number of draws as an int.")}
 
     def __init__(
-        self, trials: int = 1, prior: Any = None, prior_strength: float = 1.0, estimate: str = "point"
+        self, trials: int = 1, estimate: str = "point", prior: Any = None, prior_strength: float = 1.0
     ) -> None:
         self.trials = trials
+        self.estimate = estimate
         self.prior = prior
         self.prior_strength = prior_strength
-        self.estimate = estimate
 
     def context(self, X: Any) -> Context:
         """Learn the number of words and, where it is the prior, the pooled frequencies."""

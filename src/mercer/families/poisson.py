@@ -143,14 +143,14 @@ class Poisson(Predictive, CoordinatewiseEstimator):
 
     Parameters
     ----------
-    prior : None, "pooled" or Poissons of shape (1,), default=None
-        What rates are shrunk to (DJS-6).
-    prior_strength : float, default=1.0
-        Weight of the prior, in observations.
     estimate : {"point", "predictive"}, default="point"
         What a sample becomes: `Poissons` of its rates, or `NegativeBinomials`, which average over what its counts and
         the prior leave open (PPK-2a). The second needs a prior: a gamma of shape s times the rate and rate s, s the
         ``prior_strength``.
+    prior : None, "pooled" or Poissons of shape (1,), default=None
+        What rates are shrunk to (DJS-6).
+    prior_strength : float, default=1.0
+        Weight of the prior, in observations.
 
     Attributes
     ----------
@@ -173,7 +173,7 @@ class Poisson(Predictive, CoordinatewiseEstimator):
     family = Poissons
     largest = np.inf
 
-    def __init__(self, prior: Any = None, prior_strength: float = 1.0, estimate: str = "point") -> None:
+    def __init__(self, estimate: str = "point", prior: Any = None, prior_strength: float = 1.0) -> None:
         super().__init__(prior, prior_strength)
         self.estimate = estimate
 

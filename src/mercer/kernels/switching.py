@@ -81,12 +81,12 @@ class SwitchingProduct(_SwitchingKernel):
         kernels of pairs of regime paths, as in the source. The two agree at rho = 1.
     n_paths : int, default=50
         Number of regime paths that are drawn from each model. Models with at most this number of paths are exact.
+    random_state : int, Generator, RandomState or None, default=0
+        Seed of the paths.
     normalize : bool, default=True
         Whether to normalize the kernel, so that k(x, x) = 1.
     on_zero : {"raise", "zero"}, default="raise"
         What to do with an object of zero norm: raise an error, or set its kernel values to zero.
-    random_state : int, Generator, RandomState or None, default=0
-        Seed of the paths.
 
     Notes
     -----
@@ -127,18 +127,18 @@ class SwitchingProduct(_SwitchingKernel):
         length: int = 10,
         switches: str = "joint",
         n_paths: int = 50,
+        random_state: Any = 0,
         normalize: bool = True,
         on_zero: str = "raise",
-        random_state: Any = 0,
     ) -> None:
         self.model = model
         self.rho = rho
         self.length = length
         self.switches = switches
         self.n_paths = n_paths
+        self.random_state = random_state
         self.normalize = normalize
         self.on_zero = on_zero
-        self.random_state = random_state
 
     def _coupling(self) -> OverPaths:
         return self._over_paths(PowerProduct(float(self.rho)), self.switches == "expected")
@@ -157,12 +157,12 @@ class SwitchingMeanMap(_SwitchingKernel):
         Length of the compared series. `path` computes many lengths in one sweep.
     n_paths : int, default=50
         Number of regime paths that are drawn from each model. Models with at most this number of paths are exact.
+    random_state : int, Generator, RandomState or None, default=0
+        Seed of the paths.
     normalize : bool, default=True
         Whether to normalize the kernel, so that k(x, x) = 1.
     on_zero : {"raise", "zero"}, default="raise"
         What to do with an object of zero norm: raise an error, or set its kernel values to zero.
-    random_state : int, Generator, RandomState or None, default=0
-        Seed of the paths.
 
     Notes
     -----
@@ -195,17 +195,17 @@ class SwitchingMeanMap(_SwitchingKernel):
         gamma: float = 1.0,
         length: int = 10,
         n_paths: int = 50,
+        random_state: Any = 0,
         normalize: bool = True,
         on_zero: str = "raise",
-        random_state: Any = 0,
     ) -> None:
         self.model = model
         self.gamma = gamma
         self.length = length
         self.n_paths = n_paths
+        self.random_state = random_state
         self.normalize = normalize
         self.on_zero = on_zero
-        self.random_state = random_state
 
     def _coupling(self) -> OverPaths:
         return self._over_paths(Smoothed(float(self.gamma)))

@@ -53,7 +53,8 @@ class BayesNet(IterativeEstimator):
     prior_strength : float, default=1.0
         Number of pseudo-observations that the prior adds to each row of each table.
     n_iter, tol : int and float, default=200 and 1e-6
-        The maximum number of iterations of EM, and the growth of the objective per row at which it stops.
+        The maximum number of iterations of EM, and the growth of the objective per row at which it stops. There are
+        more of them than for models of sequences, because they are cheaper.
     n_init : int, default=1
         Number of random starts, if there are hidden nodes; the best fit is kept.
     random_state : int, Generator, RandomState or None, default=0

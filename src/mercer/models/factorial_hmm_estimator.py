@@ -72,6 +72,8 @@ class FactorialHMM(IterativeEstimator):
         Fraction of the pooled variance of each channel that is added to the variance of the noise.
     alphabet : Alphabet, str, iterable or None, default=None
         Alphabet of symbols; None takes it from `Sequences` or infers it from the training data.
+    unknown : {"raise", "missing"}, default="raise"
+        Whether a symbol outside the alphabet raises an error or is a missing symbol.
     prior : "pooled", None or FactorialHMMs of shape (1,), default="pooled"
         What the model of each sequence is shrunk to, and where its fit starts: one model of all training data, or a
         given one.
@@ -84,8 +86,6 @@ class FactorialHMM(IterativeEstimator):
         Number of starts, if there is no prior to start from; the best fit is kept.
     random_state : int, Generator, RandomState or None, default=0
         Seed of the starts.
-    unknown : {"raise", "missing"}, default="raise"
-        Whether a symbol outside the alphabet raises an error or is a missing symbol.
 
     Attributes
     ----------
@@ -133,26 +133,26 @@ class FactorialHMM(IterativeEstimator):
         inference: str = "auto",
         floor: float = 1e-3,
         alphabet: Any = None,
+        unknown: str = "raise",
         prior: Any = "pooled",
         prior_strength: float = 20.0,
         n_iter: int = 100,
         tol: float = 1e-4,
         n_init: int = 3,
         random_state: Any = 0,
-        unknown: str = "raise",
     ) -> None:
         self.n_chains = n_chains
         self.n_states = n_states
         self.inference = inference
         self.floor = floor
         self.alphabet = alphabet
+        self.unknown = unknown
         self.prior = prior
         self.prior_strength = prior_strength
         self.n_iter = n_iter
         self.tol = tol
         self.n_init = n_init
         self.random_state = random_state
-        self.unknown = unknown
 
     # -- checks ----------------------------------------------------------------------------------------------
 

@@ -77,6 +77,17 @@ class HMM(Decoder, IterativeEstimator):
         ``("left-right", None)`` it has no limit. The probabilities of other transitions are exactly zero.
     alphabet : Alphabet, str, iterable or None, default=None
         Alphabet of symbols; None takes it from `Sequences` or infers it from the training data.
+    unknown : {"raise", "missing"}, default="raise"
+        Whether a symbol outside the alphabet raises an error or is a missing symbol.
+    fixed : dict or None, default=None
+        Parts that are not learned, by their name in `HMMs`: ``fixed={"transition": [[0.9, 0.1], [0.0, 1.0]]}``. NaN
+        marks entries of ``"initial"`` and ``"transition"`` that are learned nevertheless; ``"emission"``, a batch with
+        one member per state, is fixed as a whole.
+    smoothing : float or dict, default=0.0
+        Pseudo-counts that are added to each initial state and each transition that the topology allows, in all fits, or
+        ``{"initial": 1.0, "transition": ...}`` with numbers or arrays: a Dirichlet prior with parameters 1 +
+        ``smoothing``. That of emissions belongs to their family, such as ``mc.Categorical(prior=...)`` with
+        ``prior=None`` here.
     prior : None, "pooled" or HMMs of shape (1,), default="pooled"
         The model that the model of each sequence is shrunk to (EST-2b). With "pooled", one model of all training data
         is learned first (one for each number of states that occurs), and the model of each sequence starts from it, so
@@ -99,17 +110,6 @@ class HMM(Decoder, IterativeEstimator):
     random_state : int, Generator, RandomState or None, default=0
         Seed; the starts of a sequence depend only on it and on the sequence. None, or a generator, gives a new seed
         in each call of fit.
-    unknown : {"raise", "missing"}, default="raise"
-        Whether a symbol outside the alphabet raises an error or is a missing symbol.
-    fixed : dict or None, default=None
-        Parts that are not learned, by their name in `HMMs`: ``fixed={"transition": [[0.9, 0.1], [0.0, 1.0]]}``. NaN
-        marks entries of ``"initial"`` and ``"transition"`` that are learned nevertheless; ``"emission"``, a batch with
-        one member per state, is fixed as a whole.
-    smoothing : float or dict, default=0.0
-        Pseudo-counts that are added to each initial state and each transition that the topology allows, in all fits, or
-        ``{"initial": 1.0, "transition": ...}`` with numbers or arrays: a Dirichlet prior with parameters 1 +
-        ``smoothing``. That of emissions belongs to their family, such as ``mc.Categorical(prior=...)`` with
-        ``prior=None`` here.
 
     Attributes
     ----------
@@ -189,6 +189,9 @@ class HMM(Decoder, IterativeEstimator):
         emission: Any = None,
         topology: Any = "ergodic",
         alphabet: Any = None,
+        unknown: str = "raise",
+        fixed: Any = None,
+        smoothing: Any = 0.0,
         prior: Any = "pooled",
         prior_strength: float = 20.0,
         n_iter: int = 100,
@@ -196,14 +199,14 @@ class HMM(Decoder, IterativeEstimator):
         n_init: int = 3,
         init: Any = None,
         random_state: Any = 0,
-        unknown: str = "raise",
-        fixed: Any = None,
-        smoothing: Any = 0.0,
     ) -> None:
         self.n_states = n_states
         self.emission = emission
         self.topology = topology
         self.alphabet = alphabet
+        self.unknown = unknown
+        self.fixed = fixed
+        self.smoothing = smoothing
         self.prior = prior
         self.prior_strength = prior_strength
         self.n_iter = n_iter
@@ -211,9 +214,6 @@ class HMM(Decoder, IterativeEstimator):
         self.n_init = n_init
         self.init = init
         self.random_state = random_state
-        self.unknown = unknown
-        self.fixed = fixed
-        self.smoothing = smoothing
 
     # -- validation of the input --------------------------------------------------------------------------
 

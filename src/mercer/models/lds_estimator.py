@@ -59,17 +59,17 @@ class LDS(IterativeEstimator):
     floor : float, default=1e-3
         Fraction of the pooled variance of each channel that is added to the variance of its noise. The state starts
         with about unit variance; the same fraction of 1 is added to the variances of its noise.
+    fixed : dict or None, default=None
+        Parameters that are not learned, by their name in `LDSs`: ``fixed={"transition": [[1.0, 1.0], [0.0, 1.0]]}``.
+        NaN marks entries that are learned nevertheless, except in covariances, which are fixed as a whole and may be
+        singular if the coefficients without noise are fixed too. None as a value learns ``state_offset``, which is
+        zero otherwise.
     prior : None, "pooled" or LDSs of shape (1,), default="pooled"
         The system that the system of each series is shrunk to (EST-2b). With "pooled", one system of all training data
         is learned first, and the system of each series starts from it, so that the coordinates of the state mean the
         same for all series. None is maximum likelihood.
     prior_strength : float, default=20.0
         Weight of the prior, in observations.
-    fixed : dict or None, default=None
-        Parameters that are not learned, by their name in `LDSs`: ``fixed={"transition": [[1.0, 1.0], [0.0, 1.0]]}``.
-        NaN marks entries that are learned nevertheless, except in covariances, which are fixed as a whole and may be
-        singular if the coefficients without noise are fixed too. None as a value learns ``state_offset``, which is
-        zero otherwise.
     n_iter : int, default=100
         Maximum number of iterations.
     tol : float, default=1e-4
@@ -132,9 +132,9 @@ class LDS(IterativeEstimator):
         state_dim: int = 2,
         noise: str = "diagonal",
         floor: float = 1e-3,
+        fixed: Any = None,
         prior: Any = "pooled",
         prior_strength: float = 20.0,
-        fixed: Any = None,
         n_iter: int = 100,
         tol: float = 1e-4,
         n_init: int = 3,
@@ -144,9 +144,9 @@ class LDS(IterativeEstimator):
         self.state_dim = state_dim
         self.noise = noise
         self.floor = floor
+        self.fixed = fixed
         self.prior = prior
         self.prior_strength = prior_strength
-        self.fixed = fixed
         self.n_iter = n_iter
         self.tol = tol
         self.n_init = n_init

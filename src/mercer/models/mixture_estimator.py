@@ -46,15 +46,16 @@ class Mixture(IterativeEstimator):
     n_iter : int, default=100
         Maximum number of iterations.
     tol : float, default=1e-6
-        Stop if the objective per point grows by at most this value; with 0 there are always ``n_iter`` iterations.
+        Stop if the objective per point grows by at most this value; with 0 there are always ``n_iter`` iterations. It
+        is smaller than for models of sequences, because an iteration is cheaper.
     n_init : int, default=3
         Number of k-means++ starts if there is no prior to start from; the best fit is kept.
-    random_state : int, Generator, RandomState or None, default=0
-        Seed; the starts of a sample depend only on it and on the sample. None, or a generator, gives a new seed in each
-        call of fit.
     init : None or Mixtures of shape (1,), default=None
         The start of each fit, including that of the pooled mixture. None starts from the prior or, without a prior,
         from k-means++ seeds.
+    random_state : int, Generator, RandomState or None, default=0
+        Seed; the starts of a sample depend only on it and on the sample. None, or a generator, gives a new seed in each
+        call of fit.
 
     Attributes
     ----------
@@ -101,8 +102,8 @@ class Mixture(IterativeEstimator):
         n_iter: int = 100,
         tol: float = 1e-6,
         n_init: int = 3,
-        random_state: Any = 0,
         init: Any = None,
+        random_state: Any = 0,
     ) -> None:
         self.component = component
         self.n_components = n_components
@@ -111,8 +112,8 @@ class Mixture(IterativeEstimator):
         self.n_iter = n_iter
         self.tol = tol
         self.n_init = n_init
-        self.random_state = random_state
         self.init = init
+        self.random_state = random_state
 
     @property
     def takes(self) -> str:  # type: ignore[override]

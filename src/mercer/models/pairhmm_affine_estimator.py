@@ -74,10 +74,6 @@ class AffinePairHMM(PairEstimator):
     flank_extend : float or None, default=None
         With ``local``, the probability that a flank has one more letter. None: a flank is about a quarter of the mean
         length of the training data (rounded to a power of two), on average.
-    n_iter : int, default=0
-        Largest number of EM iterations; with 0 nothing is learned from pairs.
-    tol : float, default=1e-4
-        Stop if the objective per symbol grows by at most this value; with 0 there are always ``n_iter`` iterations.
     learn : tuple of {"gaps", "letters", "substitution"}, default=("gaps", "letters", "substitution")
         What EM learns: the probabilities of gaps, flanks and ``continuation``; the distributions of inserted and of
         matched letters.
@@ -85,6 +81,11 @@ class AffinePairHMM(PairEstimator):
         Maximum number of pairs of training sequences for EM: pairs of one class of y, or any without y.
     prior_strength : float, default=10.0
         Weight of the start in each distribution that EM learns, as a number of outcomes.
+    n_iter : int, default=0
+        Largest number of EM iterations. With 0, as a substitution matrix and costs are usually given, nothing is
+        learned from pairs.
+    tol : float, default=1e-4
+        Stop if the objective per symbol grows by at most this value; with 0 there are always ``n_iter`` iterations.
     random_state : int, Generator, RandomState or None, default=0
         Seed of the draw of pairs; None draws a new one in every fit.
 
@@ -162,11 +163,11 @@ class AffinePairHMM(PairEstimator):
         local: bool = False,
         flank_open: float | None = None,
         flank_extend: float | None = None,
-        n_iter: int = 0,
-        tol: float = 1e-4,
         learn: tuple[str, ...] = LEARNED,
         n_pairs: int = 500,
         prior_strength: float = 10.0,
+        n_iter: int = 0,
+        tol: float = 1e-4,
         random_state: Any = 0,
     ) -> None:
         self.substitution = substitution
@@ -184,11 +185,11 @@ class AffinePairHMM(PairEstimator):
         self.local = local
         self.flank_open = flank_open
         self.flank_extend = flank_extend
-        self.n_iter = n_iter
-        self.tol = tol
         self.learn = learn
         self.n_pairs = n_pairs
         self.prior_strength = prior_strength
+        self.n_iter = n_iter
+        self.tol = tol
         self.random_state = random_state
 
     @classmethod

@@ -43,6 +43,8 @@ class PairHMM(PairEstimator):
         y), or the sum of log probabilities of single strings.
     n_pairs : int, default=500
         Maximum number of pairs, drawn without replacement.
+    smoothing : float, default=0.1
+        Added to every expected count that the start allows.
     n_iter : int, default=100
         Largest number of iterations; with 0 the start is the model.
     tol : float, default=1e-4
@@ -51,8 +53,6 @@ class PairHMM(PairEstimator):
         Number of random starts, of which the best is kept.
     init : PairHMMs of shape (1,) or None, default=None
         Start of the fit; probabilities that are zero there stay zero.
-    smoothing : float, default=0.1
-        Added to every expected count that the start allows.
     random_state : int, Generator, RandomState or None, default=0
         Seed of starts and of the draw of pairs; None draws a new one in every fit.
 
@@ -110,11 +110,11 @@ class PairHMM(PairEstimator):
         unknown: str = "raise",
         fit_to: str = "pairs",
         n_pairs: int = 500,
+        smoothing: float = 0.1,
         n_iter: int = 100,
         tol: float = 1e-4,
         n_init: int = 1,
         init: Any = None,
-        smoothing: float = 0.1,
         random_state: Any = 0,
     ) -> None:
         self.n_states = n_states
@@ -122,11 +122,11 @@ class PairHMM(PairEstimator):
         self.unknown = unknown
         self.fit_to = fit_to
         self.n_pairs = n_pairs
+        self.smoothing = smoothing
         self.n_iter = n_iter
         self.tol = tol
         self.n_init = n_init
         self.init = init
-        self.smoothing = smoothing
         self.random_state = random_state
 
     # -- parameters --------------------------------------------------------------------------------------

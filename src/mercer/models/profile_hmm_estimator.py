@@ -40,11 +40,6 @@ class ProfileHMM(Estimator):
         Mean information of a node. Counts are scaled down to reach it, which prevents profiles of many
         sequences from being too narrow; "auto" is 0.59 for proteins and 0.62 for nucleotides, and more for short
         profiles, as in hmmbuild. None uses the counts as they are.
-    prior : {"background", "substitution", "laplace", None}, default="background"
-        Pseudo-counts: in proportion to the background; to the letters that those of the column are exchanged with
-        (BLOSUM62, for proteins; needs Biopython); one of each; or none.
-    prior_strength : float, default=5.0
-        Number of pseudo-counts of a match state.
     transition_strength : float, default=1.0
         Number of pseudo-counts of the transitions from a state.
     background : array of shape (k,), default=None
@@ -58,6 +53,11 @@ class ProfileHMM(Estimator):
         Distribution of inserted symbols.
     unknown : {"raise", "missing"}, default="raise"
         Whether a symbol outside the alphabet raises an error or is a missing symbol.
+    prior : {"background", "substitution", "laplace", None}, default="background"
+        Pseudo-counts: in proportion to the background; to the letters that those of the column are exchanged with
+        (BLOSUM62, for proteins; needs Biopython); one of each; or none.
+    prior_strength : float, default=5.0
+        Number of pseudo-counts of a match state.
 
     Attributes
     ----------
@@ -114,28 +114,28 @@ class ProfileHMM(Estimator):
         fragment_fraction: float = 0.5,
         weighting: str | None = "position",
         bits: Any = "auto",
-        prior: str | None = "background",
-        prior_strength: float = 5.0,
         transition_strength: float = 1.0,
         background: Any = None,
         mode: str = "local",
         length: int | None = None,
         insertion: str = "background",
         unknown: str = "raise",
+        prior: str | None = "background",
+        prior_strength: float = 5.0,
     ) -> None:
         self.alphabet = alphabet
         self.match_fraction = match_fraction
         self.fragment_fraction = fragment_fraction
         self.weighting = weighting
         self.bits = bits
-        self.prior = prior
-        self.prior_strength = prior_strength
         self.transition_strength = transition_strength
         self.background = background
         self.mode = mode
         self.length = length
         self.insertion = insertion
         self.unknown = unknown
+        self.prior = prior
+        self.prior_strength = prior_strength
 
     # -- data ----------------------------------------------------------------------------------------------
 

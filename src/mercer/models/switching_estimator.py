@@ -52,19 +52,19 @@ class SwitchingLDS(LDS):
         Fraction of the pooled variance of each channel that is added to the variance of its noise, and fraction of 1
         that is added to the variances of the state, which starts with about unit variance. Smaller than that of `LDS`,
         because a quiet regime has a small part of the pooled variance.
-    prior : None, "pooled" or SwitchingLDSs of shape (1,), default="pooled"
-        The model that the model of each series is shrunk to (EST-2b). With "pooled", one model of all training data is
-        learned first, and the model of each series starts from it, so that regimes mean the same for all series.
-    prior_strength : float, default=20.0
-        Weight of the prior, in observations of each regime.
     fixed : dict or None, default=None
         Parameters of the systems that are not learned, by their name in `LDSs`, as in `LDS`: an array for all regimes,
         or with a first axis one for each. NaN marks entries that are learned nevertheless; a covariance is fixed as a
         whole, in some regimes or in all.
     n_paths : int, default=16
         Number of regime paths per series that the E-step averages over.
+    prior : None, "pooled" or SwitchingLDSs of shape (1,), default="pooled"
+        The model that the model of each series is shrunk to (EST-2b). With "pooled", one model of all training data is
+        learned first, and the model of each series starts from it, so that regimes mean the same for all series.
+    prior_strength : float, default=20.0
+        Weight of the prior, in observations of each regime.
     n_iter : int, default=50
-        Maximum number of iterations.
+        Maximum number of iterations: fewer than for `LDS`, because each of them smooths ``n_paths`` paths of regimes.
     tol : float, default=1e-4
         Stop if the objective per observation grows by at most this value; with 0 there are always ``n_iter``
         iterations.
@@ -136,10 +136,10 @@ class SwitchingLDS(LDS):
         shared_emission: bool = True,
         noise: str = "diagonal",
         floor: float = 1e-4,
-        prior: Any = "pooled",
-        prior_strength: float = 20.0,
         fixed: Any = None,
         n_paths: int = 16,
+        prior: Any = "pooled",
+        prior_strength: float = 20.0,
         n_iter: int = 50,
         tol: float = 1e-4,
         n_init: int = 5,
@@ -151,10 +151,10 @@ class SwitchingLDS(LDS):
         self.shared_emission = shared_emission
         self.noise = noise
         self.floor = floor
-        self.prior = prior
-        self.prior_strength = prior_strength
         self.fixed = fixed
         self.n_paths = n_paths
+        self.prior = prior
+        self.prior_strength = prior_strength
         self.n_iter = n_iter
         self.tol = tol
         self.n_init = n_init

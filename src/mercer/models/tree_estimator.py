@@ -66,18 +66,19 @@ class HiddenTree(Estimator):
     tied : bool or None, default=None
         Whether all edges share their learned parameters. None: they share the rate, or the transition matrix, that they
         start from; edges with separate matrices are learned separately. False: each edge has its own matrix.
-    n_iter : int, default=100
-        Maximum number of iterations; with 0 the model is used as given.
-    tol : float, default=1e-6
-        Stop if the objective per sample grows by at most this value; with 0 there are always ``n_iter`` iterations.
-    prior_strength : float, default=1.0
-        Weight of the start, in observations per row of learned probabilities. For rates, in observations of each state
-        until it changes (or for the median length from the root to a leaf, if that is shorter), with one change along
-        this length if no rate is given. Changes that are possible at the start therefore remain possible.
     leaves : sequence of str or None, default=None
         Order of the columns of input without column names; None means the order in the (first) tree.
     unknown : {"raise", "missing"}, default="raise"
         Whether a symbol outside the alphabet raises an error or is a missing value.
+    prior_strength : float, default=1.0
+        Weight of the start, in observations per row of learned probabilities. For rates, in observations of each state
+        until it changes (or for the median length from the root to a leaf, if that is shorter), with one change along
+        this length if no rate is given. Changes that are possible at the start therefore remain possible.
+    n_iter : int, default=100
+        Maximum number of iterations; with 0 the model is used as given.
+    tol : float, default=1e-6
+        Stop if the objective per sample grows by at most this value; with 0 there are always ``n_iter`` iterations. It
+        is smaller than for models of sequences, because an iteration is cheaper.
 
     Attributes
     ----------
@@ -139,11 +140,11 @@ class HiddenTree(Estimator):
         pruning: float = 0.0,
         learn: Any = ("root", "edges"),
         tied: bool | None = None,
-        n_iter: int = 100,
-        tol: float = 1e-6,
-        prior_strength: float = 1.0,
         leaves: Any = None,
         unknown: str = "raise",
+        prior_strength: float = 1.0,
+        n_iter: int = 100,
+        tol: float = 1e-6,
     ) -> None:
         self.tree = tree
         self.n_states = n_states
@@ -156,11 +157,11 @@ class HiddenTree(Estimator):
         self.pruning = pruning
         self.learn = learn
         self.tied = tied
-        self.n_iter = n_iter
-        self.tol = tol
-        self.prior_strength = prior_strength
         self.leaves = leaves
         self.unknown = unknown
+        self.prior_strength = prior_strength
+        self.n_iter = n_iter
+        self.tol = tol
 
     # -- parameters ----------------------------------------------------------------------------------------
 
