@@ -337,6 +337,8 @@ class TestBadData:
             ("x.csv", WIDE, ("--form", "tall"), "--form must be 'long' or 'wide'; got 'tall'"),
             ("x.csv", WIDE, ("--separator", ";"), "--separator ';' does not occur .* pass --separator ','"),
             ("x.csv", WIDE, ("--target", "label"), "the target 'u', which is not a number; pass --label label"),
+            ("x.csv", WIDE, ("--target", "t2"), "All targets are 1; there is nothing to predict. Check --target"),
+            ("x.csv", WIDE, ("--target", "t0", "--folds", "7"), "too few for 7 folds; decrease --folds, or add"),
             ("x.fa", FASTA, ("--label", "("), "--label must be a regular expression; got '[(]'"),
             ("x.doc", "1\t2", (), "x.doc must be one of .fa, .*; got '.doc'. Rename"),
             ("x.doc", ">a\nACGT", (), "x.doc looks like FASTA, but has another extension"),

@@ -13,13 +13,7 @@ from scipy import sparse
 from sklearn.preprocessing import StandardScaler
 
 from mercer._atomic import replacing
-from mercer._comparison.evaluation import Contender, Task, evaluate_fold
-from mercer._comparison.recipes import ContenderFactory, contenders
-from mercer._comparison.results import Result
-from mercer._comparison.summary import Summary
-from mercer._files import check_path, check_target
-from mercer._parallel import progress_bar
-from mercer._report.checks import (
+from mercer._comparison.checks import (
     answers_of,
     check_answers,
     check_estimator,
@@ -28,6 +22,12 @@ from mercer._report.checks import (
     check_splits,
     groups_of,
 )
+from mercer._comparison.evaluation import Contender, Task, evaluate_fold
+from mercer._comparison.recipes import ContenderFactory, contenders
+from mercer._comparison.results import Result
+from mercer._comparison.summary import Summary
+from mercer._files import check_path, check_target
+from mercer._parallel import progress_bar
 from mercer._units import human
 from mercer.data.channels import inside
 from mercer.data.sequences import Sequences

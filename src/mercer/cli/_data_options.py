@@ -109,6 +109,8 @@ class Shell(Wording):
         "problems": "",
         "none": "",
         "between options": " ",
+        "folds": "--folds",
+        "targets": "--target",
         "large file": "Pass a smaller file, or read it in Python, with mc.config(max_file_bytes=...).",
         "ucr": "To correct it, add a header line, and pass --label.",
     }

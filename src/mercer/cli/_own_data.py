@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from mercer._comparison.checks import check_targets
 from mercer._comparison.evaluation import INNER_FOLDS, Score, Task, too_few
 from mercer._comparison.recipes import ContenderFactory, can_be_aligned, contenders
 from mercer.cli._data_options import Reading
@@ -84,7 +85,7 @@ def task_of(path: Path, reading: Reading, *, limit: int, folds: int, seed: int) 
         )
     regression = y.dtype.kind == "f"
     if regression:
-        _check_targets(y, folds)
+        check_targets(y, folds)
     else:
         _check_classes(y, folds, records.y)
     _check_groups(groups, folds)
@@ -125,15 +126,6 @@ def _about(found: Read, X: Any, y: Any, groups: Any, *, cures: bool) -> str:
         long += " (decrease --limit, or use mc.AffinePairHMM in code)" if cures else ""
     clauses = describe(X, len(found.ids)), about, long, found.taken_for(LEAK, cures=cures), found.skipped
     return "; ".join(clause for clause in clauses if clause)
-
-
-def _check_targets(y: Any, folds: int) -> None:
-    if not np.isfinite(y).all():
-        raise ValueError(f"The target of sample {int(np.argmin(np.isfinite(y)))} is missing or infinite; remove it.")
-    if len(np.unique(y)) == 1:
-        raise ValueError(f"All targets are {y[0]:g}; there is nothing to predict. Check --target.")
-    if len(y) < 2 * folds:
-        raise ValueError(f"{len(y)} samples are too few for {folds} folds; add data, or decrease --folds.")
 
 
 def _check_rest(task: Task) -> None:

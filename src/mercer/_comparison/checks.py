@@ -1,4 +1,4 @@
-"""Checks of the input of a report, before anything is computed."""
+"""Checks of the input of a comparison, before anything is computed."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from sklearn.utils import get_tags
 
 from mercer._checks import is_whole
 from mercer._comparison.evaluation import INNER_FOLDS, Task, splits, too_few
+from mercer._wording import wording
 
 LARGEST_TARGET = 1e100
 """Sums of squares of larger targets, and of the inverse of larger differences, may leave the range of floats."""
@@ -51,7 +52,7 @@ def _is_missing(value: Any) -> bool:
 def check_answers(y: Any, folds: int) -> None:
     """Raise if the labels or targets cannot be compared in folds."""
     if y.dtype.kind == "f":
-        _check_targets(y, folds)
+        check_targets(y, folds)
         return
     classes, counts = np.unique(y, return_counts=True)
     if len(classes) < 2:
@@ -72,16 +73,20 @@ def check_answers(y: Any, folds: int) -> None:
         )
 
 
-def _check_targets(y: Any, folds: int) -> None:
+def check_targets(y: Any, folds: int) -> None:
+    """Raise if the targets cannot be predicted in folds."""
     if not np.isfinite(y).all():
         i = int(np.argmin(np.isfinite(y)))
         raise ValueError(f"Targets must be finite; got {y[i]} for sample {i}. Leave the sample out.")
     if len(y) < 2 * folds:
-        raise ValueError(f"{len(y)} samples are too few for {folds} folds; decrease folds, or add samples.")
+        cure = f"decrease {wording().phrase('folds', 'folds')}, or add samples"
+        raise ValueError(f"{len(y)} samples are too few for {folds} folds; {cure}.")
     if np.abs(y).max() > LARGEST_TARGET:
         raise ValueError(f"Targets of {np.abs(y).max():.3g} are too large for squared errors. Divide them.")
     if np.ptp(y) == 0:
-        raise ValueError(f"All targets are {y[0]:g}; there is nothing to predict. Check y.")
+        raise ValueError(
+            f"All targets are {y[0]:g}; there is nothing to predict. Check {wording().phrase('targets', 'y')}."
+        )
     if np.ptp(y) < 1 / LARGEST_TARGET:
         raise ValueError(f"Targets differ by {np.ptp(y):.3g}, too little for squared errors. Multiply them.")
 
