@@ -164,12 +164,12 @@ class TestKinds:
 
     def test_vectors_for_a_model_of_symbols(self):
         for X in (SERIES, mc.Sequences(SERIES)):
-            with pytest.raises(TypeError, match=r"emits symbols of ACGT \(dna\); got vectors"):
+            with pytest.raises(TypeError, match=r"emits ACGT \(dna\), requires symbols; got 2-dimensional vectors"):
                 self.symbols.log_prob(X)
 
     def test_text_for_a_model_of_numbers(self):
         for ask in (self.numbers.log_prob, mc.HMM(2, emission=mc.Gaussian()).fit):
-            with pytest.raises(TypeError, match=r"numbers.* symbols.*[Uu]se "):
+            with pytest.raises(TypeError, match=r"vectors; got symbols.*[Uu]se "):
                 ask(["ab"])
 
     def test_integers_are_numbers_for_a_family_of_numbers(self):
@@ -189,7 +189,7 @@ class TestKinds:
             model.fit(columns)
             assert model.score(columns) == model.score(rows)
         assert mc.HMM(2, mc.Categorical(), n_iter=5, tol=0.01).fit(np.stack([x[:20] for x in columns]))
-        with pytest.raises(TypeError, match="must be symbols; got vectors"):
+        with pytest.raises(TypeError, match="requires symbols; got 1-dimensional vectors"):
             mc.HMM(2, mc.Categorical()).fit([x.astype(float) for x in columns])
 
 

@@ -300,7 +300,7 @@ class TestEveryTransformer:
         assert clone(transformer).fit(series([4, 5])).fit(series([4, 5], d=3)).n_features_in_ == 3
 
     def test_symbols(self, transformer):
-        sentence = r"vectors; got symbols from ACGT. Pass Sequences\(X\).one_hot\(\)"
+        sentence = r"vectors; got symbols from ACGT. Pass numbers, or Sequences\(X\).one_hot\(\)"
         with pytest.raises(TypeError, match=sentence):
             clone(transformer).fit(["ACGT"])
 

@@ -182,7 +182,7 @@ def test_bad_data():
         mc.Poisson().fit([[1, 2]]).fit_each([[1, 2, 3]])
     with pytest.raises(ValueError, match=r"prior does not suit Poisson: .*differ in dimension"):
         mc.Poisson(prior=mc.Poissons([[1.0]])).fit_each([[1, 2]])
-    with pytest.raises(TypeError, match="Poisson is a model of numbers; got symbols"):
+    with pytest.raises(TypeError, match="Poisson requires vectors; got symbols"):
         mc.Poisson().fit_each(["ab", "c"])
 
 

@@ -234,7 +234,7 @@ def test_bad_data():
     kernel = mc.FisherEnsemble(**SMALL).fit(series(0, 4))
     with pytest.raises(ValueError, match="must have 1 coordinates, as the training data had; got 2"):
         kernel.transform(series(0, 2, d=2))
-    with pytest.raises(TypeError, match="requires series of numbers; got symbols from ACGT"):
+    with pytest.raises(TypeError, match="requires vectors; got symbols from ACGT"):
         kernel.fit(["ACGT", "AC"])
     with pytest.raises(ValueError, match=r"sequence 1 has no observed value \(all are NaN\). Leave it out"):
         kernel.fit([np.zeros((3, 1)), np.full((4, 1), np.nan)])

@@ -422,7 +422,7 @@ def test_impossible_and_wrong_sequences_get_one_clear_sentence():
         with pytest.raises(ValueError, match="sequence 1 has probability zero under its model"):
             ask(["a", "ab"])
     numbers = mc.HMMs([[1.0]], [[[1.0]]], mc.Gaussians([[[0.0]]], [[1.0]]))
-    with pytest.raises(TypeError, match="The model emits numbers; got symbols"):
+    with pytest.raises(TypeError, match="The model requires vectors; got symbols"):
         numbers.log_prob(["ab"])
     with pytest.raises(ValueError, match="must have 1 coordinates, as the model has; got 2"):
         numbers.posterior([np.zeros((3, 2))])

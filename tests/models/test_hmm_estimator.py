@@ -566,7 +566,7 @@ NEVER = mc.HMMs([[0.5, 0.5]], [[[0.5, 0.5], [0.5, 0.5]]], mc.Categoricals([[[1.0
         (HMM(lambda length: 0.5), r"n_states\(2\) must be .*; got 0.5"),
         (HMM(emission="gaussian"), r"emission must be .*; got 'gaussian'"),
         (HMM(emission=HMM()), "emission must be .* family or a mixture"),
-        (HMM(emission=mc.Gaussian()), r"Gaussian emissions must be numbers; got symbols. Use mc.Categorical"),
+        (HMM(emission=mc.Gaussian()), r"Gaussian requires vectors; got symbols from .*Use mc.Categorical"),
         (HMM(topology="ring"), "topology must be 'ergodic'.* got 'ring'"),
         (HMM(topology=("banded", None)), r"topology must be .* got \('banded', None\)"),
         (HMM(topology=("left-right", 0)), r"topology must be .* got \('left-right', 0\)"),
@@ -610,7 +610,7 @@ def test_bad_parameters_get_one_clear_sentence(estimator, message):
         (HMM(), sparse.csr_array(np.eye(3)), "not a sparse matrix. Pass X.toarray()"),
         (HMM(alphabet="dna"), ["ACG", "AXG"], "'X'"),
         (HMM(mc.Categorical()), series(2), r"n_states must be .*; got Categorical"),
-        (HMM(2, mc.Categorical()), series(2), "Categorical emissions must be symbols; got vectors. Use mc.Gaussian"),
+        (HMM(2, mc.Categorical()), series(2), "Categorical requires symbols; got .*Use mc.Gaussian"),
         (HMM("jebara"), series(2), "n_states='jebara' needs sequences of symbols; got vectors"),
         (HMM(prior=None), ["AC", ""], "sequence 1 is empty. Leave it out, or use prior='pooled'"),
         (HMM(), ["", ""], "no symbol"),
@@ -645,7 +645,7 @@ def test_data_of_another_kind_than_the_training_data():
         estimator.fit_each(series(2))
     with pytest.raises(ValueError, match="alphabet"):
         estimator.fit_each(mc.Sequences(["XY"]))
-    with pytest.raises(TypeError, match=r"training sequences are vectors; got symbols\. Pass vectors"):
+    with pytest.raises(TypeError, match="The fitted model requires vectors; got symbols from AB"):
         HMM(2).fit(series(2)).fit_each(["AB"])
     with pytest.raises(ValueError, match="must have 2 coordinates, as the training data had; got 3"):
         HMM(2).fit(series(2)).fit_each(series(2, d=3))

@@ -694,7 +694,7 @@ def test_short_and_empty_sequences():
     for i in (0, 2):  # they get the prior
         assert_allclose(each[i].transition, q.context_.pooled[0].transition)
         assert_allclose(each[i].initial, q.context_.pooled[0].initial)
-    with pytest.raises(ValueError, match="nothing to fit: all sequences are empty"):
+    with pytest.raises(ValueError, match="nothing to fit: all samples are empty"):
         MarkovChain(alphabet="dna").fit(X[2:3])
     ends = MarkovChain(order=2, alphabet="dna", end=True, prior=None).fit(X).model_
     assert_allclose(np.exp(ends.log_prob(X[2:3])), 0.25)
@@ -744,7 +744,7 @@ def test_parameters_are_checked():
             MarkovChain(**bad).fit(["ab"])
     with pytest.raises(ValueError, match=r"has the symbol 'x' at position 1, which is not in the alphabet"):
         MarkovChain(alphabet="dna").fit(["AxC"])
-    with pytest.raises(TypeError, match="model of symbols; got vectors"):
+    with pytest.raises(TypeError, match="requires symbols; got 2-dimensional vectors"):
         MarkovChain().fit([np.zeros((3, 2))])
     model = MarkovChain(order=2, alphabet="dna", end=True)
     assert clone(model).get_params() == model.get_params()

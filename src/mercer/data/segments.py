@@ -25,8 +25,8 @@ def looks_like_matrix(X: Any) -> bool:
         return getattr(X, "ndim", 2) == 2
     if hasattr(X, "shape"):
         return len(X.shape) != 3 and getattr(X, "dtype", None) is not None and not _holds_objects(X)
-    if isinstance(X, list | tuple) and len(X):
-        return not isinstance(X[0], str | bytes) and _ndim(X[0]) <= 1 and not _ragged(X)
+    if isinstance(X, list | tuple):
+        return len(X) > 0 and not isinstance(X[0], str | bytes) and _ndim(X[0]) <= 1 and not _ragged(X)
     return True
 
 
@@ -141,6 +141,12 @@ def point_name(X: Any, i: int) -> str:
         return sample_name(X, i)
     datum = int(np.searchsorted(X.offsets, i, side="right")) - 1
     return f"{sample_name(X, datum)} (point {int(i - X.offsets[datum])})"
+
+
+def check_some_points(X: Any) -> None:
+    """Raise if all samples are empty."""
+    if segments(X)[0].shape[0] == 0:
+        raise ValueError("There is nothing to fit: all samples are empty.")
 
 
 def check_observed(X: Any, cure: str) -> None:

@@ -250,6 +250,33 @@ class Sequences(Container):
             raise ValueError(f"{where}, which is not in the alphabet {new.describe()}; use the union of the alphabets.")
         return Sequences._make(values, self.offsets, new, self.ids)
 
+    def require(self, kind: str, owner: Any, cure: str = "") -> Sequences:
+        """Return self; raise if the sequences are not of a kind.
+
+        Parameters
+        ----------
+        kind : {"vectors", "symbols"}
+            The kind that is needed.
+        owner : str or object
+            What needs it, for the message; an object is named by its class.
+        cure : str, optional
+            What to do instead; by default, how to pass this kind.
+        """
+        if self.is_symbols == (kind == "symbols"):
+            return self
+        if self.alphabet is not None and not isinstance(self.alphabet.symbols[0], str):
+            cure = "Integers are read as symbols; pass floats."
+        elif not cure:
+            cure = "Pass strings or integers." if kind == "symbols" else "Pass numbers, or Sequences(X).one_hot()."
+        name = owner if isinstance(owner, str) else type(owner).__name__
+        raise TypeError(f"{name} requires {kind}; got {self._what()}. {cure}")
+
+    def require_some(self) -> Sequences:
+        """Return self; raise if there is no sequence."""
+        if not len(self):
+            raise ValueError("X is empty; pass at least one sequence.")
+        return self
+
     def require_nonempty(self) -> Sequences:
         """Return self; raise if a sequence is empty."""
         empty = np.flatnonzero(self.lengths == 0)
@@ -319,9 +346,7 @@ class Sequences(Container):
         array([[1., 2.],
                [2., 3.]])
         """
-        if self.is_symbols:
-            raise TypeError("windows() requires vectors; got symbols. Call one_hot() first.")
-        self.require_windows(order)
+        self.require("vectors", "windows()").require_windows(order)
         return Sequences._make(*_ragged.windows(self.values, self.offsets, int(order)), None, self.ids)
 
     def one_hot(self) -> Sequences:
@@ -354,9 +379,9 @@ class Sequences(Container):
         return np.bincount(cells, minlength=n * k).reshape(n, k).astype(np.float64)
 
     def _symbols(self, what: str) -> Alphabet:
-        if self.alphabet is None:
-            raise TypeError(f"{what}() requires symbols; got vectors. Pass strings or integers.")
-        return self.alphabet
+        alphabet = self.require("symbols", f"{what}()").alphabet
+        assert alphabet is not None
+        return alphabet
 
     def _observed(self, what: str) -> Alphabet:
         """Return the alphabet; raise if a code is ambiguous or missing."""

@@ -80,13 +80,7 @@ class _Transformer(CheckedParameters, TransformerMixin, BaseEstimator):
 
     def _vectors(self, X: Any, *, reset: bool = False) -> Sequences:
         """Return the input as Sequences of vectors; unless ``reset``, with the channels that were seen in fit."""
-        X = Sequences(inside(X))
-        if X.is_symbols:
-            raise TypeError(
-                f"{type(self).__name__} requires vectors; got symbols from {X.alphabet.describe()}. "
-                "Pass Sequences(X).one_hot()."
-            )
-        X = by_name(self, X, reset=reset)
+        X = by_name(self, Sequences(inside(X)).require("vectors", self), reset=reset)
         return X if reset else X.require_dimension(getattr(self, "n_features_in_", None))
 
     def __sklearn_tags__(self) -> Any:

@@ -108,10 +108,7 @@ class Learned:
         if not compares_vectors(self.setting.kernel):
             return read_objects(X)
         X = by_name(self, read_series(X, self.alphabet), reset=False).require_dimension(self.dimension)
-        if X.is_symbols != (self.dimension is None):
-            had, got = ("vectors", "symbols") if X.is_symbols else ("symbols", "vectors")
-            raise ValueError(f"The sequences have {got}, but the model was fitted to {had}. Pass the same kind.")
-        return X
+        return X.require("symbols" if self.dimension is None else "vectors", "The fitted model")
 
     def steps(self, X: Any) -> Steps:
         """Return the observations of sequences."""

@@ -109,12 +109,7 @@ def compares_vectors(kernel: Any) -> bool:
 
 def read_series(X: Any, alphabet: Any) -> Sequences:
     """Read sequences of vectors or symbols."""
-    if isinstance(X, list | tuple) and not len(X):
-        raise ValueError("X must not be empty; pass at least one sequence.")
-    X = in_double(Sequences(X, alphabet=alphabet) if alphabet is not None else Sequences(X))
-    if len(X) == 0:
-        raise ValueError("X must not be empty; pass at least one sequence.")
-    return X
+    return in_double(Sequences(X, alphabet=alphabet).require_some())
 
 
 def read_objects(X: Any) -> ObjectSequences:
@@ -134,7 +129,7 @@ def read_objects(X: Any) -> ObjectSequences:
             )
         found.append(list(item))
     if not found:
-        raise ValueError("X must not be empty; pass at least one sequence.")
+        raise ValueError("X is empty; pass at least one sequence.")
     return ObjectSequences(found)
 
 

@@ -25,6 +25,7 @@ from mercer.data.csr import CSRRows
 from mercer.data.segments import (
     check_coordinates,
     check_observed,
+    check_some_points,
     columns_as_symbols,
     data_digests,
     in_digest_order,
@@ -150,18 +151,12 @@ class Estimator(CheckedParameters, BaseEstimator):
         context : Context, default=None
             Whose alphabet strings are read with.
         """
-        if isinstance(X, list | tuple) and not len(X):
-            raise ValueError("X is empty; pass at least one sample.")
         if self.takes == "symbols":
             alphabet = getattr(self, "alphabet", None)
             if alphabet is None and context is not None:
                 alphabet = context.alphabet
             X = self._sequences(columns_as_symbols(X), owner, reset, alphabet, getattr(self, "unknown", "raise"))
-            if not X.is_symbols:
-                raise TypeError(
-                    f"{type(self).__name__} is a model of symbols; got vectors. Use Gaussian, or pass strings."
-                )
-            return X
+            return X.require("symbols", self, "Use Gaussian, or pass strings.")
         if isinstance(X, Sequences) or not looks_like_matrix(X):
             X = self._sequences(X, owner, reset)
             self._check_vectors(X)
@@ -182,21 +177,13 @@ class Estimator(CheckedParameters, BaseEstimator):
 
     def _sequences(self, X: Any, owner: Any, reset: bool, alphabet: Any = None, unknown: str = "raise") -> Sequences:
         """Return ``X`` as one sequence or more, with the channels in the order that the owner learned in ``fit``."""
-        X = Sequences(X, alphabet=alphabet, unknown=unknown)
-        if not len(X):
-            raise ValueError("X is empty; pass at least one sequence.")
+        X = Sequences(X, alphabet=alphabet, unknown=unknown).require_some()
         named: Sequences = by_name(self if owner is None else owner, X, reset=reset)
         return named
 
     def _check_vectors(self, X: Sequences) -> None:
         """Raise if sequences hold symbols or no coordinate."""
-        if X.alphabet is not None and not isinstance(X.alphabet.symbols[0], str):
-            raise TypeError(
-                f"{type(self).__name__} is a model of numbers; got lists of integers of several lengths, which are "
-                "read as symbols. Pass rows of one length, point sets of shape (T, d), or floats."
-            )
-        if X.is_symbols:
-            raise TypeError(f"{type(self).__name__} is a model of numbers; got symbols. Use Categorical.")
+        X.require("vectors", self, "Use Categorical.")
         if X.dimension == 0:
             raise ValueError("X must have at least one coordinate; got points of 0 coordinates.")
 
@@ -286,9 +273,8 @@ class Estimator(CheckedParameters, BaseEstimator):
 
     def _fit_shared(self, X: Any, context: Context) -> Any:
         """Fit one model to all of the data that `accept` has turned."""
+        check_some_points(X)
         x, _ = segments(in_digest_order(X))
-        if x.shape[0] == 0:
-            raise ValueError("There is nothing to fit: every sample is empty.")
         self._check_data(X, np.array([0, x.shape[0]]))
         return self._fit_alone(x, np.array([0, x.shape[0]]), context)
 

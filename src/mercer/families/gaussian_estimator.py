@@ -10,7 +10,7 @@ from sklearn.base import clone
 
 from mercer._array import Floats, Indices, Mask
 from mercer._parameters import Rules, nonnegative, one_of
-from mercer.data.segments import in_digest_order, segment_sum, segments
+from mercer.data.segments import check_some_points, in_digest_order, segment_sum, segments
 from mercer.families._predictive import Predictive
 from mercer.families.estimator import Context, FamilyEstimator, moments
 from mercer.families.gaussian import Gaussians
@@ -125,9 +125,8 @@ class Gaussian(Predictive, FamilyEstimator):
         Folds of a cross-validation differ a little in mean and variance. Both are rounded, so that the folds have the
         same context and share their fits: the variance to a power of two, the centre to a coarse grid.
         """
+        check_some_points(X)
         x, offsets = segments(in_digest_order(X))
-        if len(x) == 0:
-            raise ValueError("There is nothing to learn from: every sample is empty.")
         with np.errstate(over="ignore", invalid="ignore"):  # overflow raises below
             center, scale = _center_and_scale(x)
         if not np.isfinite(scale).all():

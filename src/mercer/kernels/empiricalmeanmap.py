@@ -116,12 +116,7 @@ class EmpiricalMeanMap(RandomFeatures, LogPairs, Kernel):
 
     def _source(self, X: Sequences) -> Sequences:
         X.require_dimension(self.dimension_)
-        if X.is_symbols != (self.alphabet_ is not None):
-            raise ValueError(
-                f"The data are {X!r}, but the training data have alphabet {self.alphabet_}, dimension "
-                f"{self.dimension_}. Pass data of the same kind, or call fit again."
-            )
-        return X
+        return X.require("vectors" if self.alphabet_ is None else "symbols", "The fitted kernel")
 
     def _prepare(self, source: Sequences) -> WindowCounts | WindowSets | Rows:
         order, gamma = int(self.order), float(self.gamma)

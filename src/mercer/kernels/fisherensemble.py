@@ -167,13 +167,7 @@ class FisherEnsemble(Compound):
         return Views(tuple(part._accept(x, reset=reset) for part, x in zip(self.kernels_, data, strict=True)))
 
     def _series(self, X: Any, *, reset: bool) -> Sequences:
-        X = Sequences(X)
-        if X.is_symbols:
-            raise TypeError(
-                f"FisherEnsemble requires series of numbers; got symbols from {X.alphabet.describe()}. Pass integers "
-                "as floats; for symbols use mc.Fisher(mc.HMM())."
-            )
-        X.require_nonempty()
+        X = Sequences(X).require("vectors", self, "For symbols use mc.Fisher(mc.HMM()).").require_nonempty()
         unseen = np.flatnonzero(segment_sum((~np.isnan(X.values)).any(axis=1).astype(float), X.offsets) == 0)
         if len(unseen):
             raise ValueError(f"{X.name(int(unseen[0]))} has no observed value (all are NaN). Leave it out.")

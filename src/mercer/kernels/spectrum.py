@@ -112,8 +112,7 @@ class Spectrum(InnerProducts, Kernel):
     def _accept(self, X: Any, *, reset: bool) -> Sequences:
         learned = None if reset else getattr(self, "alphabet_", None)
         X = Sequences(X, alphabet=self.alphabet if self.alphabet is not None else learned, unknown=self.unknown)
-        if X.alphabet is None:
-            raise TypeError("Spectrum compares symbols, not vectors. Use EmpiricalMeanMap, or pass strings.")
+        X.require("symbols", self, "Use EmpiricalMeanMap, or pass strings.")
         if len(X.alphabet) ** min(int(self.k), 63) >= 2**63:  # two symbols reach the limit at k = 63, one symbol never
             raise ValueError(
                 f"There are {len(X.alphabet)}^{self.k} strings of {self.k} symbols over the alphabet "

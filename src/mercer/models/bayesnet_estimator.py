@@ -16,7 +16,7 @@ from mercer._notices import notify_unconverged
 from mercer._parameters import Rule, Rules, nonnegative
 from mercer._random import seed_of
 from mercer.data import Sequences
-from mercer.data.segments import digest_order, segments
+from mercer.data.segments import check_some_points, digest_order, segments
 from mercer.families.estimator import Context
 from mercer.models._fitting.em import EMResults
 from mercer.models._fitting.iterative import IterativeEstimator
@@ -183,9 +183,8 @@ class BayesNet(IterativeEstimator):
     # -- fits ------------------------------------------------------------------------------------------------
 
     def _fit_shared(self, X: Any, context: Context) -> BayesNets:
+        check_some_points(X)
         values, _ = segments(X)
-        if not len(values):
-            raise ValueError("There is nothing to fit: every sample is empty.")
         found = self._fit_all(values, context)
         models: BayesNets = found.models
         return models

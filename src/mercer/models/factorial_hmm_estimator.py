@@ -17,7 +17,7 @@ from mercer._parameters import Rule, Rules, nonnegative, one_of, states
 from mercer._random import seed_of
 from mercer.data import Sequences
 from mercer.data.alphabet import ALPHABET
-from mercer.data.segments import check_coordinates, in_digest_order, in_double
+from mercer.data.segments import check_coordinates, check_some_points, in_digest_order, in_double
 from mercer.families.categorical import Categorical
 from mercer.families.estimator import Context
 from mercer.models._factorial import em, table
@@ -185,9 +185,8 @@ class FactorialHMM(IterativeEstimator):
     def accept(self, X: Any, *, owner: Any = None, reset: bool = False, context: Context | None = None) -> Sequences:
         """Convert ``X`` to `Sequences`; a 2-D array is N univariate series if floats, N strings if integers."""
         X = self._sequences(X, owner, reset, self._known_alphabet(context), self.unknown)
-        if context is not None and (context.alphabet is not None) != X.is_symbols:
-            kinds = ("symbols", "vectors") if X.is_symbols else ("vectors", "symbols")
-            raise TypeError(f"The training sequences are {kinds[1]}; got {kinds[0]}. Pass {kinds[1]}.")
+        if context is not None:
+            X.require("vectors" if context.alphabet is None else "symbols", "The fitted model")
         if isinstance(self.prior, FactorialHMMs):
             self._check_prior(X)
         if X.is_symbols:
@@ -215,9 +214,7 @@ class FactorialHMM(IterativeEstimator):
             )
 
     def _check_prior(self, X: Sequences) -> None:
-        if self.prior.of_symbols != X.is_symbols:
-            kinds = ("symbols", "vectors") if X.is_symbols else ("vectors", "symbols")
-            raise TypeError(f"prior is a model of {kinds[1]}; got {kinds[0]}. Pass {kinds[1]}.")
+        X.require("symbols" if self.prior.of_symbols else "vectors", "prior")
         if not X.is_symbols and X.dimension not in (None, self.prior.dimension):
             raise ValueError(
                 f"prior has {self.prior.dimension} coordinates; the data have {X.dimension}. Make them equal."
@@ -232,9 +229,8 @@ class FactorialHMM(IterativeEstimator):
 
     def context(self, X: Any) -> Context:
         """Learn the moments of the channels, or the alphabet, and what the prior expects."""
+        check_some_points(X)
         X = in_digest_order(X)
-        if not len(X.values):
-            raise ValueError("There is nothing to fit: every sample is empty.")
         check_something(X, Categorical() if X.is_symbols else self)
         if X.is_symbols:
             found = FactorialContext(dimension=len(X.alphabet), alphabet=X.alphabet)

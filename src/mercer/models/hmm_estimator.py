@@ -18,7 +18,7 @@ from mercer._parameters import NONE, Rule, Rules, function, instance_of, one_of,
 from mercer._random import seed_of
 from mercer.data import Sequences
 from mercer.data.alphabet import ALPHABET
-from mercer.data.segments import columns_as_symbols, digest_order, in_digest_order, in_numbers
+from mercer.data.segments import check_some_points, columns_as_symbols, digest_order, in_digest_order, in_numbers
 from mercer.families.categorical import Categorical
 from mercer.families.estimator import Context, Estimator
 from mercer.families.gaussian_estimator import Gaussian
@@ -359,8 +359,7 @@ class HMM(Decoder, IterativeEstimator):
         return self._with_pooled_models(X, bare)[0] if isinstance(self.prior, str) else bare
 
     def _bare_context(self, X: Sequences) -> Context:
-        if len(X.values) == 0:
-            raise ValueError("There is nothing to fit: all sequences are empty.")
+        check_some_points(X)
         check_spread(X)
         bare = leaf_of(self._emission(X.is_symbols)).context(X)
         return bare if X.is_symbols else replace(bare, scale=spread(in_digest_order(X).values))

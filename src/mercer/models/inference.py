@@ -34,15 +34,10 @@ def read(emission: Any, X: Any) -> Sequences:
     except ValueError as error:
         raise read_before(error) from None
     except TypeError:
-        if Sequences(X).is_symbols:
-            raise
-        raise TypeError(
-            f"The model emits symbols of {alphabet.describe()}; got vectors. Pass strings, or use a model of vectors."
-        ) from None
+        Sequences(X).require("symbols", f"The model, which emits {alphabet.describe()},")
+        raise
     if alphabet is None:
-        X = in_numbers(X)
-        if X.is_symbols:
-            raise TypeError("The model emits numbers; got symbols. Use a model of symbols, such as HMM fits to text.")
+        X = in_numbers(X).require("vectors", "The model", "Use a model of symbols, such as HMM fits to text.")
         X.require_dimension(emission.dimension, "the model has")
     return X
 

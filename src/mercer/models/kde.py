@@ -295,13 +295,7 @@ class KDELeaf(Leaf):
 
 def _read(points: Any) -> Points:
     """Convert sets of points to `Points`, or raise."""
-    sets = Sequences(points)
-    if sets.is_symbols:
-        raise TypeError(
-            "points must be real numbers; got symbols or integers. Convert them by .astype(float), or use "
-            "mc.Categorical for symbols."
-        )
-    sets.require_nonempty()
+    sets = Sequences(points).require("vectors", "KDE", "Use mc.Categorical for symbols.").require_nonempty()
     bad = np.flatnonzero(~np.isfinite(sets.values).all(axis=1))
     if len(bad):
         raise ValueError(

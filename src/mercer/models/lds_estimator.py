@@ -15,7 +15,7 @@ from mercer._parallel import n_threads, thread_map
 from mercer._parameters import NONE, Rule, Rules, nonnegative, one_of, whole
 from mercer._random import seed_of
 from mercer.data import Sequences
-from mercer.data.segments import in_digest_order, in_double, in_numbers
+from mercer.data.segments import check_some_points, in_digest_order, in_double, in_numbers
 from mercer.families.estimator import Context
 from mercer.families.gaussian_estimator import Gaussian
 from mercer.models._dynamics.checks import check_fixed, noiseless
@@ -161,9 +161,7 @@ class LDS(IterativeEstimator):
     def accept(self, X: Any, *, owner: Any = None, reset: bool = False, context: Context | None = None) -> Sequences:
         """Convert ``X`` to `Sequences` of vectors; a 2-D array is N univariate series."""
         X = in_double(in_numbers(self._sequences(X, owner, reset)))
-        if X.is_symbols:
-            raise TypeError(f"{type(self).__name__} needs series of numbers; got symbols. Use mc.HMM.")
-        check_range(X)
+        check_range(X.require("vectors", self, "Use mc.HMM."))
         return X
 
     def _check_each(self, X: Any, context: Context) -> None:
@@ -202,8 +200,7 @@ class LDS(IterativeEstimator):
         return bare if self.prior is None else self._with_prior(X, bare)[0]
 
     def _bare_context(self, X: Sequences) -> LDSContext:
-        if len(X.values) == 0:
-            raise ValueError("there is nothing to fit: all series are empty.")
+        check_some_points(X)
         unseen = np.flatnonzero(np.isnan(X.values).all(axis=0))
         if len(unseen):
             raise ValueError(

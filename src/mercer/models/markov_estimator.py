@@ -14,6 +14,7 @@ from mercer._probability import normalized
 from mercer.data import Sequences
 from mercer.data.alphabet import ALPHABET
 from mercer.data.ragged import windows_of
+from mercer.data.segments import check_some_points
 from mercer.families.estimator import Context, Estimator
 from mercer.models._fitting.mixture_steps import side_by_side
 from mercer.models._markov.counts import n_heads, transitions_of
@@ -191,8 +192,8 @@ class MarkovChain(Estimator):
 
         A pooled chain has one of these per row, so that all transitions are possible.
         """
-        if len(X.values) == 0 and not self.end:
-            raise ValueError("There is nothing to fit: all sequences are empty.")
+        if not self.end:
+            check_some_points(X)
         if not len(self._with_counts(X)):
             raise ValueError(
                 f"There is nothing to fit: no sequence has {self._least}. Pass longer sequences, or lower the order."

@@ -15,7 +15,7 @@ from mercer._parameters import NONE, Rules, instance_of, whole
 from mercer._probability import normalized
 from mercer._random import seed_of
 from mercer.data import Sequences
-from mercer.data.segments import in_digest_order, segment_sum, segments
+from mercer.data.segments import check_some_points, in_digest_order, segment_sum, segments
 from mercer.families.estimator import Context, Estimator
 from mercer.families.gaussian_estimator import Gaussian
 from mercer.models._fitting.checks import check_something, check_spread, impossible, warn_of_unconverged
@@ -200,9 +200,8 @@ class Mixture(IterativeEstimator):
 
     def _fit_pooled(self, X: Any, context: Context) -> EMResults:
         """Fit one mixture to all samples; without a prior if the prior is pooled."""
+        check_some_points(X)
         x, _ = segments(in_digest_order(X))
-        if x.shape[0] == 0:
-            raise ValueError("There is nothing to fit: all samples are empty.")
         estimator, offsets = self, np.array([0, x.shape[0]])
         if self.prior is None or isinstance(self.prior, str):
             check_something(X, self._component())

@@ -12,7 +12,7 @@ from mercer._probability import normalized, shared_out
 from mercer._random import seed_of
 from mercer.data import Alphabet, Sequences
 from mercer.data.alphabet import ALPHABET
-from mercer.data.segments import digest_order
+from mercer.data.segments import check_some_points, digest_order
 from mercer.families.categorical import Categoricals
 from mercer.families.estimator import Context
 from mercer.models._fitting.checks import check_something, impossible, warn_of_unconverged, warn_of_unvisited
@@ -184,8 +184,7 @@ class PairHMM(PairEstimator):
     def _check_em(self, X: Sequences, y: Any) -> None:
         """Raise if all strings are empty, y has another length, or the start has another alphabet."""
         self._check_classes(X, y)  # also where single strings have no use for it
-        if len(X.values) == 0:
-            raise ValueError("There is nothing to fit: every sequence is empty.")
+        check_some_points(X)
         check_something(X, self)
         if self.init is not None and self.init.alphabet != X.alphabet:
             raise ValueError(

@@ -157,14 +157,12 @@ class ProfileHMM(Estimator):
         context : Context, default=None
             Not used.
         """
-        if isinstance(X, list | tuple) and not len(X):
-            raise ValueError("X is empty; pass at least one sequence.")
         plain = self._plain()
         if not reset:
-            return without_gaps(X, plain, self.unknown)
+            return without_gaps(X, plain, self.unknown).require_some()
         if isinstance(X, Sequences) and X.alphabet == plain:
             return X
-        return Sequences(X, alphabet=gapped(plain), unknown=self.unknown)
+        return Sequences(X, alphabet=gapped(plain), unknown=self.unknown).require_some()
 
     def context(self, X: Sequences) -> Context:
         """Learn the alphabet."""

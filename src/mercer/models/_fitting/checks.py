@@ -26,17 +26,12 @@ Found = list[tuple[EMResults, Callable[[int], str]]]
 
 def check_kind(X: Sequences, emission: Estimator, context: Context | None) -> None:
     """Raise if the sequences are symbols and the emissions are numbers, or the reverse."""
-    if X.alphabet is not None and emission.takes != "symbols":
-        who = type(leaf_of(emission)).__name__
-        raise TypeError(f"{who} emissions must be numbers; got symbols. Use mc.Categorical().")
-    if not X.is_symbols and emission.takes == "symbols":
-        raise TypeError(
-            f"{type(leaf_of(emission)).__name__} emissions must be symbols; got vectors. Use mc.Gaussian(), or pass "
-            "strings."
-        )
-    if context is not None and (context.alphabet is not None) != X.is_symbols:
-        kinds = ("symbols", "vectors") if X.is_symbols else ("vectors", "symbols")
-        raise TypeError(f"The training sequences are {kinds[1]}; got {kinds[0]}. Pass {kinds[1]}.")
+    if emission.takes == "symbols":
+        X.require("symbols", leaf_of(emission), "Use mc.Gaussian(), or pass strings.")
+    else:
+        X.require("vectors", leaf_of(emission), "Use mc.Categorical().")
+    if context is not None:
+        X.require("vectors" if context.alphabet is None else "symbols", "The fitted model")
 
 
 def check_range(X: Sequences) -> None:

@@ -30,9 +30,7 @@ class Counts(NamedTuple):
 
 def matrix_of(X: Sequences, alphabet: Alphabet) -> Indices:
     """Return the codes of aligned rows, ``(N, C)``, -1 for gaps; raise if the rows differ in length."""
-    if not len(X):
-        raise ValueError("A profile needs at least one aligned sequence; got none. Pass the rows of an alignment.")
-    lengths = X.lengths
+    lengths = X.require_some().lengths
     odd = np.flatnonzero(lengths != lengths[0])
     if len(odd):
         raise ValueError(
