@@ -47,9 +47,7 @@ class TestRagged:
             call()
 
     def test_counts_of_several_lengths(self):
-        with pytest.raises(
-            TypeError, match="Poisson requires vectors; got symbols .* Integers are read as symbols; pass floats"
-        ):
+        with pytest.raises(TypeError, match=r"Poisson requires vectors; .* Integers are read as symbols; pass floats"):
             mc.ProbabilityProduct(mc.Poisson())([[3, 1, 2], [1, 2]])
 
 

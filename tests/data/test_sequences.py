@@ -294,7 +294,7 @@ def test_windows():
         X.windows(3)
     with pytest.raises(ValueError, match=r"order must be .* got -1"):
         X.windows(-1)
-    with pytest.raises(TypeError, match="Sequences.X..one_hot"):
+    with pytest.raises(TypeError, match=r"Sequences\(X\)\.one_hot"):
         Sequences(["ab"]).windows(1)
 
 

@@ -146,7 +146,7 @@ def test_bad_input():
         Spectrum(k=15, alphabet="protein")(["ACDE" * 5])
     with pytest.raises(ValueError, match=r"strings each within 4 mismatches, too many to list\. Lower k or mismatches"):
         Spectrum(k=8, mismatches=4, alphabet="protein").features(["ACDEFGHIKL"])
-    with pytest.raises(TypeError, match="Spectrum requires symbols; got .* vectors"):
+    with pytest.raises(TypeError, match=r"Spectrum requires symbols; got .* vectors"):
         Spectrum()([np.zeros((4, 2))])
     with pytest.raises(ValueError, match="alphabet"):
         Spectrum(2).fit(mc.Sequences(["ab"])).transform(mc.Sequences(["xy"]))
