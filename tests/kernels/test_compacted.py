@@ -10,25 +10,20 @@ import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from joblib import parallel_config
 from sklearn import config_context
-from sklearn.base import BaseEstimator, TransformerMixin, clone, is_classifier
+from sklearn.base import clone, is_classifier
 from sklearn.calibration import CalibratedClassifierCV
-from sklearn.compose import TransformedTargetRegressor, make_column_transformer
-from sklearn.decomposition import PCA, KernelPCA
-from sklearn.ensemble import BaggingClassifier, StackingClassifier, VotingClassifier
+from sklearn.compose import make_column_transformer
+from sklearn.ensemble import StackingClassifier, VotingClassifier
 from sklearn.exceptions import NotFittedError
-from sklearn.feature_selection import SelectKBest, f_regression
 from sklearn.frozen import FrozenEstimator
-from sklearn.gaussian_process import GaussianProcessClassifier, GaussianProcessRegressor
 from sklearn.kernel_ridge import KernelRidge
 from sklearn.linear_model import Lasso, LogisticRegression, Ridge, SGDClassifier
 from sklearn.model_selection import GridSearchCV
-from sklearn.multiclass import OneVsOneClassifier, OneVsRestClassifier
-from sklearn.multioutput import MultiOutputRegressor
+from sklearn.multiclass import OneVsRestClassifier
 from sklearn.neighbors import KNeighborsClassifier
-from sklearn.pipeline import FeatureUnion, Pipeline, make_pipeline, make_union
-from sklearn.preprocessing import FunctionTransformer, KernelCenterer, MinMaxScaler, StandardScaler
+from sklearn.pipeline import Pipeline, make_pipeline, make_union
+from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC, SVR, LinearSVC, NuSVC, NuSVR, OneClassSVM
 
 import mercer as mc
@@ -75,7 +70,6 @@ MACHINES = {
     "svc, three classes": (make_pipeline(rbf(), svc(C=10)), NAMES, 0.9),
     "svc, one against one": (make_pipeline(rbf(), svc(decision_function_shape="ovo")), NAMES, 0.95),
     "svc, ties": (make_pipeline(rbf(), svc(break_ties=True)), NAMES, 0.95),
-    "svc, weighted classes": (make_pipeline(rbf(), svc(class_weight="balanced")), NAMES, 0.95),
     "nusvc": (make_pipeline(rbf(), NuSVC(nu=0.2, kernel="precomputed")), TWO, 0.5),
     "svr": (make_pipeline(rbf(), SVR(kernel="precomputed", epsilon=0.5)), NUMBER, 0.8),
     "nusvr": (make_pipeline(rbf(), NuSVR(kernel="precomputed", nu=0.2)), NUMBER, 0.8),
@@ -83,10 +77,9 @@ MACHINES = {
     "one class": (make_pipeline(rbf(), OneClassSVM(kernel="precomputed", nu=0.2)), None, 0.4),
     "ridge": (make_pipeline(rbf(), mc.KernelRidge()), NUMBER, 1.0),
     "ridge with its kernel": (mc.KernelRidge(rbf()), NUMBER, 1.0),
+    "ridge after a scaler": (make_pipeline(StandardScaler(), mc.KernelRidge(rbf())), NUMBER, 1.0),
     "ridge, two targets": (mc.KernelRidge(rbf()), np.column_stack([NUMBER, AGE]), 1.0),
     "ridge of scikit-learn": (make_pipeline(rbf(), KernelRidge(kernel="precomputed")), NUMBER, 1.0),
-    "process": (GaussianProcessRegressor(mc.RBF().as_gp("fixed"), alpha=0.1), NUMBER, 1.0),
-    "process, classes": (GaussianProcessClassifier(mc.RBF().as_gp("fixed")), TWO, 1.0),
     "lasso on rows": (make_pipeline(rbf(), Lasso(alpha=0.01)), NUMBER, 0.6),
     "l1 on rows": (make_pipeline(rbf(), LinearSVC(penalty="l1", dual=False)), TWO, 0.6),
     "logistic on rows": (make_pipeline(rbf(), LogisticRegression()), NAMES, 1.0),
@@ -94,81 +87,13 @@ MACHINES = {
     "linear on features": (make_pipeline(mc.Landmarks(rbf(), 10), LinearSVC()), TWO, 0.2),
     "logistic on explicit features": (make_pipeline(mc.Features(mc.Linear()), LogisticRegression()), TWO, 0.05),
     "landmarks of a centered kernel": (make_pipeline(mc.Landmarks(mc.Centered(rbf()), 5), Ridge()), NUMBER, 1.0),
-    "neighbors": (
-        make_pipeline(rbf(), FunctionTransformer(np.log1p), FunctionTransformer(np.sqrt),
-                      KNeighborsClassifier(metric="precomputed")), TWO, 1.0,
-    ),
-    "neighbors of rows": (make_pipeline(rbf(), KNeighborsClassifier(3)), TWO, 1.0),
-    "principal components": (make_pipeline(rbf(), KernelPCA(3, kernel="precomputed"), Ridge()), NUMBER, 1.0),
     "scaler before": (make_pipeline(StandardScaler(), rbf(), svc()), TWO, 0.7),
-    "scaler after": (make_pipeline(rbf(), StandardScaler(), Lasso(alpha=0.1)), NUMBER, 0.6),
-    "ranges after": (make_pipeline(rbf(), MinMaxScaler(clip=True), Lasso(alpha=0.01)), NUMBER, 0.6),
-    "selection after": (make_pipeline(rbf(), SelectKBest(k=9), LogisticRegression()), TWO, 0.16),
-    "selection and scaler": (make_pipeline(rbf(), StandardScaler(), SelectKBest(k=9), LinearSVC()), TWO, 0.16),
-    "centerer": (make_pipeline(rbf(), KernelCenterer(), svc()), TWO, 0.7),
-    "centerer, one class": (make_pipeline(rbf(), KernelCenterer(), OneClassSVM(kernel="precomputed")), None, 1.0),
     "passthrough": (Pipeline([("k", rbf()), ("nothing", "passthrough"), ("m", svc())]), TWO, 0.7),
-    "nested pipelines": (make_pipeline(make_pipeline(StandardScaler(), rbf()), make_pipeline(svc())), TWO, 0.7),
     "a kernel of rows": (make_pipeline(rbf(), mc.Linear(), svc()), TWO, 1.0),
-    "kernel only": (make_pipeline(StandardScaler(), rbf()), TWO, 1.0),
-    "union": (make_pipeline(make_union(rbf(), mc.Linear(normalize=False)), Lasso(alpha=0.01)), NUMBER, 0.6),
-    "union with columns": (
-        make_pipeline(FeatureUnion([("k", rbf()), ("raw", "passthrough"), ("off", "drop"), ("pca", PCA(2))]),
-                      Lasso(alpha=0.02)), NUMBER, 0.6,
-    ),
-    "weighted union": (
-        make_pipeline(FeatureUnion([("a", rbf()), ("b", rbf(3.0))], transformer_weights={"a": 3.0}),
-                      Lasso(alpha=0.01)), NUMBER, 0.6,
-    ),
-    "columns": (
-        make_pipeline(make_column_transformer((rbf(), [0, 1]), (StandardScaler(), [2]), remainder="drop"),
-                      Lasso(alpha=0.02)), NUMBER, 0.6,
-    ),
-    "columns, passed through": (
-        make_pipeline(make_column_transformer((mc.Centered(rbf()), [0, 1]), remainder="passthrough"),
-                      Lasso(alpha=0.02)), NUMBER, 1.0,
-    ),
-    "one against the rest": (make_pipeline(rbf(), OneVsRestClassifier(svc())), NAMES, 0.95),
-    "one against one": (make_pipeline(rbf(), OneVsOneClassifier(svc())), NAMES, 0.95),
-    "the rest, outside": (OneVsRestClassifier(make_pipeline(rbf(), svc())), NAMES, 0.95),
-    "several targets": (
-        make_pipeline(rbf(), MultiOutputRegressor(SVR(kernel="precomputed", epsilon=0.5))),
-        np.column_stack([NUMBER, AGE / 10]), 0.95,
-    ),
-    "calibrated": (CalibratedClassifierCV(make_pipeline(rbf(), svc()), cv=3), NAMES, 0.95),
-    "calibrated machine": (make_pipeline(rbf(), CalibratedClassifierCV(svc(), cv=3, ensemble=False)), TWO, 0.7),
     "search": (GridSearchCV(make_pipeline(rbf(), svc()), {"svc__C": [1, 10]}, cv=2), TWO, 0.7),
     "search of the machine": (make_pipeline(rbf(), GridSearchCV(svc(), {"C": [1, 10]}, cv=2)), TWO, 0.7),
-    "stacking": (
-        StackingClassifier([("a", make_pipeline(rbf(), svc())), ("b", LogisticRegression())], cv=2), NAMES, 0.95,
-    ),
-    "stacking on rows": (
-        make_pipeline(rbf(), StackingClassifier([("a", svc())], cv=2, passthrough=True)), TWO, 1.0,
-    ),
-    "voting": (
-        VotingClassifier([("a", make_pipeline(rbf(), svc())), ("off", "drop"), ("b", make_pipeline(rbf(2.0), svc()))]),
-        NAMES, 0.98,
-    ),
-    "target": (
-        TransformedTargetRegressor(make_pipeline(rbf(), SVR(kernel="precomputed", epsilon=0.5)), func=np.square,
-                                   inverse_func=np.sqrt, check_inverse=False), NUMBER, 0.95,
-    ),
-    "nested unions": (
-        make_pipeline(make_union(make_pipeline(StandardScaler(), rbf()), make_union(mc.Linear(), PCA(2))),
-                      Lasso(alpha=0.02)), NUMBER, 0.6,
-    ),
-    "nested columns": (
-        make_pipeline(make_column_transformer(
-            (make_pipeline(make_column_transformer((rbf(), [0, 1])), SelectKBest(k=20)), [0, 1, 2])),
-            Lasso(alpha=0.01)), NUMBER, 0.4,
-    ),
-    "a kernel at the end of stacking": (
-        StackingClassifier([("a", LogisticRegression())], make_pipeline(rbf(), svc()), cv=2, passthrough=True),
-        NAMES, 0.95,
-    ),
     "no coefficient": (make_pipeline(mc.Centered(rbf()), Lasso(alpha=1e6)), NUMBER, 0.05),
-    "bagging": (BaggingClassifier(make_pipeline(rbf(), svc()), 2, random_state=0), TWO, 1.0),
-}  # fmt: skip
+}
 
 
 @pytest.fixture(scope="module")
@@ -310,16 +235,6 @@ def test_probabilities_of_a_support_vector_machine():
     assert_equal(mc.compact(pipeline), pipeline, NEW)
 
 
-def test_frozen_and_prefit_estimators_keep_nothing_more():
-    pipeline = make_pipeline(rbf(), svc()).fit(TABLE, TWO)
-    calibrated = CalibratedClassifierCV(FrozenEstimator(pipeline)).fit(TABLE, TWO)
-    voting = StackingClassifier([("a", pipeline)], cv="prefit").fit(TABLE, TWO)
-    for estimator in (calibrated, voting, FrozenEstimator(pipeline)):
-        small = mc.compact(estimator)
-        assert_equal(small, estimator, NEW)
-        assert TABLE.tobytes()[:200] not in pickle.dumps(small)
-
-
 def test_data_of_every_kind():
     strings = ["ACGTACGT", "GGTAGGA", "TTACGTT", "ACCAACC", "GATTACA", "CATCATC"] * 5
     y = np.arange(30) % 2
@@ -347,13 +262,6 @@ def test_single_precision():
     np.testing.assert_allclose(found, expected, atol=1e-6)
 
 
-def test_a_machine_that_stays_as_it_is():
-    estimator = SVC(kernel=mc.RBF(gamma=0.3)).fit(TABLE, TWO)
-    small = mc.compact(estimator)
-    assert_equal(small, estimator, NEW)
-    assert str(small.kept_[0]) == "svc: all training objects (SVC stays as it is)"
-
-
 def test_names_of_columns_and_pandas_output():
     pipeline = make_pipeline(rbf(), svc()).set_output(transform="pandas").fit(TABLE, TWO)
     small = mc.compact(pipeline)
@@ -361,20 +269,6 @@ def test_names_of_columns_and_pandas_output():
     index = pipeline[-1].support_
     assert list(small[0].get_feature_names_out()) == [f"rbf{i}" for i in np.sort(index)]
     assert list(small[-1].feature_names_in_) == list(small[0].get_feature_names_out())
-
-
-def test_scalers_with_names_of_columns():
-    for steps in ([StandardScaler()], [StandardScaler(), SelectKBest(f_regression, k=20), MinMaxScaler()]):
-        pipeline = make_pipeline(rbf(), *steps, Lasso(0.05)).set_output(transform="pandas").fit(TABLE, NUMBER)
-        small = mc.compact(pipeline)
-        assert_equal(small, pipeline, NEW)
-        assert 1 < small.kept_[0].kept < 20
-        assert list(small[1].feature_names_in_) == list(small[0].get_feature_names_out())
-
-
-def test_a_scaler_with_as_many_columns_as_its_range_has_numbers():
-    pipeline = make_pipeline(mc.Linear(normalize=False), MinMaxScaler(), Lasso(0.01)).fit([[1.0], [2.0]], [0.0, 1.0])
-    assert_equal(mc.compact(pipeline), pipeline, NEW[:, :1])
 
 
 def test_sparse_coefficients():
@@ -396,9 +290,8 @@ def test_values_that_nearly_cancel_keep_all_training_objects(offset):
     X = np.random.default_rng(1).normal(size=(150, 20))
     y, X, new = X[:, 0] + X[:, 1] > 0, X[:120] + offset, X[120:] + offset
     linear = mc.Linear(normalize=False)
-    for kernel in ([mc.Centered(linear)], [mc.Centered(linear, normalize=True)], [rbf() + mc.Centered(linear)],
-                   [linear, KernelCenterer()]):  # fmt: skip
-        pipeline = make_pipeline(*kernel, svc()).fit(X, y[:120])
+    for kernel in (mc.Centered(linear), mc.Centered(linear, normalize=True), rbf() + mc.Centered(linear)):
+        pipeline = make_pipeline(kernel, svc()).fit(X, y[:120])
         small = mc.compact(pipeline)
         assert small.kept_[0].kept == 120
         assert "nearly cancel" in small.kept_[0].why
@@ -483,8 +376,7 @@ def test_what_is_left_of_a_kernel_gives_rows_only():
 
 def test_a_kernel_that_is_taken_out_gives_no_rows():
     """They lack a term of each new object, which has no influence on the estimator."""
-    for kernel, whole in ((mc.Centered(rbf()), False), (make_pipeline(StandardScaler(), mc.Centered(rbf())), False),
-                          (make_union(mc.Centered(rbf())), False), (rbf(), True)):  # fmt: skip
+    for kernel, whole in ((mc.Centered(rbf()), False), (mc.Centered(rbf()) + mc.Linear(), False), (rbf(), True)):
         pipeline = make_pipeline(kernel, svc()).fit(TABLE, TWO)
         small = mc.compact(pipeline)
         for part in (small[0], small[:1], small[:-1], small.steps[0][1], next(iter(small.named_steps.values()))):
@@ -503,23 +395,6 @@ def test_a_kernel_that_is_taken_out_gives_no_rows():
         pickle.loads(pickle.dumps(ridge.kernel_)).transform(NEW)
 
 
-def test_steps_that_work_in_other_threads():
-    with parallel_config(backend="threading"):
-        pipeline = make_pipeline(make_union(mc.Centered(rbf()), n_jobs=2), svc()).fit(TABLE, TWO)
-        assert_equal(mc.compact(pipeline), pipeline, NEW)
-
-
-class Foreign(TransformerMixin, BaseEstimator):
-    """A step of another library."""
-
-    def fit(self, X, y=None):
-        self.fitted_ = True
-        return self
-
-    def transform(self, X):
-        return X**2
-
-
 class OwnSVC(SVC):
     """An estimator that reads its input in a way of its own."""
 
@@ -527,13 +402,47 @@ class OwnSVC(SVC):
         return super().decision_function(X) + np.asarray(X).sum(axis=1)
 
 
-def test_a_foreign_step_reads_everything():
-    for step, why in ((Foreign(), "Foreign reads"), (OwnSVC(kernel="precomputed"), "OwnSVC reads")):
-        steps = [rbf(), step] if isinstance(step, SVC) else [rbf(), step, svc()]
-        pipeline = make_pipeline(*steps).fit(TABLE, TWO)
-        small = mc.compact(pipeline)
-        assert_equal(small, pipeline, NEW)
-        assert small.kept_ == [("rbf", N, N, f"{why} every column")]
+@pytest.mark.parametrize(
+    "model",
+    [
+        make_pipeline(rbf(), OwnSVC(kernel="precomputed")),
+        make_pipeline(rbf(), StandardScaler(), Lasso()),
+        make_pipeline(make_union(rbf(), mc.Linear()), Lasso()),
+        make_pipeline(make_column_transformer((rbf(), [0, 1])), Lasso()),
+        make_pipeline(rbf(), KNeighborsClassifier(3)),
+        make_pipeline(StandardScaler(), rbf()),
+        make_pipeline(StandardScaler(), LogisticRegression()),
+        make_pipeline(svc()),
+        CalibratedClassifierCV(make_pipeline(rbf(), svc()), cv=2),
+        OneVsRestClassifier(make_pipeline(rbf(), svc())),
+        StackingClassifier([("a", make_pipeline(rbf(), svc()))], cv=2),
+        VotingClassifier([("a", make_pipeline(rbf(), svc()))]),
+        SVC(kernel=rbf()),
+        rbf(),
+    ],
+    ids=lambda model: str(model)[:40],
+)
+def test_what_it_does_not_take(model):
+    model = clone(model).fit(TABLE @ TABLE.T if isinstance(model, Pipeline) and len(model.steps) == 1 else TABLE, TWO)
+    with pytest.raises(TypeError, match=r"mc\.compact takes a fitted pipeline that ends in a kernel") as error:
+        mc.compact(model)
+    last = model.steps[-1][1] if isinstance(model, Pipeline) else model
+    assert type(last).__name__ in str(error.value).partition("got ")[2]
+
+
+@pytest.mark.parametrize("odd", [None, 3, "rbf", [], {}, SVC, mc.RBF, object(), TABLE, lambda x: x])
+def test_no_pipeline(odd):
+    with pytest.raises(TypeError, match=r"mc\.compact takes a fitted pipeline .* got"):
+        mc.compact(odd)
+
+
+def test_a_compact_pipeline_inside_of_others():
+    small = mc.compact(make_pipeline(rbf(), svc()).fit(TABLE, TWO))
+    calibrated = CalibratedClassifierCV(FrozenEstimator(small)).fit(TABLE, TWO)
+    stacked = StackingClassifier([("a", small)], cv="prefit").fit(TABLE, TWO)
+    for model in (calibrated, stacked):
+        assert model.score(TABLE, TWO) > 0.9
+        assert TABLE.tobytes()[:200] not in pickle.dumps(model)
 
 
 @pytest.mark.parametrize(
@@ -543,9 +452,7 @@ def test_a_foreign_step_reads_everything():
         mc.RBF(),
         mc.KernelRidge(mc.RBF()),
         GridSearchCV(make_pipeline(mc.RBF(), svc()), {"svc__C": [1]}),
-        CalibratedClassifierCV(make_pipeline(mc.RBF(), svc())),
-        make_pipeline(mc.RBF(), OneVsRestClassifier(svc())),
-        mc.Landmarks(mc.RBF()),
+        make_pipeline(mc.Landmarks(mc.RBF()), Lasso()),
     ],
 )
 def test_unfitted(pipeline):
@@ -557,18 +464,6 @@ def test_a_search_without_refit():
     search = GridSearchCV(make_pipeline(mc.RBF(), svc()), {"svc__C": [1]}, cv=2, refit=False).fit(TABLE, TWO)
     with pytest.raises(NotFittedError, match="Call fit"):
         mc.compact(search)
-
-
-@pytest.mark.parametrize("odd", [None, 3, "rbf", [], {}, SVC, mc.RBF, object(), TABLE, lambda x: x])
-def test_no_pipeline(odd):
-    with pytest.raises(TypeError, match="pipeline must be a fitted pipeline; got"):
-        mc.compact(odd)
-
-
-@pytest.mark.parametrize("pipeline", [make_pipeline(StandardScaler(), SVC()), LogisticRegression(), PCA(2)])
-def test_no_kernel(pipeline):
-    with pytest.raises(ValueError, match="has no kernel of mercer, so there is nothing to compact"):
-        mc.compact(pipeline.fit(TABLE, TWO))
 
 
 def test_a_parameter_that_was_changed_after_fit():
@@ -605,62 +500,6 @@ def test_any_training_objects(index, seed, name):
 
 FITTED = {name: clone(kernel).fit(TABLE, TWO) for name, (kernel, _) in KERNELS.items() if "flat" not in name}
 FITTED["centered, flat"] = FITTED["centered"]
-
-
-# -- without the steps of the pipeline -------------------------------------------------------------------------------
-
-STRINGS = ["".join(RNG.choice(list("ACGT"), size=10 + i % 7, p=[0.4, 0.2, 0.2, 0.2] if i % 3 else [0.1, 0.3, 0.3, 0.3]))
-           for i in range(60)]  # fmt: skip
-FRESH = ["ACGTTGCAAT", "GGGGGGGG", "TTTACGACGACG", "ANNACGACGT", "ACGNNACGTA"]
-
-
-@pytest.mark.parametrize(
-    "kernel",
-    [
-        mc.Spectrum(3, alphabet="dna"),
-        mc.Spectrum(2, alphabet="dna", normalize=False),
-        mc.Spectrum(5, alphabet="dna"),
-        mc.Spectrum(20, alphabet="dna", on_zero="zero"),
-        mc.Spectrum(3, mismatches=1, alphabet="dna"),
-        mc.Centered(mc.Spectrum(3, alphabet="dna")),
-        mc.ProbabilityProduct(mc.MarkovChain(alphabet="dna", prior="pooled"), length=5),
-    ],
-)
-def test_strings_one_by_one_and_together(kernel):
-    several = kernel.get_params() == mc.Spectrum(3, alphabet="dna").get_params()
-    others = (SVR(kernel="precomputed"), OneClassSVM(kernel="precomputed", nu=0.3), svc()) if several else ()
-    for i, estimator in enumerate((svc(), *others)):
-        pipeline = make_pipeline(clone(kernel), estimator).fit(STRINGS, np.arange(60) % (3 if i == 0 else 2))
-        small = mc.compact(pipeline)
-        assert_equal(small, pipeline, FRESH)
-        for string in FRESH[:2]:
-            assert_equal(small, pipeline, [string])
-
-
-def test_errors_are_those_of_the_pipeline():
-    pipeline = make_pipeline(mc.Spectrum(3, alphabet="dna"), svc()).fit(STRINGS, np.arange(60) % 2)
-    small = mc.compact(pipeline)
-    small.predict(FRESH)
-    for wrong in (["AC"], ["ACGZ"], [], "ACGT", 3, [3], [[0.5]], None):
-        messages = []
-        for one in (pipeline, small):
-            with pytest.raises((TypeError, ValueError)) as error:
-                one.predict(wrong)
-            messages.append(str(error.value))
-        assert messages[0] == messages[1]
-
-
-def test_a_step_that_is_changed_takes_effect():
-    pipeline = make_pipeline(rbf(), svc()).fit(TABLE, TWO)
-    small = mc.compact(pipeline)
-    small.decision_function(NEW)
-    small[0].gamma = 2.0
-    expected = small[-1].decision_function(small[0].transform(NEW))
-    np.testing.assert_allclose(small.decision_function(NEW), expected, rtol=1e-12)
-    small[0].gamma = -1.0
-    with pytest.raises(ValueError, match="gamma"):
-        small.decision_function(NEW)
-    assert "_direct" not in small.__getstate__()
 
 
 def test_the_choice_of_a_container_returns_the_compact_pipeline():

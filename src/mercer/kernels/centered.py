@@ -11,7 +11,6 @@ from mercer._notices import notify
 from mercer.kernels._data import n_objects
 from mercer.kernels._evaluation import Side
 from mercer.kernels._operands import WithNumbers
-from mercer.kernels._sums import Sums, sums_of_values, weighted_sums
 from mercer.kernels._trained import TrainedWrapper
 
 
@@ -108,12 +107,3 @@ class Centered(TrainedWrapper):
         values = own - 2 * a.numbers + self._mean
         rounding = 1e-14 * (xp.abs(own) + 2 * xp.abs(a.numbers) + xp.abs(self._mean))
         return xp.where(xp.abs(values) > rounding, values, 0.0)  # an object at the center has no direction
-
-
-@weighted_sums.register
-def _(kernel: Centered, weights: Floats) -> Sums:
-    if kernel._known is None or kernel._level is not None or kernel.normalize:
-        return sums_of_values(kernel, weights)
-    constants = weights @ (kernel._mean - kernel._known["numbers"])
-    inner = weighted_sums(kernel._inner, weights)
-    return lambda source: inner(source.parts[0]) + constants

@@ -3,19 +3,29 @@
 from __future__ import annotations
 
 import copy
+from collections.abc import Iterator
 from operator import is_
-from typing import Any, NoReturn
+from typing import Any, NamedTuple, NoReturn
 
-from sklearn.base import BaseEstimator, is_classifier, is_regressor
+import numpy as np
+from scipy import sparse
+from sklearn.base import BaseEstimator, clone, is_classifier, is_regressor
 from sklearn.utils import get_tags
 from sklearn.utils.metaestimators import available_if
 
+from mercer._array import Indices
 from mercer._config import without_caches
-from mercer.kernels._direct import DIRECT, Direct
-from mercer.kernels._narrowing import Narrowing
-from mercer.kernels._needs import OUTPUT, Objects
+from mercer.kernels._data import n_objects
+from mercer.kernels._estimators import SVM, check_fitted, found_by_search, is_word, kinds, linear_function
+from mercer.kernels._evaluation import Side
+from mercer.kernels._subset import subset
 from mercer.kernels._trained import TrainedWrapper
+from mercer.kernels.base.compound import Compound
 from mercer.kernels.base.kernel import Kernel
+from mercer.kernels.kernelridge import KernelRidge
+from mercer.kernels.landmarks import Landmarks
+
+PURPOSE = "mc.compact keeps what a pipeline has learned."
 
 
 def compact(pipeline: Any) -> Compacted:
@@ -24,9 +34,9 @@ def compact(pipeline: Any) -> Compacted:
     Parameters
     ----------
     pipeline : fitted estimator
-        A pipeline with a kernel, `KernelRidge` with one, or an estimator around such pipelines: a search (of which the
-        best estimator is taken), ``CalibratedClassifierCV``, ``OneVsRestClassifier``, ``StackingClassifier``, ... It
-        does not change.
+        A pipeline whose last two steps are a kernel, or `Landmarks`, and a support vector machine, a kernel ridge
+        regression or a linear model; `KernelRidge` with a kernel; or a search over one of these, of which the best
+        estimator is taken. It does not change.
 
     Returns
     -------
@@ -42,9 +52,8 @@ def compact(pipeline: Any) -> Compacted:
     -----
     Of an estimator that reads the kernel by weighted sums, :math:`f(x) = \sum_i a_i k(x, z_i) + b`, only the training
     objects with :math:`a_i \ne 0` matter: the support objects of ``SVC``, ``NuSVC``, ``SVR``, ``NuSVR`` and
-    ``OneClassSVM``, and the non-zero coefficients of linear models. The coefficients of kernel ridge regression
-    and of Gaussian processes are dense, and nearest neighbors read every column: they keep all training objects, and so
-    does a step that is not known here. Training matrices that scikit-learn keeps without need are dropped.
+    ``OneClassSVM``, and the non-zero coefficients of linear models. The coefficients of kernel ridge regression are
+    dense, so that all training objects with a weight stay. Training matrices that are kept without need are dropped.
 
     **Centered kernels.** `Centered` compares every object with the whole training set:
     :math:`\tilde k(x, z) = k(x, z) - \bar k(x) - \bar k(z) + \bar{\bar k}` with
@@ -67,16 +76,10 @@ def compact(pipeline: Any) -> Compacted:
     far from the origin, rounding errors of the kernel are visible in predictions, and even its last bits matter. All
     training objects and columns stay if :math:`\sum_i |a_i k(x, z_i)|` is more than 1,000 times
     :math:`|\sum_i a_i \tilde k(x, z_i)|` and 10 times :math:`\sum_i |a_i \tilde k(x, z_i)|`, each the largest for up to
-    50 training objects; ``kept_`` says so. The same holds for ``KernelCenterer``. Center the data instead.
+    50 training objects; ``kept_`` says so. Center the data instead.
 
     A centered kernel that is normalized after centering, `EmpiricalKernelMap` and `Repaired` need all training objects
     for a new one; `Landmarks` its landmarks. `Normalized`, `Tempered`, `Sum` and `Product` need only the columns.
-
-    **Latency.** If the last two steps are a kernel and a support vector machine, ``predict`` and the decision function
-    of two classes do not go through scikit-learn's pipeline, whose checks of every step take longer than most kernels
-    of one sample: the kernel checks the input as ever, and its values are summed here. `Spectrum` without mismatches
-    adds up one weight per window, :math:`w = \sum_i a_i \phi(z_i) / |\phi(z_i)|`, if there are at most a million of
-    them, so that a prediction takes time in proportion to the length of the string.
 
     Kernel values are computed by the same code as before, in matrices of another shape: predictions are equal up to
     rounding, about 1e-15 of :math:`\sum_i |a_i k(x, z_i)|` (1e-7 if the data are float32). A compact pipeline neither
@@ -103,26 +106,141 @@ def compact(pipeline: Any) -> Compacted:
     """
     if isinstance(pipeline, Compacted):
         return pipeline
-    if isinstance(pipeline, type) or not hasattr(pipeline, "fit"):
-        raise TypeError(
-            f"pipeline must be a fitted pipeline; got {_short(pipeline)}. Use mc.compact(make_pipeline(kernel, "
-            "SVC(kernel='precomputed')).fit(X, y)), for example."
-        )
-    narrowing = Narrowing()
-    narrowing.needs(pipeline, OUTPUT)  # raises if a step is not fitted
-    estimator, _ = narrowing.narrowed(pipeline, None, OUTPUT, "")
-    if not narrowing.kept:
-        raise ValueError(
-            f"This {type(pipeline).__name__} has no kernel of mercer, so there is nothing to compact. Use it as it is."
-        )
-    made = Compacted(estimator)
-    made.kept_ = narrowing.kept
+    model = found_by_search(pipeline, PURPOSE)
+    whole = "Pipeline" in kinds(model)
+    steps = [(name, step) for name, step in model.steps if not is_word(step, "passthrough")] if whole else [("", model)]
+    *before, (last, estimator) = steps
+    for _, step in before:
+        check_fitted(step, PURPOSE)
+    estimator = found_by_search(estimator, PURPOSE)
+    if isinstance(estimator, KernelRidge) and isinstance(estimator.kernel, Kernel):
+        kernel = estimator.kernel_
+        small, changes, kept = _reduced(kernel, estimator, last or type(kernel).__name__.lower())
+        ending = [(last, _changed(estimator, **changes, kernel=clone(estimator.kernel), kernel_=small))]
+    else:
+        (name, kernel) = before.pop() if before else ("", None)
+        if linear_function(estimator) is None or not isinstance(kernel, Kernel | Landmarks):
+            raise TypeError(
+                "mc.compact takes a fitted pipeline that ends in a kernel, or mc.Landmarks, and a support vector "
+                "machine with kernel='precomputed', a kernel ridge regression or a linear model; mc.KernelRidge with a "
+                f"kernel; or a search over one of these; got {_shown(model)}. Compact such a pipeline before you use "
+                "it inside another estimator."
+            )
+        if isinstance(kernel, Landmarks):
+            small, changes, kept = _landmarks(kernel, name)
+        else:
+            small, changes, kept = _reduced(kernel, estimator, name)
+        ending = [(name, small), (last, _changed(estimator, **changes))]
+    made = Compacted(_changed(model, steps=[*copy.deepcopy(before), *ending], memory=None) if whole else ending[0][1])
+    made.kept_ = kept
     return made
 
 
-def _short(value: Any) -> str:
-    text = repr(value)
+def _shown(model: Any) -> str:
+    if "Pipeline" in kinds(model):
+        return f"a pipeline that ends in {' and '.join(type(step).__name__ for _, step in model.steps[-2:])}"
+    text = type(model).__name__ if isinstance(model, BaseEstimator) else repr(model)
     return text if len(text) <= 60 else f"{text[:57]}..."
+
+
+class Objects(NamedTuple):
+    """Training objects that a compact pipeline keeps.
+
+    Parameters
+    ----------
+    step : str
+        Name of the step that has them.
+    kept, of : int
+        Number of the objects, and number of all training objects of the step.
+    why : str
+        What they are kept for.
+    """
+
+    step: str
+    kept: int
+    of: int
+    why: str
+
+    def __str__(self) -> str:
+        return f"{self.step}: {self.kept} of {self.of} training objects ({self.why})"
+
+
+def _reduced(kernel: Any, estimator: Any, where: str) -> tuple[Any, dict[str, Any], list[Objects]]:
+    """Return a kernel with the training objects that an estimator reads, the attributes of that, and these objects."""
+    kernel._check_parameters()
+    kernel._check_unchanged()
+    n, title = n_objects(kernel.train_), type(estimator).__name__
+    weights: Any = sparse.csr_array(linear_function(estimator).weights)  # type: ignore[union-attr]
+    if _cancels(kernel, weights):
+        index, weights = np.arange(n), None
+        why = "fewer would change the rounding errors of values that nearly cancel"
+    else:
+        index = np.unique(weights.indices) if weights.nnz else np.arange(1)  # a matrix has columns
+        why = f"{'support objects' if SVM in kinds(estimator) else 'coefficients'} of {title}"
+    small = subset(kernel, index, weights)
+    kept = [Objects(where, len(index), n, why), *_references(small, where)]
+    return small, _columns(estimator, index), kept
+
+
+def _columns(estimator: Any, index: Indices) -> dict[str, Any]:
+    """Return the attributes of an estimator that reads some columns of a matrix."""
+    m, changes = len(index), dict[str, Any]()
+    if SVM in kinds(estimator):
+        changes |= {"support_": np.searchsorted(index, estimator.support_).astype(np.int32), "shape_fit_": (m, m)}
+    elif hasattr(estimator, "coef_"):
+        coef = estimator.coef_
+        changes["coef_"] = coef[:, index] if sparse.issparse(coef) else np.ascontiguousarray(coef[..., index])
+    else:
+        changes["dual_coef_"] = estimator.dual_coef_[index]
+        if hasattr(estimator, "X_fit_"):  # of the training matrix, scikit-learn uses the number of rows only
+            changes["X_fit_"] = np.zeros((m, 1))
+    if not isinstance(getattr(estimator, "kernel", None), Kernel):  # it reads a matrix
+        if hasattr(estimator, "n_features_in_"):
+            changes["n_features_in_"] = m
+        if hasattr(estimator, "feature_names_in_"):
+            changes["feature_names_in_"] = estimator.feature_names_in_[index]
+    return changes
+
+
+def _changed(step: Any, **changes: Any) -> Any:
+    """Return an independent copy of a fitted step with other attributes, without predictions for training samples."""
+    made = copy.copy(step)
+    vars(made).pop("loo_predictions_", None)
+    vars(made).update(dict.fromkeys(changes))
+    made = copy.deepcopy(made)
+    vars(made).update(changes)
+    return made
+
+
+def _cancels(kernel: Any, weights: Any) -> bool:
+    """Return whether so much is subtracted from kernel values that other rounding errors would be seen."""
+    if isinstance(kernel, TrainedWrapper) and kernel._cancels(weights):
+        return True
+    return isinstance(kernel, Compound) and any(_cancels(part, weights) for part in kernel.kernels_)
+
+
+def _references(kernel: Any, where: str) -> Iterator[Objects]:
+    """Yield the training objects with which parts of a kernel compare every new one."""
+    if isinstance(kernel, TrainedWrapper) and kernel._has_reference and kernel._known is None:
+        n = n_objects(kernel._inner.train_)
+        yield Objects(where, n, n, f"{type(kernel).__name__} compares every object with all of them")
+        return
+    for part in kernel.kernels_ if isinstance(kernel, Compound) else ():
+        yield from _references(part, where)
+
+
+def _landmarks(step: Any, where: str) -> tuple[Any, dict[str, Any], list[Objects]]:
+    """Return landmarks without a fitted parameter, no changes of the estimator, and the landmarks."""
+    n = n_objects(step.kernel_.train_)
+    kernel = subset(step.kernel_, np.arange(n))
+    own = {}
+    if not step.explicit_:
+        landmarks = step._landmark_side.source
+        own["_landmark_side"] = Side(kernel.train_ if landmarks is step.kernel_.train_ else landmarks)
+    made = _changed(step, kernel=clone(step.kernel), kernel_=kernel, **own)
+    why = "a kernel has one, its features need none" if step.explicit_ else f"landmarks of {type(step).__name__}"
+    kept = [Objects(where, n, getattr(step, "_n_training", n), why), *_references(kernel, where)]
+    return made, {}, kept
 
 
 def _forwarded(name: str, what: str) -> Any:
@@ -133,8 +251,7 @@ def _forwarded(name: str, what: str) -> Any:
         if no_target and (is_classifier(self.estimator) or is_regressor(self.estimator)):
             raise ValueError("score requires y to be passed, but the target y is None. Pass one value per sample.")
         with without_caches():
-            shortcut = None if rest or params else self._shortcut(name)
-            return getattr(self.estimator if shortcut is None else shortcut, name)(X, *rest, **params)
+            return getattr(self.estimator, name)(X, *rest, **params)
 
     method.__name__, method.__qualname__ = name, f"Compacted.{name}"
     method.__doc__ = f"""Return {what}.
@@ -147,11 +264,7 @@ def _forwarded(name: str, what: str) -> Any:
             Passed to the pipeline, such as ``confounds``.
         """
 
-    def has_it(self: Compacted) -> bool:
-        direct = self._direct
-        return (direct is not None and name in direct.methods) or hasattr(self.estimator, name)
-
-    return available_if(has_it)(method)
+    return available_if(lambda self: hasattr(self.estimator, name))(method)
 
 
 def _apart(value: Any) -> Any:
@@ -166,9 +279,9 @@ def _apart(value: Any) -> Any:
     if isinstance(value, dict):
         value = copy.copy(value)
         value.update({key: _apart(part) for key, part in value.items()})
-    elif hasattr(value, "transform") and not hasattr(value, "predict") and hasattr(value, "get_params"):
+    elif "Pipeline" in kinds(value) and not hasattr(value, "predict"):
         value = copy.copy(value)
-        vars(value).update({key: _apart(part) for key, part in vars(value).items()})
+        value.steps = _apart(value.steps)
     return value
 
 
@@ -247,23 +360,6 @@ class Compacted(BaseEstimator):
         """
         self.estimator.set_output(transform=transform)
         return self
-
-    _direct: Direct | None = None
-    """What answers without the pipeline, made at the first call; None if there is no such way."""
-
-    def _shortcut(self, name: str) -> Direct | None:
-        """Return what answers a call of this method without the pipeline; None if there is no such way."""
-        if name not in DIRECT:
-            return None
-        direct = self._direct  # another thread may set it
-        if direct is None or not direct.holds():
-            direct = self._direct = Direct.of(self.estimator)
-        return direct if direct is not None and name in direct.methods else None
-
-    def __getstate__(self) -> dict[str, Any]:
-        state = dict(super().__getstate__())
-        state.pop("_direct", None)  # can be made again
-        return state
 
     def __getattr__(self, name: str) -> Any:
         # Called for missing attributes only. Those of the pipeline, except for private ones.

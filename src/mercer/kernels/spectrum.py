@@ -14,12 +14,11 @@ from mercer._verdict import Verdict
 from mercer.data import Alphabet, Sequences
 from mercer.data.alphabet import ALPHABET
 from mercer.data.csr import CSRRows
-from mercer.data.ragged import Windows, windows_of
+from mercer.data.ragged import windows_of
 from mercer.kernels._evaluation import ZeroNorm
 from mercer.kernels._mismatches import GappedRows, gapped_columns, neighbors
 from mercer.kernels._names import words
 from mercer.kernels._operands import CHEAP_COLUMNS, InnerProducts, Rows
-from mercer.kernels._sums import Sums, sums_of_values, weighted_sums
 from mercer.kernels.base.kernel import Kernel
 
 DENSE_COLUMNS = 1024
@@ -28,8 +27,6 @@ DENSE_SHARE, DENSE_CELLS = 0.05, 1 << 25
 """Rows with at least this share of nonzero entries are dense too, up to this number of entries (256 MiB)."""
 INDEXED_COLUMNS = 1 << 22
 """Up to this number of features, tables cover all of them; beyond, only those that occur in a tile."""
-WEIGHTS = 1 << 20
-"""Up to this number, a weight per feature is kept to predict new strings (8 MiB)."""
 NEIGHBORS = 1 << 24
 """Maximum number of pairs of a window and a feature within the mismatches."""
 
@@ -229,47 +226,12 @@ class Spectrum(InnerProducts, Kernel):
         return tags
 
 
-@weighted_sums.register
-def _(kernel: Spectrum, weights: Floats) -> Sums:
-    """Return a function of new strings that adds up one weight per window, in linear time."""
-    symbols, k = len(kernel.alphabet_), int(kernel.k)
-    columns = symbols**k
-    if kernel.mismatches or columns * len(weights) > WEIGHTS:
-        return sums_of_values(kernel, weights)
-    train = kernel._evaluation.prepared_side(kernel._train_side)
-    if train.norm is not None:
-        scale = 1 / np.sqrt(train.norm)
-        weights = weights * (scale if train.zero is None else np.where(train.zero, 0.0, scale))
-    table = weights @ kernel._features(train.operand)
-
-    def sums(source: Sequences) -> Floats:
-        found = windows_of(source.values, source.offsets, symbols, k)
-        if kernel.normalize and kernel.on_zero == "raise":
-            kernel._check_windows(source, found.owner)
-        code, owner, n = found.code, found.owner, len(source)
-        values = np.stack([np.bincount(owner, weights=row[code], minlength=n) for row in table], axis=1)
-        return values / np.sqrt(_squares(found, n, columns))[:, None] if kernel.normalize else values
-
-    return sums
-
-
 def _operand(rows: Any) -> Rows | FarColumns:
     """Return the operand of a CSR array of counts: dense where products are then faster."""
     cells = rows.shape[0] * rows.shape[1]
     if rows.nnz > DENSE_SHARE * cells and cells <= DENSE_CELLS:
         return Rows(rows.toarray())
     return Rows(CSRRows.of(rows)) if rows.shape[1] <= INDEXED_COLUMNS else FarColumns(rows)
-
-
-def _squares(found: Windows, n: int, columns: int) -> Floats:
-    """Return the squared norm of the counts of every sequence; 1 if it has no window."""
-    if not len(found.code):
-        return np.ones(n)
-    cells = np.sort(found.code if n == 1 else found.owner * columns + found.code)
-    ends = np.concatenate([np.flatnonzero(cells[1:] != cells[:-1]), [len(cells) - 1]])  # of equal windows
-    counts = ends - np.concatenate([[-1], ends[:-1]])
-    squares = np.bincount(found.owner[ends], weights=counts * counts, minlength=n)
-    return np.where(squares > 0, squares, 1.0)
 
 
 class FarColumns:

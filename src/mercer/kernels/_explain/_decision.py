@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from itertools import combinations
+from itertools import combinations, pairwise
 from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
@@ -13,12 +13,18 @@ from mercer._array import Floats, to_numpy
 from mercer._config import without_caches
 from mercer._refusals import NoKernel, NotRead
 from mercer.data.channels import inside, is_wrapped
-from mercer.kernels import _estimators as estimators
-from mercer.kernels._copies import sklearn_name
 from mercer.kernels._data import n_objects, unwrapped
+from mercer.kernels._estimators import (
+    SCALERS,
+    SELECTOR,
+    SVM,
+    check_fitted,
+    found_by_search,
+    is_word,
+    kinds,
+    linear_function,
+)
 from mercer.kernels._evaluation import Side
-from mercer.kernels._narrowing import INSIDE, SEARCHES, check_fitted, fitted, is_word, width_of
-from mercer.kernels._needs import blocks
 from mercer.kernels.base.kernel import Kernel
 from mercer.kernels.compacted import Compacted
 from mercer.kernels.gp import GPKernel
@@ -171,89 +177,50 @@ def _witness(found: Any) -> Decision:
 # -- estimators ----------------------------------------------------------------------------------------------
 
 
-class _LinearFunction(NamedTuple):
-    """A linear function of a row: weights (R, P), bias (R,), names of the outputs, and classes."""
-
-    weights: Floats
-    bias: Floats
-    outputs: tuple[str, ...]
-    classes: Any = None
-
-
 def _read(step: Any, chain: tuple[Any, ...]) -> Decision:
     """Return the decision of a fitted estimator after a chain of fitted transformers."""
-    if isinstance(step, Compacted):
-        return _read(step.estimator, chain)
-    check_fitted(step, PURPOSE)
-    name = sklearn_name(step)
-    if name == "Pipeline":
+    step = found_by_search(step.estimator if isinstance(step, Compacted) else step, PURPOSE)
+    names = kinds(step)
+    if "Pipeline" in names:
         *before, last = [part for _, part in step.steps if not is_word(part, "passthrough")]
         return _read(last, (*chain, *before))
-    if name in SEARCHES:
-        return _read(fitted(step, "best_estimator_", PURPOSE), chain)
-    if name == "TransformedTargetRegressor":
-        _refuse(step, "transforms the target, so its predictions are not sums")
-    if name in INSIDE:
-        return _read(getattr(step, INSIDE[name]), chain)
-    if name == "CalibratedClassifierCV":
+    if "BaseThresholdClassifier" in names:
+        return _read(step.estimator_, chain)
+    if names & {"FrozenEstimator", "_CalibratedClassifier"}:
+        return _read(step.estimator, chain)
+    if "CalibratedClassifierCV" in names:
         return _mean([_read(part, chain) for part in step.calibrated_classifiers_])
-    if name in ("OneVsRestClassifier", "MultiOutputRegressor"):
-        classes = getattr(step, "classes_", None)
-        return _stacked([_read(part, chain) for part in step.estimators_], classes)
-    if isinstance(step, KernelRidge):
-        if isinstance(step.kernel, Kernel):
-            chain = (*chain, step.kernel_)
-        slope = np.atleast_2d(np.asarray(step.confound_coef_).T)
-        ridge, confounds = _ridge(step), slope if slope.size else None
-        return Decision(tuple(_backward(chain, ridge.weights, ridge.bias)), ridge.bias, ridge.outputs, None, confounds)
-    if name in ("GaussianProcessRegressor", "GaussianProcessClassifier"):
+    if names & {"OneVsRestClassifier", "MultiOutputRegressor"}:
+        return _stacked([_read(part, chain) for part in step.estimators_], getattr(step, "classes_", None))
+    if names & {"GaussianProcessRegressor", "GaussianProcessClassifier"}:
         return _process(step, chain)
-    function = _linear_function(step, name)
-    bias = function.bias.copy()
-    return Decision(tuple(_backward(chain, function.weights, bias)), bias, function.outputs, function.classes)
-
-
-def _linear_function(step: Any, name: str) -> _LinearFunction:
-    """Return the linear function of an estimator."""
-    classes = getattr(step, "classes_", None)
-    if name in estimators.SUPPORT:
-        if step.kernel != "precomputed":
-            _refuse(step, f"has kernel={step.kernel!r}; use {name}(kernel='precomputed') after a kernel of mercer")
-        return _support(step, estimators.decisions(step).toarray(), classes)
-    if name in estimators.LINEAR:
-        coef = step.coef_.toarray() if sparse.issparse(step.coef_) else np.atleast_2d(step.coef_)
-        level = -step.offset_ if name == "SGDOneClassSVM" else step.intercept_
-        bias = np.broadcast_to(np.atleast_1d(np.asarray(level, dtype=np.float64)), len(coef)).copy()
-        return _LinearFunction(np.asarray(coef, dtype=np.float64), bias, _outputs(len(coef), classes), classes)
-    if name == "KernelRidge" and step.kernel == "precomputed":
-        weights = np.atleast_2d(np.asarray(step.dual_coef_, dtype=np.float64).T)
-        return _LinearFunction(weights, np.zeros(len(weights)), _outputs(len(weights), None))
-    if isinstance(step, Kernel | Landmarks):
-        _refuse(
-            step, "is the last step, and nothing decides after it; add an estimator such as SVC(kernel='precomputed')"
-        )
-    _refuse(step, "is not a linear function of kernel values or features")
-
-
-def _support(step: Any, weights: Floats, classes: Any) -> _LinearFunction:
-    """Return the function of a support vector machine; several classes have a decision for each pair of them."""
-    bias = np.array(step.intercept_, dtype=np.float64)
-    if len(weights) == 1:
-        return _LinearFunction(weights, bias, _outputs(1, classes), classes)
-    pairs = list(combinations(range(len(classes)), 2))
-    if step.decision_function_shape == "ovo":
-        return _LinearFunction(weights, bias, tuple(f"{classes[i]} - {classes[j]}" for i, j in pairs), classes)
-    signs = np.zeros((len(classes), len(pairs)))  # a class sums its decisions against all others
-    for at, (i, j) in enumerate(pairs):
-        signs[i, at], signs[j, at] = 1.0, -1.0
-    return _LinearFunction(signs @ weights, signs @ bias, _outputs(len(classes), classes), classes)
-
-
-def _ridge(step: Any) -> _LinearFunction:
-    weights = np.atleast_2d(np.asarray(step.dual_coef_, dtype=np.float64).T)
-    return _LinearFunction(
-        weights, np.atleast_1d(np.asarray(step.intercept_, dtype=float)), _outputs(len(weights), None)
-    )
+    function = linear_function(step)
+    if function is None:
+        why = "is not a linear function of kernel values or features"
+        if "TransformedTargetRegressor" in names:
+            why = "transforms the target, so its predictions are not sums"
+        elif SVM in names:
+            why = f"has kernel={step.kernel!r}; use kernel='precomputed' after a kernel of mercer"
+        elif isinstance(step, Kernel | Landmarks):
+            why = "is the last step, and nothing decides after it; add an estimator such as SVC(kernel='precomputed')"
+        _refuse(step, why)
+    weights, bias = function
+    weights = np.asarray(weights.toarray() if sparse.issparse(weights) else weights, dtype=np.float64)
+    classes, confounds = getattr(step, "classes_", None), None
+    outputs = _outputs(len(weights), classes)
+    if SVM in names and len(weights) > 1:
+        pairs = list(combinations(range(len(step.classes_)), 2))
+        outputs = tuple(f"{step.classes_[i]} - {step.classes_[j]}" for i, j in pairs)
+        if step.decision_function_shape == "ovr":
+            signs = np.zeros((len(step.classes_), len(pairs)))  # a class sums its decisions against all others
+            for at, (i, j) in enumerate(pairs):
+                signs[i, at], signs[j, at] = 1.0, -1.0
+            weights, bias, outputs = signs @ weights, signs @ bias, _outputs(len(signs), classes)
+    if isinstance(step, KernelRidge):
+        chain = (*chain, step.kernel_) if isinstance(step.kernel, Kernel) else chain
+        slope = np.atleast_2d(np.asarray(step.confound_coef_).T)
+        confounds = slope if slope.size else None
+    return Decision(tuple(_backward(chain, weights, bias)), bias, outputs, classes, confounds)
 
 
 def _process(step: Any, chain: tuple[Any, ...]) -> Decision:
@@ -312,13 +279,16 @@ def _backward(chain: tuple[Any, ...], weights: Floats, bias: Floats) -> Iterator
     *rest, step = chain
     before = tuple(rest)
     check_fitted(step, PURPOSE)
-    name = sklearn_name(step)
+    names = kinds(step)
     if is_word(step, "passthrough"):
         yield from _backward(before, weights, bias)
-    elif name == "Pipeline":
+    elif "Pipeline" in names:
         yield from _backward((*before, *(part for _, part in step.steps)), weights, bias)
-    elif name == "FeatureUnion":
-        yield from _union(step, before, weights, bias)
+    elif "FeatureUnion" in names:
+        used = [(name, part) for name, part in step.transformer_list if not is_word(part, "drop")]
+        for (name, part), at in zip(used, _blocks(step, [part for _, part in used], weights.shape[1]), strict=True):
+            factor = float((step.transformer_weights or {}).get(name, 1.0))
+            yield from _backward((*before, part), weights[:, at] * factor, bias)
     elif isinstance(step, Landmarks):
         if step.explicit_:
             yield Term(before, step.kernel_, weights, "features")
@@ -326,45 +296,47 @@ def _backward(chain: tuple[Any, ...], weights: Floats, bias: Floats) -> Iterator
             yield Term(before, step.kernel_, weights @ step._projection.T, "objects", step._landmark_side.source)
     elif isinstance(step, Kernel):
         yield Term(before, step, weights)
-    elif (affine := _affine(step, name, weights)) is not None:
-        bias += affine[1]
-        yield from _backward(before, affine[0], bias)
     else:
-        _refuse(step, "between kernel and estimator is not known to be linear")
+        inner, constants = _affine(step, names, weights)
+        bias += constants
+        yield from _backward(before, inner, bias)
 
 
-def _union(step: Any, before: tuple[Any, ...], weights: Floats, bias: Floats) -> Iterator[Term]:
-    used = [(name, part) for name, part in step.transformer_list if not is_word(part, "drop")]
-    places = blocks([width_of(part) for _, part in used], weights.shape[1])
-    for (name, part), at in zip(used, places, strict=True):
-        if at is None:
-            _refuse(step, "has parts that do not tell how many columns they give")
-        factor = float((step.transformer_weights or {}).get(name, 1.0))
-        yield from _backward((*before, part), weights[:, at] * factor, bias)
+def _blocks(step: Any, parts: list[Any], total: int) -> list[slice]:
+    """Return the columns of each transformer of a union; one may not tell how many it gives."""
+    widths = []
+    for part in parts:
+        try:
+            widths.append(n_objects(part.train_) if isinstance(part, Kernel) else len(part.get_feature_names_out()))
+        except Exception:  # some transformers have no names, or want those of their input
+            widths.append(-1)
+    if widths.count(-1) > 1:
+        _refuse(step, "has parts that do not tell how many columns they give")
+    known = sum(width for width in widths if width >= 0)
+    ends = np.cumsum([0, *(total - known if width < 0 else width for width in widths)]).tolist()
+    return [slice(a, b) for a, b in pairwise(ends)]
 
 
-def _affine(step: Any, name: str, weights: Floats) -> tuple[Floats, Floats] | None:
-    """Return the weights of the input of an affine step, and the constants; None if it is not known to be one."""
-    if name in estimators.SELECTORS:
+def _affine(step: Any, names: set[str], weights: Floats) -> tuple[Floats, Floats]:
+    """Return the weights of the input of an affine step, and the constants."""
+    if SELECTOR in names:
         selected = step.get_support()
         found = np.zeros((len(weights), len(selected)))
         found[:, selected] = weights
         return found, np.zeros(len(weights))
-    if name in estimators.SCALERS:
-        factor = estimators.scaler_factor(step, name)
-        if factor is None:
-            return None
-        shift = np.asarray(step.transform(np.zeros((1, weights.shape[1]))))[0]
-        return weights * factor, weights @ shift
-    if name == "KernelCenterer":
+    if "KernelCenterer" in names:
         total = weights.sum(axis=1)
         constant = step.K_fit_all_ * total - weights @ step.K_fit_rows_
         return weights - (total / weights.shape[1])[:, None], constant
-    if name in ("PCA", "TruncatedSVD"):
-        shift = np.asarray(step.transform(np.zeros((1, step.components_.shape[1]))))[0]
+    if names & SCALERS and not getattr(step, "clip", False):
+        scale = 1.0 if step.scale_ is None else step.scale_
+        inner = weights * scale if "MinMaxScaler" in names else weights / scale
+    elif names & {"PCA", "TruncatedSVD"}:
         scale = np.sqrt(step.explained_variance_) if getattr(step, "whiten", False) else 1.0
-        return (weights / scale) @ step.components_, weights @ shift
-    return None
+        inner = (weights / scale) @ step.components_
+    else:
+        _refuse(step, "between kernel and estimator is not known to be linear")
+    return inner, weights @ np.asarray(step.transform(np.zeros((1, inner.shape[1]))))[0]
 
 
 def _refuse(step: Any, why: str) -> NoReturn:

@@ -18,10 +18,9 @@ from mercer.data.segments import segment_sum
 from mercer.data.sequences import Sequences
 from mercer.data.standardize import Clock, Resample, Standardize
 from mercer.data.transformers import Delays, Derivatives, PerStep, numbers_from_one
-from mercer.kernels._copies import sklearn_name
 from mercer.kernels._data import unwrapped
+from mercer.kernels._estimators import is_word, kinds
 from mercer.kernels._explain._shares import Shares, observed
-from mercer.kernels._narrowing import is_word
 
 LINEAR = 1e-9
 """A transformer of time steps is affine if its output is that of a matrix up to this fraction."""
@@ -51,7 +50,7 @@ def pulled_back(step: Any, before: Any, shares: Shares) -> Shares:
     """Return the shares of the positions of the input of one transformer."""
     if is_word(step, "passthrough"):
         return shares
-    if sklearn_name(step) == "Pipeline":
+    if "Pipeline" in kinds(step):
         return through([part for _, part in step.steps], before, shares)
     if type(step) not in BACK:
         raise NotAdditive(

@@ -3,13 +3,12 @@
 `Kernel` is any kernel. `ModelKernel` compares one fitted model per sample, `CoupledKernel` by a coupling of batches of
 models, `SharedModelKernel` samples under one model. `Compound` is made of several kernels, `Wrapper` of one. The
 protocol page of the documentation describes the methods that a subclass implements.
-`subset` and `weighted_sums` are generic functions, for which a kernel may register its own.
+`subset` is a generic function, for which a kernel may register its own.
 """
 
 from mercer.kernels._data import concatenated, unwrapped
 from mercer.kernels._evaluation import Prepared
 from mercer.kernels._subset import subset
-from mercer.kernels._sums import weighted_sums
 from mercer.kernels.base.compound import Compound, Views, Wrapper
 from mercer.kernels.base.hooks import NoFeatures
 from mercer.kernels.base.kernel import Kernel
@@ -29,5 +28,4 @@ __all__ = [
     "concatenated",
     "subset",
     "unwrapped",
-    "weighted_sums",
 ]
