@@ -19,8 +19,8 @@ import mercer as mc
 from mercer._cache import parameter_key
 from mercer.families.estimator import fits
 from mercer.families.gaussian_step import fit_gaussians
-from mercer.models import hmm_estimator
 from mercer.models._fitting import goals as _goals
+from mercer.models._fitting import iterative
 from mercer.models._fitting.checks import allowed, jebara_states
 from mercer.models.hmm_estimator import HMM
 
@@ -304,7 +304,7 @@ def test_the_same_bits_in_any_order_subset_chunk_and_number_of_threads(kind, pri
         together = estimator.fit_each(X, context)
         assert same(estimator.fit_each(X[[4]], context), together[4:5])
         assert same(estimator.fit_each(X[::-1], context), together[::-1])
-        monkeypatch.setattr(hmm_estimator, "CHUNK", 2)
+        monkeypatch.setattr(iterative, "CHUNK", 2)
         assert same(estimator.fit_each(X, context), together)
         with mc.config(n_jobs=3):
             assert same(estimator.fit_each(X, context), together)
@@ -330,7 +330,7 @@ def test_seeds_and_generators(monkeypatch):
     assert not same(a, b)
     drawn = [HMM(3, prior=None, random_state=np.random.default_rng(5), n_init=1).fit_each(data) for _ in range(2)]
     assert same(*drawn)
-    monkeypatch.setattr(hmm_estimator, "CHUNK", 1)
+    monkeypatch.setattr(iterative, "CHUNK", 1)
     assert same(HMM(3, prior=None, random_state=np.random.default_rng(5), n_init=1).fit_each(data), drawn[0])
     estimators = [HMM(3, prior=None, n_init=1, n_iter=1, random_state=None) for _ in range(2)]
     assert not same(*(estimator.fit_each(data) for estimator in estimators))  # fresh, and not from the cache of fits

@@ -236,6 +236,11 @@ class Estimator(CheckedParameters, BaseEstimator):
         -------
         Batch of shape (N, n)
         """
+        if self.of_sequences:
+            raise TypeError(
+                f"{type(self).__name__} is a model of sequences, not of weighted points; it cannot be a component or "
+                "an emission."
+            )
         raise NotImplementedError(f"{type(self).__name__} must implement fit_weighted(...)")
 
     def _even(self, x: Any, context: Context) -> Any:

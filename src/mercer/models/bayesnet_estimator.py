@@ -12,15 +12,14 @@ from sklearn.base import clone
 
 from mercer._array import Floats, to_numpy
 from mercer._batch import Batch
-from mercer._notices import notify_unconverged
 from mercer._parameters import Rule, Rules, nonnegative
 from mercer._random import seed_of
 from mercer.data import Sequences
 from mercer.data.segments import check_some_points, digest_order, segments
 from mercer.families.estimator import Context
-from mercer.models._fitting.em import EMResults
+from mercer.models._fitting.em import EMResult, EMResults, joined
 from mercer.models._fitting.iterative import IterativeEstimator
-from mercer.models._nets.em import Evidence, FittedNet, Parameters, Prior, fitted, random_tables
+from mercer.models._nets.em import Evidence, Parameters, Prior, fitted, random_tables
 from mercer.models._nets.graph import Graph, checked_graph
 from mercer.models._nets.reading import check_values, values_of
 from mercer.models.bayesnet import BayesNets
@@ -149,8 +148,7 @@ class BayesNet(IterativeEstimator):
         check_values(graph, values)
         return X
 
-    def context(self, X: Any) -> Context:
-        """Learn the moments of the columns of Gaussian nodes, and the network of all samples."""
+    def _learn(self, X: Any, each: bool = False) -> tuple[Context, EMResults | None]:
         graph = self._graph()
         values, _ = segments(X)
         values = values[np.lexsort(values.T)] if len(values) else values
@@ -166,7 +164,7 @@ class BayesNet(IterativeEstimator):
                 alone = clone(self).set_params(prior="uniform", prior_strength=1.0)
                 pooled = alone._fit_all(values, replace(found, pooled=pooled)).models
             found = replace(found, pooled=pooled)
-        return found
+        return found, None
 
     def _even_tables(self, graph: Graph, context: Context) -> Parameters:
         """Return even tables, and the moments of the columns for Gaussian nodes."""
@@ -183,11 +181,12 @@ class BayesNet(IterativeEstimator):
     # -- fits ------------------------------------------------------------------------------------------------
 
     def _fit_shared(self, X: Any, context: Context) -> BayesNets:
-        check_some_points(X)
-        values, _ = segments(X)
-        found = self._fit_all(values, context)
-        models: BayesNets = found.models
+        models: BayesNets = self._fit_together(X, context).models
         return models
+
+    def _fit_together(self, X: Any, context: Context) -> EMResults:
+        check_some_points(X)
+        return self._fit_all(segments(X)[0], context)
 
     def _fit_all(self, values: Floats, context: Context) -> EMResults:
         return self._run_em([values[digest_order(values)]], context, lambda i: "the model of all samples")
@@ -202,12 +201,11 @@ class BayesNet(IterativeEstimator):
         fits = []
         for table in tables:
             data = Evidence(graph, table)
-            found = [fitted(graph, data, start, prior, int(self.n_iter), float(self.tol)) for start in starts]
-            fits.append(max(found, key=lambda fit: fit.objective))
-        unsettled = [name(i) for i, fit in enumerate(fits) if not fit.converged]
-        if self.tol > 0 and self.n_iter > 1:
-            notify_unconverged("EM", int(self.n_iter), unsettled)
-        return _joined(self._stacked(graph, fits), fits)
+            tried = [fitted(graph, data, start, prior, int(self.n_iter), float(self.tol)) for start in starts]
+            fits.append(max(tried, key=lambda fit: fit.objective))
+        found = joined(self._stacked(graph, fits), fits)
+        self._warn_unconverged([(found, name)])
+        return found
 
     def _prior(self, graph: Graph, context: Context) -> Prior:
         even = self._even_tables(graph, context)
@@ -241,16 +239,9 @@ class BayesNet(IterativeEstimator):
         lifted = [x[None] for x in parameters]
         return BayesNets(lifted[0], graph.nodes, graph.parents, graph.hidden, *lifted[1:])
 
-    def _stacked(self, graph: Graph, fits: list[FittedNet]) -> BayesNets:
-        parts = [np.stack([fit.parameters[k] for fit in fits]) for k in range(3)]
+    def _stacked(self, graph: Graph, fits: list[EMResult]) -> BayesNets:
+        parts = [np.stack([fit.model[k] for fit in fits]) for k in range(3)]
         return BayesNets(parts[0], graph.nodes, graph.parents, graph.hidden, *parts[1:])
-
-
-def _joined(models: BayesNets, fits: list[FittedNet]) -> EMResults:
-    objective = np.array([fit.objective for fit in fits])
-    steps = np.array([fit.steps for fit in fits])
-    converged = np.array([fit.converged for fit in fits])
-    return EMResults(models, objective, steps, converged, np.empty((len(fits), 0)))
 
 
 def _has_names(X: Any) -> bool:

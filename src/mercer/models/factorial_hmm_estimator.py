@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar
 
 import numpy as np
 from sklearn.base import clone
 
 from mercer._array import Floats, Indices
 from mercer._batch import Batch
-from mercer._notices import notify_unconverged
 from mercer._parameters import Rule, Rules, nonnegative, one_of, states
 from mercer._random import seed_of
 from mercer.data import Sequences
@@ -27,7 +26,7 @@ from mercer.models._fitting.checks import (
     check_something,
     impossible,
 )
-from mercer.models._fitting.em import EMResults
+from mercer.models._fitting.em import EMResult, EMResults, em_single, joined
 from mercer.models._fitting.iterative import IterativeEstimator
 from mercer.models.factorial_hmm import FactorialHMMs
 from mercer.models.inference import double
@@ -40,14 +39,6 @@ class FactorialContext(Context):
     """What series share: besides the rest, what the prior expects of one observation."""
 
     expected: Any = None
-
-
-class _Fit(NamedTuple):
-    model: Any
-    objective: float
-    steps: int
-    converged: bool
-    sums: Any
 
 
 def _is_prior(value: Any) -> bool:
@@ -227,8 +218,7 @@ class FactorialHMM(IterativeEstimator):
 
     # -- what all models share -------------------------------------------------------------------------------
 
-    def context(self, X: Any) -> Context:
-        """Learn the moments of the channels, or the alphabet, and what the prior expects."""
+    def _learn(self, X: Any, each: bool = False) -> tuple[Context, EMResults | None]:
         check_some_points(X)
         X = in_digest_order(X)
         check_something(X, Categorical() if X.is_symbols else self)
@@ -239,41 +229,35 @@ class FactorialHMM(IterativeEstimator):
             scale = np.where(scale > 0, scale, 1.0)
             found = FactorialContext(dimension=X.dimension, center=np.nanmean(X.values, axis=0), scale=scale)
         if self.prior is None:
-            return found
+            return found, None
         if isinstance(self.prior, FactorialHMMs):
-            return replace(found, expected=_steps(found).prior_sums(_centered(self.prior, found)))
+            return replace(found, expected=_steps(found).prior_sums(_centered(self.prior, found))), None
         alone = clone(self).set_params(prior=None)
         fit = alone._best(X.values, X.offsets, found, smooth=True)
-        expected = table.prior_sums(fit.model) if X.is_symbols else fit.sums.per_observation()
-        return replace(found, pooled=_batch([fit], found), expected=expected)
+        expected = table.prior_sums(fit.model) if X.is_symbols else fit.expected.per_observation()
+        pooled = _batch([fit], found)
+        return replace(found, pooled=pooled, expected=expected), joined(pooled, [fit])
 
     # -- fits ------------------------------------------------------------------------------------------------
 
-    def _fit_shared(self, X: Any, context: Context) -> Any:
-        if context.pooled is not None:
-            return context.pooled
+    def _fit_together(self, X: Any, context: Context) -> EMResults:
         X = in_digest_order(X)
         fit = self._best(X.values, X.offsets, context)
-        self._warn([fit], lambda i: "the model of all series")
-        return _batch([fit], context)
+        found = joined(_batch([fit], context), [fit])
+        self._warn_unconverged([(found, lambda i: "the model of all series")])
+        return found
 
     def _em_each(self, X: Any, context: Context, name: Callable[[int], str]) -> EMResults:
         fits = []
         for i, (begin, end) in enumerate(pairwise(X.offsets)):
             fits.append(self._best(X.values[begin:end], np.array([0, end - begin]), context))
             if np.isneginf(fits[-1].objective):
-                raise impossible(name(i), "the prior")
-        self._warn(fits, name)
-        objective = np.array([fit.objective for fit in fits])
-        steps, converged = np.array([fit.steps for fit in fits]), np.array([fit.converged for fit in fits])
-        return EMResults(_batch(fits, context), objective, steps, converged, np.empty((len(fits), 0)))
+                raise impossible(name(i), self._source())
+        found = joined(_batch(fits, context), fits)
+        self._warn_unconverged([(found, name)])
+        return found
 
-    def _warn(self, fits: list[_Fit], name: Callable[[int], str]) -> None:
-        if self.tol > 0 and self.n_iter > 1:
-            late = [name(i) for i, fit in enumerate(fits) if not fit.converged]
-            notify_unconverged("EM", int(self.n_iter), late)
-
-    def _best(self, x: Any, offsets: Indices, context: Context, *, smooth: bool = False) -> _Fit:
+    def _best(self, x: Any, offsets: Indices, context: Context, *, smooth: bool = False) -> EMResult:
         """Fit one model to one or several series, from the prior or from the best of several starts.
 
         With ``smooth``, each joint state of a model of symbols has seen one observation that is spread evenly.
@@ -283,14 +267,13 @@ class FactorialHMM(IterativeEstimator):
             starts = [_centered(self.prior if isinstance(self.prior, FactorialHMMs) else context.pooled, context)]
         else:
             starts = [self._start(context, k, x) for k in range(int(self.n_init))]
-        if context.alphabet is not None:
-            strength = float(self.prior_strength)
-            if smooth:
-                expected, strength = table.even_sums(starts[0]), 1.0
-            fits = [self._em_table(x, offsets, start, context, expected, strength) for start in starts]
-            return max(fits, key=lambda fit: fit.objective)
-        fits = [self._run_em(x - context.center, offsets, start, context, expected) for start in starts]
+        strength = float(self.prior_strength)
+        if smooth and context.alphabet is not None:
+            expected, strength = table.even_sums(starts[0]), 1.0
+        fits = [self._run_em(x, offsets, start, context, expected, strength) for start in starts]
         best = max(fits, key=lambda fit: fit.objective)
+        if context.alphabet is not None:
+            return best
         return best._replace(model=best.model._replace(mean=best.model.mean + _share(context, int(self.n_chains))))
 
     def _start(self, context: Context, k: int, x: Any) -> Any:
@@ -307,47 +290,38 @@ class FactorialHMM(IterativeEstimator):
         mean = np.sqrt(context.scale / chains) * rng.standard_normal((chains, n, d))
         return em.Parameters(np.full((chains, n), 1 / n), transition, mean, np.diag(context.scale))
 
-    def _run_em(self, x: Floats, offsets: Indices, model: em.Parameters, context: Context, expected: Any) -> _Fit:
-        """Fit a model of vectors."""
-        assert context.scale is not None
-        floor, strength = float(self.floor) * context.scale, float(self.prior_strength)
+    def _run_em(
+        self, x: Any, offsets: Indices, start: Any, context: Context, expected: Any, strength: float
+    ) -> EMResult:
+        """Fit one model of centered vectors, or of symbols, from a start."""
+        steps, alphabet, states = _steps(context), context.alphabet, None
         whole = self.inference == "exact" or (self.inference == "auto" and self._joint <= FEW_JOINT)
-        before, states = -np.inf, None
-        for step in range(1, int(self.n_iter) + 1):
-            if whole:
+        if alphabet is None:
+            assert context.scale is not None
+            x, floor = x - context.center, float(self.floor) * context.scale
+
+        def total(sums: Any) -> Any:
+            return sums if expected is None else sums.plus(expected, strength)
+
+        def expect(model: Any) -> tuple[float, Any]:
+            nonlocal states
+            sums: Any
+            if alphabet is not None:
+                objective, sums = table.exact(model, x, offsets, alphabet)
+            elif whole:
                 objective, sums = em.exact(model, x, offsets)
             else:
                 objective, sums, states = em.variational(model, x, offsets, states)
-            total = sums
             if expected is not None:
-                objective += em.log_prior(model, expected, strength)
-                total = sums.plus(expected, strength)
-            objective -= em.penalty(model, total.size, floor)
-            settled = self.tol > 0 and objective - before <= self.tol * max(len(x), 1)
-            if total.size > 0:
-                model = em.maximized(total, model, floor)
-            if settled:
-                return _Fit(model, objective, step, True, sums)
-            before = objective
-        return _Fit(model, objective, int(self.n_iter), self.tol == 0, sums)
+                objective += steps.log_prior(model, expected, strength)
+            return objective if alphabet is not None else objective - em.penalty(model, total(sums).size, floor), sums
 
-    def _em_table(
-        self, x: Indices, offsets: Indices, model: Any, context: Context, expected: Any, strength: float
-    ) -> _Fit:
-        """Fit a model of symbols."""
-        before = -np.inf
-        for step in range(1, int(self.n_iter) + 1):
-            objective, sums = table.exact(model, x, offsets, context.alphabet)
-            total = sums
-            if expected is not None:
-                objective += table.log_prior(model, expected, strength)
-                total = sums.plus(expected, strength)
-            settled = self.tol > 0 and objective - before <= self.tol * max(len(x), 1)
-            model = table.maximized(total, model)
-            if settled:
-                return _Fit(model, objective, step, True, sums)
-            before = objective
-        return _Fit(model, objective, int(self.n_iter), self.tol == 0, sums)
+        def maximize(model: Any, sums: Any) -> Any:
+            if alphabet is not None:
+                return table.maximized(total(sums), model)
+            return em.maximized(total(sums), model, floor) if total(sums).size > 0 else model
+
+        return em_single(expect, maximize, start, int(self.n_iter), self.tol * max(len(x), 1))
 
 
 def _steps(context: Context) -> Any:
@@ -369,7 +343,7 @@ def _centered(models: FactorialHMMs, context: Context) -> Any:
     return parts
 
 
-def _batch(fits: list[_Fit], context: Context) -> FactorialHMMs:
+def _batch(fits: list[EMResult], context: Context) -> FactorialHMMs:
     names = type(fits[0].model)._fields
     return FactorialHMMs(
         **{name: np.stack([getattr(fit.model, name) for fit in fits]) for name in names}, alphabet=context.alphabet

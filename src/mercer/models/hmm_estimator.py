@@ -4,16 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from functools import reduce
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar
 
 import numpy as np
 from scipy import sparse
 from sklearn.base import clone
 
-from mercer._array import Floats
-from mercer._notices import warns_once
-from mercer._parallel import n_threads, thread_map
+from mercer._array import Floats, Indices
 from mercer._parameters import NONE, Rule, Rules, function, instance_of, one_of, states
 from mercer._random import seed_of
 from mercer.data import Sequences
@@ -23,7 +20,6 @@ from mercer.families.categorical import Categorical
 from mercer.families.estimator import Context, Estimator
 from mercer.families.gaussian_estimator import Gaussian
 from mercer.models._fitting.checks import (
-    Found,
     allowed,
     check_given,
     check_kind,
@@ -36,11 +32,10 @@ from mercer.models._fitting.checks import (
     impossible,
     jebara_states,
     warn_of_short,
-    warn_of_unconverged,
     warn_of_unvisited,
 )
 from mercer.models._fitting.data import Data
-from mercer.models._fitting.em import Collapsed, EMResults, Impossible, better_of, em_batch, in_order
+from mercer.models._fitting.em import Collapsed, EMResults, Found, Impossible, best_of, em_batch
 from mercer.models._fitting.emission_steps import emission_step, evenly, leaf_of
 from mercer.models._fitting.goals import FIXABLE, HMMGoal, Limits, is_fixed, is_smoothing
 from mercer.models._fitting.iterative import IterativeEstimator
@@ -55,8 +50,6 @@ POOLED_STARTS = 10
 """Starts of that model with a smaller ``n_init``; the best ``n_init`` after a few iterations are continued."""
 POOLED_TRIAL = 10
 """Number of iterations after which these starts are compared."""
-CHUNK = 512
-"""Number of sequences that one thread fits together."""
 
 
 class HMM(Decoder, IterativeEstimator):
@@ -170,6 +163,7 @@ class HMM(Decoder, IterativeEstimator):
 
     of_sequences = True
     has_hidden = True
+    _em = "Baum-Welch"
 
     _parameters: ClassVar[Rules] = {
         "fixed": Rule(f"a dict with keys among {', '.join(FIXABLE)}", is_fixed) | NONE,
@@ -344,19 +338,18 @@ class HMM(Decoder, IterativeEstimator):
 
     # -- the fit ----------------------------------------------------------------------------------------
 
-    def context(self, X: Any) -> Context:
+    def _learn(self, X: Any, each: bool = False) -> tuple[Context, EMResults | None]:
         """Learn the context of the emissions and, with a pooled prior, one model of all sequences per size."""
+        if not each:
+            self._check_one_start()
         bare = self._bare_context(X)
-        trials = POOLED_STARTS if self.n_init < ENOUGH_STARTS else 0
-        return self._with_pooled_models(X, bare, trials)[0] if isinstance(self.prior, str) else bare
+        if not isinstance(self.prior, str):
+            return bare, None
+        return self._with_pooled_models(X, bare, POOLED_STARTS if each and self.n_init < ENOUGH_STARTS else 0)
 
     def shared_context_of_one(self, X: Any) -> Context:
         """Return the context of one model of all sequences, which has ``n_init`` starts, as in ``fit``."""
-        return self._shared_context("context of one", X, self._context_of_one)
-
-    def _context_of_one(self, X: Sequences) -> Context:
-        bare = self._bare_context(X)
-        return self._with_pooled_models(X, bare)[0] if isinstance(self.prior, str) else bare
+        return self._shared_context("context of one", X, lambda X: self._learn(X)[0])
 
     def _bare_context(self, X: Sequences) -> Context:
         check_some_points(X)
@@ -371,30 +364,11 @@ class HMM(Decoder, IterativeEstimator):
             unshrunk.set_params(init=None)
         models, shared = [], self._shared_size(X)
         for size in np.unique(self._sizes(X)):
-            fit = unshrunk._fit_together(X, int(size), bare, pooled=True, trials=trials)
+            fit = unshrunk._fit_together(X, bare, int(size), pooled=True, trials=trials)
             models.append(fit.models)
             if size == shared:
                 shared_fit = fit
         return replace(bare, pooled=HMMs.concat(models)), shared_fit
-
-    @warns_once
-    def fit(self, X: Any, y: Any = None) -> Self:
-        """Fit one model to all sequences; it becomes ``model_``, a batch of shape ``(1,)``."""
-        self._check_parameters()
-        self._check_unused(X, y)
-        self._check_one_start()
-        X = self.accept(X, reset=True)
-        context = self._bare_context(X)
-        if isinstance(self.prior, str):
-            # The pooled prior is the fit itself; a second pass would only shrink the model to itself.
-            context, found = self._with_pooled_models(X, context)
-        else:
-            found = self._fit_together(X, self._shared_size(X), context)
-        self.context_, self.model_ = context, found.models
-        self.n_iter_, self.converged_ = int(found.steps[0]), bool(found.converged[0])
-        assert found.history is not None
-        self.history_ = found.history[0, : self.n_iter_]
-        return self
 
     def _check_one_start(self) -> None:
         if self._starts_apart():
@@ -405,15 +379,14 @@ class HMM(Decoder, IterativeEstimator):
 
     def _fit_shared(self, X: Any, context: Context) -> HMMs:
         self._check_one_start()
-        size = self._shared_size(X)
-        if not isinstance(self.prior, str):
-            return self._fit_together(X, size, context).models
-        return _of_size(context.pooled, size)
+        models: HMMs = super()._fit_shared(X, context)
+        return _of_size(models, self._shared_size(X))
 
     def _fit_together(
-        self, X: Sequences, size: int, context: Context, *, pooled: bool = False, trials: int = 0
+        self, X: Sequences, context: Context, size: int | None = None, *, pooled: bool = False, trials: int = 0
     ) -> EMResults:
         """Fit one model of ``size`` states to all sequences."""
+        size = self._shared_size(X) if size is None else size
         if self.prior is None:
             check_something(X, leaf_of(self._emission(X.is_symbols)))
         self._check_data(X, np.array([0, len(X.values)]))
@@ -433,7 +406,8 @@ class HMM(Decoder, IterativeEstimator):
         if self._has_no_prior():
             total, components = np.array([len(X.values)]), _n_components(emission)
             warn_of_short(total, np.array([size]), components, _all_data, "use fewer states")
-        self._warn([(found, _all_data)], "use fewer states, or another random_state")
+        self._warn_unconverged([(found, _all_data)])
+        self._warn_unvisited([(found, _all_data)], "use fewer states, or another random_state")
         return found
 
     def _em_each(self, X: Any, context: Context, name: Callable[[int], str]) -> EMResults:
@@ -442,32 +416,21 @@ class HMM(Decoder, IterativeEstimator):
         if self._has_no_prior():
             cure = "use prior='pooled', or fewer states"
             warn_of_short(X.lengths, sizes, _n_components(emission), name, cure)
-        pieces: dict[int, EMResults] = {}
-        tasks = []
-        for size in np.unique(sizes):
-            members = np.flatnonzero(sizes == size)
-            tasks += [members[begin : begin + CHUNK] for begin in range(0, len(members), CHUNK)]
 
-        def work(task: tuple[int, Floats]) -> None:
-            number, members = task
+        def fit(members: Indices) -> EMResults:
             part = X[members]
             data = Data(part.values, part.offsets, np.arange(len(part)), len(part))
             init = self.init[members] if self._starts_apart() else self.init
             try:
-                pieces[number] = self._fit_models(data, int(sizes[members[0]]), context, emission, seed, init)
+                return self._fit_models(data, int(sizes[members[0]]), context, emission, seed, init)
             except Impossible as error:
                 raise impossible(name(int(members[error.args[1]])), self._source()) from None
             except Collapsed as error:
                 raise ValueError(f"{name(int(members[error.args[0]]))} cannot be fitted: {error.args[1]}") from None
 
-        thread_map(work, list(enumerate(tasks)), threads=n_threads(), label="Baum-Welch")
-        done = [pieces[number] for number in range(len(tasks))]
-        named: Found = [
-            (found, lambda i, members=members: name(int(members[i])))  # type: ignore[misc]
-            for found, members in zip(done, tasks, strict=True)
-        ]
-        self._warn(named, "use fewer states, or prior='pooled'")
-        return in_order(done, tasks)
+        found, named = self._on_threads([np.flatnonzero(sizes == size) for size in np.unique(sizes)], fit, name)
+        self._warn_unvisited(named, "use fewer states, or prior='pooled'")
+        return found
 
     def _fit_models(
         self,
@@ -512,13 +475,7 @@ class HMM(Decoder, IterativeEstimator):
             tried = [em_batch(goal, data, begin, POOLED_TRIAL, self.tol) for begin in begins]
             tried.sort(key=lambda found: -float(found.objective[0]))
             begins = (found.models for found in tried[: self.n_init])
-        return reduce(better_of, (em_batch(goal, data, begin, self.n_iter, self.tol) for begin in begins))
-
-    def fit_weighted(self, x: Any, weights: Floats, offsets: Floats, context: Context, start: Any = None) -> Any:
-        """Raise TypeError: an HMM is fitted to sequences, not to weighted points."""
-        raise TypeError(
-            "An HMM is a model of sequences, not of weighted points; it cannot be a component or an emission."
-        )
+        return best_of(goal, data, begins, self.n_iter, self.tol)
 
     # -- messages ----------------------------------------------------------------------------------------
 
@@ -526,13 +483,7 @@ class HMM(Decoder, IterativeEstimator):
         """Whether each model is fitted without a prior, or with one of strength zero."""
         return self.prior is None or self.prior_strength == 0
 
-    def _source(self) -> str:
-        """Return the name of the start of the fits, for messages."""
-        return "init" if self.init is not None else "the prior" if self.prior is not None else "every start"
-
-    def _warn(self, found: Found, cure: str) -> None:
-        if self.n_iter > 1 and self.tol > 0:
-            warn_of_unconverged(found, self.n_iter)
+    def _warn_unvisited(self, found: Found, cure: str) -> None:
         if self._has_no_prior():
             warn_of_unvisited(found, cure)
 

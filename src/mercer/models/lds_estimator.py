@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, fields, replace
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar
 
 import numpy as np
 from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 
 from mercer._array import Floats, Indices
-from mercer._parallel import n_threads, thread_map
 from mercer._parameters import NONE, Rule, Rules, nonnegative, one_of, whole
 from mercer._random import seed_of
 from mercer.data import Sequences
@@ -21,9 +20,9 @@ from mercer.families.gaussian_estimator import Gaussian
 from mercer.models._dynamics.checks import check_fixed, noiseless
 from mercer.models._dynamics.em import Averages, LDSGoal, averages
 from mercer.models._dynamics.starts import start
-from mercer.models._fitting.checks import Found, check_range, check_spread, warn_of_unconverged
+from mercer.models._fitting.checks import check_range, check_spread
 from mercer.models._fitting.data import Data
-from mercer.models._fitting.em import Collapsed, EMResults, Impossible, better_of, em_batch, in_order
+from mercer.models._fitting.em import Collapsed, EMResults, Impossible, best_of
 from mercer.models._fitting.iterative import IterativeEstimator
 from mercer.models._fitting.mixture_steps import spread
 from mercer.models.lds import LDSs
@@ -193,11 +192,10 @@ class LDS(IterativeEstimator):
 
     # -- the fit ----------------------------------------------------------------------------------------
 
-    def context(self, X: Any) -> Context:
-        """Learn center and scale of the channels and, with a pooled prior, one system of all series."""
+    def _learn(self, X: Any, each: bool = False) -> tuple[Context, EMResults | None]:
         X = in_digest_order(X)
         bare = self._bare_context(X)
-        return bare if self.prior is None else self._with_prior(X, bare)[0]
+        return (bare, None) if self.prior is None else self._with_prior(X, bare)
 
     def _bare_context(self, X: Sequences) -> LDSContext:
         check_some_points(X)
@@ -221,56 +219,25 @@ class LDS(IterativeEstimator):
         found = clone(self).set_params(prior=None)._fit_together(X, bare)
         return replace(bare, pooled=found.models, expected=averages(found.models, data)), found
 
-    def fit(self, X: Any, y: Any = None) -> Self:
-        """Fit one system to all series; it becomes ``model_``, a batch of shape ``(1,)``."""
-        self._check_parameters()
-        self._check_unused(X, y)
-        X = in_digest_order(self.accept(X, reset=True))
-        context = self._bare_context(X)
-        found: EMResults | None = None
-        if self.prior is not None:
-            context, found = self._with_prior(X, context)
-        if found is None:  # the pooled prior is the fit itself
-            found = self._fit_together(X, context)
-        self.context_, self.model_ = context, found.models
-        self.n_iter_, self.converged_ = int(found.steps[0]), bool(found.converged[0])
-        return self
-
-    def _fit_shared(self, X: Any, context: Context) -> LDSs:
-        models: LDSs = (
-            context.pooled if isinstance(self.prior, str) else self._fit_together(in_digest_order(X), context).models
-        )
-        return models
-
     def _fit_together(self, X: Sequences, context: Context) -> EMResults:
         """Fit one system to all series."""
+        X = in_digest_order(X)
         self._check_data(X, np.array([0, len(X.values)]))
         data = Data(X.values, X.offsets, np.zeros(len(X), dtype=int), 1)
         found = self._fit_models(data, context, seed_of(self.random_state), lambda i: "The system of all series")
-        if self.n_iter > 1 and self.tol > 0:
-            warn_of_unconverged([(found, lambda i: "the system of all series")], self.n_iter, "EM")
+        self._warn_unconverged([(found, lambda i: "the system of all series")])
         return found
 
     def _em_each(self, X: Any, context: Context, name: Callable[[int], str]) -> EMResults:
         """Fit one system to each series, in chunks, on several threads."""
-        seed, pieces = seed_of(self.random_state), {}
-        tasks = [np.arange(begin, min(begin + CHUNK, len(X))) for begin in range(0, len(X), CHUNK)]
+        seed = seed_of(self.random_state)
 
-        def work(task: tuple[int, Indices]) -> None:
-            number, members = task
+        def fit(members: Indices) -> EMResults:
             part = X[members]
             data = Data(part.values, part.offsets, np.arange(len(part)), len(part))
-            pieces[number] = self._fit_models(data, context, seed, lambda i: name(int(members[i])))
+            return self._fit_models(data, context, seed, lambda i: name(int(members[i])))
 
-        thread_map(work, list(enumerate(tasks)), threads=n_threads(), label="EM")
-        done = [pieces[number] for number in range(len(tasks))]
-        if self.n_iter > 1 and self.tol > 0:
-            named: Found = [
-                (found, lambda i, members=members: name(int(members[i])))  # type: ignore[misc]
-                for found, members in zip(done, tasks, strict=True)
-            ]
-            warn_of_unconverged(named, self.n_iter, "EM")
-        return in_order(done, tasks)
+        return self._on_threads([np.arange(len(X))], fit, name)[0]
 
     def _fit_models(self, data: Data, context: Context, seed: int, name: Callable[[int], str]) -> EMResults:
         """Fit systems from the given start, from the prior, or from the best of several starts."""
@@ -282,15 +249,12 @@ class LDS(IterativeEstimator):
         given = self.init if self.init is not None else None if prior is None else self._prior_batch(context)
         try:
             if given is not None:
-                begin = goal.admitted(given[np.zeros(data.size, dtype=int)])
-                return em_batch(goal, data, begin, self.n_iter, self.tol, "EM")
-            attempts = (goal.admitted(self._start(data, context, seed, k)) for k in range(self.n_init))
-            best = em_batch(goal, data, next(attempts), self.n_iter, self.tol, "EM")
-            for other in attempts:
-                best = better_of(best, em_batch(goal, data, other, self.n_iter, self.tol, "EM"))
+                starts = iter([goal.admitted(given[np.zeros(data.size, dtype=int)])])
+            else:
+                starts = (goal.admitted(self._start(data, context, seed, k)) for k in range(self.n_init))
+            return best_of(goal, data, starts, self.n_iter, self.tol, "EM")
         except (Collapsed, Impossible, np.linalg.LinAlgError) as error:
             raise self._failure(error, name, [fixed]) from None
-        return best
 
     _cures: ClassVar[str] = "Use a larger floor, a smaller state_dim, or prior='pooled'."
 
@@ -348,18 +312,7 @@ class LDS(IterativeEstimator):
         check_fixed(found)
         return found
 
-    def fit_weighted(self, x: Any, weights: Floats, offsets: Floats, context: Context, start: Any = None) -> Any:
-        """Raise TypeError: an LDS is fitted to series, not to weighted points."""
-        raise TypeError("An LDS is a model of series, not of weighted points; it cannot be a component or an emission.")
-
     # -- after the fit ----------------------------------------------------------------------------------
-
-    def score_samples(self, X: Any) -> Floats:
-        """Log probability of each series under ``model_``."""
-        check_is_fitted(self, "model_")
-        X = self.accept(X, context=self.context_)
-        self._check_context(X, self.context_)
-        return np.asarray(self.model_.log_prob(X)[0])
 
     def bic(self, X: Any) -> float:
         """Bayesian information criterion of ``model_`` on ``X``; smaller is better."""

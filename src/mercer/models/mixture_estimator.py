@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar
 
 import numpy as np
 from sklearn.base import clone
 
 from mercer._array import Floats
-from mercer._notices import warns_once
 from mercer._parameters import NONE, Rules, instance_of, whole
 from mercer._probability import normalized
 from mercer._random import seed_of
@@ -18,9 +17,9 @@ from mercer.data import Sequences
 from mercer.data.segments import check_some_points, in_digest_order, segment_sum, segments
 from mercer.families.estimator import Context, Estimator
 from mercer.families.gaussian_estimator import Gaussian
-from mercer.models._fitting.checks import check_something, check_spread, impossible, warn_of_unconverged
+from mercer.models._fitting.checks import check_something, check_spread, impossible
 from mercer.models._fitting.data import Data
-from mercer.models._fitting.em import Collapsed, EMResults, Impossible, better_of, em_batch
+from mercer.models._fitting.em import Collapsed, EMResults, Impossible, best_of
 from mercer.models._fitting.emission_steps import DensityStep, evenly
 from mercer.models._fitting.goals import MixtureGoal
 from mercer.models._fitting.iterative import IterativeEstimator
@@ -171,10 +170,12 @@ class Mixture(IterativeEstimator):
 
     # -- the fit ------------------------------------------------------------------------------------------
 
-    def context(self, X: Any) -> Context:
-        """Learn the context of the components and, with a pooled prior, one mixture of all samples."""
+    def _learn(self, X: Any, each: bool = False) -> tuple[Context, EMResults | None]:
         bare = self._bare_context(X)
-        return replace(bare, pooled=self._fit_pooled(X, bare).models) if isinstance(self.prior, str) else bare
+        if not isinstance(self.prior, str):
+            return bare, None
+        found = self._fit_together(X, bare)
+        return replace(bare, pooled=found.models), found
 
     def _bare_context(self, X: Any) -> Context:
         if isinstance(X, Sequences):
@@ -198,7 +199,7 @@ class Mixture(IterativeEstimator):
                 "fit again."
             )
 
-    def _fit_pooled(self, X: Any, context: Context) -> EMResults:
+    def _fit_together(self, X: Any, context: Context) -> EMResults:
         """Fit one mixture to all samples; without a prior if the prior is pooled."""
         check_some_points(X)
         x, _ = segments(in_digest_order(X))
@@ -210,17 +211,9 @@ class Mixture(IterativeEstimator):
             estimator = clone(evenly(self, x, context)).set_params(prior=None)
         return estimator._em_named(x, offsets, context, lambda i: "the mixture of all data")
 
-    @warns_once
-    def fit(self, X: Any, y: Any = None) -> Self:
-        """Fit one mixture to all samples; it becomes ``model_``, a batch of shape ``(1,)``."""
-        self._check_parameters()
-        X = self.accept(X, reset=True)
-        context = self._bare_context(X)
-        found = self._fit_pooled(X, context)
-        self.model_, self.n_iter_, self.converged_ = found.models, int(found.steps[0]), bool(found.converged[0])
-        # The pooled prior is the fit itself; a second pass would only shrink the mixture to itself.
-        self.context_ = replace(context, pooled=self.model_) if isinstance(self.prior, str) else context
-        return self
+    def _fit_shared(self, X: Any, context: Context) -> Mixtures:
+        models: Mixtures = Estimator._fit_shared(self, X, context)  # with a pooled prior, too
+        return models
 
     def fit_weighted(self, x: Any, weights: Floats, offsets: Floats, context: Context, start: Any = None) -> Mixtures:
         """Fit to weighted points by EM, all samples at once, from the prior or from the best of several starts."""
@@ -239,12 +232,10 @@ class Mixture(IterativeEstimator):
         try:
             found = self._em_column(x, np.ones(x.shape[0]), offsets, context, None)
         except Impossible as error:
-            source = "init" if self.init is not None else "the prior" if self.prior is not None else "every start"
-            raise impossible(name(error.args[1]), source) from None
+            raise impossible(name(error.args[1]), self._source()) from None
         except Collapsed as error:
             raise ValueError(f"{name(error.args[0])} cannot be fitted: {error.args[1]}") from None
-        if self.n_iter > 1 and self.tol > 0:
-            warn_of_unconverged([(found, name)], self.n_iter, "EM")
+        self._warn_unconverged([(found, name)])
         return found
 
     def _em_column(self, x: Any, weights: Floats, offsets: Floats, context: Context, start: Any) -> EMResults:
@@ -255,22 +246,15 @@ class Mixture(IterativeEstimator):
         strength = float(self.prior_strength)
         step = DensityStep(self._component(), context, None if prior is None else prior.reshape(1, 1), strength)
 
-        def fit_from(begin: Mixtures) -> EMResults:
-            begin = step.start(begin.reshape(-1, 1)).reshape(-1)
-            return em_batch(MixtureGoal(step), data, begin, self.n_iter, self.tol, "EM")
-
         repeated = np.zeros(n, dtype=int)
         if start is None and self.init is not None:
             start = self._suited_to("init", self.init, x, context)[repeated]
         if start is None and prior is not None:
             start = prior[repeated]
-        if start is not None:
-            return fit_from(start)
-        seed = seed_of(self.random_state)
-        best = fit_from(self._start(x, weights, offsets, context, 0, seed))
-        for attempt in range(1, self.n_init):
-            best = better_of(best, fit_from(self._start(x, weights, offsets, context, attempt, seed)))
-        return best
+        seed, attempts = seed_of(self.random_state), range(self.n_init if start is None else 1)
+        starts = (self._start(x, weights, offsets, context, k, seed) if start is None else start for k in attempts)
+        begins = (step.start(begin.reshape(-1, 1)).reshape(-1) for begin in starts)
+        return best_of(MixtureGoal(step), data, begins, self.n_iter, self.tol, "EM")
 
     def _suited_to(self, name: str, given: Mixtures, x: Any, context: Context) -> Mixtures:
         """Return the given prior or start; raise if its components differ in kind from those that are fitted."""

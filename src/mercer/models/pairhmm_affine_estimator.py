@@ -305,7 +305,7 @@ class AffinePairHMM(PairEstimator):
         )
         strength, n_iter, tol = float(self.prior_strength), int(self.n_iter), float(self.tol)
         found = em_pairs(start, X, pairs, self._learned(), strength, n_iter, tol)
-        return FittedPairHMM(self._model(found.model, context), found.objective, found.converged, scale)
+        return FittedPairHMM(self._model(found.model, context), found.history, found.converged, scale)
 
     def _keep(self, found: FittedPairHMM) -> Self:
         self.matrix_scale_ = found.scale

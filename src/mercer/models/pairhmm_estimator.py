@@ -7,6 +7,7 @@ from typing import Any, ClassVar, NamedTuple, cast
 import numpy as np
 
 from mercer._array import Floats, safe_log
+from mercer._notices import notify_unconverged
 from mercer._parameters import NONE, Rules, instance_of, nonnegative, one_of, states, whole
 from mercer._probability import normalized, shared_out
 from mercer._random import seed_of
@@ -15,7 +16,7 @@ from mercer.data.alphabet import ALPHABET
 from mercer.data.segments import check_some_points, digest_order
 from mercer.families.categorical import Categoricals
 from mercer.families.estimator import Context
-from mercer.models._fitting.checks import check_something, impossible, warn_of_unconverged, warn_of_unvisited
+from mercer.models._fitting.checks import check_something, impossible, warn_of_unvisited
 from mercer.models._fitting.em import EMResults, Impossible, em_batch
 from mercer.models._fitting.mixture_steps import generator
 from mercer.models._pairs.drawn import drawn_pairs
@@ -177,7 +178,7 @@ class PairHMM(PairEstimator):
                 best, course = found, np.array(goal.course)
         assert best is not None
         if self.n_iter > 1 and self.tol > 0:
-            warn_of_unconverged([(best, _all_data)], self.n_iter, "EM")
+            notify_unconverged("EM", self.n_iter, [] if best.converged[0] else [_all_data(0)])
         warn_of_unvisited([(best, _all_data)], "use fewer states, or another random_state")
         return FittedPairHMM(best.models, course, bool(best.converged[0]))
 

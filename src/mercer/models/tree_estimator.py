@@ -267,8 +267,8 @@ class HiddenTree(Estimator):
         self.__dict__.pop("rate_", None)
         if found.model.kind == "rate":
             self.rate_ = found.model.edges[0]
-        self.objective_, self.converged_ = found.objective, found.converged
-        self.n_iter_ = len(found.objective)
+        self.objective_, self.converged_ = found.history, found.converged
+        self.n_iter_ = len(found.history)
         return self
 
     @warns_once

@@ -9,19 +9,16 @@ import numpy as np
 from sklearn.base import clone
 
 from mercer._array import Floats, Mask, as_array
-from mercer._notices import About, Finding, notify_unconverged, repeat
+from mercer._notices import About, Finding, repeat
 from mercer.data import Sequences
 from mercer.data.csr import CSRRows
 from mercer.data.segments import point_name, segments
 from mercer.families.estimator import Context, Estimator
-from mercer.models._fitting.em import UNVISITED, EMResults
+from mercer.models._fitting.em import UNVISITED, Found
 from mercer.models._fitting.emission_steps import leaf_of
 from mercer.models.hmm import HMMs
 
 LARGEST = 1e150
-
-Found = list[tuple[EMResults, Callable[[int], str]]]
-"""Fits, each with a function that names its models in messages."""
 
 
 def check_kind(X: Sequences, emission: Estimator, context: Context | None) -> None:
@@ -162,11 +159,6 @@ def warn_of_short(lengths: Floats, sizes: Floats, components: int, name: Callabl
         )
         for i in np.flatnonzero(lengths < sizes * components)
     )
-
-
-def warn_of_unconverged(found: Found, n_iter: int, who: str = "Baum-Welch") -> None:
-    """Warn, once for all models, of those that have not converged."""
-    notify_unconverged(who, n_iter, [name(int(i)) for fit, name in found for i in np.flatnonzero(~fit.converged)])
 
 
 def warn_of_unvisited(found: Found, cure: str) -> None:

@@ -1,11 +1,12 @@
-"""The loop of expectation maximization, for many models at once: HMMs (Baum-Welch) and mixtures."""
+"""The loop of expectation maximization: for many models at once, in step, or for one model with other statistics."""
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing, nullcontext
-from typing import Any, NamedTuple, Protocol, TypeVar
+from functools import reduce
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
@@ -14,8 +15,6 @@ from mercer._notices import notify_unconverged
 from mercer._parallel import progress_bar
 from mercer.data.segments import segment_sum
 from mercer.models._fitting.data import Data
-
-Model = TypeVar("Model")
 
 UNVISITED = 1e-8
 """A state with fewer expected visits counts as unvisited."""
@@ -83,6 +82,10 @@ class EMResults(NamedTuple):
         return FitInfo(self.steps, self.converged, self.objective)
 
 
+Found = list[tuple[EMResults, Callable[[int], str]]]
+"""Fits, each with a function that names its models in messages."""
+
+
 def em_batch(goal: Goal, data: Data, models: Any, n_iter: int, tol: float, label: str = "Baum-Welch") -> EMResults:
     """Run EM until the objective of each model grows by at most ``tol`` per observation; ``n_iter`` times if tol is 0.
 
@@ -123,55 +126,67 @@ def em_batch(goal: Goal, data: Data, models: Any, n_iter: int, tol: float, label
     return EMResults(joined, objective, steps, converged, visits, np.stack(history, axis=1))
 
 
+def best_of(
+    goal: Goal, data: Data, starts: Iterable[Any], n_iter: int, tol: float, label: str = "Baum-Welch"
+) -> EMResults:
+    """Run EM from several starts, and keep the best fit of each model."""
+    return reduce(better_of, (em_batch(goal, data, start, n_iter, tol, label) for start in starts))
+
+
 class EMResult(NamedTuple):
     """How the iterations of one model ended."""
 
     model: Any
-    objective: Floats
-    """What is maximized, before each iteration."""
+    history: Floats
+    """The objective before each iteration."""
     converged: bool
+    expected: Any = None
+    """What the last E-step returned."""
+
+    @property
+    def objective(self) -> float:
+        """The objective before the last iteration."""
+        return float(self.history[-1])
 
 
 def em_single(
-    step: Callable[[Model], tuple[float, Model]], model: Model, n_iter: int, tol: float, what: str
+    expect: Callable[[Any], tuple[float, Any]],
+    maximize: Callable[[Any, Any], Any],
+    model: Any,
+    n_iter: int,
+    tol: float,
+    what: str | None = None,
 ) -> EMResult:
     """Iterate one model until its objective grows by at most ``tol``; ``n_iter`` times if ``tol`` is 0.
 
-    Warns if the model has not converged.
-
-    Parameters
-    ----------
-    step : callable
-        Returns the objective of a model, and the next model.
-    model : object
-        The model to start from.
-    n_iter, tol : int and float
-        The maximum number of iterations, and the tolerance.
-    what : str
-        Name of the model, for the warning.
-
-    Returns
-    -------
-    model, objective, converged
-        The last model, the objective before each iteration, and whether it converged before ``n_iter``.
+    ``expect(model)`` returns the objective and what ``maximize(model, expected)`` makes the next model of. Warns if
+    ``what``, the name of the model, has not converged; None is one of many models, of which the caller warns.
     """
-    objective: list[float] = []
-    with _counted(n_iter, "EM") as iterations:
+    history: list[float] = []
+    with _counted(n_iter, "EM", what is not None) as iterations:
         for _ in iterations:
-            value, model = step(model)
-            gained = value - objective[-1] if objective else np.inf
-            objective.append(value)
+            value, expected = expect(model)
+            model = maximize(model, expected)
+            gained = value - history[-1] if history else np.inf
+            history.append(value)
             if tol > 0 and gained <= tol:
-                return EMResult(model, np.array(objective), True)
-    if tol > 0 and n_iter > 1:
+                return EMResult(model, np.array(history), True, expected)
+    if what is not None and tol > 0 and n_iter > 1:
         notify_unconverged("EM", n_iter, [what])
-    return EMResult(model, np.array(objective), False)
+    return EMResult(model, np.array(history), False, expected)
 
 
-def _counted(n_iter: int, label: str) -> Any:
+def joined(models: Any, fits: list[EMResult]) -> EMResults:
+    """Return the fits of single models as those of a batch ``models``; visits and histories are left out."""
+    objective, steps = np.array([fit.objective for fit in fits]), np.array([len(fit.history) for fit in fits])
+    converged = np.array([fit.converged for fit in fits])
+    return EMResults(models, objective, steps, converged, np.empty((len(fits), 0)))
+
+
+def _counted(n_iter: int, label: str, shown: bool = True) -> Any:
     """Count iterations, with a progress bar in the main thread; worker threads share the bar of their thread map."""
     numbers: list[int] = list(range(1, n_iter + 1))
-    if threading.current_thread() is threading.main_thread():
+    if shown and threading.current_thread() is threading.main_thread():
         return closing(progress_bar(numbers, f"{label}, iteration", may_end_early=True))
     plain: Iterator[int] = iter(numbers)
     return nullcontext(plain)

@@ -1,19 +1,29 @@
-"""The base class of iterative estimators: parameters, seed and fit results."""
+"""The base class of iterative estimators: parameters, fits of one model or many, and their results."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
-from mercer._notices import warns_once
+import numpy as np
+
+from mercer._array import Indices
+from mercer._notices import notify_unconverged, warns_once
+from mercer._parallel import n_threads, thread_map
 from mercer._parameters import Rules, boolean, check, nonnegative, seed, whole
 from mercer.data.segments import sample_name
 from mercer.families.estimator import Context, Estimator
-from mercer.models._fitting.em import EMResults
+from mercer.models._fitting.em import EMResults, Found, in_order
+
+CHUNK = 512
+"""Number of samples that one thread fits together."""
 
 
 class IterativeEstimator(Estimator):
-    """An estimator that runs EM from one or several starts. A subclass implements `_em_each`."""
+    """An estimator that runs EM from one or several starts.
+
+    A subclass implements `_learn`, `_fit_together` (one model of all samples) and `_em_each` (one of each).
+    """
 
     _parameters: ClassVar[Rules] = {
         "n_iter": whole(1),
@@ -25,6 +35,41 @@ class IterativeEstimator(Estimator):
     tol: float
     n_init: int
     random_state: Any
+    _em: ClassVar[str] = "EM"
+    """Name of the iterations, in messages."""
+
+    def _learn(self, X: Any, each: bool = False) -> tuple[Context, EMResults | None]:
+        """Learn what samples share, for one model of all or one of ``each``; and the fit, if the pooled prior is it."""
+        raise NotImplementedError(f"{type(self).__name__} must implement _learn(X, each).")
+
+    def _fit_together(self, X: Any, context: Context) -> EMResults:
+        """Fit one model to all samples."""
+        raise NotImplementedError(f"{type(self).__name__} must implement _fit_together(X, context).")
+
+    def _em_each(self, X: Any, context: Context, name: Callable[[int], str]) -> EMResults:
+        """Fit one model to each sample; ``name(i)`` is the name of sample i in messages."""
+        raise NotImplementedError(f"{type(self).__name__} must implement _em_each(X, context, name).")
+
+    def context(self, X: Any) -> Context:
+        """Learn what all samples share and, with a pooled prior, the model of all samples."""
+        return self._learn(X, each=True)[0]
+
+    @warns_once
+    def fit(self, X: Any, y: Any = None) -> Self:
+        """Fit one model to all samples; it becomes ``model_``, a batch of shape ``(1,)``."""
+        self._check_parameters()
+        self._check_unused(X, y)
+        X = self.accept(X, reset=True)
+        # A pooled prior is the fit itself; a second pass would only shrink the model to itself.
+        self.context_, found = self._learn(X)
+        found = self._fit_together(X, self.context_) if found is None else found
+        self.model_, self.n_iter_, self.converged_ = found.models, int(found.steps[0]), bool(found.converged[0])
+        if found.history is not None:
+            self.history_ = found.history[0, : self.n_iter_]
+        return self
+
+    def _fit_shared(self, X: Any, context: Context) -> Any:
+        return context.pooled if isinstance(self.prior, str) else self._fit_together(X, context).models
 
     @warns_once
     def fit_each(self, X: Any, context: Context | None = None, *, return_info: bool = False) -> Any:
@@ -57,6 +102,32 @@ class IterativeEstimator(Estimator):
     def _fit_named(self, X: Any, context: Context, name: Callable[[int], str]) -> Any:
         return self._em_each(X, context, name).models
 
-    def _em_each(self, X: Any, context: Context, name: Callable[[int], str]) -> EMResults:
-        """Fit one model to each sample; ``name(i)`` is the name of sample i in messages."""
-        raise NotImplementedError(f"{type(self).__name__} must implement _em_each(X, context, name).")
+    def _source(self) -> str:
+        """Return the name of the start of the fits, for messages."""
+        given = getattr(self, "init", None)
+        return "init" if given is not None else "the prior" if self.prior is not None else "every start"
+
+    def _on_threads(
+        self, groups: list[Indices], fit: Callable[[Indices], EMResults], name: Callable[[int], str]
+    ) -> tuple[EMResults, Found]:
+        """Fit the samples of all groups in chunks, on several threads; also return the fits of the chunks."""
+        tasks = [members[begin : begin + CHUNK] for members in groups for begin in range(0, len(members), CHUNK)]
+        pieces: dict[int, EMResults] = {}
+
+        def work(number: int) -> None:
+            pieces[number] = fit(tasks[number])
+
+        thread_map(work, list(range(len(tasks))), threads=n_threads(), label=self._em)
+        done = [pieces[number] for number in range(len(tasks))]
+        named: Found = [
+            (found, lambda i, members=members: name(int(members[i])))  # type: ignore[misc]
+            for found, members in zip(done, tasks, strict=True)
+        ]
+        self._warn_unconverged(named)
+        return in_order(done, tasks), named
+
+    def _warn_unconverged(self, found: Found) -> None:
+        """Warn, once for all models, of those that have not converged."""
+        if self.n_iter > 1 and self.tol > 0:
+            late = [name(int(i)) for fit, name in found for i in np.flatnonzero(~fit.converged)]
+            notify_unconverged(self._em, int(self.n_iter), late)

@@ -8,6 +8,7 @@ import numpy as np
 
 from mercer._array import Floats
 from mercer._probability import normalized
+from mercer.models._fitting.em import EMResult, em_single
 from mercer.models._nets.evidence import Group, expected, groups
 from mercer.models._nets.graph import Graph
 
@@ -22,15 +23,6 @@ class Prior(NamedTuple):
     parameters: Parameters
     floor: Floats
     """Least variance of each Gaussian row, ``(G,)``."""
-
-
-class FittedNet(NamedTuple):
-    """A network and how its iterations ended."""
-
-    parameters: Parameters
-    objective: float
-    steps: int
-    converged: bool
 
 
 class Evidence:
@@ -48,17 +40,18 @@ class Evidence:
         self.complete = not graph.hidden and not np.isnan(table).any()
 
 
-def fitted(graph: Graph, data: Evidence, start: Parameters, prior: Prior, n_iter: int, tol: float) -> FittedNet:
-    """Maximize the log probability plus the log prior from a start, until it grows by at most ``tol``."""
-    parameters, before = start, -np.inf
-    for step in range(1, n_iter + 1):
+def fitted(graph: Graph, data: Evidence, start: Parameters, prior: Prior, n_iter: int, tol: float) -> EMResult:
+    """Maximize the log probability plus the log prior from a start; complete data take one iteration."""
+
+    def expect(parameters: Parameters) -> tuple[float, _Sums]:
         objective, sums = _expect(graph, data, parameters)
-        objective += _log_prior(graph, parameters, prior)
-        parameters = _maximize(graph, sums, parameters, prior)
-        if data.complete or (tol > 0 and objective - before <= tol * max(data.counts.sum(), 1.0)):
-            return FittedNet(parameters, objective, step, True)
-        before = objective
-    return FittedNet(parameters, objective, n_iter, tol == 0)
+        return objective + _log_prior(parameters, prior), sums
+
+    def maximize(parameters: Parameters, sums: _Sums) -> Parameters:
+        return _maximize(graph, sums, parameters, prior)
+
+    enough = np.inf if data.complete else tol * max(float(data.counts.sum()), 1.0)
+    return em_single(expect, maximize, start, n_iter, enough)
 
 
 class _Sums(NamedTuple):
@@ -123,7 +116,7 @@ def _maximize(graph: Graph, sums: _Sums, parameters: Parameters, prior: Prior) -
     )
 
 
-def _log_prior(graph: Graph, parameters: Parameters, prior: Prior) -> float:
+def _log_prior(parameters: Parameters, prior: Prior) -> float:
     """Return the log prior up to a constant: that of ``strength`` observations in each row."""
     if prior.strength == 0:
         return 0.0

@@ -57,12 +57,14 @@ def em_pairs(
     impossible. The objective never decreases. EM stops once it grows by at most ``tol`` per symbol.
     """
 
-    def step(affine: AffineParameters) -> tuple[float, AffineParameters]:
+    def expect(affine: AffineParameters) -> tuple[float, _Expected]:
         found = _expect(affine, X, pairs)
-        value = found.log_kernel + _log_prior(affine, start, learn, strength)
-        return value, _maximize(affine, start, found, learn, strength)
+        return found.log_kernel + _log_prior(affine, start, learn, strength), found
 
-    return em_single(step, start, n_iter, tol * _symbols(X, pairs), "the model of all data")
+    def maximize(affine: AffineParameters, found: _Expected) -> AffineParameters:
+        return _maximize(affine, start, found, learn, strength)
+
+    return em_single(expect, maximize, start, n_iter, tol * _symbols(X, pairs), "the model of all data")
 
 
 def _symbols(X: Sequences, pairs: tuple[Floats, Floats]) -> float:

@@ -53,30 +53,18 @@ def fit_trees(
 ) -> EMResult:
     """Run EM from ``start`` until the objective grows by at most ``tol`` per sample.
 
-    Parameters
-    ----------
-    start : Parameters
-        The parameters to start from.
-    prior : Parameters
-        The mode of the prior; it has the weight of ``strength`` observations in each row of learned probabilities.
-    codes, count : ndarray of shape (T, L) and (T,)
-        Distinct samples, and their counts.
-    sets : ndarray of shape (C, A)
-        The symbols that each code stands for; none for the last code, a missing value.
-    learn : tuple of str
-        Names of the learned parameters: "root", "edges", "emission", "weights".
-    n_iter, tol : int and float
-        Maximum number of iterations, and tolerance.
-    strength : float
-        Weight of the prior.
+    ``codes (T, L)`` are the distinct samples, with their counts; ``sets (C, A)`` are the symbols of each code, none for
+    the last one, a missing value. The mode ``prior`` weighs ``strength`` observations in each row that is learned.
     """
 
-    def step(current: Parameters) -> tuple[float, Parameters]:
+    def expect(current: Parameters) -> tuple[float, _Counts]:
         found = _expect(current, codes, count, sets)
-        value = found.log_prob + _log_prior(current, prior, learn, strength)
-        return value, _maximize(current, prior, found, learn, strength)
+        return found.log_prob + _log_prior(current, prior, learn, strength), found
 
-    return em_single(step, start, n_iter, tol * float(count.sum()), "the tree")
+    def maximize(current: Parameters, found: _Counts) -> Parameters:
+        return _maximize(current, prior, found, learn, strength)
+
+    return em_single(expect, maximize, start, n_iter, tol * float(count.sum()), "the tree")
 
 
 def members_of(p: Parameters, sets: Floats) -> list[Member]:
