@@ -13,8 +13,9 @@ from sklearn.svm import SVC
 
 import mercer as mc
 from mercer.kernels.marginalization import Marginalization
+from mercer.models._fitting.em import em_single
 from mercer.models.pairhmm import PairHMMs
-from mercer.models.pairhmm_estimator import GeneralGoal, PairHMM, Strings, random_start
+from mercer.models.pairhmm_estimator import PairGoal, PairHMM, random_start
 
 TRUE = PairHMMs(
     initial=[[0.9, 0.1]],
@@ -35,15 +36,6 @@ def log_kernels(model, X):
     return operand.pair(operand)
 
 
-def run_em(goal, data, model, n_iter):
-    objective = []
-    for _ in range(n_iter):
-        found, memory = goal.expect(model, data)
-        objective.append(found.log_prob.sum() + goal.log_prior(model)[0])
-        model = goal.maximize(model, data, found, memory)
-    return model, np.array(objective)
-
-
 # -- EM ----------------------------------------------------------------------------------------------------
 
 
@@ -51,25 +43,24 @@ def run_em(goal, data, model, n_iter):
 @pytest.mark.parametrize("pairs", [True, False])
 def test_the_objective_never_falls(pairs, smoothing):
     X = TRUE.sample(40, random_state=0)[0]
-    data = Strings(X, (np.arange(20), np.arange(20, 40)) if pairs else None)
-    _, objective = run_em(GeneralGoal(smoothing), data, random_start(X, 3, 0, 0), 40)
+    goal = PairGoal(X, (np.arange(20), np.arange(20, 40)) if pairs else None, smoothing)
+    objective = em_single(goal.expect, goal.maximize, random_start(X, 3, 0, 0), 40, 0.0).history
     assert np.diff(objective).min() > -1e-9
     assert objective[-1] > objective[0] + 5
 
 
 def test_pairs_teach_the_model_that_made_them():
     left, right = TRUE.sample_pairs(300, random_state=1)[0]
-    data = Strings(mc.Sequences.concat([left, right]), (np.arange(300), np.arange(300, 600)))
-    goal = GeneralGoal(0.1)
-    model, _ = run_em(goal, data, random_start(data.X, 2, 0, 0), 100)
-    found, true = (goal.expect(m, data)[0].log_prob.sum() for m in (model, TRUE))
+    goal = PairGoal(mc.Sequences.concat([left, right]), (np.arange(300), np.arange(300, 600)), 0.1)
+    model = em_single(goal.expect, goal.maximize, random_start(goal.X, 2, 0, 0), 100, 0.0).model
+    found, true = (goal.expect(m)[1].log_prob.sum() for m in (model, TRUE))
     assert true < found < true + 15  # 11 free parameters
     order = np.argsort(-model.emission.probability[0, :, 0])
     np.testing.assert_allclose(model.emission.probability[0, order], TRUE.emission.probability[0], atol=0.08)
     np.testing.assert_allclose(model.silent[0, order], TRUE.silent[0], atol=0.1)
     fresh = TRUE.sample_pairs(300, random_state=2)[0]
-    new = Strings(mc.Sequences.concat(list(fresh)), data.pairs)
-    assert goal.expect(model, new)[0].log_prob.sum() > goal.expect(TRUE, new)[0].log_prob.sum() - 30
+    new = goal._replace(X=mc.Sequences.concat(list(fresh)))
+    assert new.expect(model)[1].log_prob.sum() > new.expect(TRUE)[1].log_prob.sum() - 30
 
 
 def test_strings_teach_the_model_that_made_them():

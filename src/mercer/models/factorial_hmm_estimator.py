@@ -84,6 +84,10 @@ class FactorialHMM(IterativeEstimator):
         What ``fit`` learned.
     context_ : Context
         Properties of the training data that all models share.
+    n_iter_ : int
+        Number of iterations of the fit of ``model_``, from the best of its starts.
+    converged_ : bool
+        Whether that fit converged before ``n_iter``.
 
     Notes
     -----

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, NamedTuple, cast
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
@@ -17,7 +17,7 @@ from mercer.data.segments import check_some_points, digest_order
 from mercer.families.categorical import Categoricals
 from mercer.families.estimator import Context
 from mercer.models._fitting.checks import check_something, impossible, warn_of_unvisited
-from mercer.models._fitting.em import EMResults, Impossible, em_batch
+from mercer.models._fitting.em import EMResult, Impossible, em_single, joined
 from mercer.models._fitting.mixture_steps import generator
 from mercer.models._pairs.drawn import drawn_pairs
 from mercer.models._pairs.estimator import FittedPairHMM, PairEstimator
@@ -158,29 +158,28 @@ class PairHMM(PairEstimator):
         seed = seed_of(self.random_state)
         if self.fit_to == "pairs":
             pairs = drawn_pairs(X, y, int(self.n_pairs), seed, _OTHERWISE)
-            data, members = Strings(X, pairs), np.stack(pairs, axis=1)
+            goal, members = PairGoal(X, pairs, float(self.smoothing)), np.stack(pairs, axis=1)
         else:  # sorted by content, so that sums do not depend on the order of the data
             order = digest_order(X)
-            data, members = Strings(X[order], None), order[:, None]
-        best: EMResults | None = None
-        course = np.empty(0)
+            goal, members = PairGoal(X[order], None, float(self.smoothing)), order[:, None]
+        best: EMResult | None = None
         for attempt in range(1 if self.init is not None else self.n_init):
             start = random_start(X, self.n_states, seed, attempt) if self.init is None else self.init
             if self.n_iter == 0:
-                return FittedPairHMM(start, course, True)
-            goal: Any = GeneralGoal(float(self.smoothing))
+                return FittedPairHMM(start, np.empty(0), True)
             try:
-                found = em_batch(goal, cast(Any, data), start, self.n_iter, self.tol, "EM of a pair HMM")
+                found = em_single(goal.expect, goal.maximize, start, self.n_iter, self.tol * goal.mass)
             except Impossible as error:
                 names = ", with ".join(X.name(int(i)) for i in sorted(members[error.args[0]]))
                 raise impossible(names, "init") from None
-            if best is None or found.objective[0] > best.objective[0]:
-                best, course = found, np.array(goal.course)
+            best = found if best is None or found.objective > best.objective else best
         assert best is not None
         if self.n_iter > 1 and self.tol > 0:
-            notify_unconverged("EM", self.n_iter, [] if best.converged[0] else [_all_data(0)])
-        warn_of_unvisited([(best, _all_data)], "use fewer states, or another random_state")
-        return FittedPairHMM(best.models, course, bool(best.converged[0]))
+            notify_unconverged("EM", self.n_iter, [] if best.converged else ["the model of all data"])
+        visits = best.expected.visits.sum(axis=0, keepdims=True)
+        results = joined(best.model, [best])._replace(visits=visits)
+        warn_of_unvisited([(results, lambda i: "the model of all data")], "use fewer states, or another random_state")
+        return FittedPairHMM(best.model, best.history, best.converged)
 
     def _check_em(self, X: Sequences, y: Any) -> None:
         """Raise if all strings are empty, y has another length, or the start has another alphabet."""
@@ -197,88 +196,38 @@ class PairHMM(PairEstimator):
 _OTHERWISE = "use fit_to='sequences' to learn from single ones"
 
 
-def _all_data(i: int) -> str:
-    return "the model of all data"
-
-
-# Expectation maximization of a pair HMM, for pairs of strings or single strings, and its start (MK-5).
-
 SILENT = 0.1
 """Initial probability of emitting nothing."""
 
 
-class Strings(NamedTuple):
-    """The training data of one model, with the interface of `mercer.models._fitting.em`."""
+class PairGoal(NamedTuple):
+    """Log probability of the data, plus a Dirichlet prior that adds ``smoothing`` to every expected count."""
 
     X: Sequences
     pairs: tuple[Floats, Floats] | None
     """Indices of the two strings of each pair; None for single strings."""
+    smoothing: float
 
     @property
-    def size(self) -> int:
-        """Number of models: one."""
-        return 1
-
-    @property
-    def number(self) -> int:
-        """Number of pairs, or of strings."""
-        return len(self.X) if self.pairs is None else len(self.pairs[0])
-
-    @property
-    def model(self) -> Floats:
-        """Index of the model of each sample."""
-        return np.zeros(self.number, dtype=int)
-
-    @property
-    def sequence_offsets(self) -> Floats:
-        """All samples belong to the single model."""
-        return np.array([0, self.number])
-
-    @property
-    def mass(self) -> Floats:
+    def mass(self) -> float:
         """Number of symbols and ends."""
         lengths = self.X.lengths + 1
-        total = lengths.sum() if self.pairs is None else sum(lengths[side].sum() for side in self.pairs)
-        return np.array([float(total)])
+        return float(lengths.sum() if self.pairs is None else sum(lengths[side].sum() for side in self.pairs))
 
-    def some(self, which: Floats) -> Strings:
-        """Return itself, as there is a single model."""
-        return self
+    def expect(self, models: PairHMMs) -> tuple[float, PairExpectations]:
+        """Return the objective and expected counts of the trajectories."""
+        model, k = Parameters.of(models, 0), models.dimension
+        found = sequence_counts(model, self.X) if self.pairs is None else pair_counts(model, self.X, *self.pairs)
+        if not np.isfinite(found.log_prob).all():
+            raise Impossible(int(np.flatnonzero(~np.isfinite(found.log_prob))[0]))
+        # Probabilities that are zero at the start stay zero, and have no prior.
+        rows = (model.initial, model.transition, model.letters[:, :k], model.silent, 1 - model.silent)
+        log_prior = sum(float(np.sum(safe_log(p[(p > 0) & (p < 1)]))) for p in rows)
+        return float(found.log_prob.sum()) + self.smoothing * log_prior, found
 
-
-class GeneralGoal:
-    """Log probability of the data, plus a Dirichlet prior that adds ``smoothing`` to every expected count.
-
-    Probabilities that are zero at the start stay zero, and have no prior. ``course`` records the objective of each
-    E-step.
-    """
-
-    def __init__(self, smoothing: float) -> None:
-        self.smoothing = smoothing
-        self.course: list[float] = []
-
-    def log_prior(self, models: PairHMMs) -> Floats:
-        """Log prior, ``(1,)``, up to a constant."""
-        if not self.smoothing:
-            return np.zeros(1)
-        model = Parameters.of(models, 0)
-        k = models.dimension
-        total = 0.0
-        for p in (model.initial, model.transition, model.letters[:, :k], model.silent, 1 - model.silent):
-            inside = p[(p > 0) & (p < 1)]
-            total += float(np.sum(safe_log(inside)))
-        return np.array([self.smoothing * total])
-
-    def expect(self, models: PairHMMs, data: Strings) -> tuple[PairExpectations, Parameters]:
-        """Return expected counts of the trajectories."""
-        model = Parameters.of(models, 0)
-        found = sequence_counts(model, data.X) if data.pairs is None else pair_counts(model, data.X, *data.pairs)
-        self.course.append(float(found.log_prob.sum() + self.log_prior(models)[0]))
-        return found, model
-
-    def maximize(self, models: PairHMMs, data: Strings, found: PairExpectations, memory: Parameters) -> PairHMMs:
+    def maximize(self, models: PairHMMs, found: PairExpectations) -> PairHMMs:
         """Fit the model to expected counts."""
-        n, k, model = models.n_states, models.dimension, memory
+        n, k, model = models.n_states, models.dimension, Parameters.of(models, 0)
         initial = self._distribution(found.initial.sum(axis=0), model.initial)
         transition = self._distribution(found.transition.sum(axis=0), model.transition)
         codes = found.symbols.sum(axis=0)

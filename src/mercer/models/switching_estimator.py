@@ -87,6 +87,8 @@ class SwitchingLDS(LDS):
         Number of iterations of the fit of ``model_``, from the best of its starts.
     converged_ : bool
         Whether that fit converged before ``n_iter``.
+    history_ : ndarray
+        The objective of that fit before each of its iterations.
 
     Notes
     -----
