@@ -59,12 +59,8 @@ def test_arrow(name, t):
 @pytest.mark.parametrize("name", ["strings", "integers"])
 def test_views(name):
     array = pa.array(DATA[name], type=pa.string_view() if name == "strings" else pa.list_view(pa.int16()))
-    if int(pa.__version__.partition(".")[0]) < 18:
-        with pytest.raises(TypeError, match=r"cannot read the type .*; cast it to lists or strings first"):
-            Sequences(array)
-    else:
-        assert same(Sequences(array), PLAIN[name])
-        assert same(Sequences(array[1:3], alphabet=PLAIN[name].alphabet), PLAIN[name][1:3])
+    assert same(Sequences(array), PLAIN[name])
+    assert same(Sequences(array[1:3], alphabet=PLAIN[name].alphabet), PLAIN[name][1:3])
 
 
 @pytest.mark.parametrize("name", list(DATA))
@@ -102,12 +98,12 @@ def test_kinds():
 
 
 NULLS = [
-    (["A", None, "C"], pa.string(), "is null; drop it, or fill it"),
-    ([[1], None, [2]], pa.list_(pa.int64()), "is null; drop it, or fill it"),
+    (["A", None, "C"], pa.string(), "is None; drop it, or pass invalid='mask'"),
+    ([[1], None, [2]], pa.list_(pa.int64()), "is None; drop it, or pass invalid='mask'"),
     (
         [[[1.0, 2.0]], [[1.0, 2.0], [1.0]], [[3.0, 4.0]]],
         pa.list_(pa.list_(pa.float64())),
-        "point of dimension 1 at position 1, not 2",
+        "has points of different dimensions",
     ),
 ]
 
@@ -207,17 +203,17 @@ class TestTables:
 
 
 def test_wrong_columns():
-    with pytest.raises(TypeError, match="Arrow type struct"):
+    with pytest.raises(TypeError, match=r"is \{'a': 1\}, which is not a sequence"):
         Sequences(pa.array([{"a": 1}]))
-    with pytest.raises(ValueError, match=r"flat array of numbers.*pass lists of numbers"):
+    with pytest.raises(TypeError, match="is 1, which is not a sequence"):
         Sequences(pa.array([1, 2]))
-    with pytest.raises(ValueError, match="nested too deeply"):
+    with pytest.raises(ValueError, match="has 3 axes"):
         Sequences(pa.array([[[[1.0]]]]))
-    with pytest.raises(TypeError, match="got an Awkward RecordArray"):
+    with pytest.raises(TypeError, match=r"is \{'a': 1\}, which is not a sequence"):
         Sequences(ak_array([{"a": 1}]))
     with pytest.raises(ValueError, match="sequence 1 has the symbol 'X' at position 1"):
         Sequences(pa.array(["A", "AX"]), alphabet="ACGT")
-    with pytest.raises(TypeError, match="dtype datetime64"):
+    with pytest.raises(TypeError, match="values of type date"):
         Sequences(ak_array(np.array([["2020-01-01"]], dtype="datetime64[D]")))
 
 

@@ -6,6 +6,7 @@ becomes a `Problem`, so that the caller can either raise at the first one or rep
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from itertools import pairwise
@@ -84,25 +85,16 @@ def flatten(data: Any) -> Flat:
 
     if is_frame(data):
         return _from_array(rows_of_frame(data))
-    library = type(data).__module__.partition(".")[0]
-    if library in ("pyarrow", "awkward"):
-        from mercer.data._columnar import from_arrow, from_awkward
-
-        return from_arrow(data) if library == "pyarrow" else from_awkward(data)
+    if hasattr(getattr(data, "dtype", None), "pyarrow_dtype"):  # pandas with Arrow
+        return _from_column(data.array.__arrow_array__())
     if hasattr(data, "iloc"):  # pandas
-        if hasattr(getattr(data, "dtype", None), "pyarrow_dtype"):
-            from mercer.data._columnar import from_arrow
-
-            return from_arrow(data.array.__arrow_array__())
         return _from_array(data.to_numpy())
-    if library == "polars" and hasattr(data, "to_arrow"):
-        from mercer.data._columnar import from_polars
-
-        return from_polars(data)
+    if type(data).__module__.partition(".")[0] in ("pyarrow", "polars", "awkward"):
+        return _from_column(data)
     if hasattr(data, "__arrow_c_stream__"):  # other columnar libraries
-        from mercer.data._columnar import from_arrow_stream
+        import pyarrow as pa
 
-        return from_arrow_stream(data)
+        return _from_column(pa.chunked_array(data))
     if isinstance(data, list | tuple):
         return _from_items(data)
     if hasattr(data, "__array__") or hasattr(data, "__dlpack__"):
@@ -110,6 +102,23 @@ def flatten(data: Any) -> Flat:
     if hasattr(data, "tocsr") or not isinstance(data, Iterable):
         raise TypeError(f"X must be a list of strings or arrays; got an object of type {type(data).__name__}.")
     return _from_items(list(data))
+
+
+def _from_column(data: Any) -> Flat:
+    """Read a column of Arrow, polars or Awkward as a list in which nulls are None; single precision is kept."""
+    lists = getattr(data, "to_pylist", None) or getattr(data, "to_list", None)
+    if lists is None:
+        raise TypeError(f"X must be a column of strings or lists; got a {type(data).__name__}. Pass a column.")
+    items = lists()
+    width = next((len(x) for item in items if isinstance(item, list) for x in item if isinstance(x, list)), None)
+    if width is not None:  # a null among points is a missing point
+        gone = [np.nan] * width
+        items = [item and [gone if x is None else x for x in item] for item in items]
+    flat = _from_items(items)
+    kind = str(getattr(data, "type", None) or data.dtype)
+    if flat.kind == "vectors" and re.search(r"\b(float|halffloat|float16|[fF]loat32)\b", kind):
+        flat.values = flat.values.astype(np.float32)
+    return flat
 
 
 def _from_array(a: NDArray[Any]) -> Flat:

@@ -1,16 +1,16 @@
-"""Reader of svmlight files: sparse rows of counts or other numbers."""
+"""Reader of svmlight files: sparse rows of counts or other numbers, by scikit-learn, with the line of an error."""
 
 from __future__ import annotations
 
-from functools import partial
-from typing import Any, NamedTuple
+import io
+from collections.abc import Iterable
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import csr_matrix
 
 from mercer._parameters import NONE, check, one_of, whole
-from mercer.data.text import Records, Source, Text, answers, described, number, parsed, read_text, whole_or_text
+from mercer.data.text import Records, Source, answers, described, parsed, read_text
 
 
 def read_svmlight(path: Source, *, n_features: int | None = None, invalid: str = "raise") -> Records:
@@ -35,7 +35,8 @@ def read_svmlight(path: Source, *, n_features: int | None = None, invalid: str =
 
     Notes
     -----
-    Indices are counted from 1, as in the files of libsvm, unless an index 0 occurs.
+    Indices are counted from 1, as in the files of libsvm, unless an index 0 occurs; they ascend within a line. The
+    file is read by scikit-learn's ``load_svmlight_file``.
 
     See Also
     --------
@@ -53,65 +54,46 @@ def read_svmlight(path: Source, *, n_features: int | None = None, invalid: str =
     check(whole(1) | NONE, n_features=n_features)
     check(one_of("raise", "mask"), invalid=invalid)
     text = read_text(path, "svmlight", "row")
-    rows, problems = parsed(text, text.lines(), partial(_row, text), invalid)
-    queries = [row.query for row in rows]
-    groups = None if None in queries else whole_or_text([str(query) for query in queries])
-    labels = [row.label for row in rows]
-    y = whole_or_text(labels)
-    y = y if y.dtype.kind == "i" else np.array([number(label) for label in labels])
-    X = _matrix(text, rows, n_features)
+    lines = list(text.lines())
+    problems: dict[str | int, str] = {}
+
+    def parse(line: int, row: str) -> tuple[int, str]:
+        try:
+            _loaded([row])
+        except ValueError as error:
+            raise text.error(
+                line, f"{error}; write a label and the entries index:value in ascending order, as in '1 3:1.5 7:2'."
+            ) from None
+        return line, row
+
+    try:
+        X, y, queries = _loaded(row for _, row in lines)
+    except ValueError:  # line by line, to say which
+        lines, problems = parsed(text, lines, parse, invalid)
+        X, y, queries = _loaded(row for _, row in lines)
+    if n_features is not None:
+        wide = np.flatnonzero(X.indices >= n_features)
+        if len(wide):
+            row = int(np.searchsorted(X.indptr, wide[0], side="right")) - 1
+            raise text.error(lines[row][0], f"there are more features than n_features={n_features}; increase it.")
+        X.resize((X.shape[0], n_features))
+    if np.all((np.abs(y) < 2**53) & (y == np.round(y))):
+        y = y.astype(np.int64)
+    groups = queries if len(queries) == len(y) else None
     said = f"{text.name}, svmlight format: {X.shape[0]} samples of {X.shape[1]} features, first {answers(y)}."
     cure = "To correct it, write integers for classes and other numbers for targets."
     return Records(X, y, groups=groups, problems=problems, **described(said, cure, X, groups))
 
 
-class _Row(NamedTuple):
-    """The content of a line, and its number."""
+def _loaded(rows: Iterable[str]) -> tuple[Any, NDArray[Any], NDArray[Any]]:
+    """Return the matrix, the labels and the queries; raise a ValueError for anything but rows of finite numbers."""
+    from sklearn.datasets import load_svmlight_file
 
-    line: int
-    label: str
-    query: str | None
-    indices: NDArray[np.int64]
-    values: NDArray[np.float64]
-
-
-def _row(text: Text, line: int, content: str) -> _Row:
-    """Read a line."""
-    label, *entries = content.partition("#")[0].split() or [""]
-    query = None
     try:
-        if not np.isfinite(number(label)):
-            raise ValueError
-    except ValueError:
-        raise text.error(line, f"the label {label!r} is not a number; write a number first in every line.") from None
-    if entries and entries[0].startswith("qid:"):
-        query, entries = entries[0][4:], entries[1:]
-    indices, values = [], []
-    for entry in entries:
-        index, _, value = entry.partition(":")
-        try:
-            indices.append(int(index))
-            values.append(number(value))
-        except ValueError:
-            raise text.error(line, f"{entry!r} is not of the form index:value, such as 3:1.5.") from None
-        if indices[-1] < 0 or not np.isfinite(values[-1]):
-            raise text.error(line, f"{entry!r} must have an index of 0 or more and a finite value.")
-    if len(set(indices)) < len(indices):
-        raise text.error(line, "an index occurs twice; add up the two values.")
-    return _Row(line, label, query, np.array(indices, dtype=np.int64), np.array(values, dtype=np.float64))
-
-
-def _matrix(text: Text, rows: list[_Row], n_features: int | None) -> Any:
-    filled = [row.indices for row in rows if len(row.indices)]
-    base = min((int(indices.min()) for indices in filled), default=1)
-    base = min(base, 1)
-    size = max((int(indices.max()) for indices in filled), default=base) - base + 1
-    if n_features is not None and size > n_features:
-        line = next(row.line for row in rows if len(row.indices) and row.indices.max() - base >= n_features)
-        raise text.error(line, f"the index {size - 1 + base} is too large for n_features={n_features}; increase it.")
-    indptr = np.concatenate([[0], np.cumsum([len(row.indices) for row in rows])])
-    columns = np.concatenate([row.indices for row in rows]) - base
-    values = np.concatenate([row.values for row in rows])
-    out = csr_matrix((values, columns, indptr), shape=(len(rows), n_features or size))
-    out.sort_indices()
-    return out
+        found: tuple[Any, NDArray[Any], NDArray[Any]]
+        found = load_svmlight_file(io.BytesIO("\n".join(rows).encode()), zero_based="auto", query_id=True)
+    except OverflowError as error:
+        raise ValueError(str(error)) from None
+    if not len(found[1]) or not (np.isfinite(found[0].data).all() and np.isfinite(found[1]).all()):
+        raise ValueError("a value is not finite")
+    return found
