@@ -57,11 +57,16 @@ class HintedParameters:
     """A mixin that names the parameter to use where one of another library is passed."""
 
     def __new__(cls, *args: Any, **parameters: Any) -> Self:
-        check_names(cls, parameters)
+        _check_names(cls, parameters)
         return super().__new__(cls)
 
+    def set_params(self, **parameters: Any) -> Self:
+        """Set the parameters of this estimator, those of its parts as ``part__parameter``."""
+        _check_names(type(self), parameters)
+        return super().set_params(**parameters)  # type: ignore[misc]
 
-def check_names(cls: type, parameters: Iterable[str]) -> None:
+
+def _check_names(cls: type, parameters: Iterable[str]) -> None:
     """Raise for a parameter of another library; a subclass may have one of its own under that name."""
     cures: dict[str, str] = {}
     for base in cls.__mro__:

@@ -22,12 +22,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar
 
 import numpy as np
 
 from mercer._checks import LARGEST, check_gamma, check_rho, is_choice, is_number, is_whole
-from mercer._hints import HintedParameters, check_names
 from mercer._wording import wording
 
 Check = Callable[[str, Any], None]
@@ -181,15 +180,10 @@ def check(rule: Check, **values: Any) -> None:
         rule(name, value)
 
 
-class CheckedParameters(HintedParameters):
+class CheckedParameters:
     """A mixin that checks declared parameters."""
 
     _parameters: ClassVar[Rules] = {}
-
-    def set_params(self, **parameters: Any) -> Self:
-        """Set the parameters of this estimator, those of its parts as ``part__parameter``."""
-        check_names(type(self), parameters)
-        return super().set_params(**parameters)  # type: ignore[misc]
 
     def _check_parameter(self, name: str) -> None:
         """Raise if one parameter, which is read before ``fit``, breaks its rule."""

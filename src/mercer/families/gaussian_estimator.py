@@ -9,6 +9,7 @@ import numpy as np
 from sklearn.base import clone
 
 from mercer._array import Floats, Indices, Mask
+from mercer._hints import HintedParameters
 from mercer._parameters import Rules, nonnegative, one_of
 from mercer.data.segments import check_some_points, in_digest_order, segment_sum, segments
 from mercer.families._predictive import Predictive
@@ -28,7 +29,7 @@ class WithinContext(Context):
     within: Any = None  # in the shape of the covariance structure
 
 
-class Gaussian(Predictive, FamilyEstimator):
+class Gaussian(HintedParameters, Predictive, FamilyEstimator):
     """Fit Gaussians: one to every sample (a point or a set of points), or one to all.
 
     Parameters

@@ -181,8 +181,10 @@ class Evaluation:
 
     def side(self, source: Any) -> Side:
         """Return the side of a source; the side of the training data exists already."""
-        training: Side | None = self.kernel.__dict__.get("_train_side")
-        return training if training is not None and training.source is source else Side(source)
+        kernel = self.kernel
+        training = source is not None and source is getattr(kernel, "train_", None)
+        side: Side = kernel._train_side if training else Side(source)
+        return side
 
     def prepared(self, source: Any) -> Prepared:
         """Prepare a source; the training data only once per fit and parameter values."""
@@ -404,6 +406,5 @@ class Evaluation:
             or not all(has_digests(side.source) for side in sides)
         ):
             return None
-        keeper: Side = kernel.__dict__.get("_train_side") or Side()
-        found: Hashable | None = keeper.once("setting", self._parameters, kernel._setting)
+        found: Hashable | None = kernel._train_side.once("setting", self._parameters, kernel._setting)
         return found

@@ -11,7 +11,7 @@ from mercer._array import Floats, Indices, to_numpy
 from mercer.data.segments import segment_sum
 from mercer.families.gaussian import Gaussians
 from mercer.kernels._operands import squared_distances
-from mercer.kernels.base.hooks import NoFeatures
+from mercer.kernels.base.transformer import NoFeatures
 
 TILE_POINTS = 1024
 """Number of points on one side of a tile."""

@@ -18,8 +18,8 @@ from mercer._array import Floats, to_numpy
 from mercer._checks import is_number
 from mercer._coupling import FieldOperand
 from mercer.kernels.base.compound import Compound, Views
-from mercer.kernels.base.hooks import Hooks
 from mercer.kernels.base.kernel import Kernel
+from mercer.kernels.base.transformer import Transformer
 
 STEP = 1e-4
 """Step of central differences in the logarithm of a parameter: a relative error of about STEP^2 / 6."""
@@ -81,7 +81,7 @@ def gram_and_slopes(kernel: Kernel, source: Any, wanted: Collection[str]) -> tup
 
 def _gram(kernel: Kernel, source: Any, leaves: dict[Any, _Leaf]) -> Floats:
     """Return the Gram matrix, bit-identical to that of the kernel itself."""
-    if all(type(leaf.kernel)._value_tile is Hooks._value_tile for leaf in leaves.values()):
+    if all(type(leaf.kernel)._value_tile is Transformer._value_tile for leaf in leaves.values()):
         return _assembled(kernel, leaves, log=False)
     evaluation = kernel._evaluation
     return np.asarray(to_numpy(evaluation.matrix(evaluation.prepared(source), None)), dtype=np.float64)

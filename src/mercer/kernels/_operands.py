@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from operator import is_
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,7 @@ from mercer._batch import take_rows
 from mercer._coupling import FieldOperand
 from mercer.data import csr as _csr
 from mercer.data.csr import CSRRows
+from mercer.kernels._data import n_objects
 
 
 class Rows:
@@ -242,9 +244,49 @@ class LogPairs:
 
 
 class InnerProducts:
-    """A kernel whose values are inner products of explicit features: its operands are `Rows` or similar."""
+    """A kernel whose values are inner products of explicit features: its operands are `Rows` or similar.
+
+    The matrix of few objects with few dense features is one product.
+    """
 
     domain: str = "linear"
+
+    def _matrix(self, new: Any = None) -> Array:
+        found = None if new is not None and not self._is_small(new) else self._product(new)
+        return super()._matrix(new) if found is None else found  # type: ignore[misc]
+
+    def _is_small(self: Any, source: Any) -> bool:
+        return n_objects(source) <= Rows.tile_hint and self._cheap_pairs(source)
+
+    def _product(self: Any, new: Any) -> Floats | None:
+        """Return the matrix as one product of features; None if there are many, or a value is not a finite number."""
+        if not self._is_small(self.train_):
+            return None
+        key = [value for _, value in self._current_parameters()]
+        known = self._computed.get("features")
+        if known is None or len(known[0]) != len(key) or not all(map(is_, known[0], key)):
+            known = self._computed["features"] = (key, self._few_features(self.train_))
+        right = known[1]
+        left = right if new is None else self._few_features(new)
+        if left is None or right is None:
+            return None
+        values: Floats = left[0] @ right[0].T
+        if self.normalize:
+            values = values / left[1][:, None] / right[1]
+            if new is None:
+                values = np.where(np.tri(len(values), dtype=bool), values.T, values)  # symmetric to the last bit
+                np.fill_diagonal(values, 1.0)
+        return values if np.isfinite(values).all() else None
+
+    def _few_features(self: Any, source: Any) -> tuple[Floats, Floats] | None:
+        """Return dense features and their norms; None for other operands, or if a norm is not positive and finite."""
+        rows = self._prepare(source)
+        if not isinstance(rows, Rows) or not is_numpy_array(rows.values):
+            return None
+        with np.errstate(over="ignore", invalid="ignore"):
+            norms = np.sqrt(np.sum(rows.values * rows.values, axis=-1))
+        sound = not self.normalize or bool(np.all((norms > 0) & (norms < np.inf)))
+        return (rows.values, norms) if sound else None
 
     def _tile(self, a: Any, b: Any) -> Array:
         return a.inner(b)

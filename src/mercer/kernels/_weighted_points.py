@@ -9,7 +9,7 @@ import numpy as np
 
 from mercer._array import Floats
 from mercer.kernels._operands import Rows
-from mercer.kernels.base.hooks import NoFeatures
+from mercer.kernels.base.transformer import NoFeatures
 
 if TYPE_CHECKING:
     from mercer._native.points import PointSets

@@ -13,7 +13,7 @@ from mercer.kernels._data import object_name
 from mercer.kernels._evaluation import Side
 from mercer.kernels._operands import Rows, finite
 from mercer.kernels._trained import FeaturedWrapper
-from mercer.kernels.base.hooks import WIDE, Bounds, NoFeatures
+from mercer.kernels.base.transformer import WIDE, Bounds, NoFeatures
 
 ROUNDING = 1e-13
 """Differences of log kernels below this fraction of their size are rounding errors."""

@@ -18,8 +18,8 @@ from mercer.kernels._random_features import RandomFeatures
 from mercer.kernels._windows.counts import WindowCounts
 from mercer.kernels._windows.points import WindowSets
 from mercer.kernels._windows.random import random_means, spread, trace_spread
-from mercer.kernels.base.hooks import WIDE, Bounds
 from mercer.kernels.base.kernel import Kernel
+from mercer.kernels.base.transformer import WIDE, Bounds
 from mercer.kernels.landmarks import Errors
 
 

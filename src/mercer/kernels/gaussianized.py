@@ -8,7 +8,7 @@ from mercer._array import Array, namespace
 from mercer._parameters import Rules, gamma
 from mercer.kernels._operands import WithNumbers
 from mercer.kernels.base.compound import Wrapper
-from mercer.kernels.base.hooks import WIDE, Bounds
+from mercer.kernels.base.transformer import WIDE, Bounds
 
 
 class Gaussianized(Wrapper):

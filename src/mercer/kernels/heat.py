@@ -12,8 +12,8 @@ from mercer._parameters import Rule, Rules
 from mercer._verdict import Verdict
 from mercer.data.csr import CSRRows
 from mercer.kernels._operands import Rows
-from mercer.kernels.base.hooks import WIDE, Bounds
 from mercer.kernels.base.model import ModelKernel
+from mercer.kernels.base.transformer import WIDE, Bounds
 
 SHORTEST = 1e-30
 """The smallest time: squared angles below it are rounding."""

@@ -19,8 +19,8 @@ from mercer.data.segments import digest_order
 from mercer.families.estimator import Context, Estimator, FamilyEstimator
 from mercer.kernels._data import has_digests
 from mercer.kernels._operands import WithNumbers
-from mercer.kernels.base.hooks import WIDE, Bounds
 from mercer.kernels.base.model import ModelKernel
+from mercer.kernels.base.transformer import WIDE, Bounds
 
 FORMS = ("exp", "inverse", "centering")
 

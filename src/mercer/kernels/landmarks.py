@@ -33,8 +33,8 @@ from mercer.kernels._choice import BLOCK, Draw, by_leverage, by_residual, far_ap
 from mercer.kernels._data import check_libraries, copy_columns, has_digests, n_objects, unwrapped
 from mercer.kernels._evaluation import Side
 from mercer.kernels._subset import subset
-from mercer.kernels.base.hooks import NoFeatures
 from mercer.kernels.base.kernel import Kernel
+from mercer.kernels.base.transformer import NoFeatures
 from mercer.kernels.streaming import Streaming
 
 EXPLICIT_COLUMNS = 4096

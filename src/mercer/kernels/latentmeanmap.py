@@ -18,8 +18,8 @@ from mercer.kernels._gaussian_points import GaussianPoints
 from mercer.kernels._names import table
 from mercer.kernels._operands import InnerProducts, Rows
 from mercer.kernels._weighted_points import WeightedPoints
-from mercer.kernels.base.hooks import WIDE, Bounds
 from mercer.kernels.base.shared import SharedModelKernel
+from mercer.kernels.base.transformer import WIDE, Bounds
 from mercer.models.hidden import hidden_chain
 
 CHUNK = 1 << 22

@@ -13,8 +13,8 @@ from mercer._verdict import Verdict
 from mercer.data.csr import CSRRows
 from mercer.data.segments import validated
 from mercer.kernels._operands import CHEAP_COLUMNS, InnerProducts, Rows
-from mercer.kernels.base.hooks import WIDE, Bounds
 from mercer.kernels.base.kernel import Kernel
+from mercer.kernels.base.transformer import WIDE, Bounds
 
 MEDIAN_ROWS = 1000
 """Number of rows among which the median distance is computed."""

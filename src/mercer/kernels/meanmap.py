@@ -13,8 +13,8 @@ from mercer._verdict import Verdict
 from mercer.families.characteristic import emits_sequences, random_features
 from mercer.kernels._operands import Rows
 from mercer.kernels._random_features import RandomFeatures, check_precision
-from mercer.kernels.base.hooks import WIDE, Bounds, NoFeatures
 from mercer.kernels.base.model import CoupledKernel
+from mercer.kernels.base.transformer import WIDE, Bounds, NoFeatures
 from mercer.models.discount import Discounted, check_lengths
 
 _COUPLINGS: dict[str, Any] = {"rbf": Smoothed, "laplace": LaplaceSmoothed, "counts": CountSmoothed}

@@ -7,8 +7,8 @@ from typing import Any, ClassVar
 from mercer._coupling import PowerProduct
 from mercer._parameters import Rules, boolean, one_of, rho
 from mercer._verdict import Verdict
-from mercer.kernels.base.hooks import Bounds
 from mercer.kernels.base.model import CoupledKernel
+from mercer.kernels.base.transformer import Bounds
 from mercer.models.discount import Discounted
 from mercer.models.powers import require_whole
 

@@ -16,8 +16,8 @@ from mercer.kernels._draws import Objects, densities, draw, in_numpy, joined, se
 from mercer.kernels._operands import LogFeatures
 from mercer.kernels._sampled import TwoSided, common_effective, common_errors, mean_map_errors
 from mercer.kernels._windows.points import WindowSets
-from mercer.kernels.base.hooks import WIDE, NoFeatures
 from mercer.kernels.base.model import LONGEST, ModelKernel
+from mercer.kernels.base.transformer import WIDE, NoFeatures
 
 
 class Sampled(ModelKernel):

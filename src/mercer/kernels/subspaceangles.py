@@ -8,8 +8,8 @@ from mercer._array import Array
 from mercer._coupling import required
 from mercer._parameters import NONE, Rules, instance_of, positive, whole
 from mercer._verdict import Verdict
-from mercer.kernels.base.hooks import WIDE
 from mercer.kernels.base.model import LONGEST, ModelKernel
+from mercer.kernels.base.transformer import WIDE
 from mercer.models.discount import Discounted
 
 

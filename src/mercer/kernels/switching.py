@@ -9,8 +9,8 @@ from mercer._coupling import PowerProduct, Smoothed
 from mercer._parameters import Rules, gamma, one_of, rho, seed, whole
 from mercer._random import seed_of
 from mercer._verdict import Verdict
-from mercer.kernels.base.hooks import WIDE, Bounds
 from mercer.kernels.base.model import CoupledKernel
+from mercer.kernels.base.transformer import WIDE, Bounds
 from mercer.models.switching import OverPaths, SwitchingLDSs
 
 

@@ -14,8 +14,8 @@ from mercer._parameters import Rules, number, positive
 from mercer._verdict import Verdict
 from mercer.data import csr as _csr
 from mercer.data.csr import CSRRows
-from mercer.kernels.base.hooks import WIDE, Bounds
 from mercer.kernels.base.model import ModelKernel
+from mercer.kernels.base.transformer import WIDE, Bounds
 
 
 class SymmetricKL(ModelKernel):

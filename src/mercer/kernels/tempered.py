@@ -14,7 +14,7 @@ from mercer.kernels._data import n_objects, take
 from mercer.kernels._evaluation import Side
 from mercer.kernels._operands import WithNumbers, finite
 from mercer.kernels.base.compound import Wrapper
-from mercer.kernels.base.hooks import Bounds
+from mercer.kernels.base.transformer import Bounds
 
 MOST = 300
 """Number of training objects whose pairs the exponent is learned from."""

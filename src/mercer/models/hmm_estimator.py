@@ -11,6 +11,7 @@ from scipy import sparse
 from sklearn.base import clone
 
 from mercer._array import Floats, Indices
+from mercer._hints import HintedParameters
 from mercer._parameters import NONE, Rule, Rules, function, instance_of, one_of, states
 from mercer._random import seed_of
 from mercer.data import Sequences
@@ -52,7 +53,7 @@ POOLED_TRIAL = 10
 """Number of iterations after which these starts are compared."""
 
 
-class HMM(Decoder, IterativeEstimator):
+class HMM(HintedParameters, Decoder, IterativeEstimator):
     """Fit hidden Markov models by Baum-Welch, one per sequence or one to all sequences.
 
     Parameters

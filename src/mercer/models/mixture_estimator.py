@@ -10,6 +10,7 @@ import numpy as np
 from sklearn.base import clone
 
 from mercer._array import Floats
+from mercer._hints import HintedParameters
 from mercer._parameters import NONE, Rules, instance_of, whole
 from mercer._probability import normalized
 from mercer._random import seed_of
@@ -27,7 +28,7 @@ from mercer.models._fitting.mixture_steps import generator, numbers, seed_shares
 from mercer.models.mixture import Mixtures
 
 
-class Mixture(IterativeEstimator):
+class Mixture(HintedParameters, IterativeEstimator):
     """Fit mixtures by expectation maximization, one per sample (a set of points) or one to all samples.
 
     Parameters

@@ -29,7 +29,7 @@ from mercer.data import Sequences
 from mercer.data.csr import CSRRows
 from mercer.data.ragged import windows_of
 from mercer.kernels._operands import Rows
-from mercer.kernels.base.hooks import NoFeatures
+from mercer.kernels.base.transformer import NoFeatures
 from mercer.kernels.spectrum import INDEXED_COLUMNS, FarColumns
 
 MOST_CELLS = 1 << 14

@@ -9,7 +9,7 @@ import numpy as np
 from mercer._array import Floats
 from mercer._cached import cached_property
 from mercer.data import Sequences
-from mercer.kernels.base.hooks import NoFeatures
+from mercer.kernels.base.transformer import NoFeatures
 
 TILE_POINTS = 2048
 """Number of points on one side of a tile."""

@@ -10,10 +10,10 @@ from mercer.kernels._data import concatenated, unwrapped
 from mercer.kernels._evaluation import Prepared
 from mercer.kernels._subset import subset
 from mercer.kernels.base.compound import Compound, Views, Wrapper
-from mercer.kernels.base.hooks import NoFeatures
 from mercer.kernels.base.kernel import Kernel
 from mercer.kernels.base.model import CoupledKernel, ModelKernel
 from mercer.kernels.base.shared import SharedModelKernel
+from mercer.kernels.base.transformer import NoFeatures
 
 __all__ = [
     "Compound",

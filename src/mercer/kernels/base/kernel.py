@@ -3,31 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable
-from functools import cache
 from typing import Any, Self
 
-import numpy as np
-from sklearn.base import BaseEstimator, TransformerMixin, clone
-from sklearn.exceptions import NotFittedError
-from sklearn.utils.validation import check_is_fitted
-
-from mercer import _config
-from mercer._array import Array, Floats, Indices, namespace, safe_log
+from mercer._array import Array, Indices, namespace, safe_log
 from mercer._batch import Batch
 from mercer._cache import parameter_key
+from mercer._checks import is_number
 from mercer._notices import warns_once
-from mercer.data.channels import by_name, is_wrapped
-from mercer.data.sequences import Sequences
-from mercer.kernels._changes import check_unchanged, kept_values
-from mercer.kernels._data import check_libraries, check_matrix, length_of, n_objects, unwrapped
+from mercer.kernels._data import check_libraries, check_matrix, length_of, unwrapped
 from mercer.kernels._evaluation import Evaluation, Prepared, Side
 from mercer.kernels._identity import identity
 from mercer.kernels._operands import scaled_rows
-from mercer.kernels.base.hooks import Hooks
-from mercer.kernels.base.operators import Arithmetic, GaussianProcess
+from mercer.kernels.base.transformer import Transformer
 
 
-class Kernel(Hooks, Arithmetic, GaussianProcess, TransformerMixin, BaseEstimator):
+class Kernel(Transformer):
     """A positive semi-definite kernel as a scikit-learn transformer.
 
     ``fit`` keeps the training data, ``fit_transform`` returns their Gram matrix, and ``transform`` the kernel of new
@@ -48,89 +38,6 @@ class Kernel(Hooks, Arithmetic, GaussianProcess, TransformerMixin, BaseEstimator
     array([[1.    , 0.6065],
            [0.6065, 1.    ]])
     """
-
-    _taken: Indices | None = None
-    """The training objects as indices of the data of ``fit``; None if they are all of these."""
-
-    # -- scikit-learn -----------------------------------------------------------------------------------
-
-    @warns_once
-    def fit(self, X: Any, y: Any = None) -> Self:
-        """Keep the training data, and learn what all objects share from them.
-
-        Parameters
-        ----------
-        X : data
-            Objects to compare: a batch of models, sequences, a matrix, ...
-        y : array, default=None
-            Ignored by most kernels.
-        """
-        self._fit_objects(X, y)
-        try:
-            self._learn_from_values(y)
-        except BaseException:
-            del self.train_  # it is not fitted
-            raise
-        return self
-
-    @warns_once
-    def fit_transform(self, X: Any, y: Any = None, **fit_params: Any) -> Array:
-        """Fit the kernel and return the Gram matrix of the training data, ``(N, N)``."""
-        n = length_of(X)
-        check_matrix(n, n, type(self).__name__)  # before models are fitted, which may take hours
-        self.fit(X, y, **fit_params)
-        return self._gram(self._train_side, None)
-
-    @warns_once
-    def transform(self, X: Any) -> Array:
-        """Return the kernel of new data with the training data, ``(M, N)``."""
-        check_is_fitted(self, "train_")
-        self._check_parameters()  # parameters that take effect at once may have changed since ``fit``
-        self._check_unchanged()
-        return self._gram(Side(self._new(X)), self._train_side)
-
-    def _new(self, X: Any) -> Any:
-        """Return the source of new data, in the format of the training data."""
-        check_matrix(length_of(X), n_objects(self.train_), type(self).__name__)
-        source = self._source(self._admit(unwrapped(X), reset=False))
-        check_libraries(source, self.train_)
-        return self._match(source, self.train_)
-
-    @classmethod
-    @cache
-    def _get_param_names(cls) -> list[str]:
-        found: list[str] = super()._get_param_names()  # reads the signature, which takes longer than a row of a kernel
-        return found
-
-    def get_feature_names_out(self, input_features: Any = None) -> Floats:
-        """Return the names of the columns of the Gram matrix: one per training object."""
-        check_is_fitted(self, "train_")
-        name = type(self).__name__.lower()
-        index = range(n_objects(self.train_)) if self._taken is None else self._taken.tolist()
-        return np.array([f"{name}{i}" for i in index], dtype=object)
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.transformer_tags.preserves_dtype = []
-        return tags
-
-    def __getstate__(self) -> dict[str, Any]:
-        state = dict(super().__getstate__())
-        state.pop("_train_side", None)  # can be computed again, and may be large or on a device
-        return state
-
-    def __reduce_ex__(self, protocol: Any) -> Any:
-        """Take the settings along to another process."""
-        make, arguments, state, *rest = super().__reduce_ex__(protocol)
-        sent = _config.snapshot(int(protocol))
-        return make, arguments, state if sent is None else {**state, "_settings": sent}, *rest
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        state = dict(state)
-        _config.adopt(state.pop("_settings", None))
-        super().__setstate__(state)
-        if hasattr(self, "train_"):
-            self._train_side = Side(self.train_)
 
     # -- matrices ----------------------------------------------------------------------------------------
 
@@ -230,6 +137,9 @@ class Kernel(Hooks, Arithmetic, GaussianProcess, TransformerMixin, BaseEstimator
         """Return the text and the digests of all that the matrix of ``X`` and ``Y`` depends on; nothing is fitted."""
         return identity(self, X, Y)
 
+    def _matrix(self, new: Any = None) -> Array:
+        return self._gram(self._train_side, None) if new is None else self._gram(Side(new), self._train_side)
+
     def _gram(self, left: Side, right: Side | None, *, log: bool = False) -> Array:
         """Return the matrix of two sides through the memo of pairs; with ``log``, in the kernel's domain."""
         return self._evaluation.remembered(left, right, log=log)
@@ -238,88 +148,44 @@ class Kernel(Hooks, Arithmetic, GaussianProcess, TransformerMixin, BaseEstimator
         """Return a key of all that kernel values depend on, except the objects; None if there is no key."""
         return parameter_key(self, self._learned())
 
-    def _current_parameters(self) -> tuple[tuple[str, Any], ...]:
-        """Return all parameters that values may depend on, to detect changes after ``fit``."""
-        return tuple(self.get_params(deep=False).items())
+    # -- arithmetic --------------------------------------------------------------------------------------
 
-    # -- fitting -----------------------------------------------------------------------------------------
+    def __add__(self, other: Any) -> Any:
+        from mercer.kernels.algebra import Sum  # not at import time: it imports kernels
 
-    def _fit_objects(self, X: Any, y: Any) -> None:
-        """Do all that ``fit`` does, except for what is learned from kernel values (`_learn_from_values`)."""
-        self._check_parameters()
-        accepted = self._admit(unwrapped(X), reset=True)
-        self._fit_accepted(accepted, y)
-        self._keep_training(accepted)
-        self._fitted_with = kept_values(self, self._fixed_by_fit())
+        return Sum.of(self, other) if isinstance(other, Kernel) else NotImplemented
 
-    def _admit(self, X: Any, *, reset: bool) -> Any:
-        """Check and convert data of at least one object."""
-        shape = getattr(X, "shape", None)
-        if (len(X) if shape is None and hasattr(X, "__len__") else (*(shape or ()), 1)[0]) == 0:
-            raise ValueError(f"{type(self).__name__} got no data (0 objects). Pass at least one.")
-        self._check_confounds(X)
-        if reset:  # input with columns sets it again, and `by_name` their names
-            self.__dict__.pop("n_features_in_", None)
-        accepted = self._accept(by_name(self, X, reset=reset), reset=reset)
-        if not reset:
-            self._check_empty(accepted)
-        return accepted
+    def __mul__(self, other: Any) -> Any:
+        from mercer.kernels.algebra import Product, Scaled
 
-    def _check_empty(self, X: Any) -> None:
-        """Raise if a new sequence is empty and the kernel does not define its values: a prior would answer for it."""
-        if isinstance(X, Sequences) and not self._accepts_empty():
-            X.require_nonempty()
+        if isinstance(other, Kernel):
+            return Product.of(self, other)
+        return Scaled(self, other) if is_number(other) else NotImplemented
 
-    def _check_confounds(self, *data: Any) -> None:
-        """Raise if objects come with confounds and the kernel does not accept them."""
-        if any(is_wrapped(X) for X in data) and not self._takes_confounds:
-            raise TypeError(
-                f"{type(self).__name__} does not accept objects with their confounds. Wrap the kernel in "
-                "mc.Residualized."
-            )
+    __rmul__ = __mul__
 
-    def _fit_accepted(self, X: Any, y: Any) -> None:
-        """Learn from accepted data; intermediate results may be kept for the training side."""
-        self._train_side = Side()
-        self.__dict__.pop("_taken", None)
-        self._learn(X, y)
+    def as_gp(self, bounds: Any = None) -> Any:
+        """Return this kernel for scikit-learn's Gaussian processes, which tune its parameters.
 
-    def _keep_training(self, X: Any) -> None:
-        """Keep the source of the accepted training data; it is prepared when first needed."""
-        self.train_ = self._training(X)
-        self._train_side.source = self.train_
+        Parameters
+        ----------
+        bounds : dict, pair, "fixed" or None, default=None
+            Search interval of each parameter: ``{"k0__gamma": (0.1, 10.0), "weight": "fixed"}``, or one pair or
+            "fixed" for all; with None, the intervals are wide.
 
-    def _copy(self) -> Self:
-        """Return a shallow copy of this fitted kernel, without the settings that a pickled one takes along."""
-        kernel: Self = object.__new__(type(self))
-        kernel.__dict__.update(self.__dict__)
-        return kernel
+        Returns
+        -------
+        mercer.kernels.gp.GPKernel
+            A copy: later changes of this kernel do not affect it. A kernel that learns from data must be fitted
+            first, and is not fitted again.
 
-    def _set_training(self, source: Any) -> None:
-        self.train_ = source
-        self._train_side = Side(source)
+        Examples
+        --------
+        >>> import mercer as mc
+        >>> kernel = 1.0 * mc.RBF(gamma=0.5) + mc.Linear()
+        >>> kernel.as_gp({"k0__weight": "fixed"}).theta.round(3)
+        array([-0.693])
+        """
+        from mercer.kernels.gp import gp_kernel  # not at import time: few programs need it
 
-    def _kept(self, source: Any, name: str) -> Any:
-        """Return, once, a result that ``fit`` has kept for the training data; None for other data."""
-        return self._train_side.spend(name) if source is getattr(self, "train_", None) else None
-
-    def _ready(self, data: Any = None) -> Self:
-        """Return this kernel if it can be evaluated, else a copy fitted to ``data``. Nothing is kept."""
-        if hasattr(self, "train_"):
-            self._check_unchanged()
-            return self
-        if self._needs_fit:
-            given = "training_data, y" if self.__sklearn_tags__().target_tags.required else "training_data"
-            raise NotFittedError(
-                f"This {type(self).__name__} must be fitted before it is evaluated, because {self._needs_fit}. Call "
-                f"kernel.fit({given}) first."
-            )
-        self._check_parameters()
-        kernel: Self = clone(self)
-        kernel._fit_accepted(kernel._admit(data, reset=True), None)
-        return kernel
-
-    def _check_unchanged(self) -> None:
-        """Raise if a parameter that ``fit`` used has changed; a compound checks its parts."""
-        if hasattr(self, "_fitted_with"):
-            check_unchanged(self, self._fitted_with, self._fixed_by_fit())
+        return gp_kernel(self, bounds)
