@@ -39,8 +39,8 @@ def kept_values(kernel: Any, names: tuple[str, ...]) -> dict[str, Any]:
 def check_unchanged(kernel: Any, then: dict[str, Any], names: tuple[str, ...]) -> None:
     """Raise if the value of a parameter differs from its value ``then``."""
     now = values_of(kernel, names)
-    for name in sorted({*then, *now}):  # a class comes before its parameters
-        old, new = then.get(name), now.get(name)
+    for name in sorted({*then} & {*now}):  # a class comes before its parameters; a file may have others
+        old, new = then[name], now[name]
         if not same(old, new):
             raise NotFittedError(
                 f"This {type(kernel).__name__} was fitted with {name} = {_shown(old)}, which is {_shown(new)} now. "
