@@ -35,86 +35,52 @@ PURPOSE = "mc.explain reads what a pipeline has learned."
 
 
 class Term(NamedTuple):
-    """A weighted sum of the values of one kernel with reference objects, or of its explicit features.
+    """R weighted sums of the values of one kernel with N reference objects, or of its P explicit features."""
 
-    Parameters
-    ----------
-    steps : tuple of transformers
-        Fitted transformers between the input and the kernel.
-    kernel : Kernel
-        The fitted kernel.
-    weights : array of shape (R, N) or (R, P)
-        Weights of the N reference objects, or of the P features, in each of R outputs.
-    over : {"objects", "features"}
-        What is weighted.
-    reference : source or None
-        The reference objects; None for the training objects of the kernel.
-    """
-
-    steps: tuple[Any, ...]
+    steps: tuple[Any, ...]  # fitted transformers between the input and the kernel
     kernel: Any
-    weights: Floats
-    over: str = "objects"
-    reference: Any = None
+    weights: Floats  # (R, N) or (R, P)
+    over: str = "objects"  # or "features"
+    reference: Any = None  # the reference objects; None for the training objects of the kernel
 
     @property
     def objects(self) -> Any:
         """The reference objects, a source of the kernel."""
         return self.kernel.train_ if self.reference is None else self.reference
 
-    def inputs(self, X: Any) -> list[Any]:
-        """Return the input of every transformer, and that of the kernel as the last one."""
-        found = [X]
+    def transformed(self, X: Any) -> Any:
+        """Return the input of the kernel."""
         for step in self.steps:
-            found.append(step.transform(found[-1]))
-        if not self.kernel._takes_confounds:  # they are for the estimator
-            found[-1] = inside(found[-1])
-        return found
+            X = step.transform(X)
+        return unwrapped(X if self.kernel._takes_confounds else inside(X))  # others are for the estimator
 
     def source(self, X: Any) -> Any:
         """Return the compared objects of an input of the kernel."""
         kernel = self.kernel
         kernel._check_parameters()
         kernel._check_unchanged()
-        source = kernel._source(kernel._admit(unwrapped(X), reset=False))
+        source = kernel._source(kernel._admit(X, reset=False))
         return kernel._match(source, self.objects)
 
     def values(self, X: Any) -> Floats:
         """Return the weighted sums for an input of the pipeline, ``(n_samples, R)``."""
-        kernel, data = self.kernel, self.inputs(X)[-1]
+        kernel, data = self.kernel, self.transformed(X)
         if self.over == "features":
-            rows = kernel.features(unwrapped(data))
+            rows = kernel.features(data)
             return np.asarray(to_numpy(rows @ self.weights.T), dtype=np.float64)
         side = kernel._train_side if self.reference is None else Side(self.reference)
-        return self.sums(kernel._gram(Side(self.source(data)), side))
-
-    def sums(self, rows: Any) -> Floats:
-        """Return the weighted sums of rows of kernel values, ``(n_samples, N)``."""
-        return np.asarray(to_numpy(rows), dtype=np.float64) @ self.weights.T
+        rows = np.asarray(to_numpy(kernel._gram(Side(self.source(data)), side)), dtype=np.float64)
+        return np.asarray(rows @ self.weights.T)
 
 
 class Decision(NamedTuple):
-    """The decision of a fitted pipeline: a sum of terms and a constant.
-
-    Parameters
-    ----------
-    terms : tuple of Term
-        The terms.
-    bias : array of shape (R,)
-        The constants.
-    outputs : tuple of str
-        Names of the R outputs.
-    classes : array or None
-        The classes of a classifier.
-    confounds : array of shape (R, c) or None
-        Coefficients of confounds that come with the input.
-    """
+    """The R decisions of a fitted pipeline: sums of terms and a constant."""
 
     terms: tuple[Term, ...]
-    bias: Floats
+    bias: Floats  # (R,)
     outputs: tuple[str, ...]
     classes: Any = None
-    confounds: Floats | None = None
+    confounds: Floats | None = None  # (R, c): coefficients of confounds that come with the input
 
     @property
     def single(self) -> bool:
@@ -144,34 +110,22 @@ class Decision(NamedTuple):
 
 
 def decision_of(pipeline: Any) -> Decision:
-    """Split a fitted pipeline into its transformers, kernels and the linear function of these.
-
-    Parameters
-    ----------
-    pipeline : fitted estimator
-        A pipeline with a kernel of mercer and an estimator that is linear in its values or features, or an estimator
-        around one.
-    """
-    if hasattr(pipeline, "witness_weights"):
-        return _witness(pipeline)
+    """Split a fitted pipeline into its transformers, kernels and the linear function of these."""
+    if hasattr(pipeline, "witness_weights"):  # a two-sample test
+        if pipeline.kernel is None:
+            raise TypeError(
+                "This test had a precomputed matrix, which knows no positions. Pass the data and the kernel to "
+                "two_sample_test."
+            )
+        kernel, reference, _ = pipeline.kernel.sources(pipeline.objects)
+        term = Term((), kernel, pipeline.witness_weights()[None], "objects", reference)
+        return Decision((term,), np.zeros(1), ("X - Y",))
     if isinstance(pipeline, type) or not hasattr(pipeline, "fit"):
         raise TypeError(
             f"pipeline must be a fitted pipeline; got {pipeline!r}. Use mc.explain(make_pipeline(kernel, "
             "SVC(kernel='precomputed')).fit(X, y), X), for example."
         )
     return _read(pipeline, ())
-
-
-def _witness(found: Any) -> Decision:
-    """Return the witness function of a two-sample test."""
-    if found.kernel is None:
-        raise TypeError(
-            "This test had a precomputed matrix, which knows no positions. Pass the data and the kernel to "
-            "two_sample_test."
-        )
-    kernel, reference, _ = found.kernel.sources(found.objects)
-    term = Term((), kernel, found.witness_weights()[None], "objects", reference)
-    return Decision((term,), np.zeros(1), ("X - Y",))
 
 
 # -- estimators ----------------------------------------------------------------------------------------------

@@ -2,16 +2,30 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Any
+
+import numpy as np
 
 from mercer._checks import is_whole
 from mercer._config import without_caches
 from mercer._refusals import NotAdditive
-from mercer.data.channels import by_name
-from mercer.kernels._explain._additive import additive
-from mercer.kernels._explain._decision import decision_of
-from mercer.kernels._explain._explanation import Explanation, output_index
-from mercer.kernels._explain._marginalized import marginalized
+from mercer.data.channels import by_name, inside
+from mercer.data.csr import CSRRows
+from mercer.data.sequences import Sequences
+from mercer.kernels._data import unwrapped
+from mercer.kernels._explain import _kernels, _scores  # noqa: F401  (they register kernels)
+from mercer.kernels._explain._decision import Decision, Term, decision_of
+from mercer.kernels._explain._explanation import (
+    Columns,
+    Explanation,
+    columns_of,
+    described,
+    output_index,
+    sample_names,
+)
+from mercer.kernels._explain._marginal import marginalized
+from mercer.kernels._explain._shares import Shares, Weights, shares_of, through
 
 METHODS = ("auto", "additive", "marginal")
 
@@ -86,8 +100,47 @@ def explain(pipeline: Any, X: Any, *, method: str = "auto", window: int = 1, out
         if method == "marginal" or window != 1:
             return marginalized(decision, X, window=int(window))
         try:
-            return additive(decision, X)
+            return _additive(decision, X)
         except NotAdditive:
             if method == "additive":
                 raise
         return marginalized(decision, X, window=1)
+
+
+def _additive(decision: Decision, X: Any) -> Explanation:
+    """Explain decisions by exact shares; raise `NotAdditive` where a kernel has none."""
+    (total, positions), *others = (_shares_of_term(term, X) for term in decision.terms)
+    for found, _ in others:
+        total = total.plus(found)
+    total = total.with_bias(decision.constants(X))
+    kind, names, channels = described(positions)
+    keep = 0 if decision.single else slice(None)  # one output has no axis
+    if isinstance(positions, Columns) and not isinstance(positions.rows, CSRRows):
+        contributions = list(total.values[..., keep])  # the channels of a row are its positions
+    else:
+        values = total.values if channels is not None else total.values[:, 0]
+        contributions = [values[a:b, ..., keep] for a, b in pairwise(total.offsets.tolist())]
+    near = None
+    if total.near is not None:
+        part, size = np.moveaxis(total.near, -1, 0)
+        near = (part / np.where(size > 0, size, 1.0))[:, keep]
+    return Explanation(
+        [np.array(c) for c in contributions], decision.values(X)[:, keep].copy(), total.bias[:, keep].copy(), names,
+        sample_names(X), decision.outputs, "additive", True, channels, decision.classes, near, 1, kind,
+    )  # fmt: skip
+
+
+def _shares_of_term(term: Term, X: Any) -> tuple[Shares, Sequences | Columns]:
+    """Return the shares of one term for the positions of the input, and these."""
+    data = term.transformed(X)
+    view = source = term.source(data)
+    weights = Weights(term.weights, None if term.over == "features" else term.objects)
+    found = shares_of(term.kernel, data, source, weights)
+    while hasattr(view, "parts"):
+        view = view.parts[0]
+    if not isinstance(view, Sequences):
+        return found, columns_of(term.kernel, view, term.steps)
+    given = inside(unwrapped(X))
+    if not isinstance(given, Sequences):  # symbols in the alphabet of the kernel
+        given = Sequences(given) if view.alphabet is None else view
+    return through(term.steps, X, found) if term.steps else found, given

@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from mercer._array import Floats
 from mercer._checks import is_whole
+from mercer.data.channels import inside
+from mercer.data.csr import CSRRows
+from mercer.data.sequences import Sequences
+from mercer.kernels._data import n_objects
 
 
 class Contribution(NamedTuple):
@@ -243,3 +248,51 @@ def output_index(output: Any, outputs: tuple[str, ...], classes: Any) -> int:
     if not labels and is_whole(output, 0) and int(output) < len(outputs):
         return int(output)
     raise ValueError(f"output must be one of {', '.join(outputs)}; got {output!r}.")
+
+
+class Columns(NamedTuple):
+    """Rows of a matrix, whose columns are the positions, the names of the columns, and what they are."""
+
+    rows: Any
+    names: tuple[str, ...]
+    kind: str = "columns"
+
+
+def columns_of(kernel: Any, rows: Any, steps: tuple[Any, ...] = ()) -> Columns:
+    """Return rows with the names of their columns: leaves of the tree of the kernel, words, or plain columns."""
+    first = kernel
+    while hasattr(first, "_parts"):
+        first = first._parts()[0]
+    leaves = getattr(getattr(first, "model_", None), "leaves", None)
+    if leaves is not None:
+        return Columns(rows, tuple(map(str, leaves)), "leaves")
+    width = rows.n_columns if isinstance(rows, CSRRows) else int(np.shape(rows)[1])
+    names: Any = getattr(kernel, "feature_names_in_", None)
+    if names is None and steps and hasattr(steps[-1], "get_feature_names_out"):
+        names = steps[-1].get_feature_names_out()
+    if names is None or len(names) != width:
+        names = [f"x{j}" for j in range(width)]
+    return Columns(rows, tuple(map(str, names)))
+
+
+def described(positions: Any) -> tuple[str, list[tuple[str, ...]], tuple[str, ...] | None]:
+    """Return what positions are, their names in every sample, and the names of channels."""
+    if isinstance(positions, Columns):
+        rows, names, kind = positions
+        if not isinstance(rows, CSRRows):
+            return kind, [names] * n_objects(rows), None
+        places = [rows.indices[a:b].tolist() for a, b in pairwise(rows.indptr.tolist())]
+        return kind, [tuple(names[j] for j in row) for row in places], None
+    if positions.alphabet is not None:
+        return "symbols", [tuple("?" if x is None else str(x) for x in word) for word in positions], None
+    channels = positions.channels or tuple(f"x{i}" for i in range(positions.dimension or 1))
+    return "series", [tuple(map(str, range(n))) for n in positions.lengths.tolist()], channels
+
+
+def sample_names(X: Any) -> tuple[str, ...]:
+    """Return the ids of samples, or their numbers."""
+    X = inside(X)
+    if isinstance(X, Sequences) and X.ids is not None:
+        return X.ids
+    labels = X.index if hasattr(X, "iloc") and hasattr(X, "index") else range(n_objects(X))
+    return tuple(str(label) for label in labels)

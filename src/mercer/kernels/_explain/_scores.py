@@ -13,16 +13,15 @@ from mercer._array import Floats
 from mercer.data.csr import CSRRows
 from mercer.data.sequences import Sequences
 from mercer.kernels._explain._shares import (
-    FeatureWeights,
     Shares,
     Weights,
-    handles,
     layout,
     not_additive,
     observed,
     over_channels,
+    plain_shares,
+    weighted_rows,
 )
-from mercer.kernels._operands import CenteredCounts
 from mercer.kernels._tangents import log_odds
 from mercer.kernels.fisher import Fisher
 from mercer.kernels.top import TOP
@@ -35,7 +34,7 @@ NEAR_ZERO = 0.01
 """A feature is near zero if so little is left of the sum of its absolute terms."""
 
 
-@handles(Fisher)
+@plain_shares.register(Fisher)
 def _fisher(kernel: Any, data: Any, source: Any, weights: Weights) -> Shares:
     r"""Share :math:`\langle w, \phi(W g)\rangle` with :math:`g = \sum_t g_t`; of a power, in proportion (AS)."""
     models = kernel.model_
@@ -43,7 +42,7 @@ def _fisher(kernel: Any, data: Any, source: Any, weights: Weights) -> Shares:
         raise not_additive(kernel, "was fitted to posteriors, which have no transitions of single steps")
     _, per, power = kernel._recipe()
     parametrization, whiten = kernel.parametrization, kernel._whiten
-    vector = _weights_of_features(kernel, weights)
+    vector = weights.of_features(kernel)
     if _are_words(source, models):
         if power != 1:
             raise not_additive(kernel, f"takes the power {power:g} of scores of word counts")
@@ -53,29 +52,6 @@ def _fisher(kernel: Any, data: Any, source: Any, weights: Weights) -> Shares:
     else:
         found = _powered(kernel, source, vector, power)
     return found if per == "sequence" else found.scaled(1 / np.maximum(lengths_of(source), 1))
-
-
-def _weights_of_features(kernel: Any, weights: Weights) -> Floats:
-    """Return the weights of the features of the kernel, ``(R, P)``."""
-    if weights.over_features:
-        return weights.values
-    operand = kernel._evaluation.prepared(weights.reference).operand
-    return _weighted(weights.values, operand)
-
-
-def _weighted(weights: Floats, operand: Any) -> Floats:
-    """Return the weighted sum of rows, ``(R, P)``."""
-    if isinstance(operand, CenteredCounts):
-        counts = weights @ operand.rows.values.rows.to_scipy()
-        return np.asarray(counts - np.outer(weights @ operand.totals, operand.expected))
-    if not operand.sparse:
-        return np.asarray(weights @ operand.values)
-    summed = FeatureWeights(weights, operand.values.rows.to_scipy())
-    found = np.zeros((len(weights), operand.width))
-    assert summed.columns is not None
-    if len(summed.columns):
-        found[:, summed.columns] = summed.values
-    return found
 
 
 # -- scores of observations ------------------------------------------------------------------------------------
@@ -200,7 +176,7 @@ def _tokens(models: Any, source: Any, vector: Floats, parametrization: str) -> S
 # -- log odds --------------------------------------------------------------------------------------------------
 
 
-@handles(TOP)
+@plain_shares.register(TOP)
 def _top(kernel: Any, data: Any, source: Any, weights: Weights) -> Shares:
     """Share log odds by what every observation adds to them, and their gradients as scores."""
     models, count = kernel.model_, len(kernel.model_)
@@ -237,7 +213,7 @@ def _top_weights(kernel: Any, weights: Weights, size: int) -> tuple[Floats, Floa
         return values[:, :size], values[:, size:].reshape(len(values), size, count, -1)
     tangents = kernel._evaluation.prepared(weights.reference).operand
     gradients = [
-        [_weighted(values * tangents.coefficients[:, v, k], rows) for k, rows in enumerate(tangents.scores)]
+        [weighted_rows(values * tangents.coefficients[:, v, k], rows) for k, rows in enumerate(tangents.scores)]
         for v in range(size)
     ]
     return values @ tangents.odds, np.moveaxis(np.array(gradients), 2, 0)

@@ -1,42 +1,46 @@
-"""Shares of positions in weighted sums of kernel values, for kernels whose features are sums over positions."""
+"""Shares of positions in weighted sums of kernel values, for kernels whose features are sums over positions.
+
+`plain_shares` is a generic function: a kernel with exact shares registers a function for its class. Shares pass back
+through transformers of series to the original time steps and channels: a value that a transformer computes from others
+passes its share on to these, in proportion to the absolute values of the coefficients, so that nothing is lost, and no
+share becomes larger. Constants, such as the mean that `Standardize` subtracts, get nothing.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any
+from functools import singledispatch
+from typing import Any, NamedTuple
 
 import numpy as np
-from scipy import sparse
 
-from mercer._array import Floats, to_numpy
+from mercer._array import Floats, Indices, to_numpy
 from mercer._refusals import NotAdditive
+from mercer.data.channels import inside
 from mercer.data.csr import CSRRows
 from mercer.data.segments import segment_sum
 from mercer.data.sequences import Sequences
-from mercer.kernels._data import n_objects
+from mercer.data.standardize import Clock, Resample, Standardize
+from mercer.data.transformers import Delays, Derivatives, PerStep, numbers_from_one
+from mercer.kernels._data import n_objects, unwrapped
+from mercer.kernels._estimators import is_word, kinds
+from mercer.kernels._operands import CenteredCounts
+
+LINEAR = 1e-9
+"""A transformer of time steps is affine if its output is that of a matrix up to this fraction."""
 
 
 @dataclass
 class Shares:
-    """Shares of positions in the outputs, and what belongs to no position.
+    """Shares of S positions of all samples, one after the other, with D channels, in R outputs."""
 
-    Parameters
-    ----------
-    values : array of shape (S, D, R)
-        Shares of S positions of all samples, one after the other, with D channels, in R outputs.
-    offsets : array of shape (n_samples + 1,)
-        Sample i has the positions ``offsets[i]`` to ``offsets[i + 1]``.
-    bias : array of shape (n_samples, R)
-        What belongs to no position.
-    near : array of shape (n_samples, R, 2) or None
-        Sums of the absolute terms of features near zero, where a power is steep, and of all features.
-    """
-
-    values: Floats
-    offsets: Floats
-    bias: Floats
-    near: Floats | None = None
+    values: Floats  # (S, D, R)
+    offsets: Floats  # (n_samples + 1,): sample i has the positions offsets[i] to offsets[i + 1]
+    bias: Floats  # (n_samples, R): what belongs to no position
+    near: Floats | None = (
+        None  # (n_samples, R, 2): absolute terms of features near zero, where a power is steep; of all
+    )
 
     @staticmethod
     def zeros(source: Any, outputs: int) -> Shares:
@@ -60,49 +64,38 @@ class Shares:
         """Add constants, ``(n_samples, R)`` or ``(R,)``."""
         return replace(self, bias=self.bias + bias)
 
-    def sums(self) -> Floats:
-        """Return the sum of the shares of every sample, ``(n_samples, R)``."""
-        return segment_sum(self.values.sum(axis=1), self.offsets)
 
-
-@dataclass(frozen=True)
-class Weights:
-    """Weights of reference objects, or of explicit features, in R outputs.
-
-    Parameters
-    ----------
-    values : array of shape (R, N) or (R, P)
-        The weights.
-    reference : source or None
-        The reference objects; None for weights of features.
-    """
+class Weights(NamedTuple):
+    """Weights of reference objects, ``(R, N)``, or of explicit features, ``(R, P)``, in R outputs."""
 
     values: Floats
-    reference: Any = None
+    reference: Any = None  # the reference objects; None for weights of features
 
     @property
     def over_features(self) -> bool:
         """Whether features are weighted."""
         return self.reference is None
 
-    def scaled(self, factor: Any) -> Weights:
-        """Multiply the weights, by a number or one number per column."""
-        return Weights(self.values * factor, self.reference)
+    def of_features(self, kernel: Any) -> Floats:
+        """Return the weights of the features of a kernel, ``(R, P)``."""
+        if self.over_features:
+            return self.values
+        return weighted_rows(self.values, kernel._evaluation.prepared(self.reference).operand)
 
 
-Handler = Callable[[Any, Any, Any, Weights], Shares]
-"""From a kernel, its input, the source made from it and weights to shares, before normalization."""
-HANDLERS: dict[type, Handler] = {}
+def weighted_rows(weights: Floats, operand: Any) -> Floats:
+    """Return the weighted sums of rows of features, ``(R, P)``."""
+    if isinstance(operand, CenteredCounts):
+        counts = weights @ operand.rows.values.rows.to_scipy()
+        return np.asarray(counts - np.outer(weights @ operand.totals, operand.expected))
+    rows = operand.values.rows.to_scipy() if operand.sparse else np.asarray(to_numpy(operand.values), dtype=np.float64)
+    return np.asarray(weights @ rows)
 
 
-def handles(*kinds: type) -> Callable[[Handler], Handler]:
-    """Register the function for some kernels, and their subclasses."""
-
-    def register(handler: Handler) -> Handler:
-        HANDLERS.update(dict.fromkeys(kinds, handler))
-        return handler
-
-    return register
+@singledispatch
+def plain_shares(kernel: Any, data: Any, source: Any, weights: Weights) -> Shares:
+    """Return shares before normalization; the parameters are those of `shares_of`."""
+    raise not_additive(kernel, "is not a sum over positions")
 
 
 def shares_of(kernel: Any, data: Any, source: Any, weights: Weights) -> Shares:
@@ -119,14 +112,11 @@ def shares_of(kernel: Any, data: Any, source: Any, weights: Weights) -> Shares:
     weights : Weights
         Weights of reference objects or of features.
     """
-    handler = next((HANDLERS[kind] for kind in type(kernel).__mro__ if kind in HANDLERS), None)
-    if handler is None:
-        raise not_additive(kernel, "is not a sum over positions")
     if not kernel.normalize:
-        return handler(kernel, data, source, weights)
+        return plain_shares(kernel, data, source, weights)
     if not weights.over_features:
-        weights = weights.scaled(unit_factor(kernel, weights.reference))
-    return handler(kernel, data, source, weights).scaled(unit_factor(kernel, source))
+        weights = weights._replace(values=weights.values * unit_factor(kernel, weights.reference))
+    return plain_shares(kernel, data, source, weights).scaled(unit_factor(kernel, source))
 
 
 def not_additive(kernel: Any, why: str) -> NotAdditive:
@@ -172,39 +162,125 @@ def over_channels(steps: Floats, source: Any) -> Floats:
     return np.asarray(steps[:, None, :] * fraction[:, :, None])
 
 
-class FeatureWeights:
-    """Weights of explicit features, for the columns that occur in the reference objects only.
+# -- transformers --------------------------------------------------------------------------------------------
 
-    Parameters
-    ----------
-    weights : array of shape (R, N)
-        Weights of objects.
-    rows : array or sparse array of shape (N, P)
-        Features of the objects.
-    """
 
-    def __init__(self, weights: Floats, rows: Any) -> None:
-        self.columns: Floats | None = None
-        if not sparse.issparse(rows):
-            self.values = weights @ np.asarray(to_numpy(rows), dtype=np.float64)
-            return
-        rows = sparse.csr_array(rows)
-        self.columns, place = np.unique(rows.indices, return_inverse=True)
-        shape = (rows.shape[0], max(len(self.columns), 1))
-        self.values = weights @ sparse.csr_array((rows.data, place, rows.indptr), shape=shape)
+def through(steps: Any, data: Any, shares: Shares) -> Shares:
+    """Return the shares of the positions of ``data``, from those of the output of several fitted transformers."""
+    inputs = [data]
+    for step in steps[:-1]:
+        inputs.append(step.transform(inputs[-1]))
+    for step, before in zip(steps[::-1], inputs[::-1], strict=True):
+        shares = pulled_back(step, before, shares)
+    return shares
 
-    def sums(self, rows: Any) -> Floats:
-        """Return the weighted sums of rows of features, ``(M, R)``."""
-        if not sparse.issparse(rows):
-            rows = np.asarray(to_numpy(rows), dtype=np.float64)
-            return rows @ self.values.T if self.columns is None else rows[:, self.columns] @ self.values.T
-        rows = sparse.csr_array(rows)
-        if self.columns is None:
-            return np.asarray(rows @ self.values.T)
-        if not len(self.columns):
-            return np.zeros((rows.shape[0], len(self.values)))
-        at = np.minimum(np.searchsorted(self.columns, rows.indices), len(self.columns) - 1)
-        data = np.where(self.columns[at] == rows.indices, rows.data, 0.0)
-        return np.asarray(
-            sparse.csr_array((data, at, rows.indptr), shape=(rows.shape[0], len(self.columns))) @ self.values.T
+
+def pulled_back(step: Any, before: Any, shares: Shares) -> Shares:
+    """Return the shares of the positions of the input of one transformer."""
+    if is_word(step, "passthrough"):
+        return shares
+    if "Pipeline" in kinds(step):
+        return through([part for _, part in step.steps], before, shares)
+    if type(step) not in BACK:
+        raise NotAdditive(
+            f"mc.explain cannot pass shares back through {type(step).__name__}. Use method='marginal', or apply it to "
+            "the data before the pipeline."
         )
+    X = Sequences(inside(unwrapped(before)))
+    return BACK[type(step)](step, X, shares)
+
+
+def _clock(step: Any, X: Sequences, shares: Shares) -> Shares:
+    """Give the share of the time to the channels of its step."""
+    seen = observed(X)
+    number = seen.sum(axis=1, keepdims=True)
+    time = shares.values[:, -1]
+    values = shares.values[:, :-1] + (seen / np.maximum(number, 1))[:, :, None] * time[:, None, :]
+    lost = segment_sum(np.where(number > 0, 0.0, time), shares.offsets)
+    return Shares(values, shares.offsets, shares.bias + lost, shares.near)
+
+
+def _derivatives(step: Any, X: Sequences, shares: Shares) -> Shares:
+    """Give half of the share of a difference to each of the two values."""
+    orders = numbers_from_one("orders", step.orders)
+    own, *blocks = np.split(shares.values, len(orders) + 1, axis=1)
+    steps = np.arange(len(own))
+    before = np.maximum(steps - 1, np.repeat(X.offsets[:-1], X.lengths))
+    after = np.minimum(steps + 1, np.repeat(X.offsets[1:], X.lengths) - 1)
+    values = own.copy()
+    for order, block in zip(orders, blocks, strict=True):
+        for _ in range(order):
+            block = _added((before, block / 2), (after, block / 2))
+        values += block
+    return Shares(values, shares.offsets, shares.bias, shares.near)
+
+
+def _delays(step: Any, X: Sequences, shares: Shares) -> Shares:
+    lags = numbers_from_one("lags", step.lags)
+    own, *blocks = np.split(shares.values, len(lags) + 1, axis=1)
+    first, steps = np.repeat(X.offsets[:-1], X.lengths), np.arange(len(own))
+    values = own.copy()
+    for lag, block in zip(lags, blocks, strict=True):
+        values += _added((np.maximum(steps - lag, first), block))
+    return Shares(values, shares.offsets, shares.bias, shares.near)
+
+
+def _resampled(step: Any, X: Sequences, shares: Shares) -> Shares:
+    """Give the share of an interpolated value to the two values that it lies between."""
+    values, bias = np.zeros((len(X.values), *shares.values.shape[1:])), shares.bias.copy()
+    count = int(step.n_steps)
+    for i, length in enumerate(X.lengths.tolist()):
+        places = np.linspace(0.0, length - 1.0, count) if count > 1 else np.array([(length - 1) / 2])
+        given = shares.values[shares.offsets[i] : shares.offsets[i + 1]]
+        for channel, column in enumerate(X[i].T):
+            seen = np.flatnonzero(~np.isnan(column))
+            if not len(seen):  # the channel is 0 everywhere
+                bias[i] += given[:, channel].sum(axis=0)
+                continue
+            place = np.interp(places, seen, np.arange(len(seen)))
+            left = np.minimum(place.astype(int), max(len(seen) - 2, 0))
+            right = np.minimum(left + 1, len(seen) - 1)
+            part = (place - left)[:, None]
+            target = values[X.offsets[i] : X.offsets[i + 1], channel]
+            np.add.at(target, seen[left], given[:, channel] * (1 - part))
+            np.add.at(target, seen[right], given[:, channel] * part)
+    return Shares(values, X.offsets, bias, shares.near)
+
+
+def _per_step(step: Any, X: Sequences, shares: Shares) -> Shares:
+    """Pass back through an affine transformer of time steps; raise if it is not affine."""
+    width = X.values.shape[1]
+    level = step._steps(np.zeros((1, width)))[0]
+    matrix = step._steps(np.eye(width)) - level  # (input, output)
+    known = X.values[~np.isnan(X.values).any(axis=1)]
+    expected, found = known @ matrix + level, step._steps(known) if len(known) else known @ matrix + level
+    size = np.abs(known) @ np.abs(matrix) + np.abs(level)
+    if not np.all(np.abs(found - expected) <= LINEAR * size + 1e-12):
+        raise NotAdditive(
+            f"mc.explain cannot pass shares back through PerStep({type(step.transformer_).__name__}), which is not "
+            "linear. Use method='marginal', or apply it to the data before the pipeline."
+        )
+    total = np.abs(matrix).sum(axis=0)
+    part = np.abs(matrix) / np.where(total > 0, total, 1.0)
+    lost = segment_sum((shares.values * (total == 0)[None, :, None]).sum(axis=1), shares.offsets)
+    values = np.einsum("io,sor->sir", part, shares.values)
+    return Shares(np.asarray(values), shares.offsets, shares.bias + lost, shares.near)
+
+
+def _added(*parts: tuple[Indices, Floats]) -> Floats:
+    """Sum shares at the positions that they are passed to."""
+    found = np.zeros_like(parts[0][1])
+    for where, values in parts:
+        np.add.at(found, where, values)
+    return found
+
+
+BACK: dict[type, Callable[[Any, Sequences, Shares], Shares]] = {
+    Clock: _clock,
+    Delays: _delays,
+    Derivatives: _derivatives,
+    PerStep: _per_step,
+    Resample: _resampled,
+    Standardize: lambda step, X, shares: shares,  # every value is shifted and scaled by itself
+}
+"""How shares pass back through each transformer."""

@@ -20,10 +20,12 @@ both has a large one.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
+from scipy import sparse
 
 from mercer._array import Floats
 from mercer._batch import Batch
@@ -34,31 +36,20 @@ from mercer.families import CountVector, Multinomial
 from mercer.families.estimator import FamilyEstimator
 from mercer.kernels._data import unwrapped
 from mercer.kernels._evaluation import ZeroNorm
-from mercer.kernels._explain._additive import columns_of, described, sample_names
 from mercer.kernels._explain._decision import Decision, Term
-from mercer.kernels._explain._explanation import Explanation
-from mercer.kernels._explain._missing import changes
+from mercer.kernels._explain._explanation import Explanation, columns_of, described, sample_names
 from mercer.kernels._subset import subset
 from mercer.kernels.base.compound import Compound
 from mercer.models import KDE, Mixture
 
+MOST_VALUES = 1 << 22
+"""Number of symbols, or coordinates, of the copies that are decided on at once."""
 REFUSALS = (TypeError, ValueError, NotImplementedError)
 """What a model raises that does not accept missing values."""
 
 
 def marginalized(decision: Decision, X: Any, *, window: int = 1) -> Explanation:
-    """Explain decisions by leaving out positions, which are summed over.
-
-    Parameters
-    ----------
-    decision : Decision
-        The decision of a fitted pipeline, with the outputs that are explained.
-    X : data
-        Input of the pipeline.
-    window : int, default=1
-        Number of neighboring positions that are left out together: the window around each position, which begins
-        ``window // 2`` positions before it.
-    """
+    """Explain decisions by leaving out windows of positions, which begin ``window // 2`` before each position."""
     X, decision = unwrapped(X), _narrowed(decision)
     positions = _positions(decision.terms[0], X)
     if window > 1 and not isinstance(positions, Sequences):
@@ -88,15 +79,14 @@ def marginalized(decision: Decision, X: Any, *, window: int = 1) -> Explanation:
             f"{refusal} Use a kernel whose model sums over missing values, such as mc.HMM or mc.AffinePairHMM, or a "
             "kernel with additive features, such as mc.Spectrum or mc.Fisher."
         ) from refusal
-    # Columns of the input, which transformers may still change.
-    term = decision.terms[0]._replace(steps=())
-    kind, names, channels = described(positions if isinstance(positions, Sequences) else columns_of(term, positions))
-    single = decision.single
+    if not isinstance(positions, Sequences):  # columns of the input, which transformers may still change
+        positions = columns_of(decision.terms[0].kernel, positions)
+    kind, names, channels = described(positions)
+    keep = 0 if decision.single else slice(None)  # one output has no axis
+    bias = np.tile(decision.bias, (len(values), 1))
     return Explanation(
-        [c[..., 0] if single else c for c in found], values[:, 0] if single else values,
-        np.tile(decision.bias[0] if single else decision.bias, len(values) if single else (len(values), 1)),
-        names, sample_names(X), decision.outputs, "marginal", False, channels if way.get("by_channel") else None,
-        decision.classes, None, window, kind,
+        [c[..., keep] for c in found], values[:, keep], bias[:, keep], names, sample_names(X), decision.outputs,
+        "marginal", False, channels if way.get("by_channel") else None, decision.classes, None, window, kind,
     )  # fmt: skip
 
 
@@ -168,3 +158,95 @@ def _title(decision: Decision) -> str:
             model = getattr(kernel, "model", None)
             names.append(type(kernel).__name__ + (f"({type(model).__name__})" if model is not None else ""))
     return ", ".join(dict.fromkeys(names))
+
+
+# -- copies without some of their positions ----------------------------------------------------------------------
+
+
+def changes(
+    decide: Callable[[Any, Floats], Floats],
+    decision: Floats,
+    X: Any,
+    *,
+    window: int = 1,
+    by_channel: bool = False,
+    drop: bool = False,
+    absent: float = np.nan,
+) -> list[Floats]:
+    """Return by how much positions increase decisions: with the window around them, minus without it.
+
+    Parameters
+    ----------
+    decide : function
+        Maps M samples, and the indices of the samples of which they are copies, to decisions of shape (M, R).
+    decision : array of shape (N, R)
+        The decisions on the samples themselves.
+    X : Sequences, or matrix of shape (N, T), dense or CSR
+        The positions of a row are its columns, of a sparse row its stored entries.
+    window : int, default=1
+        Number of consecutive positions that are missing at the same time, cut at the ends of the sequence.
+    by_channel, drop : bool, default=False
+        Whether single channels of time steps are missing; whether positions are left out, not marked as missing.
+    absent : float, default=nan
+        Entry of a row that is not observed; 0 for counts of words.
+
+    Returns
+    -------
+    list of N arrays of shape (T, R), or (T, d, R) by channel
+        Exactly zero where nothing was observed.
+    """
+    samples, joined = _samples(X)
+    if isinstance(X, Sequences):
+        absent = np.nan if X.alphabet is None else X.alphabet.missing
+    drop = drop or sparse.issparse(X)
+    out = [np.zeros((*(x.shape if by_channel else x.shape[:1]), decision.shape[1])) for x in samples]
+    places: list[tuple[int, ...]] = []
+    copies: list[Any] = []
+
+    def decided() -> None:
+        without = decide(joined(copies), np.array([place[0] for place in places])) if places else ()
+        for (i, *place), value in zip(places, without, strict=True):
+            out[i][tuple(place)] = decision[i] - value
+        places.clear()
+        copies.clear()
+
+    size = 0
+    for i, values in enumerate(samples):
+        observed = ~(np.isnan(values) | (values == absent))
+        for place in np.ndindex(out[i].shape[:-1]):
+            first = place[0] - window // 2
+            where = (slice(max(first, 0), first + window), *place[1:])
+            if not observed[where].any():  # missing already: the change is zero
+                continue
+            places.append((i, *place))
+            copies.append(np.delete(values, where[0], axis=0) if drop else values.copy())
+            if not drop:
+                copies[-1][where] = absent
+            size += copies[-1].size
+            if size >= MOST_VALUES:
+                decided()
+                size = 0
+    decided()
+    return out
+
+
+def _samples(X: Any) -> tuple[list[Any], Callable[[list[Any]], Any]]:
+    """Return the values of every sample, and the function that makes data of such values."""
+    if isinstance(X, Sequences):
+        samples = [X.values[a:b] for a, b in pairwise(X.offsets.tolist())]
+        if X.alphabet is not None:
+            return samples, lambda copies: Sequences.from_codes(copies, X.alphabet)
+        return samples, lambda copies: Sequences(
+            copies, channels=X.channels
+        )  # without ids, which would not be distinct
+    if not sparse.issparse(X):
+        return list(np.asarray(X, dtype=np.float64)), np.stack
+    X = sparse.csr_array(X)
+    entries = np.stack([X.data, X.indices], axis=1)
+
+    def joined(copies: list[Any]) -> Any:
+        ends = np.cumsum([0, *map(len, copies)])
+        data, indices = np.concatenate(copies).T
+        return sparse.csr_array((data, indices.astype(np.int64), ends), shape=(len(copies), X.shape[1]))
+
+    return [entries[a:b] for a, b in pairwise(X.indptr.tolist())], joined
