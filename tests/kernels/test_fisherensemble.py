@@ -253,3 +253,10 @@ def test_accuracy_on_real_series(name, floor):
     (X, y), (X_test, y_test) = (mc.read_ucr(DATA / f"{name}_{part}.tsv.gz") for part in ("TRAIN", "TEST"))
     classifier = make_pipeline(mc.FisherEnsemble(), SVC(kernel="precomputed", C=10)).fit(X, y)
     assert classifier.score(X_test, y_test) >= floor
+
+
+def test_checking_the_data_learns_nothing():
+    kernel = mc.FisherEnsemble(n_states=(2,))
+    kernel._accept([np.arange(9.0), np.arange(8.0)], reset=True)
+    assert not hasattr(kernel, "kernels_")
+    assert not hasattr(kernel, "transformers_")

@@ -158,20 +158,14 @@ class FisherEnsemble(Compound):
     def _fixed_by_fit(self) -> tuple[str, ...]:
         return tuple(self.get_params(deep=False))
 
-    def _accept(self, X: Any, *, reset: bool) -> Views:
-        X = self._series(X, reset=reset)
-        if reset:
-            self._make_parts(X)
-        views = [one.fit_transform(X) if reset else one.transform(X) for one in self.transformers_]
-        data = [views[view] for view in self._view_of]
-        return Views(tuple(part._accept(x, reset=reset) for part, x in zip(self.kernels_, data, strict=True)))
-
-    def _series(self, X: Any, *, reset: bool) -> Sequences:
+    def _accept(self, X: Any, *, reset: bool) -> Sequences:
         X = Sequences(X).require("vectors", self, "For symbols use mc.Fisher(mc.HMM()).").require_nonempty()
         unseen = np.flatnonzero(segment_sum((~np.isnan(X.values)).any(axis=1).astype(float), X.offsets) == 0)
         if len(unseen):
             raise ValueError(f"{X.name(int(unseen[0]))} has no observed value (all are NaN). Leave it out.")
-        if not reset:
+        if reset:
+            self.n_features_in_ = X.dimension
+        else:
             X.require_dimension(self.n_features_in_)
         return X.mapped(lambda values: values.astype(np.float64))
 
@@ -197,7 +191,6 @@ class FisherEnsemble(Compound):
         self.kernels_ = tuple(part for _, parts in blocks for part in parts)
         self.weights_ = np.concatenate([np.full(len(parts), 1 / len(parts) / len(blocks)) for _, parts in blocks])
         self._view_of = [view for view, parts in blocks for _ in parts]
-        self.n_features_in_ = X.dimension
         for part in self.kernels_:
             part._check_parameters()
 
@@ -205,8 +198,10 @@ class FisherEnsemble(Compound):
         model = _Rough(n, topology=topology, n_init=1, n_iter=self.n_iter, random_state=seed)
         return Fisher(model, information="diagonal", per="step", power=self.power, by_class=by_class)
 
-    def _learn(self, X: Views, y: Any = None) -> None:
-        if self.by_class == "auto" and not _has_classes(y, X.parts[0]):
+    def _learn(self, X: Sequences, y: Any = None) -> None:
+        self._make_parts(X)
+        views = self._computed["views"] = self._views(X, reset=True)
+        if self.by_class == "auto" and not _has_classes(y, views.parts[0]):
             for part in self.kernels_[:-1] if self.clock is not None else self.kernels_:
                 part.by_class = False
 
@@ -214,8 +209,23 @@ class FisherEnsemble(Compound):
             part, data = task
             part._fit_accepted(data, y)
 
-        tasks = list(zip(self.kernels_, X.parts, strict=True))
+        tasks = list(zip(self.kernels_, views.parts, strict=True))
         thread_map(work, tasks, threads=n_threads(), label="FisherEnsemble")
+
+    def _views(self, X: Sequences, *, reset: bool = False) -> Views:
+        """Return the series as every part accepts them."""
+        views = [one.fit_transform(X) if reset else one.transform(X) for one in self.transformers_]
+        parts = zip(self.kernels_, self._view_of, strict=True)
+        return Views(tuple(part._accept(views[view], reset=reset) for part, view in parts))
+
+    def _training(self, X: Sequences) -> Any:
+        return super()._training(self._computed.pop("views"))
+
+    def _source(self, X: Sequences) -> Any:
+        return super()._source(self._views(X))
+
+    def _check_empty(self, X: Sequences) -> None:
+        """Do nothing: `_accept` raises for empty series."""
 
     def _learned(self) -> Any:
         return super()._learned(), self.weights_
