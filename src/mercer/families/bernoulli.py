@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -132,6 +133,7 @@ class Bernoullis(Coordinatewise):
         return (draws < to_numpy(self.probability)[..., None, :]).astype(float)
 
 
+@dataclass(eq=False, repr=False)
 class Bernoulli(CoordinatewiseEstimator):
     """Fit products of Bernoulli distributions, one to every sample (a 0/1 row or a set of rows) or one to all.
 
@@ -162,10 +164,9 @@ class Bernoulli(CoordinatewiseEstimator):
     family = Bernoullis
     _parameters: ClassVar[Rules] = {"threshold": number("Use None for data that are 0 or 1.") | NONE}
 
-    def __init__(self, threshold: float | None = None, prior: Any = None, prior_strength: float = 1.0) -> None:
-        self.threshold = threshold
-        self.prior = prior
-        self.prior_strength = prior_strength
+    threshold: float | None = None
+    prior: Any = None
+    prior_strength: float = 1.0
 
     def _even(self, x: Any, context: Context) -> Bernoullis:
         return self.template(context).reshape(1)

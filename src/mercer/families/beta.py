@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -150,6 +151,7 @@ class Betas(Coordinatewise):
         return self._coordinates(other, lambda a, b, c, d: term(_paired(a, b), _paired(c, d)), crossed=False)
 
 
+@dataclass(eq=False, repr=False)
 class Beta(CoordinatewiseEstimator):
     """Fit products of beta distributions, one to every sample (a row of fractions or a set of rows) or one to all.
 
@@ -190,19 +192,11 @@ class Beta(CoordinatewiseEstimator):
         "floor": nonnegative(),
     }
 
-    def __init__(
-        self,
-        whole: float = 1.0,
-        smallest: float | None = None,
-        floor: float = 1e-3,
-        prior: Any = None,
-        prior_strength: float = 1.0,
-    ) -> None:
-        self.whole = whole
-        self.smallest = smallest
-        self.floor = floor
-        self.prior = prior
-        self.prior_strength = prior_strength
+    whole: float = 1.0
+    smallest: float | None = None
+    floor: float = 1e-3
+    prior: Any = None
+    prior_strength: float = 1.0
 
     def statistics(self, x: Any, context: Context) -> Floats:
         """Statistics of points, each of which varies by itself a little: the floor comes into every estimate once."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -172,6 +172,7 @@ class Categoricals(Simplex):
         return drawn(upper[..., None, :], rng.random((*self.shape, size)))
 
 
+@dataclass(eq=False, repr=False)
 class Categorical(Predictive, Estimator):
     """Fit categorical distributions to sequences of symbols, one to each or one to all.
 
@@ -207,19 +208,11 @@ class Categorical(Predictive, Estimator):
     takes: ClassVar[str] = "symbols"
     _parameters: ClassVar[Rules] = {"alphabet": ALPHABET, "unknown": one_of("raise", "missing")}
 
-    def __init__(
-        self,
-        alphabet: Any = None,
-        unknown: str = "raise",
-        estimate: str = "point",
-        prior: Any = None,
-        prior_strength: float = 1.0,
-    ) -> None:
-        self.alphabet = alphabet
-        self.unknown = unknown
-        self.estimate = estimate
-        self.prior = prior
-        self.prior_strength = prior_strength
+    alphabet: Any = None
+    unknown: str = "raise"
+    estimate: str = "point"
+    prior: Any = None
+    prior_strength: float = 1.0
 
     def context(self, X: Sequences) -> Context:
         """Learn the alphabet and, where it is the prior, the pooled frequencies."""

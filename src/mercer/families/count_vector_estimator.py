@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -18,6 +18,7 @@ from mercer.families.count_vector import LENGTH_DISTRIBUTION, CountVectors
 from mercer.families.estimator import Context
 
 
+@dataclass(eq=False, repr=False)
 class CountVector(DocumentEstimator):
     """Fit distributions of count vectors to rows of counts: frequencies of words, and how many there are.
 
@@ -54,10 +55,9 @@ class CountVector(DocumentEstimator):
 
     _parameters: ClassVar[Rules] = {"length_distribution": LENGTH_DISTRIBUTION}
 
-    def __init__(self, length_distribution: str = "poisson", prior: Any = None, prior_strength: float = 1.0) -> None:
-        self.length_distribution = length_distribution
-        self.prior = prior
-        self.prior_strength = prior_strength
+    length_distribution: str = "poisson"
+    prior: Any = None
+    prior_strength: float = 1.0
 
     def context(self, X: Any) -> Context:
         """Learn the number of words and, where it is the prior, the expected counts of a document."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -187,6 +188,7 @@ class Dirichlets(ExponentialFamily):
         return draws(np.broadcast_to(a, (*self.shape, size, self.dimension)), random_state)
 
 
+@dataclass(eq=False, repr=False)
 class Dirichlet(FamilyEstimator):
     """Fit Dirichlet distributions, one to every sample (a row of proportions or a set of rows) or one to all.
 
@@ -226,19 +228,11 @@ class Dirichlet(FamilyEstimator):
         "floor": nonnegative(),
     }
 
-    def __init__(
-        self,
-        divide_by_sum: bool = False,
-        smallest: float | None = None,
-        floor: float = 1e-3,
-        prior: Any = None,
-        prior_strength: float = 1.0,
-    ) -> None:
-        self.divide_by_sum = divide_by_sum
-        self.smallest = smallest
-        self.floor = floor
-        self.prior = prior
-        self.prior_strength = prior_strength
+    divide_by_sum: bool = False
+    smallest: float | None = None
+    floor: float = 1e-3
+    prior: Any = None
+    prior_strength: float = 1.0
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -131,6 +132,7 @@ class Exponentials(Coordinatewise):
         return np.asarray(draws * to_numpy(self.scale)[..., None, :])
 
 
+@dataclass(eq=False, repr=False)
 class Exponential(CoordinatewiseEstimator):
     """Fit products of exponential distributions, one to every sample (a row of waits or a set of rows) or one to all.
 
@@ -162,10 +164,9 @@ class Exponential(CoordinatewiseEstimator):
     family = Exponentials
     _parameters: ClassVar[Rules] = {"floor": positive("It is a fraction of the pooled mean.")}
 
-    def __init__(self, floor: float = 1e-3, prior: Any = None, prior_strength: float = 1.0) -> None:
-        self.floor = floor
-        self.prior = prior
-        self.prior_strength = prior_strength
+    floor: float = 1e-3
+    prior: Any = None
+    prior_strength: float = 1.0
 
     def context(self, X: Any) -> Context:
         """Learn the dimension, how long waits are, rounded, and the pooled model where it is the prior."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -171,6 +172,7 @@ class Gammas(Coordinatewise):
         return np.maximum(draws * b, np.finfo(float).tiny)  # small shapes underflow to zero, where nothing is
 
 
+@dataclass(eq=False, repr=False)
 class Gamma(CoordinatewiseEstimator):
     """Fit products of gamma distributions, one to every sample (a positive row or a set of rows) or one to all.
 
@@ -211,13 +213,10 @@ class Gamma(CoordinatewiseEstimator):
         "floor": nonnegative(),
     }
 
-    def __init__(
-        self, smallest: float | None = None, floor: float = 1e-3, prior: Any = None, prior_strength: float = 1.0
-    ) -> None:
-        self.smallest = smallest
-        self.floor = floor
-        self.prior = prior
-        self.prior_strength = prior_strength
+    smallest: float | None = None
+    floor: float = 1e-3
+    prior: Any = None
+    prior_strength: float = 1.0
 
     def statistics(self, x: Any, context: Context) -> Floats:
         """Statistics of points, each of which varies by itself a little: the floor comes into every estimate once."""

@@ -29,6 +29,7 @@ class WithinContext(Context):
     within: Any = None  # in the shape of the covariance structure
 
 
+@dataclass(eq=False, repr=False)
 class Gaussian(HintedParameters, Predictive, FamilyEstimator):
     """Fit Gaussians: one to every sample (a point or a set of points), or one to all.
 
@@ -90,19 +91,11 @@ class Gaussian(HintedParameters, Predictive, FamilyEstimator):
         "estimate": one_of("point", "predictive", "student"),
     }
 
-    def __init__(
-        self,
-        covariance: str = "full",
-        floor: float = 1e-3,
-        estimate: str = "point",
-        prior: Any = None,
-        prior_strength: float = 1.0,
-    ) -> None:
-        self.covariance = covariance
-        self.floor = floor
-        self.estimate = estimate
-        self.prior = prior
-        self.prior_strength = prior_strength
+    covariance: str = "full"
+    floor: float = 1e-3
+    estimate: str = "point"
+    prior: Any = None
+    prior_strength: float = 1.0
 
     def _check_parameters(self) -> None:
         super()._check_parameters()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -202,6 +202,7 @@ class Multinomials(SparseRows, Simplex):
         return drawn.astype(float)
 
 
+@dataclass(eq=False, repr=False)
 class Multinomial(Predictive, DocumentEstimator):
     """Fit multinomial distributions to rows of counts, one to each or one to all.
 
@@ -241,13 +242,10 @@ class Multinomial(Predictive, DocumentEstimator):
 
     _parameters: ClassVar[Rules] = {"trials": whole(1, cure="Pass the number of draws as an int.")}
 
-    def __init__(
-        self, trials: int = 1, estimate: str = "point", prior: Any = None, prior_strength: float = 1.0
-    ) -> None:
-        self.trials = trials
-        self.estimate = estimate
-        self.prior = prior
-        self.prior_strength = prior_strength
+    trials: int = 1
+    estimate: str = "point"
+    prior: Any = None
+    prior_strength: float = 1.0
 
     def context(self, X: Any) -> Context:
         """Learn the number of words and, where it is the prior, the pooled frequencies."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any, ClassVar
 
@@ -33,6 +33,7 @@ def _is_prior(value: Any) -> bool:
     return value is None or (isinstance(value, str) and value in ("uniform", "pooled"))
 
 
+@dataclass(eq=False, repr=False)
 class BayesNet(IterativeEstimator):
     """Fit Bayesian networks of a known structure: one to every sample (a table of rows), or one to all.
 
@@ -97,29 +98,16 @@ class BayesNet(IterativeEstimator):
         "prior": Rule("'uniform', 'pooled', None or BayesNets of shape (1,)", _is_prior),
     }
 
-    def __init__(
-        self,
-        nodes: Any,
-        parents: Any = None,
-        hidden: Any = (),
-        floor: float = 1e-3,
-        prior: Any = "uniform",
-        prior_strength: float = 1.0,
-        n_iter: int = 200,
-        tol: float = 1e-6,
-        n_init: int = 1,
-        random_state: Any = 0,
-    ) -> None:
-        self.nodes = nodes
-        self.parents = parents
-        self.hidden = hidden
-        self.floor = floor
-        self.prior = prior
-        self.prior_strength = prior_strength
-        self.n_iter = n_iter
-        self.tol = tol
-        self.n_init = n_init
-        self.random_state = random_state
+    nodes: Any
+    parents: Any = None
+    hidden: Any = ()
+    floor: float = 1e-3
+    prior: Any = "uniform"
+    prior_strength: float = 1.0
+    n_iter: int = 200
+    tol: float = 1e-6
+    n_init: int = 1
+    random_state: Any = 0
 
     @property
     def has_hidden(self) -> bool:  # type: ignore[override]

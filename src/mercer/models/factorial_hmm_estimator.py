@@ -47,6 +47,7 @@ def _is_prior(value: Any) -> bool:
     return value is None or (isinstance(value, str) and value == "pooled")
 
 
+@dataclass(eq=False, repr=False)
 class FactorialHMM(IterativeEstimator):
     """Fit factorial hidden Markov models by EM, one per sequence or one to all sequences.
 
@@ -121,33 +122,18 @@ class FactorialHMM(IterativeEstimator):
         "prior": Rule("None, 'pooled' or FactorialHMMs of shape (1,)", _is_prior),
     }
 
-    def __init__(
-        self,
-        n_chains: int = 2,
-        n_states: int = 2,
-        inference: str = "auto",
-        floor: float = 1e-3,
-        alphabet: Any = None,
-        unknown: str = "raise",
-        prior: Any = "pooled",
-        prior_strength: float = 20.0,
-        n_iter: int = 100,
-        tol: float = 1e-4,
-        n_init: int = 3,
-        random_state: Any = 0,
-    ) -> None:
-        self.n_chains = n_chains
-        self.n_states = n_states
-        self.inference = inference
-        self.floor = floor
-        self.alphabet = alphabet
-        self.unknown = unknown
-        self.prior = prior
-        self.prior_strength = prior_strength
-        self.n_iter = n_iter
-        self.tol = tol
-        self.n_init = n_init
-        self.random_state = random_state
+    n_chains: int = 2
+    n_states: int = 2
+    inference: str = "auto"
+    floor: float = 1e-3
+    alphabet: Any = None
+    unknown: str = "raise"
+    prior: Any = "pooled"
+    prior_strength: float = 20.0
+    n_iter: int = 100
+    tol: float = 1e-4
+    n_init: int = 3
+    random_state: Any = 0
 
     # -- checks ----------------------------------------------------------------------------------------------
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from graphlib import CycleError, TopologicalSorter
 from typing import Any, ClassVar
 
@@ -195,6 +196,7 @@ def _check_zeros(coefficients: Floats, noise: Floats, nodes: Nodes, parents: Par
 # The estimator of linear Gaussian networks: one regression per node on its parents.
 
 
+@dataclass(eq=False, repr=False)
 class LinearGaussianNet(Estimator):
     """Fit linear Gaussian networks of a known graph: one to every sample (a set of points), or one to all.
 
@@ -243,14 +245,11 @@ class LinearGaussianNet(Estimator):
         "floor": nonnegative("It is a fraction of the pooled variance."),
     }
 
-    def __init__(
-        self, nodes: Any, parents: Any, floor: float = 1e-3, prior: Any = None, prior_strength: float = 1.0
-    ) -> None:
-        self.nodes = nodes
-        self.parents = parents
-        self.floor = floor
-        self.prior = prior
-        self.prior_strength = prior_strength
+    nodes: Any
+    parents: Any
+    floor: float = 1e-3
+    prior: Any = None
+    prior_strength: float = 1.0
 
     def _moments(self) -> Gaussian:
         """Return the estimator of the moments."""

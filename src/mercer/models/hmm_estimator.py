@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -53,6 +53,7 @@ POOLED_TRIAL = 10
 """Number of iterations after which these starts are compared."""
 
 
+@dataclass(eq=False, repr=False)
 class HMM(HintedParameters, Decoder, IterativeEstimator):
     """Fit hidden Markov models by Baum-Welch, one per sequence or one to all sequences.
 
@@ -178,37 +179,20 @@ class HMM(HintedParameters, Decoder, IterativeEstimator):
         | NONE,
     }
 
-    def __init__(
-        self,
-        n_states: int | str | Callable[[int], int] = 3,
-        emission: Any = None,
-        topology: Any = "ergodic",
-        alphabet: Any = None,
-        unknown: str = "raise",
-        fixed: Any = None,
-        smoothing: Any = 0.0,
-        prior: Any = "pooled",
-        prior_strength: float = 20.0,
-        n_iter: int = 100,
-        tol: float = 1e-4,
-        n_init: int = 3,
-        init: Any = None,
-        random_state: Any = 0,
-    ) -> None:
-        self.n_states = n_states
-        self.emission = emission
-        self.topology = topology
-        self.alphabet = alphabet
-        self.unknown = unknown
-        self.fixed = fixed
-        self.smoothing = smoothing
-        self.prior = prior
-        self.prior_strength = prior_strength
-        self.n_iter = n_iter
-        self.tol = tol
-        self.n_init = n_init
-        self.init = init
-        self.random_state = random_state
+    n_states: int | str | Callable[[int], int] = 3
+    emission: Any = None
+    topology: Any = "ergodic"
+    alphabet: Any = None
+    unknown: str = "raise"
+    fixed: Any = None
+    smoothing: Any = 0.0
+    prior: Any = "pooled"
+    prior_strength: float = 20.0
+    n_iter: int = 100
+    tol: float = 1e-4
+    n_init: int = 3
+    init: Any = None
+    random_state: Any = 0
 
     # -- validation of the input --------------------------------------------------------------------------
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar, NoReturn
 
 import numpy as np
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 RULES = ("silverman", "lscv")
 
 
+@dataclass(eq=False, repr=False)
 class KDE(Estimator):
     r"""Fit kernel density estimates: one per sample (a set of points), or one to the points of all samples.
 
@@ -79,17 +80,10 @@ class KDE(Estimator):
         "floor": nonnegative("It is a fraction of the pooled variance."),
     }
 
-    def __init__(
-        self,
-        bandwidth: str | float = "silverman",
-        floor: float = 1e-3,
-        prior: Any = None,
-        prior_strength: float = 1.0,
-    ) -> None:
-        self.bandwidth = bandwidth
-        self.floor = floor
-        self.prior = prior
-        self.prior_strength = prior_strength
+    bandwidth: str | float = "silverman"
+    floor: float = 1e-3
+    prior: Any = None
+    prior_strength: float = 1.0
 
     def _check_parameters(self) -> None:
         super()._check_parameters()

@@ -46,6 +46,7 @@ def _is_fixed(value: Any) -> bool:
     return isinstance(value, dict) and set(value) <= set(_FIXABLE)
 
 
+@dataclass(eq=False, repr=False)
 class LDS(IterativeEstimator):
     """Fit linear dynamical systems by EM, one per series or one to all series.
 
@@ -128,31 +129,17 @@ class LDS(IterativeEstimator):
         "init": Rule("None or LDSs of shape (1,)", lambda v: v is None or (isinstance(v, LDSs) and v.shape == (1,))),
     }
 
-    def __init__(
-        self,
-        state_dim: int = 2,
-        noise: str = "diagonal",
-        floor: float = 1e-3,
-        fixed: Any = None,
-        prior: Any = "pooled",
-        prior_strength: float = 20.0,
-        n_iter: int = 100,
-        tol: float = 1e-4,
-        n_init: int = 3,
-        init: Any = None,
-        random_state: Any = 0,
-    ) -> None:
-        self.state_dim = state_dim
-        self.noise = noise
-        self.floor = floor
-        self.fixed = fixed
-        self.prior = prior
-        self.prior_strength = prior_strength
-        self.n_iter = n_iter
-        self.tol = tol
-        self.n_init = n_init
-        self.init = init
-        self.random_state = random_state
+    state_dim: int = 2
+    noise: str = "diagonal"
+    floor: float = 1e-3
+    fixed: Any = None
+    prior: Any = "pooled"
+    prior_strength: float = 20.0
+    n_iter: int = 100
+    tol: float = 1e-4
+    n_init: int = 3
+    init: Any = None
+    random_state: Any = 0
 
     # -- validation of the input --------------------------------------------------------------------------
 

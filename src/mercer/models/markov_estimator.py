@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -25,6 +25,7 @@ DENSE_ORDER = 2
 """Chains up to this order store all contexts, others only those that occurred."""
 
 
+@dataclass(eq=False, repr=False)
 class MarkovChain(Estimator):
     r"""Fit Markov chains to sequences of symbols, one to each or one to all.
 
@@ -89,25 +90,14 @@ class MarkovChain(Estimator):
         "smoothing": nonnegative("It is added to every count."),
     }
 
-    def __init__(
-        self,
-        order: int = 1,
-        alphabet: Any = None,
-        unknown: str = "raise",
-        end: bool = False,
-        initial: str = "first",
-        smoothing: float = 0.0,
-        prior: Any = "pooled",
-        prior_strength: float = 10.0,
-    ) -> None:
-        self.order = order
-        self.alphabet = alphabet
-        self.unknown = unknown
-        self.end = end
-        self.initial = initial
-        self.smoothing = smoothing
-        self.prior = prior
-        self.prior_strength = prior_strength
+    order: int = 1
+    alphabet: Any = None
+    unknown: str = "raise"
+    end: bool = False
+    initial: str = "first"
+    smoothing: float = 0.0
+    prior: Any = "pooled"
+    prior_strength: float = 10.0
 
     def _check_parameters(self) -> None:
         super()._check_parameters()

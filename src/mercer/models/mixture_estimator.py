@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -28,6 +28,7 @@ from mercer.models._fitting.mixture_steps import generator, numbers, seed_shares
 from mercer.models.mixture import Mixtures
 
 
+@dataclass(eq=False, repr=False)
 class Mixture(HintedParameters, IterativeEstimator):
     """Fit mixtures by expectation maximization, one per sample (a set of points) or one to all samples.
 
@@ -95,27 +96,15 @@ class Mixture(HintedParameters, IterativeEstimator):
         "n_components": whole(1),
     }
 
-    def __init__(
-        self,
-        component: Any = None,
-        n_components: int = 2,
-        prior: Any = "pooled",
-        prior_strength: float = 10.0,
-        n_iter: int = 100,
-        tol: float = 1e-6,
-        n_init: int = 3,
-        init: Any = None,
-        random_state: Any = 0,
-    ) -> None:
-        self.component = component
-        self.n_components = n_components
-        self.prior = prior
-        self.prior_strength = prior_strength
-        self.n_iter = n_iter
-        self.tol = tol
-        self.n_init = n_init
-        self.init = init
-        self.random_state = random_state
+    component: Any = None
+    n_components: int = 2
+    prior: Any = "pooled"
+    prior_strength: float = 10.0
+    n_iter: int = 100
+    tol: float = 1e-6
+    n_init: int = 3
+    init: Any = None
+    random_state: Any = 0
 
     @property
     def takes(self) -> str:  # type: ignore[override]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
@@ -32,6 +33,7 @@ LEAST_CONTINUATION = 0.01
 """Value of ``continuation`` if the insertions by themselves are longer than the training data."""
 
 
+@dataclass(eq=False, repr=False)
 class AffinePairHMM(PairEstimator):
     r"""A pair HMM with affine gaps: a distribution of pairs of sequences that share hidden matches.
 
@@ -146,51 +148,27 @@ class AffinePairHMM(PairEstimator):
         "flank_extend": between(0, 1, "left", "It is the probability of one more letter, not a cost.") | NONE,
     }
 
-    def __init__(
-        self,
-        substitution: Any = None,
-        gap_open: float | None = None,
-        gap_extend: float | None = None,
-        matrix_scale: float | None = None,
-        background: Any = None,
-        joint: Any = None,
-        open_probability: float | None = None,
-        extend_probability: float | None = None,
-        continuation: float | None = None,
-        alphabet: Any = None,
-        unknown: str = "raise",
-        insertion: Any = None,
-        local: bool = False,
-        flank_open: float | None = None,
-        flank_extend: float | None = None,
-        learn: tuple[str, ...] = LEARNED,
-        n_pairs: int = 500,
-        prior_strength: float = 10.0,
-        n_iter: int = 0,
-        tol: float = 1e-4,
-        random_state: Any = 0,
-    ) -> None:
-        self.substitution = substitution
-        self.gap_open = gap_open
-        self.gap_extend = gap_extend
-        self.matrix_scale = matrix_scale
-        self.background = background
-        self.joint = joint
-        self.open_probability = open_probability
-        self.extend_probability = extend_probability
-        self.continuation = continuation
-        self.alphabet = alphabet
-        self.unknown = unknown
-        self.insertion = insertion
-        self.local = local
-        self.flank_open = flank_open
-        self.flank_extend = flank_extend
-        self.learn = learn
-        self.n_pairs = n_pairs
-        self.prior_strength = prior_strength
-        self.n_iter = n_iter
-        self.tol = tol
-        self.random_state = random_state
+    substitution: Any = None
+    gap_open: float | None = None
+    gap_extend: float | None = None
+    matrix_scale: float | None = None
+    background: Any = None
+    joint: Any = None
+    open_probability: float | None = None
+    extend_probability: float | None = None
+    continuation: float | None = None
+    alphabet: Any = None
+    unknown: str = "raise"
+    insertion: Any = None
+    local: bool = False
+    flank_open: float | None = None
+    flank_extend: float | None = None
+    learn: tuple[str, ...] = LEARNED
+    n_pairs: int = 500
+    prior_strength: float = 10.0
+    n_iter: int = 0
+    tol: float = 1e-4
+    random_state: Any = 0
 
     @classmethod
     def of(cls, model: AffinePairHMMs) -> Self:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -28,6 +29,7 @@ from mercer.models.pairhmm import PairHMMs
 GOALS = ("pairs", "sequences")
 
 
+@dataclass(eq=False, repr=False)
 class PairHMM(PairEstimator):
     """Fit a pair hidden Markov model by EM: one hidden trajectory, with silent visits, that writes two strings.
 
@@ -104,31 +106,17 @@ class PairHMM(PairEstimator):
         "init": instance_of(PairHMMs, cure="Pass PairHMMs of shape (1,).") | NONE,
     }
 
-    def __init__(
-        self,
-        n_states: int = 2,
-        alphabet: Any = None,
-        unknown: str = "raise",
-        fit_to: str = "pairs",
-        n_pairs: int = 500,
-        smoothing: float = 0.1,
-        n_iter: int = 100,
-        tol: float = 1e-4,
-        n_init: int = 1,
-        init: Any = None,
-        random_state: Any = 0,
-    ) -> None:
-        self.n_states = n_states
-        self.alphabet = alphabet
-        self.unknown = unknown
-        self.fit_to = fit_to
-        self.n_pairs = n_pairs
-        self.smoothing = smoothing
-        self.n_iter = n_iter
-        self.tol = tol
-        self.n_init = n_init
-        self.init = init
-        self.random_state = random_state
+    n_states: int = 2
+    alphabet: Any = None
+    unknown: str = "raise"
+    fit_to: str = "pairs"
+    n_pairs: int = 500
+    smoothing: float = 0.1
+    n_iter: int = 100
+    tol: float = 1e-4
+    n_init: int = 1
+    init: Any = None
+    random_state: Any = 0
 
     # -- parameters --------------------------------------------------------------------------------------
 

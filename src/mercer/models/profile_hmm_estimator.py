@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple, NoReturn
 
 import numpy as np
@@ -21,6 +22,7 @@ from mercer.models._profile.search import MODES
 from mercer.models.profile_hmm import INSERTIONS, ProfileHMMs
 
 
+@dataclass(eq=False, repr=False)
 class ProfileHMM(Estimator):
     r"""Fit a profile hidden Markov model to aligned sequences.
 
@@ -107,35 +109,19 @@ class ProfileHMM(Estimator):
         "unknown": one_of("raise", "missing"),
     }
 
-    def __init__(
-        self,
-        alphabet: Any = "protein",
-        match_fraction: float = 0.5,
-        fragment_fraction: float = 0.5,
-        weighting: str | None = "position",
-        bits: Any = "auto",
-        transition_strength: float = 1.0,
-        background: Any = None,
-        mode: str = "local",
-        length: int | None = None,
-        insertion: str = "background",
-        unknown: str = "raise",
-        prior: str | None = "background",
-        prior_strength: float = 5.0,
-    ) -> None:
-        self.alphabet = alphabet
-        self.match_fraction = match_fraction
-        self.fragment_fraction = fragment_fraction
-        self.weighting = weighting
-        self.bits = bits
-        self.transition_strength = transition_strength
-        self.background = background
-        self.mode = mode
-        self.length = length
-        self.insertion = insertion
-        self.unknown = unknown
-        self.prior = prior
-        self.prior_strength = prior_strength
+    alphabet: Any = "protein"
+    match_fraction: float = 0.5
+    fragment_fraction: float = 0.5
+    weighting: str | None = "position"
+    bits: Any = "auto"
+    transition_strength: float = 1.0
+    background: Any = None
+    mode: str = "local"
+    length: int | None = None
+    insertion: str = "background"
+    unknown: str = "raise"
+    prior: str | None = "background"
+    prior_strength: float = 5.0
 
     # -- data ----------------------------------------------------------------------------------------------
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, ClassVar, Self
@@ -32,6 +33,7 @@ _parsed = lru_cache(maxsize=32)(parse_newick)
 """Cached, because a fit parses its tree several times; trees are immutable."""
 
 
+@dataclass(eq=False, repr=False)
 class HiddenTree(Estimator):
     r"""Fit a tree with hidden states at the internal nodes to symbols observed at the leaves.
 
@@ -127,41 +129,22 @@ class HiddenTree(Estimator):
         "tied": boolean() | NONE,
     }
 
-    def __init__(
-        self,
-        tree: Any,
-        n_states: int = 2,
-        transition: Any = None,
-        rate: Any = None,
-        root: Any = None,
-        emission: Any = None,
-        alphabet: Any = None,
-        weights: Any = None,
-        pruning: float = 0.0,
-        learn: Any = ("root", "edges"),
-        tied: bool | None = None,
-        leaves: Any = None,
-        unknown: str = "raise",
-        prior_strength: float = 1.0,
-        n_iter: int = 100,
-        tol: float = 1e-6,
-    ) -> None:
-        self.tree = tree
-        self.n_states = n_states
-        self.transition = transition
-        self.rate = rate
-        self.root = root
-        self.emission = emission
-        self.alphabet = alphabet
-        self.weights = weights
-        self.pruning = pruning
-        self.learn = learn
-        self.tied = tied
-        self.leaves = leaves
-        self.unknown = unknown
-        self.prior_strength = prior_strength
-        self.n_iter = n_iter
-        self.tol = tol
+    tree: Any
+    n_states: int = 2
+    transition: Any = None
+    rate: Any = None
+    root: Any = None
+    emission: Any = None
+    alphabet: Any = None
+    weights: Any = None
+    pruning: float = 0.0
+    learn: Any = ("root", "edges")
+    tied: bool | None = None
+    leaves: Any = None
+    unknown: str = "raise"
+    prior_strength: float = 1.0
+    n_iter: int = 100
+    tol: float = 1e-6
 
     # -- parameters ----------------------------------------------------------------------------------------
 
