@@ -28,8 +28,8 @@ from mercer._comparison.evaluation import splits
 from mercer._report.details import Curve, Details, _decision, _fitted, _margins, class_order, shares_of
 from mercer._report.report import _task
 
-figures = pytest.importorskip("mercer._report.figures", reason="needs matplotlib", exc_type=ImportError)
-page = pytest.importorskip("mercer._report.page", reason="needs jinja2", exc_type=ImportError)
+figures = pytest.importorskip("mercer._report.figures", reason="needs matplotlib")
+page = pytest.importorskip("mercer._report.page", reason="needs jinja2")
 
 EVIL = '<script>document.title="owned"</script>&"\'\x00'
 

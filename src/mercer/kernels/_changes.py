@@ -38,9 +38,9 @@ def kept_values(kernel: Any, names: tuple[str, ...]) -> dict[str, Any]:
 
 def check_unchanged(kernel: Any, then: dict[str, Any], names: tuple[str, ...]) -> None:
     """Raise if the value of a parameter differs from its value ``then``."""
-    now = values_of(kernel, names)
-    for name in sorted({*then} & {*now}):  # a class comes before its parameters; a file may have others
-        old, new = then[name], now[name]
+    now, known = values_of(kernel, names), kernel.get_params(deep=True)
+    for name in sorted({*then, *now} & {*known}):  # a class comes before its parameters; an old file may have others
+        old, new = then.get(name), now.get(name)
         if not same(old, new):
             raise NotFittedError(
                 f"This {type(kernel).__name__} was fitted with {name} = {_shown(old)}, which is {_shown(new)} now. "
