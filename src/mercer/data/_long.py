@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import re
+from contextlib import suppress
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
 from itertools import pairwise
 from typing import Any
 
@@ -12,11 +11,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mercer._array import Floats
+from mercer._checks import is_number
 from mercer._notices import notify
 from mercer._wording import SEVERAL, option, passing, wording
 from mercer.data._container import naming
-from mercer.data._forms import Flat, Kind, Problem
-from mercer.data._samples import Samples, counted, is_text, not_a_number, rows_of_ids
+from mercer.data._forms import Flat, Kind
+from mercer.data._samples import Samples, counted, is_text, rows_of_ids
 from mercer.data.columns import Column, Columns
 from mercer.data.ragged import offsets_of
 from mercer.data.roles import Roles
@@ -25,7 +25,6 @@ _TOLERANCE = 0.05
 """Largest distance of a stamp from the grid, in steps, for a grid to be called regular."""
 _LARGEST_FILL = 20
 """Largest factor by which absent steps may lengthen the series; more is a wrong stamp or a wrong column."""
-_UNITS = {"ms": 1e-3, "s": 1.0, "sec": 1.0, "min": 60.0, "h": 3600.0, "d": 86400.0, "w": 604800.0}
 
 
 @dataclass(frozen=True)
@@ -55,22 +54,14 @@ def stamps_of(column: Column) -> Stamps:
     """Read a column as time stamps; ``bad`` marks the entries that are neither numbers nor ISO dates."""
     if column.kind == "number":
         return Stamps(_plain(column), column.bad)
-    n = len(column.raw)
-    moments = np.full(n, np.datetime64("NaT", "ns"))
-    bad = np.zeros(n, dtype=bool)
-    if column.kind == "date":
-        moments = column.raw.astype("datetime64[ns]")
-    else:
-        for i in np.flatnonzero(~column.missing):
-            try:
-                moments[i] = _moment(column.raw[i])
-            except (TypeError, ValueError, OverflowError):
-                bad[i] = True
+    import pandas as pd
+
+    texts = pd.Series(column.text if column.kind != "date" else column.raw)
+    dates = pd.to_datetime(texts, format="ISO8601", utc=True, errors="coerce").dt.tz_localize(None)
+    moments = dates.to_numpy(dtype="datetime64[ns]")
     known = ~np.isnat(moments)
-    seconds = np.full(n, np.nan)
-    if known.any():
-        seconds[known] = (moments[known] - moments[known].min()).astype(np.int64) / 1e9
-    return Stamps(seconds, bad, True, _months(moments[known], known))
+    seconds = (dates - dates.min()).dt.total_seconds().to_numpy()
+    return Stamps(seconds, ~known & ~column.missing, True, _months(moments[known], known))
 
 
 def _plain(column: Column) -> Floats:
@@ -85,15 +76,6 @@ def _plain(column: Column) -> Floats:
     out, first = np.full(len(seen), np.nan), min(whole)
     out[seen] = [x - first for x in whole]
     return out
-
-
-def _moment(value: Any) -> np.datetime64:
-    text = str(value).strip()
-    text += "-01" if re.fullmatch(r"[0-9]{4}-[0-9]{2}", text) else ""  # a month
-    moment = value if isinstance(value, datetime) else datetime.fromisoformat(text)
-    if moment.tzinfo is not None:
-        moment = moment.astimezone(UTC).replace(tzinfo=None)
-    return np.datetime64(moment, "ns")
 
 
 def _months(moments: NDArray[Any], known: NDArray[np.bool_]) -> Floats | None:
@@ -124,40 +106,20 @@ def step_of(gaps: Floats) -> float | None:
 
 def interval(resample: Any, stamps: Stamps, gaps: Floats) -> float:
     """Return the step of ``resample``: a number, a duration such as "10s", or "auto" for the median time difference."""
-    if isinstance(resample, str):
-        match = re.fullmatch(r"\s*([0-9.]+(?:[eE][+-]?\d+)?)\s*([a-z]+)\s*", resample)
-        if resample == "auto":
-            if not len(gaps):
-                raise ValueError(f"{option('resample', 'auto')} needs a series with two time stamps; pass a number.")
-            return float(np.median(gaps))
-        if match is None or match[2] not in _UNITS or not stamps.dates:
-            raise ValueError(
-                wording().must_be(
-                    "resample", "a positive number, 'auto', or for dates a duration such as '10s', '5min', "
-                )
-                + f"'1h' or '1d'; got {resample!r}."
-            )
-        resample = float(match[1]) * _UNITS[match[2]]
-    if (
-        isinstance(resample, bool)
-        or not isinstance(resample, int | float | np.integer | np.floating)
-        or not (0 < resample < np.inf)
-    ):
-        raise ValueError(
-            f"resample must be a positive number, 'auto', or for dates a duration such as '10s'; got {resample!r}."
-        )
-    return float(resample)
+    if isinstance(resample, str) and resample == "auto":
+        if not len(gaps):
+            raise ValueError(f"{option('resample', 'auto')} needs a series with two time stamps; pass a number.")
+        return float(np.median(gaps))
+    step = resample
+    if isinstance(resample, str) and stamps.dates and resample.strip()[-1:].isalpha():
+        import pandas as pd
 
-
-def filled(places: NDArray[np.int64], offsets: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return the positions of rows on the grid, and the offsets of the lengthened series.
-
-    ``places`` are the steps of every row since the first row of its series.
-    """
-    lengths = np.diff(offsets)
-    last = np.where(lengths > 0, places[np.maximum(offsets[1:] - 1, 0)], -1)
-    new = offsets_of(last + 1)
-    return places + np.repeat(new[:-1], lengths), new
+        with suppress(ValueError):
+            step = pd.Timedelta(resample).total_seconds()
+    if not is_number(step) or not 0 < step < np.inf:
+        kinds = "a positive number, 'auto', or for dates a duration such as '10s', '5min', '1h' or '1d'"
+        raise ValueError(f"{wording().must_be('resample', kinds)}; got {resample!r}.")
+    return float(step)
 
 
 def too_many(old: int, new: int) -> bool:
@@ -244,12 +206,7 @@ def _values(samples: Samples, names: tuple[str, ...], symbols: bool) -> NDArray[
         out = np.empty(len(tokens), dtype=object)
         out[:] = tokens
         return out[samples.order]
-    for column in columns:
-        if column.kind in ("text", "date", "list"):
-            cure = column.mark_cure or f"has no numbers; leave it out of {option('values', SEVERAL)}"
-            raise ValueError(f"{samples.table.name}: the column {column.name!r} {cure}.")
-        samples.fail(np.flatnonzero(column.bad), not_a_number(column))
-    return np.stack([column.numbers for column in columns], axis=1)[samples.order]
+    return np.stack([samples.numbers(name) for name in names], axis=1)[samples.order]
 
 
 def _series(
@@ -289,7 +246,7 @@ def _sorted(samples: Samples, name: str) -> Stamps:
             f"has two rows at the time {column.text[a]} ({table.place(a)} and {table.place(b)}); remove one, or "
             f"{passing('id', SEVERAL)} with all columns that name a series."
         )
-        samples.problems.setdefault(int(owners[at]), Problem(ValueError, text))
+        samples.wrong(int(owners[at]), text)
     return stamps
 
 
@@ -366,7 +323,8 @@ def _with_gaps(
             f"stamps, column {roles.time!r}, span {lengths[i]} steps of {shown}; check them, "
             f"{passing('resample')} with a larger step, or {option('time', False)} to take the rows in their order."
         )
-    where, new = filled(places, offsets)
+    new = offsets_of(lengths)
+    where = places + np.repeat(new[:-1], np.diff(offsets))
     absent = int(new[-1]) - len(ticks)
     samples.said.append(
         f"regular steps of {shown}" + (f", missing values at {counted(absent, 'absent step')}" if absent else "")

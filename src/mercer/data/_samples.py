@@ -48,20 +48,28 @@ class Samples:
         owners = np.full(len(self.table), -1, dtype=np.int64)
         owners[self.order] = np.repeat(np.arange(len(self)), np.diff(self.offsets))
         for row in rows[owners[rows] >= 0].tolist():
-            i = int(owners[row])
-            if i not in self.problems:
-                self.problems[i] = Problem(ValueError, f"({self.table.place(row)}) {text(row)}")
+            self.wrong(int(owners[row]), f"({self.table.place(row)}) {text(row)}")
 
+    def wrong(self, i: int, text: str) -> None:
+        """Add a problem for sample i, unless it has one."""
+        self.problems.setdefault(i, Problem(ValueError, text))
 
-def not_a_number(column: Column) -> Callable[[int], str]:
-    """Return a function of the row that says which of its values is not a number."""
-    cure = column.mark_cure
-    if cure:
-        return lambda row: f"has {str(column.raw[row])[:20]!r} in the column {column.name!r}, which {cure}."
-    return lambda row: (
-        f"has {str(column.raw[row])[:20]!r} in the column {column.name!r}, which is not a number; leave the field "
-        "empty if the value is missing."
-    )
+    def lost(self, rows: Any, what: str) -> None:
+        """Add a problem for the samples of rows without content."""
+        self.fail(np.flatnonzero(rows), lambda row: f"{what}; remove it, or {passing('invalid', 'mask')}.")
+
+    def numbers(self, name: str) -> NDArray[np.float64]:
+        """Return the numbers of a column of values; entries that are not numbers are problems."""
+        column = self.table.columns[name]
+        if column.kind not in ("number", "empty"):
+            cure = column.mark_cure or f"has no numbers; leave it out of {option('values', SEVERAL)}"
+            raise ValueError(f"{self.table.name}: the column {name!r} {cure}.")
+        cure = column.mark_cure or "is not a number; leave the field empty if the value is missing"
+        self.fail(
+            np.flatnonzero(column.bad),
+            lambda row: f"has {str(column.raw[row])[:20]!r} in the column {name!r}, which {cure}.",
+        )
+        return column.numbers
 
 
 def rows_as_samples(table: Columns, ids: tuple[str, ...]) -> Samples:
@@ -169,20 +177,14 @@ def _constant(samples: Samples, column: Column, what: str) -> list[str]:
         place, why = samples.table.place(rows[0]), read_as_missing(column, rows)
         cure = f"add it, or {passing('invalid', 'mask')} to leave it out."
         text = f"({place}) has no {what}, column {column.name!r}{why}; {cure}"
-        samples.problems.setdefault(i, Problem(ValueError, text))
+        samples.wrong(i, text)
     for i in np.flatnonzero((high >= 0) & (low != high)).tolist():
         part = slice(samples.offsets[i], samples.offsets[i + 1])
         a, b = names[low[i]], names[high[i]]
         firsts = [samples.order[part][np.flatnonzero(codes[part] == code)[0]] for code in (low[i], high[i])]
         places = [samples.table.place(row) for row in firsts]
         cure = f"{passing('id', SEVERAL)} with all columns that name a series, or {without}."
-        samples.problems.setdefault(
-            i,
-            Problem(
-                ValueError,
-                f"has the {what}s {a!r} ({places[0]}) and {b!r} ({places[1]}), but needs one; {cure}",
-            ),
-        )
+        samples.wrong(i, f"has the {what}s {a!r} ({places[0]}) and {b!r} ({places[1]}), but needs one; {cure}")
     return [names[c] if c >= 0 else "" for c in high.tolist()]
 
 
@@ -217,10 +219,10 @@ def numbers_of(samples: Samples, column: Column, what: str) -> NDArray[np.float6
             cure = f"; {passing('label', column.name)} for classes." if what == "target" else "."
             cure = f"; the column {column.mark_cure}." if column.mark_cure else cure
             text = f"has the {what} {value!r}{column_of}, which is not a number{cure}"
-            samples.problems[i] = Problem(ValueError, text)
+            samples.wrong(i, text)
             continue
         if not np.isfinite(out[i]):
-            samples.problems[i] = Problem(ValueError, f"has the {what} {value!r}{column_of}, which is not finite.")
+            samples.wrong(i, f"has the {what} {value!r}{column_of}, which is not finite.")
     return out
 
 

@@ -13,12 +13,12 @@ from scipy.sparse import csr_matrix
 from mercer._array import Floats
 from mercer._notices import notify
 from mercer._wording import SEVERAL, option, passing, wording
-from mercer.data._forms import Flat, Problem, flatten
+from mercer.data._forms import Flat, flatten
 from mercer.data._long import Series, step_of
-from mercer.data._samples import Samples, counted, not_a_number
+from mercer.data._samples import Samples, counted
 from mercer.data.columns import Columns, columns_of
 from mercer.data.ragged import offsets_of
-from mercer.data.roles import looks_long, telling
+from mercer.data.roles import looks_like, looks_long
 from mercer.data.text import number
 
 _NUMBERED = re.compile(r"(.*?)[\s_.\-\[(]*(\d+)[\])]?")
@@ -33,21 +33,16 @@ def wide_series(samples: Samples, names: tuple[str, ...], *, guessed: bool = Fal
     """
     table = samples.table
     channels, layout, step = _layout(samples, names, guessed)
-    for name in (name for name in names if name not in samples.unused):
-        column = table.columns[name]
-        if column.kind not in ("number", "empty"):
-            cure = column.mark_cure or f"has no numbers; leave it out of {option('values', SEVERAL)}"
-            raise ValueError(f"{table.name}: the column {name!r} {cure}.")
-        samples.fail(np.flatnonzero(column.bad), not_a_number(column))
+    for name in names:
+        if name not in samples.unused:
+            samples.numbers(name)
     cube = np.full((len(samples), layout.shape[0], layout.shape[1]), np.nan)
     for (t, channel), name in np.ndenumerate(layout):
         if name is not None:
             cube[:, t, channel] = table.columns[name].numbers
     seen = ~np.isnan(cube).all(axis=2)
     lengths = np.where(seen.any(axis=1), cube.shape[1] - np.argmax(seen[:, ::-1], axis=1), 0)
-    for i in np.flatnonzero(lengths == 0).tolist():
-        text = f"({table.place(samples.order[i])}) has no values; remove it, or {passing('invalid', 'mask')}."
-        samples.problems.setdefault(i, Problem(ValueError, text))
+    samples.lost(lengths == 0, "has no values")
     inside = np.arange(cube.shape[1]) < lengths[:, None]
     return Series(Flat("vectors", cube[inside], offsets_of(lengths)), channels, step)
 
@@ -148,18 +143,15 @@ def list_series(samples: Samples, names: tuple[str, ...]) -> Series:
     items: list[Any] = []
     for i, rows in enumerate(zip(*(column.raw for column in columns), strict=True)):
         sizes = {len(x) for x in rows if x is not None}
-        if any(x is None for x in rows) or sizes == {0}:
-            samples.problems[i] = Problem(
-                ValueError, f"({samples.table.place(i)}) has no values; remove it, or {passing('invalid', 'mask')}."
+        if len(sizes) > 1:
+            samples.wrong(
+                i, f"({samples.table.place(i)}) has lists of the lengths {sorted(sizes)}; they must be equal."
             )
-        elif len(sizes) > 1:
-            samples.problems[i] = Problem(
-                ValueError, f"({samples.table.place(i)}) has lists of the lengths {sorted(sizes)}; they must be equal."
-            )
-        elif len(rows) > 1:
-            items.append(np.stack([np.array(x, dtype=np.float64) for x in rows], axis=1))
-            continue
-        items.append([] if i in samples.problems else rows[0])
+        if any(x is None for x in rows) or sizes == {0} or len(sizes) > 1:
+            items.append([])
+        else:
+            items.append(rows[0] if len(rows) == 1 else np.stack([np.array(x, dtype=float) for x in rows], axis=1))
+    samples.lost([not len(item) for item in items], "has no values")
     samples.said.append("every row has a list")
     flat = flatten(items)
     samples.problems |= {i: p for i, p in flat.problems.items() if i not in samples.problems}
@@ -172,10 +164,7 @@ _WORD = re.compile(r"\w+")
 def words_of(samples: Samples, texts: list[str | None]) -> list[list[str]]:
     """Return the words of every document in lower case; a document without words is a problem."""
     out = [_WORD.findall((text or "").lower()) for text in texts]
-    for i, words in enumerate(out):
-        if not words:
-            text = f"({samples.table.place(i)}) has no words; remove it, or {passing('invalid', 'mask')}."
-            samples.problems.setdefault(i, Problem(ValueError, text))
+    samples.lost([not words for words in out], "has no words")
     return out
 
 
@@ -191,6 +180,8 @@ def word_counts(samples: Samples, documents: list[list[str]], vocabulary: Any = 
 
     Words that are not in a given vocabulary are not counted; a document without any other word is a problem.
     """
+    from sklearn.feature_extraction.text import CountVectorizer
+
     if vocabulary is None:
         good = [words for i, words in enumerate(documents) if i not in samples.problems]
         known = tuple(sorted({word for words in good for word in words}))
@@ -201,20 +192,12 @@ def word_counts(samples: Samples, documents: list[list[str]], vocabulary: Any = 
                 f"{vocabulary!r}."
             )
         known = tuple(vocabulary)
-    index = {word: j for j, word in enumerate(known)}
-    rows, columns, unknown = [], [], 0
-    for i, words in enumerate(documents):
-        found = [index[word] for word in words if word in index]
-        unknown += len(words) - len(found)
-        if not found:
-            place = samples.table.place(i)
-            text = f"({place}) has none of the {len(known)} known words; remove it, or {passing('invalid', 'mask')}."
-            samples.problems.setdefault(i, Problem(ValueError, text))
-        rows += [i] * len(found)
-        columns += found
-    counts = csr_matrix((np.ones(len(rows)), (rows, columns)), shape=(len(documents), len(known)))
-    counts.sum_duplicates()
+    counts = csr_matrix((len(documents), 0))
+    if known:
+        counts = CountVectorizer(analyzer=list, vocabulary=known, dtype=np.float64).transform(documents)
+    samples.lost(np.diff(counts.indptr) == 0, f"has none of the {len(known)} known words")
     if vocabulary is not None:
+        unknown = sum(map(len, documents)) - int(counts.sum())
         samples.said.append(f"{unknown} words outside the vocabulary not counted")
     return counts, known
 
@@ -231,7 +214,8 @@ def is_frame(data: Any) -> bool:
 
 def _telling(table: Columns) -> dict[str, str]:
     """Return the roles that the columns tell; a column that counts within the blocks of another is a time, no id."""
-    roles = telling(table.columns)
+    like = {role: looks_like(role, table.columns) for role in ("id", "time", "label", "target")}
+    roles = {role: names[0] for role, names in like.items() if names}
     answers = {roles.get("label"), roles.get("target")}
     found = looks_long(table, [name for name in table.columns if name not in answers])
     if found is None or roles.get("id") not in found:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from threading import Lock
-from typing import Any, Literal, TypeAlias
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,23 +23,12 @@ from mercer._wording import option, passing
 from mercer.data._forms import is_null
 from mercer.data.text import MISSING, Source, Text, check_size, decoded, has_thousands, is_numeric, number, read_text
 
-Kind: TypeAlias = Literal["number", "date", "text", "list", "empty"]
 _NOT_ONLY_A_NUMBER = re.compile(r"^\s*(?:[+-]?0\d|\+|-?\d{16,}\s*$)|_", re.MULTILINE)
 _LIMIT = Lock()  # the limit of the csv module, which pandas uses, belongs to the process
 
 
 class Column:
-    """One column: numbers, dates, text or lists, with missing values.
-
-    Parameters
-    ----------
-    name : str
-        Name in the header.
-    raw : ndarray of shape (n,)
-        Numbers, booleans or dates; or objects: strings as they are in a file, lists, and None for missing values.
-    decimal : str, default="."
-        Decimal mark of numbers that are strings.
-    """
+    """One column: numbers, booleans or dates; or strings as they are in a file, lists, and None for missing values."""
 
     def __init__(self, name: str, raw: NDArray[Any], decimal: str = ".") -> None:
         self.name, self.raw, self.decimal = name, raw, decimal
@@ -47,13 +36,12 @@ class Column:
     @cached_property
     def _parsed(self) -> tuple[NDArray[np.float64], NDArray[np.bool_], NDArray[np.bool_]]:
         """Entries as numbers, which of them are missing, and which are neither missing nor numbers."""
-        none = np.zeros(len(self.raw), dtype=bool)
         if self.raw.dtype.kind == "M":
             missing = np.isnat(self.raw)
             return np.full(len(missing), np.nan), missing, ~missing
         if self.raw.dtype != object:
             numbers = self.raw.astype(np.float64)
-            return numbers, np.isnan(numbers), none
+            return numbers, np.isnan(numbers), np.zeros(len(numbers), dtype=bool)
         known: dict[str, tuple[float, bool, bool]] = {}  # equal strings are read once
         entries = []
         for x in self.raw:
@@ -89,8 +77,8 @@ class Column:
         return self._parsed[2]
 
     @cached_property
-    def kind(self) -> Kind:
-        """Kind of the column; mostly numbers is "number", and `bad` marks the other entries."""
+    def kind(self) -> str:
+        """The kind: "number" (mostly; `bad` marks the other entries), "date", "text", "list" or "empty"."""
         if self.raw.dtype.kind == "M":
             return "date"
         seen = self.raw[~self.missing]
@@ -204,8 +192,7 @@ def _with_index(frame: Any) -> Any:
     """Return a frame of pandas with its index as a column, which is often the id or the time."""
     if any(name is not None for name in frame.index.names):
         return frame.reset_index()
-    kind = getattr(frame.index.dtype, "kind", "")
-    role = {"M": "time", "O": "id", "U": "id"}.get(kind)
+    role = {"M": "time", "O": "id", "U": "id"}.get(getattr(frame.index.dtype, "kind", ""))
     if role is None or role in frame.columns or frame.index.nlevels > 1:
         return frame
     return frame.rename_axis(index=role).reset_index()
@@ -284,8 +271,7 @@ def _from_columnar(path: Path, parquet: bool) -> Columns:
             with pa.memory_map(str(path)) as file:
                 table = pa.ipc.open_file(file).read_all()
     except (pa.ArrowException, OSError) as error:
-        reason = str(error).split("\n")[0].rstrip(".")
-        raise ValueError(f"{path} is damaged ({reason}); download or copy it again.") from error
+        raise ValueError(f"{path} is damaged ({str(error).splitlines()[0]}); download or copy it again.") from error
     return _from_frame(str(path), table.to_pandas(ignore_metadata=True))
 
 

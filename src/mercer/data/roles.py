@@ -75,22 +75,10 @@ def all_answers(names: Iterable[str], y: str | None = None) -> list[str]:
     return [name for name in names if name in certain or _tells_y(name) or (y and _is_about(name, y, names))]
 
 
-def telling(names: Iterable[str]) -> dict[str, str]:
-    """Return the roles id, time, label and target that the names of columns tell, with the first column of each."""
-    names = list(names)
-    found = {role: looks_like(role, names) for role in ("id", "time", "label", "target")}
-    return {role: columns[0] for role, columns in found.items() if columns}
-
-
 def _named(names: list[str], known: Collection[str]) -> list[str]:
     """Return the names that are known; y is not, where it is a coordinate."""
-    axes = _axes(names)
+    axes = {"x", "y"} <= {plain(name) for name in names}
     return [name for name in names if plain(name) in known and not (axes and plain(name) == "y")]
-
-
-def _axes(names: list[str]) -> bool:
-    """Whether y is a coordinate, next to x, and not a label."""
-    return {"x", "y"} <= {plain(name) for name in names}
 
 
 def _words_of(role: str) -> set[str]:
@@ -119,10 +107,8 @@ def _tells_y(name: str) -> bool:
     words = _split(name)
     if len(words) < 2:
         return False
-    stem = "".join(words[:-1])
-    numbered = (words[-1].isdigit() or words[-1] == "name") and stem in (_words_of("label") | _words_of("target")) - {
-        "y"
-    }
+    known = (_words_of("label") | _words_of("target")) - {"y"}
+    numbered = (words[-1].isdigit() or words[-1] == "name") and "".join(words[:-1]) in known
     return numbered or words[0] in _ANSWERS or words[-1] in _ANSWERS or plain(name) in ("ytrue", "ypred")
 
 

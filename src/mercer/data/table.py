@@ -12,7 +12,7 @@ from mercer._notices import warns_once
 from mercer._parameters import NONE, boolean, check, one_of
 from mercer._wording import option, passing, wording
 from mercer.data._container import build_flat, naming
-from mercer.data._forms import Flat, Problem, code_points
+from mercer.data._forms import Flat, code_points
 from mercer.data._long import Series, long_series
 from mercer.data._samples import (
     Samples,
@@ -324,10 +324,7 @@ def _wide(samples: Samples, roles: Roles, kind: str | None, vocabulary: Any) -> 
 
 def _strings(samples: Samples, strings: list[str | None]) -> Series:
     """Read strings, one symbol per character."""
-    for i, string in enumerate(strings):
-        if not string:
-            text = f"({samples.table.place(i)}) is empty; remove it, or {passing('invalid', 'mask')}."
-            samples.problems.setdefault(i, Problem(ValueError, text))
+    samples.lost([not string for string in strings], "is empty")
     samples.said.append(f"one symbol per character; {option('kind', 'words')} or 'counts' reads words")
     full = [string or "" for string in strings]
     return Series(Flat("characters", code_points("".join(full)), offsets_of(np.array([len(x) for x in full]))), ())
