@@ -13,60 +13,33 @@
 
 namespace mercer {
 
+struct ChainModels {
+  View<const double, 2> initial;     // N n
+  View<const double, 3> transition;  // N n n
+
+  int64_t count() const { return initial.shape[0]; }
+  int64_t states() const { return initial.shape[1]; }
+};
 struct ChainArguments {
-  View<const double, 2> initial_a;     // I n
-  View<const double, 3> transition_a;  // I n n
-  View<const double, 3> weights_a;     // I n k: psi is their product, summed over k; or null
-  View<const double, 2> initial_b;     // J m
-  View<const double, 3> transition_b;  // J m m
-  View<const double, 3> weights_b;     // J m k
-  View<const double, 2> psi;           // I*n J*m; or null
-  View<const double, 2> first;         // I*n J*m: psi of the first observation, or null for psi
-  View<const int64_t, 1> lengths;      // H, strictly increasing
-  int64_t block;                       // steps between two checks of the sums
-  View<double, 3>
-      log_value;  // H I J: logarithms; NaN where a sum left the range of floats, or is zero
+  ChainModels left;                 // I models of n states
+  ChainModels right;                // J models of m states
+  View<const double, 3> weights_a;  // I n k: psi is their product, summed over k; or null
+  View<const double, 3> weights_b;  // J m k
+  View<const double, 2> psi;        // I*n J*m; or null
+  View<const double, 2> first;      // I*n J*m: psi of the first observation, or null for psi
+  View<const int64_t, 1> lengths;   // H, strictly increasing
+  int64_t block;                    // steps between two checks of the sums
+  View<double, 3> log_value;        // H I J: NaN where a sum left the range of floats, or is zero
 };
 
 constexpr double SMALLEST_SUM = 0x1p-511, LARGEST_SUM = 1e300;
 constexpr double CALM = 1e50;  // sums between 1 / CALM and CALM are not rescaled
 
-// The models of the right side that share the lanes of one group.
-template <class N>
-struct ChainGroup {
-  int64_t m;
-  N* initial;     // b
-  N* transition;  // d b: from b to d, transposed for the first product
-  N* weights;     // b k
-
-  static size_t room(int64_t m, int64_t k) {
-    return Scratch::room<N>(m) + Scratch::room<N>(m * m) + Scratch::room<N>(m * k);
-  }
-  ChainGroup(Scratch& scratch, int64_t m_, int64_t k)
-      : m(m_),
-        initial(scratch.take<N>(m_)),
-        transition(scratch.take<N>(m_ * m_)),
-        weights(scratch.take<N>(m_ * k)) {}
-
-  void gather(const ChainArguments& a, int64_t first) {
-    int64_t last = a.initial_b.shape[0] - 1, k = a.weights_b.given() ? a.weights_b.shape[2] : 0;
-    for (int lane = 0; lane < WIDTH; ++lane) {
-      int64_t j = first + lane < last ? first + lane : last;
-      for (int64_t b = 0; b < m; ++b) {
-        initial[b][lane] = a.initial_b(j, b);
-        for (int64_t d = 0; d < m; ++d) transition[d * m + b][lane] = a.transition_b(j, b, d);
-        for (int64_t s = 0; s < k; ++s) weights[b * k + s][lane] = a.weights_b(j, b, s);
-      }
-    }
-  }
-};
-
 // Leaf kernels of one model with the models of a group.
 MERCER_INLINE void gather_leaves(Doubles* table, View<const double, 2> psi, int64_t row, int64_t n,
                                  int64_t first, int64_t m) {
-  int64_t last = psi.shape[1] / m - 1;
   for (int lane = 0; lane < WIDTH; ++lane) {
-    int64_t j = first + lane < last ? first + lane : last;
+    const int64_t j = minimum(first + lane, psi.shape[1] / m - 1);
     for (int64_t a = 0; a < n; ++a)
       for (int64_t b = 0; b < m; ++b) table[b * n + a][lane] = psi(row * n + a, j * m + b);
   }
@@ -109,22 +82,33 @@ MERCER_INLINE void chain_step(N* next, N* half, const N* phi, const N* psi, Left
 
 template <int S, int R, int C>
 int64_t chains(const ChainArguments& a) {
-  const int64_t n = S ? S : a.initial_a.shape[1], m = S ? S : a.initial_b.shape[1];
+  const int64_t n = S ? S : a.left.states(), m = S ? S : a.right.states();
   const int64_t k = a.weights_a.given() ? a.weights_a.shape[2] : 0, size = n * m;
-  Scratch scratch(4 * Scratch::room<Doubles>(size) + ChainGroup<Doubles>::room(m, k));
-  if (scratch.failed()) return OUT_OF_MEMORY;
-  Doubles *psi = scratch.take<Doubles>(size), *phi = scratch.take<Doubles>(size);
-  Doubles *next = scratch.take<Doubles>(size), *half = scratch.take<Doubles>(size);
-  ChainGroup<Doubles> group(scratch, m, k);
-  const int64_t columns = a.initial_b.shape[0];
+  Scratch scratch;
+  Doubles *psi, *phi, *next, *half;        // [b][a]
+  Doubles *initial, *transposed, *shares;  // of a group: b; d b; b k
+  if (!scratch.lay_out([&] {
+        scratch.give(size, psi, phi, next, half);
+        scratch.give(m, initial), scratch.give(m * m, transposed), scratch.give(m * k, shares);
+      }))
+    return OUT_OF_MEMORY;
+  const int64_t columns = a.right.count();
   for (int64_t first = 0; first < columns; first += WIDTH) {
-    group.gather(a, first);
-    for (int64_t i = 0; i < a.initial_a.shape[0]; ++i) {
-      const double *weights = k ? a.weights_a.at(i) : nullptr, *transition = a.transition_a.at(i);
+    for (int lane = 0; lane < WIDTH; ++lane) {
+      const int64_t j = minimum(first + lane, columns - 1);
+      for (int64_t b = 0; b < m; ++b) {
+        initial[b][lane] = a.right.initial(j, b);
+        for (int64_t d = 0; d < m; ++d) transposed[d * m + b][lane] = a.right.transition(j, b, d);
+        for (int64_t s = 0; s < k; ++s) shares[b * k + s][lane] = a.weights_b(j, b, s);
+      }
+    }
+    for (int64_t i = 0; i < a.left.count(); ++i) {
+      const double *weights = k ? a.weights_a.at(i) : nullptr,
+                   *transition = a.left.transition.at(i);
       auto left = [&](int64_t c, int64_t d)
                       MERCER_LAMBDA { return spread<Doubles>(transition[c * n + d]); };
       if (k)
-        product<R, C>(psi, (const Doubles*)nullptr, m, n, k, group.weights,
+        product<R, C>(psi, (const Doubles*)nullptr, m, n, k, shares,
                       [&](int64_t s, int64_t c)
                           MERCER_LAMBDA { return spread<Doubles>(weights[c * k + s]); });
       else
@@ -133,14 +117,13 @@ int64_t chains(const ChainArguments& a) {
       const Doubles* begin = a.first.given() ? half : psi;
       for (int64_t b = 0; b < m; ++b)
         for (int64_t c = 0; c < n; ++c)
-          phi[b * n + c] = begin[b * n + c] * (group.initial[b] * a.initial_a(i, c));
+          phi[b * n + c] = begin[b * n + c] * (initial[b] * a.left.initial(i, c));
       Doubles power{};
       for (int64_t h = 0, time = 1; h < a.lengths.shape[0]; ++h) {
         for (; time < a.lengths(h); ++time) {
           if (time % a.block == 0) rescale(phi, size, power);
-          chain_step<S, R, C>(next, half, phi, psi, left, group.transition, n, m);
-          Doubles* swap = phi;
-          phi = next, next = swap;
+          chain_step<S, R, C>(next, half, phi, psi, left, transposed, n, m);
+          exchange(phi, next);
         }
         Doubles sum = table_sum(phi, size);
         auto sound = (sum >= SMALLEST_SUM) & (sum <= LARGEST_SUM);
@@ -157,38 +140,38 @@ int64_t chains(const ChainArguments& a) {
 // different pairs
 
 struct RangedChainArguments {
-  View<const double, 2> initial_a;     // I n: weights, or their logarithms
-  View<const double, 3> transition_a;  // I n n
-  View<const double, 2> initial_b;     // J m
-  View<const double, 3> transition_b;  // J m m
-  int64_t logarithms;                  // whether weights are given as logarithms
-  View<const int64_t, 1> rows;         // P: the model of the left side of each pair
-  View<const int64_t, 1> columns;      // P
-  View<const double, 3> log_psi;       // P n m
-  View<const int64_t, 1> lengths;      // H, strictly increasing
-  View<double, 2> log_value;           // H P: -inf where no path has positive weight
+  ChainModels left;
+  ChainModels right;
+  int64_t logarithms;              // whether weights are given as logarithms
+  View<const int64_t, 1> rows;     // P: the model of the left side of each pair
+  View<const int64_t, 1> columns;  // P
+  View<const double, 3> log_psi;   // P n m
+  View<const int64_t, 1> lengths;  // H, strictly increasing
+  View<double, 2> log_value;       // H P: -inf where no path has positive weight
 };
 
 inline int64_t ranged_chains(const RangedChainArguments& a) {
   using N = RangedDoubles;
-  const int64_t n = a.initial_a.shape[1], m = a.initial_b.shape[1], size = n * m,
-                pairs = a.rows.shape[0];
-  Scratch scratch(4 * Scratch::room<N>(size) + Scratch::room<N>(n * n) + Scratch::room<N>(m * m));
-  if (scratch.failed()) return OUT_OF_MEMORY;
-  N *psi = scratch.take<N>(size), *phi = scratch.take<N>(size), *next = scratch.take<N>(size);
-  N *half = scratch.take<N>(size), *left = scratch.take<N>(n * n), *right = scratch.take<N>(m * m);
+  const int64_t n = a.left.states(), m = a.right.states(), size = n * m, pairs = a.rows.shape[0];
+  Scratch scratch;
+  N *psi, *phi, *next, *half, *left, *right;
+  if (!scratch.lay_out([&] {
+        scratch.give(size, psi, phi, next, half);
+        scratch.give(n * n, left), scratch.give(m * m, right);
+      }))
+    return OUT_OF_MEMORY;
   auto put = [&](N& to, int lane, double x) {
     a.logarithms ? Numbers<N>::put_log(to, lane, x) : Numbers<N>::put(to, lane, x);
   };
   for (int64_t first = 0; first < pairs; first += WIDTH) {
     for (int lane = 0; lane < WIDTH; ++lane) {
-      int64_t p = first + lane < pairs ? first + lane : pairs - 1, i = a.rows(p), j = a.columns(p);
-      for (int64_t c = 0; c < n * n; ++c) put(left[c], lane, a.transition_a.at(i)[c]);
+      const int64_t p = minimum(first + lane, pairs - 1), i = a.rows(p), j = a.columns(p);
+      for (int64_t c = 0; c < n * n; ++c) put(left[c], lane, a.left.transition.at(i)[c]);
       for (int64_t b = 0; b < m; ++b) {
-        for (int64_t d = 0; d < m; ++d) put(right[d * m + b], lane, a.transition_b(j, b, d));
+        for (int64_t d = 0; d < m; ++d) put(right[d * m + b], lane, a.right.transition(j, b, d));
         for (int64_t c = 0; c < n; ++c) {
-          put(next[b * n + c], lane, a.initial_a(i, c)),
-              put(half[b * n + c], lane, a.initial_b(j, b));
+          put(next[b * n + c], lane, a.left.initial(i, c));
+          put(half[b * n + c], lane, a.right.initial(j, b));
           Numbers<N>::put_log(psi[b * n + c], lane, a.log_psi(p, c, b));
         }
       }
@@ -198,12 +181,11 @@ inline int64_t ranged_chains(const RangedChainArguments& a) {
       for (; time < a.lengths(h); ++time) {
         auto weight = [&](int64_t c, int64_t d) MERCER_LAMBDA { return left[c * n + d]; };
         chain_step<0, 1, 1>(next, half, phi, psi, weight, right, n, m);
-        N* swap = phi;
-        phi = next, next = swap;
+        exchange(phi, next);
       }
       N sum = table_sum(phi, size);
       for (int lane = 0; lane < WIDTH && first + lane < pairs; ++lane)
-        a.log_value(h, first + lane) = log(sum.value[lane]) + double(sum.power[lane]) * LOG_RADIX;
+        a.log_value(h, first + lane) = log_of(sum, lane);
     }
   }
   return DONE;
@@ -214,10 +196,8 @@ inline int64_t ranged_chains(const RangedChainArguments& a) {
 //     W_0 = psi,    W_{t+1} = psi o (f A W_t A'^T),    the sum over t of pi^T W_t pi'
 
 struct DiscountedChainArguments {
-  View<const double, 2> initial_a;     // I n
-  View<const double, 3> transition_a;  // I n n: zero from unreachable states
-  View<const double, 2> initial_b;     // J m
-  View<const double, 3> transition_b;  // J m m
+  ChainModels left;  // transitions are zero from unreachable states
+  ChainModels right;
   View<const double, 2> psi;       // I*n J*m, each pair of models scaled to a maximum of about one
   View<const double, 2> factors;   // I J: the discount times the scale of psi
   View<const double, 1> growth_a;  // I: the largest row sum of the transition weights
@@ -231,20 +211,19 @@ template <int S, int R, int C>
 int64_t discounted(const DiscountedChainArguments& a) {
   constexpr int EVERY = 4;  // steps between two bounds of the remaining terms
   constexpr double HOPELESS = 1e100;
-  const int64_t n = S ? S : a.initial_a.shape[1], m = S ? S : a.initial_b.shape[1], size = n * m;
-  Scratch scratch(5 * Scratch::room<Doubles>(size) + Scratch::room<Doubles>(m * m));
-  if (scratch.failed()) return OUT_OF_MEMORY;
-  Doubles *psi = scratch.take<Doubles>(size), *phi = scratch.take<Doubles>(size),
-          *next = scratch.take<Doubles>(size);
-  Doubles *half = scratch.take<Doubles>(size), *outer = scratch.take<Doubles>(size);
-  Doubles* right = scratch.take<Doubles>(m * m);
-  const int64_t columns = a.initial_b.shape[0];
+  const int64_t n = S ? S : a.left.states(), m = S ? S : a.right.states(), size = n * m;
+  Scratch scratch;
+  Doubles *psi, *phi, *next, *half, *outer, *right;
+  if (!scratch.lay_out(
+          [&] { scratch.give(size, psi, phi, next, half, outer), scratch.give(m * m, right); }))
+    return OUT_OF_MEMORY;
+  const int64_t columns = a.right.count();
   for (int64_t first = 0; first < columns; first += WIDTH) {
-    auto model = [&](int lane) { return first + lane < columns ? first + lane : columns - 1; };
+    auto model = [&](int lane) { return minimum(first + lane, columns - 1); };
     for (int lane = 0; lane < WIDTH; ++lane)
-      for (int64_t c = 0; c < m * m; ++c) right[c][lane] = a.transition_b.at(model(lane))[c];
-    for (int64_t i = 0; i < a.initial_a.shape[0]; ++i) {
-      const double* transition = a.transition_a.at(i);
+      for (int64_t c = 0; c < m * m; ++c) right[c][lane] = a.right.transition.at(model(lane))[c];
+    for (int64_t i = 0; i < a.left.count(); ++i) {
+      const double* transition = a.left.transition.at(i);
       auto left = [&](int64_t c, int64_t d)
                       MERCER_LAMBDA { return spread<Doubles>(transition[d * n + c]); };
       gather_leaves(phi, a.psi, i, n, first, m);
@@ -254,7 +233,7 @@ int64_t discounted(const DiscountedChainArguments& a) {
         most[lane] = a.growth_a(i) * a.growth_b(model(lane));
         for (int64_t b = 0; b < m; ++b)
           for (int64_t c = 0; c < n; ++c)
-            outer[b * n + c][lane] = a.initial_a(i, c) * a.initial_b(model(lane), b);
+            outer[b * n + c][lane] = a.left.initial(i, c) * a.right.initial(model(lane), b);
       }
       most *= factor;  // times the largest entry of W_t, a bound of the terms after it
       for (int64_t c = 0; c < size; ++c) psi[c] = phi[c] * factor;
@@ -273,8 +252,7 @@ int64_t discounted(const DiscountedChainArguments& a) {
         }
         if (time == a.patience) break;
         chain_step<S, R, C>(next, half, phi, psi, left, right, n, m);
-        Doubles* swap = phi;
-        phi = next, next = swap;
+        exchange(phi, next);
       }
       for (int lane = 0; lane < WIDTH && first + lane < columns; ++lane)
         a.value(i, first + lane) = found[lane];
@@ -297,15 +275,14 @@ inline int64_t block_cost(int64_t n, int64_t m, int64_t rows, int64_t columns) {
 template <class Run>
 int64_t chain_instance(int64_t n, int64_t m, Run run) {
   constexpr int R = REGISTERS >= 32 ? 4 : 2;
-  if (UNROLLED && n == m) {
-    if (n == 1) return run.template operator()<1, 1, 1>();
-    if (n == 2) return run.template operator()<2, 2, 2>();
-    if (n == 3) return run.template operator()<3, 3, 3>();
-    if (n == 4) return run.template operator()<4, R, 4>();
-  }
-  if (n == 1) return run.template operator()<0, R, 1>();
-  if (n == 2) return run.template operator()<0, R, 2>();
-  if (n == 3) return run.template operator()<0, R, 3>();
+  if constexpr (UNROLLED)
+    if (n == m && n <= 4)
+      return with_states<4>(n, [&]<int S>() {
+        return run.template operator() < S, S == 4 || S == 0 ? R : S, S ? S : 1 > ();
+      });
+  if (n <= 3)
+    return with_states<3>(n,
+                          [&]<int S>() { return run.template operator() < 0, R, S ? S : 1 > (); });
   int64_t cost4 = block_cost(n, m, R, 4), cost5 = block_cost(n, m, R, 5),
           cost6 = block_cost(n, m, R, 6);
   if (n >= 6 && cost6 < cost5 && cost6 < cost4) return run.template operator()<0, R, 6>();

@@ -16,55 +16,45 @@
 
 namespace mercer {
 
+struct ContextChains {
+  View<const double, 2> first;  // N C
+  View<const double, 3> step;   // N C k
+  View<const double, 2> stop;   // N C: weights of contexts at the end
+
+  double smallest_weight(int64_t i) const {
+    double least = 1.0;
+    auto visit = [&](const double* x, int64_t count) {
+      for (int64_t c = 0; c < count; ++c)
+        if (x[c] > 0.0 && x[c] < least) least = x[c];
+    };
+    visit(step.at(i), step.shape[1] * step.shape[2]), visit(stop.at(i), stop.shape[1]);
+    return least;
+  }
+};
 struct ContextProductArguments {
-  View<const double, 2> first_a;  // I C
-  View<const double, 3> step_a;   // I C k
-  View<const double, 2> stop_a;   // I C: weights of contexts at the end
-  View<const double, 2> first_b;  // J C
-  View<const double, 3> step_b;   // J C k
-  View<const double, 2> stop_b;   // J C
-  View<const int64_t, 1> steps;   // H, ascending
-  View<double, 3> log_value;      // H I J
+  ContextChains left;
+  ContextChains right;
+  View<const int64_t, 1> steps;  // H, ascending
+  View<double, 3> log_value;     // H I J
 };
 
 constexpr double SAFE = 1e-290;     // numbers below this may underflow soon
 constexpr double HEAVY = 0x1p-256;  // sums above this have lost nothing that matters
 
-inline double smallest_weight(View<const double, 3> step, View<const double, 2> stop, int64_t i) {
-  double least = 1.0;
-  const int64_t contexts = step.shape[1], k = step.shape[2];
-  for (int64_t c = 0; c < contexts; ++c) {
-    for (int64_t s = 0; s < k; ++s)
-      if (double x = step(i, c, s); x > 0.0 && x < least) least = x;
-    if (double x = stop(i, c); x > 0.0 && x < least) least = x;
-  }
-  return least;
-}
-
 // The chains of the right side that share the lanes of one group.
 struct ContextGroup {
+  Scratch& scratch;
   int64_t contexts, k;
-  Doubles *first, *step, *stop, floor;
+  Doubles *first = scratch.take<Doubles>(contexts), *stop = scratch.take<Doubles>(contexts);
+  Doubles *step = scratch.take<Doubles>(contexts * k), floor = Doubles{};
 
-  static size_t room(int64_t contexts, int64_t k) {
-    return 2 * Scratch::room<Doubles>(contexts) + Scratch::room<Doubles>(contexts * k);
-  }
-  ContextGroup(Scratch& scratch, int64_t contexts_, int64_t k_)
-      : contexts(contexts_),
-        k(k_),
-        first(scratch.take<Doubles>(contexts_)),
-        step(scratch.take<Doubles>(contexts_ * k_)),
-        stop(scratch.take<Doubles>(contexts_)) {}
-
-  void gather(const ContextProductArguments& a, int64_t begin) {
-    const int64_t last = a.first_b.shape[0] - 1;
+  void gather(const ContextChains& from, int64_t begin) {
     for (int lane = 0; lane < WIDTH; ++lane) {
-      const int64_t j = begin + lane < last ? begin + lane : last;
-      const double* from = a.step_b.at(j);
+      const int64_t j = minimum(begin + lane, from.first.shape[0] - 1);
       for (int64_t c = 0; c < contexts; ++c)
-        first[c][lane] = a.first_b(j, c), stop[c][lane] = a.stop_b(j, c);
-      for (int64_t c = 0; c < contexts * k; ++c) step[c][lane] = from[c];
-      floor[lane] = smallest_weight(a.step_b, a.stop_b, j);
+        first[c][lane] = from.first(j, c), stop[c][lane] = from.stop(j, c);
+      for (int64_t c = 0; c < contexts * k; ++c) step[c][lane] = from.step.at(j)[c];
+      floor[lane] = from.smallest_weight(j);
     }
   }
 };
@@ -73,31 +63,21 @@ struct ContextGroup {
 template <class N>
 struct ContextPairs {
   static constexpr bool RANGED = sizeof(N) > sizeof(Doubles);
+  Scratch& scratch;
   int64_t contexts, k;
-  N *now, *after, *weight, *stop;
-  Doubles power, floor;
-  Words lossy, lost;
+  N *now = scratch.take<N>(contexts), *after = scratch.take<N>(contexts);
+  N *weight = scratch.take<N>(contexts * k), *stop = scratch.take<N>(contexts);
+  Doubles power{}, floor{};
+  Words lossy{}, lost{};
 
-  static size_t room(int64_t contexts, int64_t k) {
-    return 3 * Scratch::room<N>(contexts) + Scratch::room<N>(contexts * k);
-  }
-  ContextPairs(Scratch& scratch, int64_t contexts_, int64_t k_)
-      : contexts(contexts_),
-        k(k_),
-        now(scratch.take<N>(contexts_)),
-        after(scratch.take<N>(contexts_)),
-        weight(scratch.take<N>(contexts_ * k_)),
-        stop(scratch.take<N>(contexts_)) {}
-
-  void begin(const ContextProductArguments& a, int64_t i, const ContextGroup& group,
-             double floor_a) {
+  void begin(const ContextChains& left, int64_t i, const ContextGroup& group, double floor_a) {
     auto pair = [&](N* to, const double* mine, const Doubles* theirs, int64_t size) {
       for (int64_t c = 0; c < size; ++c)
         to[c] = Numbers<N>::of(spread<Doubles>(mine[c])) * Numbers<N>::of(theirs[c]);
     };
-    pair(now, a.first_a.at(i), group.first, contexts);
-    pair(weight, a.step_a.at(i), group.step, contexts * k);
-    pair(stop, a.stop_a.at(i), group.stop, contexts);
+    pair(now, left.first.at(i), group.first, contexts);
+    pair(weight, left.step.at(i), group.step, contexts * k);
+    pair(stop, left.stop.at(i), group.stop, contexts);
     power = Doubles{}, lossy = lost = Words{}, floor = group.floor * floor_a;
     settle();
   }
@@ -136,8 +116,7 @@ struct ContextPairs {
         }
         for (int q = 0; q < K; ++q) after[t + q] = sum[q];
       }
-    N* swap = now;
-    now = after, after = swap;
+    exchange(now, after);
     settle();
   }
   void advance(int64_t steps) {
@@ -167,7 +146,7 @@ struct ContextPairs {
     for (int64_t h = 0, done = 0; h < a.steps.shape[0]; done = a.steps(h++)) {
       advance(a.steps(h) - done);
       const Doubles log = log_value();
-      for (int lane = 0; lane < WIDTH && first + lane < a.first_b.shape[0]; ++lane) {
+      for (int lane = 0; lane < WIDTH && first + lane < a.right.first.shape[0]; ++lane) {
         double& value = a.log_value(h, i, first + lane);
         if (!RANGED || value != value) value = log[lane];
         unsound |= value != value;
@@ -178,25 +157,24 @@ struct ContextPairs {
 };
 
 inline int64_t context_products(const ContextProductArguments& a) {
-  using Plain = ContextPairs<Doubles>;
-  using Careful = ContextPairs<RangedDoubles>;
-  const int64_t rows = a.first_a.shape[0], contexts = a.step_a.shape[1], k = a.step_a.shape[2];
-  Scratch scratch(Scratch::room<double>(rows) + ContextGroup::room(contexts, k) +
-                  Plain::room(contexts, k));
-  if (scratch.failed()) return OUT_OF_MEMORY;
+  const int64_t rows = a.left.first.shape[0], contexts = a.left.step.shape[1],
+                k = a.left.step.shape[2];
+  Scratch scratch, more;
+  scratch.take<double>(rows), ContextGroup{scratch, contexts, k};
+  ContextPairs<Doubles>{scratch, contexts, k}, ContextPairs<RangedDoubles>{more, contexts, k};
+  if (!scratch.allocate()) return OUT_OF_MEMORY;
   double* floors = scratch.take<double>(rows);
-  for (int64_t i = 0; i < rows; ++i) floors[i] = smallest_weight(a.step_a, a.stop_a, i);
-  ContextGroup group(scratch, contexts, k);
-  Plain plain(scratch, contexts, k);
-  for (int64_t first = 0; first < a.first_b.shape[0]; first += WIDTH) {
-    group.gather(a, first);
+  for (int64_t i = 0; i < rows; ++i) floors[i] = a.left.smallest_weight(i);
+  ContextGroup group{scratch, contexts, k};
+  ContextPairs<Doubles> plain{scratch, contexts, k};
+  for (int64_t first = 0; first < a.right.first.shape[0]; first += WIDTH) {
+    group.gather(a.right, first);
     for (int64_t i = 0; i < rows; ++i) {
-      plain.begin(a, i, group, floors[i]);
+      plain.begin(a.left, i, group, floors[i]);
       if (!plain.write(a, i, first)) continue;
-      Scratch more(Careful::room(contexts, k));
-      if (more.failed()) return OUT_OF_MEMORY;
-      Careful careful(more, contexts, k);
-      careful.begin(a, i, group, floors[i]);
+      if (!more.allocate()) return OUT_OF_MEMORY;
+      ContextPairs<RangedDoubles> careful{more, contexts, k};
+      careful.begin(a.left, i, group, floors[i]);
       careful.write(a, i, first);
     }
   }
@@ -223,28 +201,15 @@ struct ReadingArguments {
 
 // The possible contexts of one sequence, layer by layer, with their forward weights.
 struct Layers {
+  Scratch& scratch;
   const ReadingArguments& a;
-  const int64_t k, width, contexts, stride;
-  int64_t *where, *context, *begin;  // place of a context in the newest layer, or -1
-  double *alpha, *beta;
+  int64_t k = a.members.shape[1], width = a.rows.shape[1], contexts = a.slots.shape[0];
+  int64_t stride = contexts > 1;
+  int64_t* where = scratch.take<int64_t>(contexts);  // place in the newest layer, or -1
+  int64_t* context = scratch.take<int64_t>(a.nodes);
+  int64_t* begin = scratch.take<int64_t>(a.codes.shape[0] + 3);
+  double *alpha = scratch.take<double>(a.nodes), *beta = scratch.take<double>(a.nodes);
 
-  static size_t room(const ReadingArguments& a) {
-    return Scratch::room<int64_t>(a.slots.shape[0]) + Scratch::room<int64_t>(a.nodes) +
-           Scratch::room<int64_t>(a.codes.shape[0] + 3) + 2 * Scratch::room<double>(a.nodes);
-  }
-  Layers(Scratch& scratch, const ReadingArguments& given)
-      : a(given),
-        k(given.members.shape[1]),
-        width(given.rows.shape[1]),
-        contexts(given.slots.shape[0]),
-        stride(contexts > 1),
-        where(scratch.take<int64_t>(contexts)),
-        context(scratch.take<int64_t>(given.nodes)),
-        begin(scratch.take<int64_t>(given.codes.shape[0] + 3)),
-        alpha(scratch.take<double>(given.nodes)),
-        beta(scratch.take<double>(given.nodes)) {
-    for (int64_t c = 0; c < contexts; ++c) where[c] = -1;
-  }
   const double* row(int64_t node) const { return a.rows.at(a.slots(context[node])); }
   // The contexts that follow: this one for symbol 0, and `stride` times s more for the symbol s.
   int64_t next(int64_t node) const { return context[node] * k % contexts; }
@@ -364,9 +329,11 @@ struct Layers {
 // Log probabilities or expected windows; returns the number of windows. Impossible sequences have
 // none.
 inline int64_t readings(const ReadingArguments& a) {
-  Scratch scratch(Layers::room(a));
-  if (scratch.failed()) return OUT_OF_MEMORY;
-  const Layers layers(scratch, a);
+  Scratch scratch;
+  Layers{scratch, a};
+  if (!scratch.allocate()) return OUT_OF_MEMORY;
+  const Layers layers{scratch, a};
+  for (int64_t c = 0; c < layers.contexts; ++c) layers.where[c] = -1;
   int64_t found = 0;
   for (int64_t m = 0; m + 1 < a.offsets.shape[0]; ++m) {
     const int64_t start = a.offsets(m), stop = a.offsets(m + 1);

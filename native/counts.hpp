@@ -49,16 +49,19 @@ MERCER_INLINE void convolve(N* table, const N* term, int64_t size) {
 inline int64_t count_sums(const CountSumArguments& a) {
   constexpr int T = 4;
   const int64_t outcomes = a.left.shape[1], size = a.left.shape[2], columns = a.right.shape[0];
-  Scratch scratch(Scratch::room<Doubles>(2 * T + size) + Scratch::room<Doubles>(size + T) +
-                  Scratch::room<Doubles>(outcomes * size));
-  if (scratch.failed()) return OUT_OF_MEMORY;
-  Doubles* table = scratch.take<Doubles>(2 * T + size) + 2 * T;
-  Doubles *term = scratch.take<Doubles>(size + T), *right = scratch.take<Doubles>(outcomes * size);
+  Scratch scratch;
+  Doubles *table, *term, *right;
+  if (!scratch.lay_out([&] {
+        scratch.give(2 * T + size, table), scratch.give(size + T, term);
+        scratch.give(outcomes * size, right);
+      }))
+    return OUT_OF_MEMORY;
+  table += 2 * T;
   for (int c = 0; c < 2 * T; ++c) table[-1 - c] = Doubles{};
   for (int c = 0; c < T; ++c) term[size + c] = Doubles{};
   for (int64_t first = 0; first < columns; first += WIDTH) {
     for (int lane = 0; lane < WIDTH; ++lane) {
-      const double* from = a.right.at(first + lane < columns ? first + lane : columns - 1);
+      const double* from = a.right.at(minimum(first + lane, columns - 1));
       for (int64_t c = 0; c < outcomes * size; ++c) right[c][lane] = from[c];
     }
     for (int64_t i = 0; i < a.left.shape[0]; ++i) {
@@ -80,15 +83,14 @@ inline int64_t count_sums(const CountSumArguments& a) {
 inline int64_t log_count_sums(const LogCountSumArguments& a) {
   using N = RangedDoubles;
   const int64_t outcomes = a.left.shape[1], size = a.left.shape[2], pairs = a.rows.shape[0];
-  Scratch scratch(2 * Scratch::room<N>(size) + Scratch::room<Doubles>(size));
-  if (scratch.failed()) return OUT_OF_MEMORY;
-  N *table = scratch.take<N>(size), *term = scratch.take<N>(size);
-  Doubles* logs = scratch.take<Doubles>(size);
+  Scratch scratch;
+  N *table, *term;
+  Doubles* logs;
+  if (!scratch.lay_out([&] { scratch.give(size, table, term, logs); })) return OUT_OF_MEMORY;
   for (int64_t first = 0; first < pairs; first += WIDTH) {
-    auto pair = [&](int lane) { return first + lane < pairs ? first + lane : pairs - 1; };
     auto gather = [&](N* to, auto log) {
       for (int lane = 0; lane < WIDTH; ++lane)
-        for (int64_t n = 0; n < size; ++n) logs[n][lane] = log(pair(lane), n);
+        for (int64_t n = 0; n < size; ++n) logs[n][lane] = log(minimum(first + lane, pairs - 1), n);
       for (int64_t n = 0; n < size; ++n) to[n] = Numbers<N>::from_log(logs[n]);
     };
     gather(table, [&](int64_t p, int64_t n) { return a.logs(p, n); });
@@ -110,15 +112,15 @@ inline int64_t log_count_sums(const LogCountSumArguments& a) {
 // table of the two totals, computed word by word. A word of only one side needs a table of one
 // total; a word of neither side is free.
 
+struct WordCounts {
+  View<const double, 1> values;   // word frequencies
+  View<const int64_t, 1> words;   // ascending within a row
+  View<const int64_t, 1> begins;  // I + 1
+  View<const int64_t, 1> totals;  // I: numbers of draws
+};
 struct CountMeanMapArguments {
-  View<const double, 1> values_a;   // word frequencies
-  View<const int64_t, 1> words_a;   // ascending within a row
-  View<const int64_t, 1> begins_a;  // I + 1
-  View<const int64_t, 1> totals_a;  // I: numbers of draws
-  View<const double, 1> values_b;
-  View<const int64_t, 1> words_b;
-  View<const int64_t, 1> begins_b;       // J + 1
-  View<const int64_t, 1> totals_b;       // J
+  WordCounts left;
+  WordCounts right;
   View<const double, 1> log_factorials;  // up to the largest total
   double gamma;
   View<const int64_t, 1> rows;     // P
@@ -131,17 +133,12 @@ template <class N>
 struct Grid {
   static constexpr bool RANGED = sizeof(N) > sizeof(Doubles);
   static constexpr int64_t BLOCK = 4 * WIDTH;
-  double* value;
-  int64_t* power;
-  int64_t stride;
+  Scratch& scratch;
+  int64_t rows, width, stride = BLOCK + (width + BLOCK - 1) / BLOCK * BLOCK;
+  double* value = scratch.take<double>(rows * stride);
+  int64_t* power = scratch.take<int64_t>(RANGED ? rows * stride : 0);
 
-  static int64_t line(int64_t width) { return BLOCK + (width + BLOCK - 1) / BLOCK * BLOCK; }
-  static size_t room(int64_t rows, int64_t width) {
-    return (RANGED ? 2 : 1) * Scratch::room<double>(rows * line(width));
-  }
-  Grid(Scratch& scratch, int64_t rows, int64_t width) : stride(line(width)) {
-    value = scratch.take<double>(rows * stride);
-    power = RANGED ? scratch.take<int64_t>(rows * stride) : nullptr;
+  void clear() const {
     for (int64_t at = 0; at < rows * stride; at += WIDTH) put(at, Numbers<N>::zero());
   }
   MERCER_INLINE int64_t at(int64_t row, int64_t column) const {
@@ -170,25 +167,16 @@ struct Grid {
 // The factor of a word: a table of both counts, whose rows matter from `low` to `high`.
 template <class N>
 struct WordFactor {
-  Grid<N> entries;
-  double *log_p, *log_q;  // log probabilities of its counts on both sides
-  int64_t *low, *high;
-
-  static size_t room(int64_t s, int64_t t) {
-    return Grid<N>::room(s + 1, t + 1) + Scratch::room<double>(s + 1) +
-           Scratch::room<double>(t + 1 + WIDTH) + 2 * Scratch::room<int64_t>(s + 1);
-  }
-  WordFactor(Scratch& scratch, int64_t s, int64_t t)
-      : entries(scratch, s + 1, t + 1),
-        log_p(scratch.take<double>(s + 1)),
-        log_q(scratch.take<double>(t + 1 + WIDTH)),
-        low(scratch.take<int64_t>(s + 1)),
-        high(scratch.take<int64_t>(s + 1)) {}
+  Scratch& scratch;
+  int64_t s, t;
+  Grid<N> entries{scratch, s + 1, t + 1};
+  // log probabilities of its counts on both sides
+  double *log_p = scratch.take<double>(s + 1), *log_q = scratch.take<double>(t + 1 + WIDTH);
+  int64_t *low = scratch.take<int64_t>(s + 1), *high = scratch.take<int64_t>(s + 1);
 
   // A side whose total is zero does not have the word. Factors of at most `least` are left out: as
   // P, Q and the Gaussian are log-concave, the others of a row are neighbors.
-  void fill(const CountMeanMapArguments& a, int64_t s, int64_t t, double rate_a, double rate_b,
-            double least) {
+  void fill(const CountMeanMapArguments& a, double rate_a, double rate_b, double least) const {
     auto poisson = [&](double* log_p, int64_t total, double rate) {
       for (int64_t n = 0; n <= total; ++n)
         log_p[n] = total ? double(n) * log(rate) - rate - a.log_factorials(n) : 0.0;
@@ -213,9 +201,9 @@ struct WordFactor {
 
 // Multiply a table of the totals s and t by a factor; B vectors of totals m at once.
 template <int B, class N>
-MERCER_INLINE void grow(Grid<N> table, const WordFactor<N>& factor, int64_t s, int64_t t) {
+MERCER_INLINE void grow(Grid<N> table, const WordFactor<N>& factor) {
   const Grid<N> entries = factor.entries;
-  const int64_t *low = factor.low, *high = factor.high;
+  const int64_t *low = factor.low, *high = factor.high, s = factor.s, t = factor.t;
   for (int64_t n = s; n >= 0; --n)
     for (int64_t m = t / (B * WIDTH) * (B * WIDTH); m >= 0; m -= B * WIDTH) {
       N sum[B];
@@ -232,51 +220,61 @@ MERCER_INLINE void grow(Grid<N> table, const WordFactor<N>& factor, int64_t s, i
     }
 }
 template <class N>
-void multiply(Grid<N> table, const WordFactor<N>& factor, int64_t s, int64_t t) {
-  t >= 2 * WIDTH ? grow<4>(table, factor, s, t) : grow<2>(table, factor, s, t);
+void multiply(Grid<N> table, const WordFactor<N>& factor) {
+  factor.t >= 2 * WIDTH ? grow<4>(table, factor) : grow<2>(table, factor);
 }
+
+template <class N>
+struct MeanMapTables {
+  Scratch& scratch;
+  int64_t s, t;
+  Grid<N> left{scratch, 1, s + 1}, right{scratch, 1, t + 1}, table{scratch, s + 1, t + 1};
+  WordFactor<N> mine{scratch, 0, s}, theirs{scratch, 0, t}, both{scratch, s, t};
+};
 
 // The logarithm of the coefficient of both totals; NaN if there is not enough memory.
 template <class N>
 double log_mean_map(const CountMeanMapArguments& a, int64_t row, int64_t column, double least) {
-  const int64_t s = a.totals_a(row), t = a.totals_b(column);
-  const int64_t end = a.begins_a(row + 1), other_end = a.begins_b(column + 1);
-  Scratch scratch(2 * Grid<N>::room(1, s + 1) + 2 * Grid<N>::room(1, t + 1) +
-                  WordFactor<N>::room(0, s) + WordFactor<N>::room(0, t) +
-                  Grid<N>::room(s + 1, t + 1) + WordFactor<N>::room(s, t));
-  if (scratch.failed()) return NAN;
-  Grid<N> left(scratch, 1, s + 1), right(scratch, 1, t + 1), table(scratch, s + 1, t + 1);
-  WordFactor<N> mine(scratch, 0, s), theirs(scratch, 0, t), both(scratch, s, t);
+  const WordCounts &x = a.left, &y = a.right;
+  const int64_t s = x.totals(row), t = y.totals(column);
+  Scratch scratch;
+  MeanMapTables<N>{scratch, s, t};
+  if (!scratch.allocate()) return NAN;
+  const MeanMapTables<N> of{scratch, s, t};
+  of.left.clear(), of.right.clear(), of.table.clear();
+  of.mine.entries.clear(), of.theirs.entries.clear(), of.both.entries.clear();
   N one = Numbers<N>::zero();
   Numbers<N>::put(one, 0, 1.0);
-  left.put(left.at(0, 0), one), right.put(right.at(0, 0), one);
+  of.left.put(of.left.at(0, 0), one), of.right.put(of.right.at(0, 0), one);
   auto merge = [&](auto only_a, auto only_b, auto shared) {
-    int64_t i = a.begins_a(row), j = a.begins_b(column);
+    const int64_t end = x.begins(row + 1), other_end = y.begins(column + 1);
+    int64_t i = x.begins(row), j = y.begins(column);
     while (i < end || j < other_end) {
-      if (j == other_end || (i < end && a.words_a(i) < a.words_b(j)))
-        only_a(a.values_a(i++) * double(s));
-      else if (i == end || a.words_b(j) < a.words_a(i))
-        only_b(a.values_b(j++) * double(t));
+      if (j == other_end || (i < end && x.words(i) < y.words(j)))
+        only_a(x.values(i++) * double(s));
+      else if (i == end || y.words(j) < x.words(i))
+        only_b(y.values(j++) * double(t));
       else
-        shared(a.values_a(i) * double(s), a.values_b(j) * double(t)), ++i, ++j;
+        shared(x.values(i) * double(s), y.values(j) * double(t)), ++i, ++j;
     }
   };
   merge(
       [&](double rate) {
-        if (s) mine.fill(a, 0, s, 0.0, rate, 0.0), multiply(left, mine, 0, s);
+        if (s) of.mine.fill(a, 0.0, rate, 0.0), multiply(of.left, of.mine);
       },
       [&](double rate) {
-        if (t) theirs.fill(a, 0, t, 0.0, rate, 0.0), multiply(right, theirs, 0, t);
+        if (t) of.theirs.fill(a, 0.0, rate, 0.0), multiply(of.right, of.theirs);
       },
       [](double, double) {});
   for (int64_t n = 0; n <= s; ++n)
     for (int64_t m = 0; m <= t; m += WIDTH)
-      table.put(table.at(n, m), left.spread_out(left.at(0, n)) * right.get(right.at(0, m)));
+      of.table.put(of.table.at(n, m),
+                   of.left.spread_out(of.left.at(0, n)) * of.right.get(of.right.at(0, m)));
   merge([](double) {}, [](double) {},
         [&](double rate, double other) {
-          both.fill(a, s, t, rate, other, least), multiply(table, both, s, t);
+          of.both.fill(a, rate, other, least), multiply(of.table, of.both);
         });
-  return log_of(table.get(table.at(s, t)), 0);
+  return log_of(of.table.get(of.table.at(s, t)), 0);
 }
 
 inline int64_t count_mean_maps(const CountMeanMapArguments& a) {

@@ -78,9 +78,9 @@ struct Postings {
 template <class Term>
 int64_t csr(const CsrArguments& a) {
   const int64_t columns = a.out.shape[1];
-  Scratch scratch(Scratch::room<int32_t>(a.n_columns));
-  if (scratch.failed()) return OUT_OF_MEMORY;
-  int32_t* slots = scratch.take<int32_t>(a.n_columns);
+  Scratch scratch;
+  int32_t* slots;
+  if (!scratch.lay_out([&] { scratch.give(a.n_columns, slots); })) return OUT_OF_MEMORY;
   memset(slots, -1, size_t(a.n_columns) * sizeof(int32_t));
   for (int64_t s = 0; s < a.words.shape[0]; ++s) slots[a.words(s)] = int32_t(s);
   for (int64_t i = 0; i < a.out.shape[0]; ++i) {

@@ -25,49 +25,20 @@ struct HistoryArguments {
   View<const double, 1> root;       // s
   View<const double, 3> left;       // I V s: evidence relative to the best state
   View<const double, 3> right;      // J V s
+  View<const double, 3> log_left;   // I V s: its logarithms, or null where none underflows
+  View<const double, 3> log_right;  // J V s
   int64_t watched;                  // whether every positive entry is checked
   double least;           // of the largest entry of a message if not watched, before it is scaled
   double floor;           // of positive entries if watched, after they are scaled
-  View<double, 2> value;  // I J: logarithms; NaN where numbers may have been lost; or null
+  View<double, 2> value;  // I J: logarithms, -inf for impossible pairs; or null
   View<double, 1> alone;  // I: of each sample of the left side with its partner; or null
-};
 
-struct HistoryPairArguments {
-  View<const int64_t, 1> children;  // V
-  View<const int64_t, 1> roots;     // V
-  View<const int64_t, 1> waits;     // V
-  int64_t depth;
-  View<const double, 3> step;   // V s s, or 1 s s for all nodes
-  View<const double, 1> root;   // s
-  View<const double, 3> left;   // I V s: logarithms of the evidence
-  View<const double, 3> right;  // J V s
-  int64_t watched;
-  double least;
-  double floor;
-  View<const int64_t, 1> rows;     // P: the sample of the left side of each pair
-  View<const int64_t, 1> columns;  // P
-  View<double, 1> value;           // P: logarithms, -inf for impossible pairs
+  int64_t nodes() const { return children.shape[0]; }
+  int64_t states() const { return root.shape[0]; }
 };
 
 constexpr double SMALL_MESSAGE = 0x1p-200;    // messages below this are scaled
 constexpr double SMALLEST_EVIDENCE = 1e-300;  // if watched, a product at this floor counts as lost
-
-struct Forest {
-  int64_t nodes, states, stride;
-  const int64_t *children, *roots, *waits;
-  const double *step, *root;
-
-  template <class Arguments>
-  explicit Forest(const Arguments& a)
-      : nodes(a.children.shape[0]),
-        states(a.root.shape[0]),
-        stride(a.step.shape[0] > 1 ? states * states : 0),
-        children(a.children.data),
-        roots(a.roots.data),
-        waits(a.waits.data),
-        step(a.step.data),
-        root(a.root.data) {}
-};
 
 // The logarithm of total 2^exponent, NaN where a number is below `least`. One function for all:
 // inlined, parts of it move to where the compiler contracts them otherwise.
@@ -125,8 +96,8 @@ struct ScaledHistory {
     if (WATCHED || any(least < SMALL_MESSAGE))
       for (int r = 0; r < R; ++r) rows[r].scale(message + r * states, states, top[r]);
   }
-  MERCER_INLINE Doubles log(double least, double floor) const {
-    return history_log(total, exponent, low, WATCHED ? floor : least);
+  MERCER_INLINE Doubles log(const HistoryArguments& forest) const {
+    return history_log(total, exponent, low, WATCHED ? forest.floor : forest.least);
   }
   MERCER_INLINE void end(Doubles sum) {
     if (!WATCHED) low = minimum(sum, low);
@@ -167,20 +138,21 @@ MERCER_INLINE void climb(N* next, const N* message, const double* step, int64_t 
 // All nodes of the forest for R rows and one group of columns. `stack` has room for depth + 2
 // messages of every row; evidence(r, j, a) is that of both samples.
 template <int S, int R, class Keep, class Evidence>
-MERCER_INLINE void sweep_forest(const Forest& forest, Keep* rows, typename Keep::Number* stack,
-                                Evidence evidence) {
+MERCER_INLINE void sweep_forest(const HistoryArguments& forest, Keep* rows,
+                                typename Keep::Number* stack, Evidence evidence) {
   using N = typename Keep::Number;
-  const int64_t states = S ? S : forest.states, size = R * states;
+  const int64_t states = S ? S : forest.states(), size = R * states;
+  const int64_t stride = forest.step.shape[0] > 1 ? states * states : 0;
   N first[R * (S ? S : 1)], second[R * (S ? S : 1)];
   N *message = S ? first : stack, *next = S ? second : stack + size;
   N* waiting = S ? stack : stack + 2 * size;
   for (int64_t k = 0; k < size; ++k) message[k] = Numbers<N>::number(1.0);
-  for (int64_t j = 0; j < forest.nodes; ++j) {
-    if (forest.waits[j]) {
+  for (int64_t j = 0; j < forest.nodes(); ++j) {
+    if (forest.waits(j)) {
       for (int64_t k = 0; k < size; ++k) waiting[k] = message[k];
       waiting += size;
     }
-    const int64_t children = forest.children[j];
+    const int64_t children = forest.children(j);
     if (children == 0)
       for (int64_t k = 0; k < size; ++k) message[k] = Numbers<N>::number(1.0);
     for (int64_t c = 1; c < children; ++c) {
@@ -194,112 +166,36 @@ MERCER_INLINE void sweep_forest(const Forest& forest, Keep* rows, typename Keep:
         message[r * states + a] = rows[r].product(evidence(r, j, a), message[r * states + a]);
     }
     Keep::template scale_all<R>(rows, message, states);
-    if (forest.roots[j]) {
+    if (forest.roots(j)) {
       for (int r = 0; r < R; ++r) {
         N sum = Numbers<N>::zero();
         for (int64_t a = 0; a < states; ++a)
-          multiply_add(sum, Numbers<N>::number(forest.root[a]), message[r * states + a]);
+          multiply_add(sum, Numbers<N>::number(forest.root(a)), message[r * states + a]);
         rows[r].end(sum);
       }
     } else {
-      climb<S, R>(next, message, forest.step + j * forest.stride, states);
+      climb<S, R>(next, message, forest.step.data + j * stride, states);
       if constexpr (S > 0) {
         for (int64_t k = 0; k < size; ++k) message[k] = next[k];
       } else {
-        N* swap = message;
-        message = next, next = swap;
+        exchange(message, next);
       }
     }
   }
 }
 
-// Evidence of WIDTH samples in lanes, [V s].
-template <class Index>
-MERCER_INLINE void gather_evidence(Doubles* lanes, View<const double, 3> side, Index member) {
+// Evidence of WIDTH samples in lanes, [V s]; or its logarithms, from `logs` where they are given.
+template <bool LOG, class Index>
+MERCER_INLINE void gather_evidence(Doubles* lanes, View<const double, 3> side,
+                                   View<const double, 3> logs, Index member) {
   const int64_t size = side.shape[1] * side.shape[2];
   double* to = reinterpret_cast<double*>(lanes);
-  for (int lane = 0; lane < WIDTH; ++lane) {
-    const double* from = side.at(member(lane));
-    for (int64_t k = 0; k < size; ++k) to[k * WIDTH + lane] = from[k];
+  for (int64_t lane = 0; lane < WIDTH; ++lane) {
+    const bool given = LOG && logs.given();
+    const double* from = (given ? logs : side).at(member(lane));
+    for (int64_t k = 0; k < size; ++k)
+      to[k * WIDTH + lane] = LOG && !given ? log(from[k]) : from[k];
   }
-}
-
-template <int S, int R, bool WATCHED>
-int64_t histories(const HistoryArguments& a) {
-  const Forest forest(a);
-  const int64_t states = S ? S : forest.states, size = forest.nodes * states;
-  const int64_t rows = a.left.shape[0], columns = a.right.shape[0],
-                stacked = R * states * (a.depth + 2);
-  Scratch scratch(Scratch::room<Doubles>(size) + Scratch::room<Doubles>(stacked));
-  if (scratch.failed()) return OUT_OF_MEMORY;
-  Doubles *theirs = scratch.take<Doubles>(size), *stack = scratch.take<Doubles>(stacked);
-  for (int64_t first = 0; first < columns; first += WIDTH) {
-    gather_evidence(theirs, a.right,
-                    [&](int lane) { return first + lane < columns ? first + lane : columns - 1; });
-    for (int64_t i = 0; i < rows; i += R) {
-      const double* mine[R];
-      ScaledHistory<WATCHED> pairs[R];
-      for (int r = 0; r < R; ++r) {
-        mine[r] = a.left.at(i + r < rows ? i + r : rows - 1);
-        pairs[r].floor = spread<Doubles>(a.floor);
-      }
-      sweep_forest<S, R>(forest, pairs, stack, [&](int r, int64_t j, int64_t b) MERCER_LAMBDA {
-        return pairs[r].product(theirs[j * states + b], spread<Doubles>(mine[r][j * states + b]));
-      });
-      for (int r = 0; r < R && i + r < rows; ++r)
-        store_some(a.value.at(i + r) + first, pairs[r].log(a.least, a.floor), columns - first);
-    }
-  }
-  return DONE;
-}
-
-// Every sample with its partner: one pair per lane.
-template <bool WATCHED>
-int64_t histories_alone(const HistoryArguments& a) {
-  const Forest forest(a);
-  const int64_t size = forest.nodes * forest.states, count = a.alone.shape[0];
-  const int64_t stacked = forest.states * (a.depth + 2);
-  Scratch scratch(2 * Scratch::room<Doubles>(size) + Scratch::room<Doubles>(stacked));
-  if (scratch.failed()) return OUT_OF_MEMORY;
-  Doubles *mine = scratch.take<Doubles>(size), *theirs = scratch.take<Doubles>(size);
-  Doubles* stack = scratch.take<Doubles>(stacked);
-  for (int64_t first = 0; first < count; first += WIDTH) {
-    auto member = [&](int lane) { return first + lane < count ? first + lane : count - 1; };
-    gather_evidence(mine, a.left, member);
-    gather_evidence(theirs, a.right, member);
-    ScaledHistory<WATCHED> pair;
-    pair.floor = spread<Doubles>(a.floor);
-    sweep_forest<0, 1>(forest, &pair, stack, [&](int, int64_t j, int64_t b) MERCER_LAMBDA {
-      return pair.product(theirs[j * forest.states + b], mine[j * forest.states + b]);
-    });
-    store_some(a.alone.data + first, pair.log(a.least, a.floor), count - first);
-  }
-  return DONE;
-}
-
-template <bool WATCHED>
-int64_t histories(const HistoryArguments& a) {
-  if (a.alone.given()) return histories_alone<WATCHED>(a);
-  constexpr bool U = UNROLLED;
-  switch (U ? a.root.shape[0] : 0) {
-    case 1:
-      return histories<U ? 1 : 0, U ? 4 : 2, WATCHED>(a);
-    case 2:
-      return histories<U ? 2 : 0, U ? 4 : 2, WATCHED>(a);
-    case 3:
-      return histories<U ? 3 : 0, 2, WATCHED>(a);
-    case 4:
-      return histories<U ? 4 : 0, 2, WATCHED>(a);
-    case 5:
-      return histories<U ? 5 : 0, 2, WATCHED>(a);
-    case 6:
-      return histories<U ? 6 : 0, 2, WATCHED>(a);
-    case 7:
-      return histories<U ? 7 : 0, 2, WATCHED>(a);
-    case 8:
-      return histories<U ? 8 : 0, 2, WATCHED>(a);
-  }
-  return histories<0, 2, WATCHED>(a);
 }
 
 // Add the log evidence of both samples at one node, relative to its best state, whose logarithm is
@@ -317,44 +213,113 @@ MERCER_INLINE Doubles relate(Doubles* mine, Doubles* theirs, int64_t states) {
   return top;
 }
 
-// Pairs from the logarithms of their evidence, lanes are different pairs: with evidence relative to
-// the best state of the pair, and where that is not sound, in numbers of unlimited range.
+// One pair per lane: sample rows(lane) of the left side with columns(lane) of the right.
 template <bool WATCHED>
-int64_t history_pairs(const HistoryPairArguments& a) {
-  const Forest forest(a);
-  const int64_t states = forest.states, size = forest.nodes * states, pairs = a.rows.shape[0];
-  const int64_t stacked = states * (a.depth + 2);
-  Scratch scratch(2 * Scratch::room<Doubles>(size) + Scratch::room<Doubles>(stacked) +
-                  Scratch::room<RangedDoubles>(stacked));
-  if (scratch.failed()) return OUT_OF_MEMORY;
+struct HistoryLanes {
+  Scratch& scratch;
+  const HistoryArguments& a;
+  int64_t states = a.states(), size = a.nodes() * states, stacked = states * (a.depth + 2);
   Doubles *mine = scratch.take<Doubles>(size), *theirs = scratch.take<Doubles>(size);
   Doubles* stack = scratch.take<Doubles>(stacked);
   RangedDoubles* ranged_stack = scratch.take<RangedDoubles>(stacked);
-  for (int64_t first = 0; first < pairs; first += WIDTH) {
-    auto pair = [&](int lane) { return first + lane < pairs ? first + lane : pairs - 1; };
-    gather_evidence(mine, a.left, [&](int lane) { return a.rows(pair(lane)); });
-    gather_evidence(theirs, a.right, [&](int lane) { return a.columns(pair(lane)); });
-    Doubles shift{};
-    for (int64_t j = 0; j < forest.nodes; ++j)
-      shift += relate(mine + j * states, theirs + j * states, states);
-    ScaledHistory<WATCHED> found;
-    found.floor = spread<Doubles>(a.floor);
-    sweep_forest<0, 1>(forest, &found, stack, [&](int, int64_t j, int64_t b) MERCER_LAMBDA {
-      return theirs[j * states + b];
+
+  template <bool LOG, class Rows, class Columns>
+  void gather(Rows rows, Columns columns) const {
+    gather_evidence<LOG>(mine, a.left, a.log_left, rows);
+    gather_evidence<LOG>(theirs, a.right, a.log_right, columns);
+  }
+  template <class Evidence>
+  Doubles log(Evidence evidence) const {
+    ScaledHistory<WATCHED> pair;
+    pair.floor = spread<Doubles>(a.floor);
+    sweep_forest<0, 1>(a, &pair, stack, [&](int, int64_t j, int64_t b) MERCER_LAMBDA {
+      return evidence(pair, j * states + b);
     });
-    Doubles value = found.log(a.least, a.floor);
-    if (any(value != value)) {
+    return pair.log(a);
+  }
+  // Compute values that are NaN again: with evidence relative to the best state of the pair, and
+  // where that is not sound, in numbers of unlimited range.
+  template <class Rows, class Columns>
+  __attribute__((noinline)) Doubles repaired(Doubles value, Rows rows, Columns columns) const {
+    gather<true>(rows, columns);
+    Doubles shift{};
+    for (int64_t at = 0; at < size; at += states) shift += relate(mine + at, theirs + at, states);
+    Doubles found = log([&](auto&, int64_t at) MERCER_LAMBDA { return theirs[at]; });
+    if (any(found != found)) {
       RangedHistory again;
-      sweep_forest<0, 1>(forest, &again, ranged_stack,
-                         [&](int, int64_t j, int64_t b)
-                             MERCER_LAMBDA { return from_log<Doubles>(mine[j * states + b]); });
+      sweep_forest<0, 1>(a, &again, ranged_stack, [&](int, int64_t j, int64_t b) MERCER_LAMBDA {
+        return from_log<Doubles>(mine[j * states + b]);
+      });
       for (int lane = 0; lane < WIDTH; ++lane)
-        if (value[lane] != value[lane])
-          value[lane] = log(again.total.value[lane]) + double(again.total.power[lane]) * LOG_RADIX;
+        if (found[lane] != found[lane]) found[lane] = log_of(again.total, lane);
     }
-    store_some(a.value.data + first, value + shift, pairs - first);
+    return value == value ? value : found + shift;
+  }
+};
+
+template <int S, int R, bool WATCHED>
+int64_t all_histories(const HistoryArguments& a) {
+  const int64_t states = S ? S : a.states(), rows = a.left.shape[0], columns = a.right.shape[0];
+  Scratch scratch;
+  Doubles *theirs, *stack;
+  auto take = [&] {
+    scratch.give(a.nodes() * states, theirs), scratch.give(R * states * (a.depth + 2), stack);
+    return HistoryLanes<WATCHED>{scratch, a};
+  };
+  take();
+  if (!scratch.allocate()) return OUT_OF_MEMORY;
+  const HistoryLanes<WATCHED> lanes = take();
+  for (int64_t first = 0; first < columns; first += WIDTH) {
+    auto column = [&](int64_t lane) { return minimum(first + lane, columns - 1); };
+    gather_evidence<false>(theirs, a.right, a.log_right, column);
+    for (int64_t i = 0; i < rows; i += R) {
+      const double* mine[R];
+      ScaledHistory<WATCHED> pairs[R];
+      for (int r = 0; r < R; ++r) {
+        mine[r] = a.left.at(minimum(i + r, rows - 1));
+        pairs[r].floor = spread<Doubles>(a.floor);
+      }
+      sweep_forest<S, R>(a, pairs, stack, [&](int r, int64_t j, int64_t b) MERCER_LAMBDA {
+        return pairs[r].product(theirs[j * states + b], spread<Doubles>(mine[r][j * states + b]));
+      });
+      for (int r = 0; r < R && i + r < rows; ++r) {
+        Doubles value = pairs[r].log(a);
+        if (any(value != value))
+          value = lanes.repaired(
+              value, [&](int64_t) { return i + r; }, column);
+        store_some(a.value.at(i + r) + first, value, columns - first);
+      }
+    }
   }
   return DONE;
+}
+
+// Every sample with its partner.
+template <bool WATCHED>
+int64_t histories_alone(const HistoryArguments& a) {
+  Scratch scratch;
+  HistoryLanes<WATCHED>{scratch, a};
+  if (!scratch.allocate()) return OUT_OF_MEMORY;
+  const HistoryLanes<WATCHED> lanes{scratch, a};
+  const int64_t count = a.alone.shape[0];
+  for (int64_t first = 0; first < count; first += WIDTH) {
+    auto member = [&](int64_t lane) { return minimum(first + lane, count - 1); };
+    lanes.template gather<false>(member, member);
+    Doubles value = lanes.log([&](auto& pair, int64_t at) MERCER_LAMBDA {
+      return pair.product(lanes.theirs[at], lanes.mine[at]);
+    });
+    if (any(value != value)) value = lanes.repaired(value, member, member);
+    store_some(a.alone.data + first, value, count - first);
+  }
+  return DONE;
+}
+
+template <bool WATCHED>
+int64_t histories(const HistoryArguments& a) {
+  if (a.alone.given()) return histories_alone<WATCHED>(a);
+  return with_states(a.states(), [&]<int S>() {
+    return all_histories < S, S == 1 || S == 2 ? 4 : 2, WATCHED > (a);
+  });
 }
 
 }  // namespace mercer

@@ -53,7 +53,8 @@ class Pass : Group<F> {
   const F form;
   Scratch scratch, memory;  // of models; of the observations of a group
   N *initial, *forth, *back, *row, *tables;
-  Sums<F> sums;
+  Sums<F> sums{a, form, nullptr, nullptr};
+  Cells<F> cells{a, form};
   Record<G> record;
   N total;              // ranged: the probability
   int64_t known[RUNS];  // models that are in the lanes
@@ -61,25 +62,18 @@ class Pass : Group<F> {
   bool changed[RUNS];   // whether a probability of theirs was raised
 
  public:
-  Pass(const ForwardArguments& a_, int64_t n)
-      : a(a_),
-        form{n},
-        scratch((2 + F::FEW) * Scratch::room<N>(form.size()) +
-                2 * Scratch::room<N>(n * form.size()) +
-                (1 + BLOCK) * Scratch::room<Doubles>(form.size()) + Sums<F>::room(form)),
-        sums{a_, form, nullptr, nullptr} {
-    if (failed()) return;
+  bool enough;  // whether there is memory
+  Pass(const ForwardArguments& a_, int64_t n) : a(a_), form{n} {
     const int64_t size = form.size(), matrix = n * size;
-    initial = scratch.take<N>(size), row = scratch.take<N>(size);
-    tables = scratch.take<N>(F::FEW * size);
-    forth = scratch.take<N>(matrix), back = scratch.take<N>(matrix);
-    gamma = scratch.take<Doubles>(BLOCK * size), visits = scratch.take<Doubles>(size);
-    sums.take(scratch);
-    for (int64_t k = 0; k < size; ++k) initial[k] = Numbers_::zero();
-    for (int64_t k = 0; k < matrix; ++k) forth[k] = back[k] = Numbers_::zero();
+    enough = scratch.lay_out([&] {
+      scratch.give(size, initial, row, visits), scratch.give(F::FEW * size, tables);
+      scratch.give(matrix, forth, back), scratch.give(BLOCK * size, gamma);
+      sums.take(scratch);
+    });
+    for (int64_t k = 0; enough && k < size; ++k) initial[k] = Numbers_::zero();
+    for (int64_t k = 0; enough && k < matrix; ++k) forth[k] = back[k] = Numbers_::zero();
     for (int lane = 0; lane < RUNS; ++lane) known[lane] = -1;
   }
-  bool failed() const { return scratch.failed(); }
 
   // Process the first `count_` of some runs, at most RUNS, the longest first.
   int64_t process(const int64_t* runs, int64_t count_) {
@@ -102,7 +96,7 @@ class Pass : Group<F> {
       a.log_prob(run[lane]) = log_probability(lane);
       if (in_range(lane) && ((!wanted && bounded(lane)) || highest(lane) <= a.trusted)) continue;
       Pass<Careful> careful(a, form.n);
-      if (careful.failed()) return OUT_OF_MEMORY;
+      if (!careful.enough) return OUT_OF_MEMORY;
       if (int64_t status = careful.process(run + lane, 1)) return status;
     }
     return DONE;
@@ -185,10 +179,8 @@ class Pass : Group<F> {
       }
     });
   }
-  // The likelihoods of observation t of a lane, or their logarithms.
   MERCER_INLINE const double* values(int64_t lane, int64_t t) const {
-    const int64_t at = start[lane] + t;
-    return a.codes.given() ? a.probability.at(model[lane], a.codes(at)) : a.log_density.at(at);
+    return a.values(model[lane], start[lane] + t);
   }
   // Write the likelihoods of the observations from `begin` to `end`; `to` is the row of the first.
   // Returns whether all of them are defined.
@@ -347,12 +339,11 @@ class Pass : Group<F> {
   void all_backward() {
     const int64_t size = form.size();
     const bool expected = a.first.given(), by_cell = a.steps.given();
-    Cells<F> cells{a, form, 0, nullptr, nullptr, {}};
     for (int64_t k = 0; k < size; ++k) {
       ahead[longest * size + k] = Numbers_::zero(), visits[k] = Doubles{};
     }
     if (expected) sums.begin(*this);
-    if (by_cell) cells.begin(*this, memory);
+    if (by_cell) cells.begin(*this);
     for (int64_t t = longest - 1; t >= 0; --t) {
       backward(t);
       if (t % BLOCK) continue;
@@ -368,14 +359,12 @@ class Pass : Group<F> {
   int64_t sweep(bool whole) {
     const int64_t size = form.size();
     const int64_t kept = whole ? longest + 1 : BLOCK, ratios = a.ratios ? kept : 0;
-    const bool by_cell = whole && a.steps.given();
-    memory.reserve(2 * Scratch::room<N>(kept * size) + Scratch::room<N>(ratios * size) +
-                   Scratch::room<Doubles>(kept * G) + Scratch::room<Words>(longest * G) +
-                   (by_cell ? Cells<F>::room(a, *this, form.n) : 0));
-    if (memory.failed()) return OUT_OF_MEMORY;
-    alpha = memory.take<N>(kept * size), ahead = memory.take<N>(kept * size);
-    predicted = memory.take<N>(ratios * size), inverse = memory.take<Doubles>(kept * G);
-    seen = memory.take<Words>(longest * G);
+    const bool enough_for_all = memory.lay_out([&] {
+      memory.give(kept * size, alpha, ahead), memory.give(ratios * size, predicted);
+      memory.give(kept * G, inverse), memory.give(longest * G, seen);
+      if (whole && a.steps.given()) cells.take(*this, memory);
+    });
+    if (!enough_for_all) return OUT_OF_MEMORY;
     for (int g = 0; g < G; ++g) {
       record.product[g] = record.least[g] = record.low[g] = spread<Doubles>(1.0);
       record.exponent[g] = record.shift[g] = record.error[g] = record.top[g] = Doubles{};
@@ -389,7 +378,7 @@ class Pass : Group<F> {
       total = Numbers_::zero();
       const N* last = alpha + (whole ? longest - 1 : (longest - 1) % BLOCK) * size;
       for (int64_t j = 0; j < form.n; ++j) total = total + Numbers_::repeated(last, j);
-      a.log_prob(run[0]) = log(total.value[0]) + double(total.power[0]) * LOG_RADIX;
+      a.log_prob(run[0]) = log_of(total, 0);
       if (total.value[0] == 0.0) {
         a.log_prob(run[0]) = -INFINITY;
         total = {Doubles{} + INFINITY, Words{}};  // its posteriors are zero
@@ -408,7 +397,7 @@ int64_t forward_runs(const ForwardArguments& a) {
   const bool whole = a.first.given() || a.steps.given();
   Pass<Lanes> together(a, n);
   Pass<Row> alone(a, n);
-  if (together.failed() || alone.failed()) return OUT_OF_MEMORY;
+  if (!together.enough || !alone.enough) return OUT_OF_MEMORY;
   for (int64_t at = a.begin; at < a.end; at += lanes) {
     const int64_t count = a.end - at < lanes ? a.end - at : lanes, *runs = a.order.at(at);
     int64_t sum = 0, longest = a.length(runs[0]), status = DONE;
@@ -436,12 +425,7 @@ int64_t forward_of(const ForwardArguments& a) {
 inline int64_t forward(const ForwardArguments& a) {
   using Careful = Form<RangedDoubles, 0, 1, true>;
   if (a.ratios) return forward_runs<Careful, Careful>(a);
-  if constexpr (UNROLLED) {
-    int64_t status = DONE;
-    auto one = [&]<int K>(int64_t) { status = forward_of<K>(a); };
-    if (a.initial.shape[1] <= 8) return one_part<8>(a.initial.shape[1], 0, one), status;
-  }
-  return forward_of<0>(a);
+  return with_states(a.initial.shape[1], [&]<int K>() { return forward_of<K>(a); });
 }
 
 }  // namespace mercer

@@ -10,8 +10,8 @@
 
 namespace mercer {
 
-struct ForwardArguments {
-  View<const double, 2> initial;      // N n
+struct Runs {
+  View<const double, 2> initial;      // N n: of best paths, logarithms, and so below
   View<const double, 3> transition;   // N n n
   View<const double, 2> log_density;  // T n: of every observation in every state; or null
   View<const int64_t, 1> codes;       // T: symbols; or null
@@ -22,6 +22,14 @@ struct ForwardArguments {
   View<const int64_t, 1> order;       // R: runs that are not empty, the longest first
   int64_t begin;                      // first and last of the order
   int64_t end;
+
+  // What is known of an observation of a run: the likelihood of every state, or its logarithm.
+  MERCER_INLINE const double* values(int64_t model_, int64_t at) const {
+    return codes.given() ? probability.at(model_, codes(at)) : log_density.at(at);
+  }
+};
+
+struct ForwardArguments : Runs {
   double trusted;               // bound of soundness
   int64_t ratios;               // divide posteriors by their own factors (FK-8)
   View<double, 1> log_prob;     // S: -inf for impossible runs

@@ -17,12 +17,8 @@ struct Sums {
   N* products;      // state before, state after
   Doubles* counts;  // symbol, state: of few symbols
 
-  static size_t room(F form) {
-    return Scratch::room<N>(form.n * form.size()) + Scratch::room<Doubles>(F::FEW * form.size());
-  }
   void take(Scratch& scratch) {
-    products = scratch.take<N>(form.n * form.size());
-    counts = scratch.take<Doubles>(F::FEW * form.size());
+    scratch.give(form.n * form.size(), products), scratch.give(F::FEW * form.size(), counts);
   }
   void begin(const Group<F>& group) {
     for (int64_t k = 0; k < form.states() * form.size(); ++k) products[k] = Numbers<N>::zero();
@@ -131,21 +127,19 @@ struct Cells {
   using Row = Form<N, 0, 1, true>;
   const ForwardArguments& a;
   const F form;
-  int64_t line;        // vectors of a row of states
-  N *sums, *rows;      // cells of all lanes; the weights ahead of a block, as rows
-  N* of[F::RUNS + 1];  // first cell of each lane
+  int64_t line = Row{form.n}.size();  // vectors of a row of states
+  N *sums, *rows;                     // cells of all lanes; the weights ahead of a block, as rows
+  N* of[F::RUNS + 1];                 // first cell of each lane
 
-  static size_t room(const ForwardArguments& a, const Group<F>& group, int64_t n) {
-    int64_t cells = 0, line = Row{n}.size();
+  void take(const Group<F>& group, Scratch& scratch) {
+    int64_t cells = 0;
     for (int64_t lane = 0; lane < group.count; ++lane)
       cells += a.ends(group.run[lane] + 1) - a.ends(group.run[lane]);
-    return Scratch::room<N>(cells * n * line) + Scratch::room<N>(BLOCK * F::RUNS * line);
+    scratch.give(cells * form.n * line, sums), scratch.give(BLOCK * F::RUNS * line, rows);
   }
-  void begin(const Group<F>& group, Scratch& scratch) {
-    line = Row{form.n}.size();
-    rows = scratch.take<N>(BLOCK * F::RUNS * line);
+  void begin(const Group<F>& group) {
     for (int64_t k = 0; k < BLOCK * F::RUNS * line; ++k) rows[k] = Numbers<N>::zero();
-    sums = of[0] = scratch.take<N>(0);
+    of[0] = sums;
     for (int64_t lane = 0; lane < group.count; ++lane) {
       const int64_t cells = a.ends(group.run[lane] + 1) - a.ends(group.run[lane]);
       of[lane + 1] = of[lane] + cells * form.n * line;
@@ -156,14 +150,11 @@ struct Cells {
     const int64_t n = form.states(), size = form.size(), width = line;
     for (int64_t lane = 0; lane < group.count; ++lane) {
       const int64_t left = group.length[lane] - 1 - time, t_end = left < steps ? left : steps;
-      for (int64_t t = 0; t < t_end; ++t) {
-        const N *alpha = group.alpha + (time + t) * size, *ahead = alpha;
-        ahead = group.ahead + (time + t + 1) * size;
-        if constexpr (!F::ROW) {  // lanes become rows
-          N* row = rows + (t * F::RUNS + lane) * width;
-          for (int64_t j = 0; j < n; ++j)
-            Numbers<N>::write(row, j, Numbers<N>::entry(ahead, F::place(j, lane)));
-        }
+      for (int64_t t = 0; !F::ROW && t < t_end; ++t) {  // lanes become rows
+        const N* ahead = group.ahead + (time + t + 1) * size;
+        N* row = rows + (t * F::RUNS + lane) * width;
+        for (int64_t j = 0; j < n; ++j)
+          Numbers<N>::write(row, j, Numbers<N>::entry(ahead, F::place(j, lane)));
       }
       for (int64_t t = 0; t < t_end; ++t) {
         const N* alpha = group.alpha + (time + t) * size;
@@ -214,9 +205,9 @@ struct PairCellArguments {
 
 // One cell for every sequence and pair of codes; returns their number.
 inline int64_t pair_cells(const PairCellArguments& a) {
-  Scratch scratch(Scratch::room<int64_t>(a.width * a.width));
-  if (scratch.failed()) return OUT_OF_MEMORY;
-  int64_t *slot = scratch.take<int64_t>(a.width * a.width), count = 0;
+  Scratch scratch;
+  int64_t *slot, count = 0;
+  if (!scratch.lay_out([&] { scratch.give(a.width * a.width, slot); })) return OUT_OF_MEMORY;
   for (int64_t p = 0; p < a.width * a.width; ++p) slot[p] = -1;
   for (int64_t s = 0; s + 1 < a.offsets.shape[0]; ++s) {
     const int64_t before = count, begin = a.offsets(s) + 1, end = a.offsets(s + 1);

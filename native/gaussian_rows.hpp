@@ -20,26 +20,25 @@ struct GaussianRowArguments {
 
 // The Gaussians of one model in lanes: [coordinate][state].
 struct GaussianLanes {
-  int64_t n, d, c, width;
-  double* mean;      // d
-  double* factor;    // d: -1 / 2v; or d (d + 1) / 2: rows of L, which end in 1 / L_aa
-  double* terms;     // d: logarithms; or 1: their sum
-  double* constant;  // sum of all terms
+  Scratch& scratch;
+  int64_t n, d, c, width = (n + WIDTH - 1) / WIDTH * WIDTH;
+  bool full = c > d;
+  // d: means. d: -1 / 2v; or d (d + 1) / 2: rows of L, which end in 1 / L_aa. d: logarithms. 1:
+  // their sum
+  double* mean = scratch.take<double>(d * width);
+  double* factor = scratch.take<double>((full ? d * (d + 1) / 2 : d) * width);
+  double *terms = scratch.take<double>(d * width), *constant = scratch.take<double>(width);
+  Doubles* solved = scratch.take<Doubles>(d);
 
-  bool full() const { return c > d; }
-  int64_t factors() const { return full() ? d * (d + 1) / 2 : d; }
-  size_t room() const { return Scratch::room<double>((2 * d + factors() + 1) * width) + 3 * 64; }
-  void take(Scratch& scratch) {
-    mean = scratch.take<double>(d * width), factor = scratch.take<double>(factors() * width);
-    terms = scratch.take<double>(d * width), constant = scratch.take<double>(width);
-    for (double* x = mean; x < constant + width; ++x) *x = 0.0;  // padding states
+  void clear() const {  // padding states
+    for (double* x = mean; x < constant + width; ++x) *x = 0.0;
   }
-  void load(const GaussianRowArguments& a, int64_t model) {
+  void load(const GaussianRowArguments& a, int64_t model) const {
     for (int64_t j = 0; j < n; ++j) {
       constant[j] = 0.0;
       for (int64_t i = 0; i < d; ++i) mean[i * width + j] = a.mean(model, j, i);
       const double* covariance = a.covariance.at(model, j);
-      if (full()) {
+      if (full) {
         factorize(covariance, j);
         continue;
       }
@@ -51,7 +50,7 @@ struct GaussianLanes {
       }
     }
   }
-  void factorize(const double* covariance, int64_t j) {  // Cholesky, row by row
+  void factorize(const double* covariance, int64_t j) const {  // Cholesky, row by row
     double log_det = 0.0, *row = factor + j;
     for (int64_t i = 0; i < d; ++i) {
       const double* other = factor + j;
@@ -80,7 +79,7 @@ struct GaussianLanes {
     }
     return sum + (missing ? known : mercer::load<Doubles>(constant + lane));
   }
-  MERCER_INLINE Doubles triangular(const double* x, int64_t lane, Doubles* solved) const {
+  MERCER_INLINE Doubles triangular(const double* x, int64_t lane) const {
     Doubles total{};
     const double* row = factor + lane;
     for (int64_t i = 0; i < d; ++i) {
@@ -96,13 +95,11 @@ struct GaussianLanes {
 
 inline int64_t gaussian_rows(const GaussianRowArguments& a) {
   const int64_t n = a.mean.shape[1], d = a.mean.shape[2];
-  GaussianLanes lanes{
-      n,       d,      a.covariance.shape[2], (n + WIDTH - 1) / WIDTH * WIDTH, nullptr, nullptr,
-      nullptr, nullptr};
-  Scratch scratch(lanes.room() + Scratch::room<Doubles>(d));
-  if (scratch.failed()) return OUT_OF_MEMORY;
-  lanes.take(scratch);
-  Doubles* solved = scratch.take<Doubles>(d);
+  Scratch scratch;
+  GaussianLanes{scratch, n, d, a.covariance.shape[2]};
+  if (!scratch.allocate()) return OUT_OF_MEMORY;
+  const GaussianLanes lanes{scratch, n, d, a.covariance.shape[2]};
+  lanes.clear();
   int64_t known = -1;
   const double* last = a.out.data + a.out.size();
   for (int64_t t = 0; t < a.x.shape[0]; ++t) {
@@ -112,9 +109,9 @@ inline int64_t gaussian_rows(const GaussianRowArguments& a) {
     for (int64_t i = 0; i < d; ++i) missing |= x[i] != x[i];
     double* to = a.out.at(t);
     for (int64_t lane = 0; lane < n; lane += WIDTH) {
-      const Doubles found = lanes.full() ? lanes.triangular(x, lane, solved)
-                            : missing    ? lanes.diagonal(x, lane, true)
-                                         : lanes.diagonal(x, lane, false);
+      const Doubles found = lanes.full ? lanes.triangular(x, lane)
+                            : missing  ? lanes.diagonal(x, lane, true)
+                                       : lanes.diagonal(x, lane, false);
       if (to + lane + WIDTH <= last)
         store(to + lane, found);  // the next point overwrites what is beyond this one
       else

@@ -103,13 +103,13 @@ inline int64_t gaussian_pairs(const GaussianPairArguments& a) {
   const int64_t d = a.mean_a.shape[1], e = a.entries_a.shape[1], rows = a.mean_a.shape[0],
                 columns = a.mean_b.shape[0];
   const bool full = e > d;
-  Scratch scratch(2 * Scratch::room<Doubles>(e * B) + 2 * Scratch::room<Doubles>(d * B));
-  if (scratch.failed()) return OUT_OF_MEMORY;
-  Doubles *entries = scratch.take<Doubles>(e * B), *means = scratch.take<Doubles>(d * B);
-  Doubles *work = scratch.take<Doubles>(e * B), *v = scratch.take<Doubles>(d * B);
+  Scratch scratch;
+  Doubles *entries, *means, *work, *v;
+  if (!scratch.lay_out([&] { scratch.give(e * B, entries, work), scratch.give(d * B, means, v); }))
+    return OUT_OF_MEMORY;
   for (int64_t first = 0; first < columns; first += B * WIDTH) {
     for (int64_t lane = 0; lane < B * WIDTH; ++lane) {
-      const int64_t j = first + lane < columns ? first + lane : columns - 1;
+      const int64_t j = minimum(first + lane, columns - 1);
       for (int64_t p = 0; p < e; ++p)
         entries[p * B + lane / WIDTH][lane % WIDTH] = a.entries_b(j, p);
       for (int64_t k = 0; k < d; ++k) means[k * B + lane / WIDTH][lane % WIDTH] = a.mean_b(j, k);

@@ -99,9 +99,10 @@ inline int64_t system_pairs(const SystemPairArguments& a) {
   const int64_t size = n + m, pairs = a.rows.shape[0], longest = a.lengths(a.lengths.shape[0] - 1);
   Cursor counted{nullptr};
   PairStep{counted, size, d, n};
-  Scratch scratch(Scratch::room<Lanes>(counted.used));
-  if (scratch.failed()) return OUT_OF_MEMORY;
-  Cursor memory{scratch.take<Lanes>(counted.used)};
+  Scratch scratch;
+  Lanes* base;
+  if (!scratch.lay_out([&] { scratch.give(counted.used, base); })) return OUT_OF_MEMORY;
+  Cursor memory{base};
   PairStep step{memory, size, d, n};
   const System& system = step.system;
   const StepRecord& record = step.record;

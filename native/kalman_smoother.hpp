@@ -60,14 +60,14 @@ struct Smoother : Filter {
     const Matrix m{r.moved, n, 1}, nm_{nm, n, 1}, k{r.kt, n, 1}, share{noise_part, d, 1};
     const Matrix inverse{update.v, d, 1}, kn{update.t2, n, 1}, big{curve, n, 1};
     add_product(nm_, ZEROS, big, m, {n, n, n});
-    subtract_symmetric({sc, n, 1}, {r.filtered, n, 1}, m.transposed(), nm_, n, n);
+    subtract_symmetric({sc, n, 1}, {r.filtered, n, 1}, m.transposed(), nm_, {n, n});
     // of the emission: G' (I - A' N A F); of its noise: V^-1 + K' N K
     subtract_product({dc_part, n, 1}, {r.gain, n, 1}, k, nm_, {d, n, n});
     solve_lower(inverse, {eye, d, 1}, {r.lower, d, 1}, r.inverse, d, d);
-    add_symmetric(share, ZEROS, inverse.transposed(), inverse, d, d);
+    add_symmetric(share, ZEROS, inverse.transposed(), inverse, {d, d});
     for (int64_t i = 0; gap && i < d * d; ++i) noise_part[i] *= seen[s * d + i / d];
     add_product(kn, ZEROS, k, big, {d, n, n});
-    add_symmetric(share, share, kn, k.transposed(), d, n);
+    add_symmetric(share, share, kn, k.transposed(), {d, n});
     return canceled(sc, r.filtered, n);
   }
 
@@ -76,9 +76,9 @@ struct Smoother : Filter {
     const Matrix white{update.t2, n, 1}, half{update.t1, n, 1}, loop{r.loop, n, 1};
     const Matrix out{next_curve, n, 1};
     solve_lower(white, {emission, n, 1}, {r.lower, d, 1}, r.inverse, d, n);
-    add_symmetric(out, ZEROS, white.transposed(), white, n, d);
+    add_symmetric(out, ZEROS, white.transposed(), white, {n, d});
     add_product(half, ZEROS, {curve, n, 1}, loop, {n, n, n});
-    add_symmetric(out, out, loop.transposed(), half, n, n);
+    add_symmetric(out, out, loop.transposed(), half, {n, n});
     return !any(~keep_converged(next_curve, curve, n));
   }
 
@@ -95,10 +95,10 @@ struct Smoother : Filter {
     subtract_product(rest, ZEROS, j.transposed(), {system.transition, n, 1}, {n, n, n});
     for (int64_t i = 0; i < n; ++i) rest(i, i) += all(1.0);
     add_product(half, ZEROS, rest, {r.filtered, n, 1}, {n, n, n});
-    add_symmetric(low, ZEROS, half, rest.transposed(), n, n);
+    add_symmetric(low, ZEROS, half, rest.transposed(), {n, n});
     for (int64_t k = 0; k < n * n; ++k) update.t3[k] = next_sc[k] + system.process[k];
     add_product(half, ZEROS, rest, j, {n, n, n});
-    add_symmetric(low, low, j.transposed(), half, n, n);
+    add_symmetric(low, low, j.transposed(), half, {n, n});
     lost = lost & (all(0.0) < *going);
     for (int64_t k = 0; k < n * n; ++k) lost = lost & (root[k] == root[k]);
     const Marks kept = keep_converged(root, next_sc, n);

@@ -69,8 +69,8 @@ struct System {
     const Matrix to{out, n, 1}, m{moved, n, 1}, q{process, n, 1};
     for (int p = 0; p < blocks(); ++p) {
       const auto [row, rows, own] = block(p);
-      add_symmetric(to.from(row, row), q.from(row, row), m.from(row, row), own.transposed(), rows,
-                    rows);
+      add_symmetric(to.from(row, row), q.from(row, row), m.from(row, row), own.transposed(),
+                    {rows, rows});
     }
     if (first == n) return;
     const int64_t rest = n - first;
@@ -146,13 +146,13 @@ struct Update {
     const Matrix c{emission, n, 1}, p{r.predicted, n, 1}, f{r.filtered, n, 1}, z{r.z, n, 1};
     const Matrix left{cp, n, 1}, spread{v, d, 1}, lower{r.lower, d, 1};
     add_product(left, ZEROS, c, p, {d, n, n});
-    add_symmetric(spread, {noise, d, 1}, left, c.transposed(), d, n);
+    add_symmetric(spread, {noise, d, 1}, left, c.transposed(), {d, n});
     cholesky(lower, r.inverse, spread, d);
     Scaled density{all(1.0), all(0.0)};
     for (int64_t i = 0; i < d; ++i) multiply(density, split(r.inverse[i]));
     *r.density = density;
     solve_lower(z, left, lower, r.inverse, d, n);
-    subtract_symmetric(f, p, z.transposed(), z, n, d);
+    subtract_symmetric(f, p, z.transposed(), z, {n, d});
     const Marks lost = canceled(r.filtered, r.predicted, n);
     if (any(lost)) joseph(r, c, {noise, d, 1}, lost);
   }
@@ -165,9 +165,9 @@ struct Update {
     subtract_product(without, ZEROS, g.transposed(), c, {n, d, n});
     for (int64_t i = 0; i < n; ++i) without(i, i) += all(1.0);
     add_product(half, ZEROS, without, p, {n, n, n});
-    add_symmetric(sum, ZEROS, half, without.transposed(), n, n);
+    add_symmetric(sum, ZEROS, half, without.transposed(), {n, n});
     add_product(other, ZEROS, noise, g, {d, d, n});
-    add_symmetric(sum, sum, g.transposed(), other, n, d);
+    add_symmetric(sum, sum, g.transposed(), other, {n, d});
     for (int64_t k = 0; k < n * n; ++k) r.filtered[k] = choose(lost, t3[k], r.filtered[k]);
   }
 };

@@ -25,63 +25,48 @@
 using namespace mercer;
 
 #define MERCER_EXPORT extern "C" __attribute__((visibility("default")))
+// A function that Python calls: its name, the struct of its arguments, and the instance that runs.
+#define MERCER_CALL(name, Arguments, ...) \
+  MERCER_EXPORT int64_t name(const Arguments* a) { return __VA_ARGS__; }
 
 MERCER_EXPORT const char* mercer_build() { return MERCER_BUILD; }
 
-MERCER_EXPORT int64_t affine_pairs(const AffineArguments* a) { return affine_pairs(*a); }
-MERCER_EXPORT int64_t ranged_affine(const RangedAffineArguments* a) { return ranged_affine(*a); }
-MERCER_EXPORT int64_t kalman_room(const KalmanRoomArguments* a) { return kalman_room(*a); }
-MERCER_EXPORT int64_t kalman(const KalmanArguments* a) { return kalman(*a); }
-MERCER_EXPORT int64_t system_pairs(const SystemPairArguments* a) { return system_pairs(*a); }
-MERCER_EXPORT int64_t walk(const WalkArguments* a) { return walk(*a); }
-MERCER_EXPORT int64_t general_pairs(const GeneralPairArguments* a) {
-  return with_states(a->model.silent.shape[0], [&]<int S>() { return general_pairs<S>(*a); });
-}
-MERCER_EXPORT int64_t general_expected(const GeneralExpectedArguments* a) {
-  return with_states(a->model.silent.shape[0], [&]<int S>() { return general_expected<S>(*a); });
-}
-MERCER_EXPORT int64_t most_accurate(const MatchArguments* a) { return most_accurate(*a); }
-MERCER_EXPORT int64_t chains(const ChainArguments* a) {
-  return chain_instance(a->initial_a.shape[1], a->initial_b.shape[1],
-                        [&]<int S, int R, int C>() { return chains<S, R, C>(*a); });
-}
-MERCER_EXPORT int64_t ranged_chains(const RangedChainArguments* a) { return ranged_chains(*a); }
-MERCER_EXPORT int64_t discounted_chains(const DiscountedChainArguments* a) {
-  return chain_instance(a->initial_a.shape[1], a->initial_b.shape[1],
-                        [&]<int S, int R, int C>() { return discounted<S, R, C>(*a); });
-}
-MERCER_EXPORT int64_t csr_products(const CsrArguments* a) { return csr<RowProduct>(*a); }
-MERCER_EXPORT int64_t csr_entropies(const CsrArguments* a) { return csr<SharedEntropy>(*a); }
-MERCER_EXPORT int64_t gaussian_pairs(const GaussianPairArguments* a) { return gaussian_pairs(*a); }
-MERCER_EXPORT int64_t point_sums(const PointArguments* a) { return point_sums(*a); }
-MERCER_EXPORT int64_t window_sums(const WindowArguments* a) {
-  return a->term == SUM ? window_sums<SUM>(*a) : window_sums<NEAREST>(*a);
-}
-MERCER_EXPORT int64_t difference_counts(const DifferenceArguments* a) {
-  return difference_counts(*a);
-}
-MERCER_EXPORT int64_t forward(const ForwardArguments* a) { return forward(*a); }
-MERCER_EXPORT int64_t best_paths(const PathArguments* a) { return best_paths(*a); }
-MERCER_EXPORT int64_t gaussian_rows(const GaussianRowArguments* a) { return gaussian_rows(*a); }
-MERCER_EXPORT int64_t moments(const MomentArguments* a) { return moments(*a); }
-MERCER_EXPORT int64_t pair_cells(const PairCellArguments* a) { return pair_cells(*a); }
-MERCER_EXPORT int64_t histories(const HistoryArguments* a) {
-  return a->watched ? histories<true>(*a) : histories<false>(*a);
-}
-MERCER_EXPORT int64_t history_pairs(const HistoryPairArguments* a) {
-  return a->watched ? history_pairs<true>(*a) : history_pairs<false>(*a);
-}
-MERCER_EXPORT int64_t count_sums(const CountSumArguments* a) { return count_sums(*a); }
-MERCER_EXPORT int64_t log_count_sums(const LogCountSumArguments* a) { return log_count_sums(*a); }
-MERCER_EXPORT int64_t count_mean_maps(const CountMeanMapArguments* a) {
-  return count_mean_maps(*a);
-}
-MERCER_EXPORT int64_t profiles(const ProfileArguments* a) { return profiles(*a); }
-MERCER_EXPORT int64_t profile_paths(const ProfilePathArguments* a) { return profile_paths(*a); }
-MERCER_EXPORT int64_t profile_products(const ProfileProductArguments* a) {
-  return profile_products(*a);
-}
-MERCER_EXPORT int64_t context_products(const ContextProductArguments* a) {
-  return context_products(*a);
-}
-MERCER_EXPORT int64_t readings(const ReadingArguments* a) { return readings(*a); }
+MERCER_CALL(affine_pairs, AffineArguments, affine_pairs(*a))
+MERCER_CALL(ranged_affine, RangedAffineArguments, ranged_affine(*a))
+MERCER_CALL(kalman_room, KalmanRoomArguments, kalman_room(*a))
+MERCER_CALL(kalman, KalmanArguments, kalman(*a))
+MERCER_CALL(system_pairs, SystemPairArguments, system_pairs(*a))
+MERCER_CALL(walk, WalkArguments, walk(*a))
+MERCER_CALL(general_pairs, GeneralPairArguments,
+            with_states(a->model.silent.shape[0], [&]<int S>() { return general_pairs<S>(*a); }))
+MERCER_CALL(general_expected, GeneralExpectedArguments,
+            with_states(a->model.silent.shape[0], [&]<int S>() { return general_expected<S>(*a); }))
+MERCER_CALL(most_accurate, MatchArguments, most_accurate(*a))
+MERCER_CALL(chains, ChainArguments,
+            chain_instance(a->left.states(), a->right.states(),
+                           [&]<int S, int R, int C>() { return chains<S, R, C>(*a); }))
+MERCER_CALL(ranged_chains, RangedChainArguments, ranged_chains(*a))
+MERCER_CALL(discounted_chains, DiscountedChainArguments,
+            chain_instance(a->left.states(), a->right.states(),
+                           [&]<int S, int R, int C>() { return discounted<S, R, C>(*a); }))
+MERCER_CALL(csr_products, CsrArguments, csr<RowProduct>(*a))
+MERCER_CALL(csr_entropies, CsrArguments, csr<SharedEntropy>(*a))
+MERCER_CALL(gaussian_pairs, GaussianPairArguments, gaussian_pairs(*a))
+MERCER_CALL(point_sums, PointArguments, point_sums(*a))
+MERCER_CALL(window_sums, WindowArguments,
+            a->term == SUM ? window_sums<SUM>(*a) : window_sums<NEAREST>(*a))
+MERCER_CALL(difference_counts, DifferenceArguments, difference_counts(*a))
+MERCER_CALL(forward, ForwardArguments, forward(*a))
+MERCER_CALL(best_paths, PathArguments, best_paths(*a))
+MERCER_CALL(gaussian_rows, GaussianRowArguments, gaussian_rows(*a))
+MERCER_CALL(moments, MomentArguments, moments(*a))
+MERCER_CALL(pair_cells, PairCellArguments, pair_cells(*a))
+MERCER_CALL(histories, HistoryArguments, a->watched ? histories<true>(*a) : histories<false>(*a))
+MERCER_CALL(count_sums, CountSumArguments, count_sums(*a))
+MERCER_CALL(log_count_sums, LogCountSumArguments, log_count_sums(*a))
+MERCER_CALL(count_mean_maps, CountMeanMapArguments, count_mean_maps(*a))
+MERCER_CALL(profiles, ProfileArguments, profiles(*a))
+MERCER_CALL(profile_paths, ProfilePathArguments, profile_paths(*a))
+MERCER_CALL(profile_products, ProfileProductArguments, profile_products(*a))
+MERCER_CALL(context_products, ContextProductArguments, context_products(*a))
+MERCER_CALL(readings, ReadingArguments, readings(*a))

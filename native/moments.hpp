@@ -85,11 +85,13 @@ inline int64_t moments(const MomentArguments& a) {
   const int64_t d = a.x.shape[1], n = a.weights.shape[1], samples = a.offsets.shape[0] - 1;
   const bool full = a.full.given(), each = a.mass.given() || a.second.given();
   const int64_t few = each ? 3 * d : 0, pairs = full ? d * (d + 1) / 2 : 0, size = few + pairs;
-  Scratch scratch(Scratch::room<Points>(2 * d + n + n * size));
-  if (scratch.failed()) return OUT_OF_MEMORY;
-  Points* memory = scratch.take<Points>(2 * d + n + n * size);
-  MomentBlock block{d, n, memory, memory + d, memory + 2 * d};
-  Points* sums = memory + 2 * d + n;
+  Scratch scratch;
+  Points *x, *seen, *weights, *sums;
+  if (!scratch.lay_out([&] {
+        scratch.give(d, x, seen), scratch.give(n, weights), scratch.give(n * size, sums);
+      }))
+    return OUT_OF_MEMORY;
+  MomentBlock block{d, n, x, seen, weights};
   for (int64_t i = 0; i < d; ++i)
     for (int p = 0; p < PAIR; ++p) block.seen[i].part[p] = spread<Doubles>(1.0);
   for (int64_t s = 0; s < samples; ++s) {

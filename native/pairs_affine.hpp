@@ -75,22 +75,17 @@ struct Powers {
 // any, both times 2^some_power, because columns are divided by the growth per letter.
 template <class T>
 struct FlankWeights {
+  Scratch& scratch;
   double growth;
-  T decay, none, some;
-  int64_t some_power;
-  bool even;  // whether none equals some
-  double* run;
-  int64_t* power;
-  T *row_in, *row_out;
+  int64_t longest;
+  T decay = T(1 / growth), none = 0, some = 0;
+  int64_t some_power = 0;
+  bool even = false;  // whether none equals some
+  double* run = scratch.take<double>(longest + 1);
+  int64_t* power = scratch.take<int64_t>(longest + 1);
+  T *row_in = scratch.take<T>(longest), *row_out = scratch.take<T>(longest);
 
-  static size_t room(int64_t rows) {
-    return Scratch::room<double>(rows + 1) + Scratch::room<int64_t>(rows + 1) +
-           2 * Scratch::room<T>(rows);
-  }
-  FlankWeights(Scratch& scratch, const AffineArguments& a, int64_t longest) : growth(a.growth) {
-    run = scratch.take<double>(longest + 1), power = scratch.take<int64_t>(longest + 1);
-    row_in = scratch.take<T>(longest), row_out = scratch.take<T>(longest);
-    decay = T(1 / growth);
+  void fill(const AffineArguments& a) {
     int exponent;
     const double any = a.first / growth;
     some = T(frexp(any, &exponent)), none = T(ldexp(a.none, -exponent)), some_power = exponent;
@@ -109,13 +104,12 @@ struct FlankWeights {
     return power[(group + 1) * rows] + some_power;
   }
   int64_t leave(int64_t n, int64_t first, int64_t last) const {
-    int64_t one = power[n - first - 1], two = power[n - last];
-    return (one > two ? one : two) + some_power;
+    return maximum(power[n - first - 1], power[n - last]) + some_power;
   }
-  void fill_out(int64_t n,
-                int64_t rows) {  // weights of what follows each row, relative to its group
+  // Weights of what follows each row, relative to its group.
+  void fill_out(int64_t n, int64_t rows) {
     for (int64_t row = 0; row < n; ++row) {
-      int64_t first = row - row % rows, last = first + rows < n ? first + rows : n;
+      int64_t first = row - row % rows, last = minimum(first + rows, n);
       int64_t up = power[n - row - 1] + some_power - leave(n, first, last);
       row_out[row] = T(run[n - row - 1]) * some * T(up < -1074 ? 0.0 : ldexp(1.0, int(up)));
     }
@@ -173,7 +167,7 @@ __attribute__((noinline)) void strip_rows(Strip<V, S>& strip, const StripFlanks<
 #pragma GCC unroll 8
   for (int c = 0; c < S; ++c) z[c] = strip.z[c], x[c] = V{};
   for (int64_t first = 0; first < n; first += rows) {
-    const int64_t last = first + rows < n ? first + rows : n, group = first / rows;
+    const int64_t last = minimum(first + rows, n), group = first / rows;
     const I theirs = strip.powers[group], least = LOCAL ? theirs - f.fall : theirs;
     const I height = exponent_of(z[S - 1]) - strip.target;
     I now = mine + (height > 0 ? height : I{});
@@ -225,49 +219,38 @@ __attribute__((noinline)) void strip_rows(Strip<V, S>& strip, const StripFlanks<
 
 // All pairs of strings of both sides, as far as the work of one call goes.
 template <class V, int S, bool LOCAL>
-class AffineSweep {
+struct AffineSweep {
   using T = Element<V>;
   using I = Exponents<V>;
   using Whole = Element<I>;
   static constexpr int L = lanes_of<V>;
-  const AffineArguments& a;
-  const int64_t* codes;  // of the left side, as places of their match weights in a strip
-  int64_t used, longest, strips = 0, whole = 0;
-  T* table;  // match weights of the codes that occur on the left; zero after the end of a string
-  int32_t* letters;
-  V *profile, *tails, *edge, *total;
-  I *powers, *total_power;
-  FlankWeights<T>* flanks;
-  const T start;
 
  public:
-  static size_t room(const AffineArguments& a, int64_t used, int64_t columns) {
-    return Scratch::room<T>(used * (a.match.shape[1] + 1)) + Scratch::room<int32_t>(columns * L) +
-           Scratch::room<V>(columns * used) + Scratch::room<V>(columns);
-  }
-  AffineSweep(Scratch& scratch, const AffineArguments& a_, const int64_t* codes_,
-              const int32_t* compact, int64_t used_, int64_t columns, int64_t longest_,
-              FlankWeights<T>* flanks_)
-      : a(a_),
-        codes(codes_),
-        used(used_),
-        longest(longest_),
-        flanks(flanks_),
-        start(T(ldexp(1.0, int(a_.start)))) {
-    const int64_t n_codes = a.match.shape[1] + 1;
-    table = scratch.take<T>(used * n_codes), letters = scratch.take<int32_t>(columns * L);
-    profile = scratch.take<V>(columns * used), tails = scratch.take<V>(columns);
+  Scratch& scratch;
+  const AffineArguments& a;
+  int64_t used, longest, columns;  // codes of the left side; rows and columns, in whole strips
+  int64_t n_codes = a.match.shape[1] + 1, strips = 0, whole = 0;
+  FlankWeights<T> flanks{scratch, a.growth, LOCAL ? longest : 0};
+  const T start = T(ldexp(1.0, int(a.start)));
+  // match weights of the codes that occur on the left; zero after the end of a string
+  T* table = scratch.take<T>(used * n_codes);
+  int32_t* letters = scratch.take<int32_t>(columns * L);
+  V *profile = scratch.take<V>(columns * used), *tails = scratch.take<V>(columns);
+  const int64_t* codes = nullptr;  // of the left side, as places of their weights in a strip
+  V* edge = reinterpret_cast<V*>((reinterpret_cast<uintptr_t>(a.memory.data) + 63) / 64 * 64);
+  I* powers = reinterpret_cast<I*>(edge + 2 * longest);
+  V* total = reinterpret_cast<V*>(powers + (longest + a.rows - 1) / a.rows);
+  I* total_power = reinterpret_cast<I*>(total + 1);
+
+  void fill(const int32_t* compact) {
+    if (LOCAL) flanks.fill(a);
     for (int64_t code = 0; code < a.match.shape[0]; ++code) {
       if (compact[code] < 0) continue;
       T* row = table + compact[code] * n_codes;
       for (int64_t b = 0; b + 1 < n_codes; ++b)
-        row[b] = T(LOCAL ? a.match(code, b) * flanks->decay : a.match(code, b));
+        row[b] = T(LOCAL ? a.match(code, b) * flanks.decay : a.match(code, b));
       row[n_codes - 1] = T(0);
     }
-    edge = reinterpret_cast<V*>((reinterpret_cast<uintptr_t>(a.memory.data) + 63) / 64 * 64);
-    powers = reinterpret_cast<I*>(edge + 2 * longest);
-    total = reinterpret_cast<V*>(powers + (longest + a.rows - 1) / a.rows);
-    total_power = reinterpret_cast<I*>(total + 1);
   }
 
   int64_t run() {
@@ -278,7 +261,7 @@ class AffineSweep {
       arrange(block);
       for (; i < lefts; ++i, k = 0) {
         const int64_t n = a.left_offsets(i + 1) - a.left_offsets(i);
-        if (LOCAL) flanks->fill_out(n, a.rows);
+        if (LOCAL) flanks.fill_out(n, a.rows);
         if (k == 0) begin(n, block);
         for (; k < strips; ++k) {
           if (cells > CELLS_OF_A_CALL) {
@@ -305,12 +288,11 @@ class AffineSweep {
 
   // Match weights of a block of strings as [strip][code of s][column][lane], zero after the end.
   void arrange(int64_t block) {
-    const int64_t members = a.order.shape[0] - block < L ? a.order.shape[0] - block : L;
+    const int64_t members = minimum(a.order.shape[0] - block, int64_t(L));
     int64_t most = 0;
-    for (int64_t lane = 0; lane < members; ++lane)
-      most = length(block + lane) > most ? length(block + lane) : most;
+    for (int64_t lane = 0; lane < members; ++lane) most = maximum(length(block + lane), most);
     strips = (most + S - 1) / S, whole = strips;
-    const int64_t size = strips * S * L, n_codes = a.match.shape[1] + 1;
+    const int64_t size = strips * S * L;
     for (int64_t at = 0; at < size; ++at) letters[at] = int32_t(n_codes - 1);
     for (int64_t lane = 0; lane < members; ++lane) {
       const int32_t* from = a.right.data + a.right_offsets(a.order(block + lane));
@@ -321,13 +303,13 @@ class AffineSweep {
       for (int64_t code = 0; code < used; ++code, out += S * L)
         for (int64_t at = 0; at < S * L; ++at)
           out[at] = table[code * n_codes + letters[k * S * L + at]];
-    if (!LOCAL || flanks->even) return;
+    if (!LOCAL || flanks.even) return;
     for (int64_t j = 0; j < strips * S; ++j) tails[j] = spread<V>(1.0);
     for (int64_t lane = 0; lane < members; ++lane) {
       const int64_t m = length(block + lane);
       if (m == 0) continue;
-      tails[m - 1][lane] = flanks->none / flanks->some;
-      whole = (m - 1) / S < whole ? (m - 1) / S : whole;
+      tails[m - 1][lane] = flanks.none / flanks.some;
+      whole = minimum((m - 1) / S, whole);
     }
   }
 
@@ -336,18 +318,18 @@ class AffineSweep {
     const int64_t groups = (n + a.rows - 1) / a.rows;
     const T gap = T(a.gap);
     for (int64_t row = 0; row < n; ++row) {
-      const T y = LOCAL ? flanks->row_in[row] * flanks->some : gap * gap;
+      const T y = LOCAL ? flanks.row_in[row] * flanks.some : gap * gap;
       edge[2 * row] = spread<V>(y * start);
-      edge[2 * row + 1] = spread<V>((LOCAL ? flanks->row_in[row] * flanks->none : gap) * start);
+      edge[2 * row + 1] = spread<V>((LOCAL ? flanks.row_in[row] * flanks.none : gap) * start);
     }
     for (int64_t group = 0; group < groups; ++group)
-      powers[group] = I{} + (LOCAL ? Whole(flanks->entry(group, a.rows)) : Whole(0));
+      powers[group] = I{} + (LOCAL ? Whole(flanks.entry(group, a.rows)) : Whole(0));
     if (!LOCAL) return;
     *total = V{};
-    *total_power = I{} + Whole(flanks->power[n] + flanks->some_power);
+    *total_power = I{} + Whole(flanks.power[n] + flanks.some_power);
     for (int64_t lane = 0; lane < L && block + lane < a.order.shape[0];
          ++lane)  // no match: one flank
-      (*total)[lane] = T(flanks->run[n] * (length(block + lane) > 0 ? flanks->some : flanks->none));
+      (*total)[lane] = T(flanks.run[n] * (length(block + lane) > 0 ? flanks.some : flanks.none));
   }
 
   void sweep(int64_t i, int64_t n, int64_t k, int64_t block) {
@@ -355,18 +337,18 @@ class AffineSweep {
     StripFlanks<V> f{};
     T head = T(a.gap), corner = k == 0 ? T(1) : head;
     if constexpr (LOCAL) {
-      const double decay = flanks->decay, drift = pow(flanks->growth * decay, double(S * k));
-      const double step = S * log2(flanks->growth);
-      f.weights = flanks, f.share = T(flanks->some * drift * (1 - decay)), f.back = T(1 / drift);
+      const double decay = flanks.decay, drift = pow(flanks.growth * decay, double(S * k));
+      const double step = S * log2(flanks.growth);
+      f.weights = &flanks, f.share = T(flanks.some * drift * (1 - decay)), f.back = T(1 / drift);
       f.fall = k ? Whole(floor(step * double(k)) - floor(step * double(k - 1))) : Whole(0);
       f.start = Whole(a.start), f.tails = tails + k * S, f.total = total,
       f.total_power = total_power;
-      head = T(flanks->run[0]) * T(flanks->some * drift);
-      corner = k == 0 ? T(flanks->run[0]) * flanks->none : head;
+      head = T(flanks.run[0]) * T(flanks.some * drift);
+      corner = k == 0 ? T(flanks.run[0]) * flanks.none : head;
     }
     for (int c = 0; c < S; ++c) strip.z[c] = spread<V>(head * start);
     strip.corner = spread<V>(corner * start);
-    strip.power = I{} + (LOCAL ? Whole(flanks->power[0] + flanks->some_power) : Whole(0));
+    strip.power = I{} + (LOCAL ? Whole(flanks.power[0] + flanks.some_power) : Whole(0));
     strip.match = reinterpret_cast<char*>(profile + k * used * S),
     strip.codes = codes + a.left_offsets(i);
     strip.n = n, strip.rows = a.rows, strip.edge = edge, strip.powers = powers;
@@ -387,34 +369,27 @@ class AffineSweep {
 template <class V, int S, bool LOCAL>
 int64_t affine_sweep(const AffineArguments& a) {
   const int64_t n_codes = a.match.shape[0];
-  int64_t longest = 0, columns = 0, used = 0;
-  for (int64_t i = 0; i + 1 < a.left_offsets.shape[0]; ++i) {
-    const int64_t n = a.left_offsets(i + 1) - a.left_offsets(i);
-    longest = n > longest ? n : longest;
-  }
-  for (int64_t j = 0; j < a.order.shape[0]; ++j) {
-    const int64_t m = a.right_offsets(j + 1) - a.right_offsets(j);
-    columns = m > columns ? m : columns;
-  }
+  int64_t longest = 0, columns = 0, used = 0, *codes;
+  for (int64_t i = 0; i + 1 < a.left_offsets.shape[0]; ++i)
+    longest = maximum(a.left_offsets(i + 1) - a.left_offsets(i), longest);
+  for (int64_t j = 0; j < a.order.shape[0]; ++j)
+    columns = maximum(a.right_offsets(j + 1) - a.right_offsets(j), columns);
   longest = (longest + a.rows - 1) / a.rows * a.rows, columns = (columns + S - 1) / S * S;
-  Scratch names(Scratch::room<int32_t>(n_codes) + Scratch::room<int64_t>(a.left.shape[0]));
-  if (names.failed()) return OUT_OF_MEMORY;
-  int32_t* compact = names.take<int32_t>(n_codes);
-  int64_t* codes = names.take<int64_t>(a.left.shape[0]);
+  Scratch names, scratch;
+  int32_t* compact;
+  if (!names.lay_out([&] { names.give(n_codes, compact), names.give(a.left.shape[0], codes); }))
+    return OUT_OF_MEMORY;
   for (int64_t code = 0; code < n_codes; ++code) compact[code] = -1;
   for (int64_t at = 0; at < a.left.shape[0]; ++at) compact[a.left(at)] = 0;
   for (int64_t code = 0; code < n_codes; ++code)
     if (compact[code] == 0) compact[code] = int32_t(used++);
   for (int64_t at = 0; at < a.left.shape[0]; ++at)
     codes[at] = compact[a.left(at)] * int64_t(S * sizeof(V));
-  using Sweep = AffineSweep<V, S, LOCAL>;
-  using Flanks = FlankWeights<Element<V>>;
-  Scratch scratch(Sweep::room(a, used, columns) + Flanks::room(LOCAL ? longest : 0));
-  if (scratch.failed()) return OUT_OF_MEMORY;
-  if constexpr (!LOCAL)
-    return Sweep(scratch, a, codes, compact, used, columns, longest, nullptr).run();
-  Flanks flanks(scratch, a, longest);
-  return Sweep(scratch, a, codes, compact, used, columns, longest, &flanks).run();
+  AffineSweep<V, S, LOCAL>{scratch, a, used, longest, columns};
+  if (!scratch.allocate()) return OUT_OF_MEMORY;
+  AffineSweep<V, S, LOCAL> sweep{scratch, a, used, longest, columns};
+  sweep.codes = codes, sweep.fill(compact);
+  return sweep.run();
 }
 
 // The width of a strip follows the number of registers: two for each column, and about six more;

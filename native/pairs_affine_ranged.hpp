@@ -41,52 +41,34 @@ struct AffineSide {
   V* chance;  // [position]: of a flank of this length before the matches, and of the end of these
 
   void take(Scratch& scratch) {
-    code = scratch.take<int32_t>((longest + 1) * W);
-    Ranged<V>** const arrays[] = {&letter, &first, &more, &head, &tail};
-    for (Ranged<V>** array : arrays) *array = scratch.take<Ranged<V>>(longest + 1);
-    chance = scratch.take<V>(2 * (longest + 1));
+    scratch.give((longest + 1) * W, code), scratch.give(2 * (longest + 1), chance);
+    scratch.give(longest + 1, letter, first, more, head, tail);
   }
 };
 
 template <class V>
-class RangedAffine {
+struct RangedAffine {
   using N = Ranged<V>;
   using Of = Numbers<N>;
   static constexpr int W = lanes_of<V>;
+
+ public:
   const RangedAffineArguments& a;
   const PairLanes<W> pairs;
-  const int64_t codes, ended, line;
-  const double stay, leave, end;
-  const bool local, counting;
-  const N opened, extended;
-  Scratch scratch;
+  const int64_t codes = a.joint.shape[0], ended = codes + 1, line = 3 * (pairs.wide + 1);
+  const double stay = 1 - a.rates(0), leave = 1 - a.rates(1), end = 1 - a.rates(2);
+  const bool local = a.rates.shape[0] > 3, counting = a.matched.given();
+  const N opened = Of::number(a.rates(0)), extended = Of::number(a.rates(1));
+  Scratch scratch{};
   double* match_value;  // c J as numbers, with a row and a column of zeros for the end
   int64_t* match_power;
   N* letter;
-  AffineSide<V> s, t;
+  AffineSide<V> s{pairs.s, pairs.n, pairs.tall}, t{pairs.t, pairs.m, pairs.wide};
   N *two, *back, *after;  // rows: forward without counts; backward numbers M, X, Y
   V* column;              // letters of t
   Rows<N> rows;
   N total;
   V inverse, run[2];
-
- public:
-  RangedAffine(const RangedAffineArguments& a_, int64_t first)
-      : a(a_),
-        pairs(a_.strings, first),
-        codes(a_.joint.shape[0]),
-        ended(codes + 1),
-        line(3 * (pairs.wide + 1)),
-        stay(1 - a_.rates(0)),
-        leave(1 - a_.rates(1)),
-        end(1 - a_.rates(2)),
-        local(a_.rates.shape[0] > 3),
-        counting(a_.matched.given()),
-        opened(Of::number(a_.rates(0))),
-        extended(Of::number(a_.rates(1))) {
-    s.strings = pairs.s, s.length = pairs.n, s.longest = pairs.tall;
-    t.strings = pairs.t, t.length = pairs.m, t.longest = pairs.wide;
-  }
 
   int64_t process() {
     if (!scratch.lay_out([&] { take(); })) return OUT_OF_MEMORY;
@@ -111,15 +93,11 @@ class RangedAffine {
     return DONE;
   }
 
- private:
   void take() {
-    match_value = scratch.take<double>(ended * ended);
-    match_power = scratch.take<int64_t>(ended * ended);
-    letter = scratch.take<N>(ended);
+    scratch.give(ended * ended, match_value, match_power), scratch.give(ended, letter);
     s.take(scratch), t.take(scratch);
-    if (!counting) return void(two = scratch.take<N>(2 * line));
-    back = scratch.take<N>(line + 3), after = scratch.take<N>(line + 3);
-    column = scratch.take<V>(pairs.wide + 1);
+    if (!counting) return scratch.give(2 * line, two);
+    scratch.give(line + 3, back, after), scratch.give(pairs.wide + 1, column);
     rows.take(scratch, pairs.tall + 1, line);
   }
   void arrange() {
@@ -254,8 +232,7 @@ class RangedAffine {
     }
     for (int64_t lane = 0; i > 0 && lane < pairs.live; ++lane)
       if (i <= pairs.n[lane]) a.letters(pairs.first + lane, pairs.s[lane][i - 1]) += inserted[lane];
-    N* swap = back;
-    back = after, after = swap;
+    exchange(back, after);
   }
 
   MERCER_INLINE void add_match(int64_t i, int64_t j, V chance) {
@@ -300,25 +277,13 @@ class RangedAffine {
   }
 };
 
-// Without insertions, letter i is matched with letter i.
-inline void match_only(const RangedAffineArguments& a) {
-  for (int64_t p = 0; p < a.log_value.shape[0]; ++p) {
-    const PairLanes<1> of(a.strings, p);
-    const bool equal = of.n[0] == of.m[0];
-    double sum = equal ? log(1 - a.rates(2)) : -INFINITY;
-    for (int64_t k = 0; k < of.n[0] && equal; ++k)
-      sum += log(a.joint(of.s[0][k], of.t[0][k])) + log(a.rates(2));
-    a.log_value(p) = sum;
-  }
-}
-
 // A pair alone has few lanes.
 inline int64_t ranged_affine(const RangedAffineArguments& a) {
-  if (a.rates(0) == 0 && a.rates.shape[0] == 3 && !a.matched.given()) return match_only(a), DONE;
   const int64_t count = a.log_value.shape[0];
   for (int64_t first = 0; first < count; first += WIDTH) {
-    const int64_t status = count - first == 1 ? RangedAffine<Vec<double, 1>>(a, first).process()
-                                              : RangedAffine<Doubles>(a, first).process();
+    const int64_t status = count - first == 1
+                               ? RangedAffine<Vec<double, 1>>{a, {a.strings, first}}.process()
+                               : RangedAffine<Doubles>{a, {a.strings, first}}.process();
     if (status != DONE) return status;
   }
   return DONE;

@@ -34,9 +34,9 @@ inline int64_t walk(const WalkArguments& a) {
     while (k < size - 1 && draw >= upper[k]) ++k;
     return k;
   };
-  Scratch scratch(Scratch::room<char>(count));
-  if (scratch.failed()) return OUT_OF_MEMORY;
-  char* loud = scratch.take<char>(count);
+  Scratch scratch;
+  char* loud;
+  if (!scratch.lay_out([&] { scratch.give(count, loud); })) return OUT_OF_MEMORY;
   for (int64_t visits = 0;
        count > 0 && most + count <= a.owner.shape[1] && visits < VISITS_OF_A_CALL;
        visits += count) {

@@ -115,9 +115,8 @@ struct General {
 
   void take(Scratch& scratch, int64_t n_, const PairLanes<WIDTH>& pairs) {
     n = S ? S : n_;
-    silent = scratch.take<N>(n), start = scratch.take<N>(n), stop = scratch.take<N>(n);
-    step = scratch.take<N>(n * n), visited = scratch.take<N>(n);
-    left = scratch.take<N>((pairs.tall + 2) * n), right = scratch.take<N>((pairs.wide + 2) * n);
+    scratch.give(n, silent, start, stop, visited), scratch.give(n * n, step);
+    scratch.give((pairs.tall + 2) * n, left), scratch.give((pairs.wide + 2) * n, right);
   }
   void fill(const GeneralModel& a, const PairLanes<WIDTH>& pairs) {
     for (int64_t c = 0; c < n; ++c) {
@@ -142,9 +141,8 @@ struct General {
     for (int64_t c = 0; c < count; ++c)
       to[c] = Ways<N>(from, here[c], there[c], silent[c], c).sum();
   }
-  template <class Entry>
-  MERCER_INLINE void multiply(const N* x, N* out,
-                              Entry entry) const {  // out[c] = sum x[d] entry(d, c)
+  template <class Entry>  // out[c] = sum x[d] entry(d, c)
+  MERCER_INLINE void multiply(const N* x, N* out, Entry entry) const {
     constexpr int C = S ? S : 4;
     const int64_t count = S ? S : n;
     if (!S && count >= 8)
@@ -242,32 +240,23 @@ struct GeneralExpectedArguments {
 };
 
 template <int S>
-class GeneralExpected {
+struct GeneralExpected {
   using V = Doubles;
   const GeneralExpectedArguments& a;
   const PairLanes<WIDTH> pairs;
-  const int64_t n, cell, pitch;  // cell: n + 1 numbers; pitch: S and G
-  Scratch scratch;
+  const int64_t n = a.model.silent.shape[0], cell = n + 1, pitch = 2 * cell;  // pitch: S and G
+  Scratch scratch{};
   General<V, S> of;
   Rows<V> rows;
   V *back, *after, *follows, *once, *row, *moves, *column;
   V inverse{}, whole{}, top{};
 
- public:
-  GeneralExpected(const GeneralExpectedArguments& a_, int64_t first)
-      : a(a_),
-        pairs(a_.strings, first),
-        n(a_.model.silent.shape[0]),
-        cell(n + 1),
-        pitch(2 * cell) {}
-
   int64_t process() {
     const int64_t wide = pairs.wide;
     const bool enough = scratch.lay_out([&] {
       of.take(scratch, n, pairs), rows.take(scratch, pairs.tall + 1, (wide + 2) * pitch);
-      back = scratch.take<V>((wide + 2) * cell), after = scratch.take<V>((wide + 2) * cell);
-      follows = scratch.take<V>(n), once = scratch.take<V>(n), row = scratch.take<V>(n);
-      moves = scratch.take<V>(n * n), column = scratch.take<V>((wide + 2) * n);
+      scratch.give((wide + 2) * cell, back, after), scratch.give(n, follows, once, row);
+      scratch.give(n * n, moves), scratch.give((wide + 2) * n, column);
     });
     if (!enough) return OUT_OF_MEMORY;
     of.fill(a.model, pairs);
@@ -288,7 +277,6 @@ class GeneralExpected {
     return DONE;
   }
 
- private:
   void forward_row(int64_t i, const V* above, V* here) {
     const int64_t n = S ? S : of.n, cell = n + 1, pitch = 2 * cell;
     Neighbors<V>::blank(here, n), Neighbors<V>::blank(here + cell, n);
@@ -364,8 +352,7 @@ class GeneralExpected {
     for (int lane = 0; lane < pairs.live; ++lane)
       for (int64_t c = 0; i < pairs.n[lane] && c < n; ++c)
         a.symbols(pairs.first + lane, c, pairs.s[lane][i]) += row[c][lane];
-    V* swap = back;
-    back = after, after = swap;
+    exchange(back, after);
   }
 
   // Write the sums of one lane; the last cell of all was the first one of the strings.
@@ -385,16 +372,8 @@ template <int S>
 int64_t general_expected(const GeneralExpectedArguments& a) {
   int64_t status = DONE;
   for (int64_t first = 0; first < a.log_value.shape[0] && status == DONE; first += WIDTH)
-    status = GeneralExpected<S>(a, first).process();
+    status = GeneralExpected<S>{a, {a.strings, first}}.process();
   return status;
-}
-
-// Call with the number of states, 0 for any, as a template parameter.
-template <int S = UNROLLED ? 8 : 0, class Call>
-int64_t with_states(int64_t n, Call call) {
-  if constexpr (S > 0)
-    if (n != S) return with_states<S - 1>(n, call);
-  return call.template operator()<S>();
 }
 
 }  // namespace mercer

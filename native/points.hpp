@@ -12,18 +12,21 @@
 
 namespace mercer {
 
-struct PointArguments {
-  View<const double, 2> x;         // T d: points of the left side
-  View<const double, 2> v;         // T m: their weights, or null
-  View<const double, 2> y;         // d U: points of the right side, and WIDTH of padding
-  View<const double, 2> w;         // m U: their weights, or null
-  View<const int64_t, 1> begin_x;  // P: the sets of each pair
+// The sets, or sequences, of each pair.
+struct Spans {
+  View<const int64_t, 1> begin_x;  // P
   View<const int64_t, 1> size_x;   // P
   View<const int64_t, 1> begin_y;  // P
   View<const int64_t, 1> size_y;   // P
-  View<const double, 1> scale;     // P
-  View<const double, 1> shift;     // P, or one per point of the left set
-  int64_t term;                    // a Term
+};
+struct PointArguments : Spans {
+  View<const double, 2> x;      // T d: points of the left side
+  View<const double, 2> v;      // T m: their weights, or null
+  View<const double, 2> y;      // d U: points of the right side, and WIDTH of padding
+  View<const double, 2> w;      // m U: their weights, or null
+  View<const double, 1> scale;  // P
+  View<const double, 1> shift;  // P, or one per point of the left set
+  int64_t term;                 // a Term
   int64_t each;         // whether there is one result per point of the left set of the only pair
   View<double, 2> out;  // P 2: the second number is of TWO_SUMS
 };
@@ -36,6 +39,18 @@ MERCER_INLINE Words lanes_below(int64_t count) {
   Words lane;
   for (int k = 0; k < WIDTH; ++k) lane[k] = k;
   return lane < count;
+}
+
+// Squared distances of POINT_ROWS points from a vector of points, given by coordinates.
+MERCER_INLINE void add_squares(Doubles* square, const double* const* points, const double* y,
+                               int64_t stride, int64_t d) {
+  for (int64_t k = 0; k < d; ++k) {
+    const Doubles theirs = load<Doubles>(y + k * stride);
+    for (int r = 0; r < POINT_ROWS; ++r) {
+      const Doubles apart = points[r][k] - theirs;
+      square[r] += apart * apart;
+    }
+  }
 }
 
 template <int TERM>
@@ -96,13 +111,7 @@ MERCER_INLINE void point_block(const PointArguments& a, int64_t p, const int64_t
   auto group = [&](int64_t j, int64_t count) MERCER_LAMBDA {
     const double *y = a.y.data + begin + j, *w = TERM == WEIGHTED ? a.w.data + begin + j : nullptr;
     Doubles square[POINT_ROWS] = {}, weight[POINT_ROWS] = {};
-    for (int64_t k = 0; k < d; ++k) {
-      const Doubles theirs = load<Doubles>(y + k * stride);
-      for (int r = 0; r < POINT_ROWS; ++r) {
-        const Doubles apart = points[r][k] - theirs;
-        square[r] += apart * apart;
-      }
-    }
+    add_squares(square, points, y, stride, d);
     for (int64_t k = 0; k < m; ++k) {
       const Doubles theirs = load<Doubles>(w + k * stride);
       for (int r = 0; r < POINT_ROWS; ++r) weight[r] += weights[r][k] * theirs;

@@ -2,44 +2,29 @@
 // profiles.hpp with maxima of logarithms, and a byte per state that says where it comes from. One
 // sequence at a time, node by node; limited by the comparisons.
 #pragma once
-#include "view.hpp"
+#include "profiles.hpp"
 
 namespace mercer {
 
-struct ProfilePathArguments {
-  View<const double, 2> odds;         // c w: logarithms, as of ProfileArguments
-  View<const double, 2> insert_odds;  // c w
-  View<const double, 2> steps;        // 7 w
-  View<const double, 1> entry;        // w
-  View<const double, 1> leave;        // w
-  View<const int64_t, 1> codes;       // T
-  View<const int64_t, 1> offsets;     // S + 1
-  View<const double, 2> flanks;       // S 4
-  View<double, 1> value;              // S: log odds
-  View<int64_t, 1>
-      path;  // T: k for the match state of node k, -k for its insert state, 0 for a flank
+struct ProfilePathArguments : ProfileModel {
+  View<double, 1> value;  // S: log odds
+  // T: k for the match state of node k, -k for its insert state, 0 for a flank
+  View<int64_t, 1> path;
 };
 
 enum ProfileKind : uint8_t { FROM_MATCH, FROM_INSERT, FROM_DELETE, FROM_BEGIN };
 
 // Where the states of a sequence come from.
 struct ProfileTrace {
-  int64_t width;
-  uint8_t* came;  // t k: two bits for a match, one each for an insert (from insert) and a delete
-  int64_t* left_at;
-  uint8_t *left_kind, *again, *ended, *joined;
+  Scratch& scratch;
+  int64_t length, width, size = length + 1;
+  // t k: two bits for a match, one each for an insert (from insert) and a delete
+  uint8_t* came = scratch.take<uint8_t>(size * width);
+  int64_t* left_at = scratch.take<int64_t>(size);
+  uint8_t *left_kind = scratch.take<uint8_t>(size), *again = scratch.take<uint8_t>(size);
+  uint8_t *ended = scratch.take<uint8_t>(size), *joined = scratch.take<uint8_t>(size);
 
-  static size_t room(int64_t length, int64_t width) {
-    return Scratch::room<uint8_t>((length + 1) * (width + 4)) + Scratch::room<int64_t>(length + 1);
-  }
-  ProfileTrace(Scratch& scratch, int64_t length, int64_t width_)
-      : width(width_),
-        came(scratch.take<uint8_t>((length + 1) * (width + 4))),
-        left_at(scratch.take<int64_t>(length + 1)) {
-    left_kind = came + (length + 1) * width;
-    again = left_kind + length + 1, ended = again + length + 1, joined = ended + length + 1;
-  }
-  void follow(int64_t* path, int64_t length) const {
+  void follow(int64_t* path) const {
     bool in_c = true;  // else in J
     for (int64_t t = length; t > 0;) {
       if (!(in_c ? ended[t] : again[t])) {
@@ -107,10 +92,11 @@ inline int64_t profile_paths(const ProfilePathArguments& a) {
   for (int64_t s = 0; s < a.value.shape[0]; ++s) {
     const int64_t first = a.offsets(s), length = a.offsets(s + 1) - first;
     const double* flanks = a.flanks.at(s);
-    Scratch scratch(ProfileTrace::room(length, w) + Scratch::room<double>(6 * w));
-    if (scratch.failed()) return OUT_OF_MEMORY;
-    ProfileTrace trace(scratch, length, w);
+    Scratch scratch;
+    scratch.take<double>(6 * w), ProfileTrace{scratch, length, w};
+    if (!scratch.allocate()) return OUT_OF_MEMORY;
     double *before = scratch.take<double>(6 * w), *after = before + 3 * w;
+    const ProfileTrace trace{scratch, length, w};
     for (int64_t k = 0; k < 6 * w; ++k) before[k] = -INFINITY;
     double n = 0.0, j = -INFINITY, c = -INFINITY, begin = flanks[1];
     for (int64_t t = 1; t <= length; ++t) {
@@ -122,13 +108,12 @@ inline int64_t profile_paths(const ProfilePathArguments& a) {
       c = trace.ended[t] ? left + flanks[3] : c + flanks[0];
       trace.joined[t] = j > n;
       begin = (j > n ? j : n) + flanks[1];
-      double* swap = before;
-      before = after, after = swap;
+      exchange(before, after);
     }
     trace.joined[0] = 0;
     a.value(s) = c + flanks[1];
     memset(a.path.data + first, 0, size_t(length) * sizeof(int64_t));
-    if (a.value(s) > -INFINITY) trace.follow(a.path.data + first, length);
+    if (a.value(s) > -INFINITY) trace.follow(a.path.data + first);
   }
   return DONE;
 }

@@ -10,12 +10,11 @@
 // blocks of four. Plain rows have one power of two; where they may have lost numbers, the sequence
 // is computed again in numbers of unlimited range. Limited by loads, and by the scan.
 #pragma once
-#include "number.hpp"
-#include "view.hpp"
+#include "pairs_lanes.hpp"
 
 namespace mercer {
 
-struct ProfileArguments {
+struct ProfileModel {
   View<const double, 2> odds;         // c w: of every code at every node, w = M + 2
   View<const double, 2> insert_odds;  // c w
   View<const double, 2> steps;        // 7 w: mm, mi, md, im, ii, dm, dd
@@ -24,13 +23,15 @@ struct ProfileArguments {
   View<const int64_t, 1> codes;       // T
   View<const int64_t, 1> offsets;     // S + 1
   View<const double, 2> flanks;       // S 4: stay, go on, E to J, E to C
-  int64_t watch;                      // whether small numbers are watched
-  int64_t ranged;                     // whether to compute in numbers of unlimited range at once
-  View<double, 1> log_odds;           // S
-  View<double, 3> matched;            // S c w: expected counts, zero before; or null
-  View<double, 3> inserted;           // S c w
-  View<double, 3> stepped;            // S 7 w
-  View<double, 2> entered;            // S w
+};
+struct ProfileArguments : ProfileModel {
+  int64_t watch;             // whether small numbers are watched
+  int64_t ranged;            // whether to compute in numbers of unlimited range at once
+  View<double, 1> log_odds;  // S
+  View<double, 3> matched;   // S c w: expected counts, zero before; or null
+  View<double, 3> inserted;  // S c w
+  View<double, 3> stepped;   // S 7 w
+  View<double, 2> entered;   // S w
 };
 
 // Plain numbers, vectors of them, and rows with a power of two.
@@ -47,7 +48,6 @@ struct PlainProfile {
   static MERCER_INLINE Vector load(const One* from) { return mercer::load<Vector>(from); }
   static MERCER_INLINE void store(One* to, Vector v) { mercer::store(to, v); }
   static MERCER_INLINE One sum(Vector v) { return sum_of_lanes(v); }
-  static MERCER_INLINE Vector plain(Vector v) { return v; }
   static One inverse(One x) { return 1.0 / x; }
   static One power(One x, int64_t exponent) { return ldexp(x, int(exponent)); }
   static double log(One x, int64_t exponent) { return ::log(x) + double(exponent) * LOG_2; }
@@ -93,16 +93,9 @@ struct RangedProfile {
   static MERCER_INLINE Vector load(const One* from) { return *from; }
   static MERCER_INLINE void store(One* to, Vector v) { *to = v; }
   static MERCER_INLINE One sum(Vector v) { return v; }
-  static MERCER_INLINE Vec<double, 1> plain(Vector x) {  // of numbers that are at most about one
-    auto k = x.power;
-    return k == 0    ? x.value
-           : k == 1  ? x.value * RADIX
-           : k == -1 ? x.value * INVERSE_RADIX
-                     : 0.0 * x.value;
-  }
   static One inverse(One x) { return tidy<Vec<double, 1>>(1.0 / x.value, -x.power); }
   static One power(One x, int64_t) { return x; }
-  static double log(One x, int64_t) { return ::log(x.value[0]) + double(x.power[0]) * LOG_RADIX; }
+  static double log(One x, int64_t) { return log_of(x, 0); }
   static int64_t scale(One*, int64_t, One*, int, bool, bool&) { return 0; }
 };
 
@@ -111,33 +104,27 @@ struct RangedProfile {
 template <class T>
 struct Profile {
   using One = typename T::One;
-  int64_t m, width, codes;
-  One *odds, *insert_odds, *steps[7], *entry, *leave;
-  One* reach;  // product of the steps from delete to delete states since the last block began
+  Scratch& scratch;
+  const ProfileModel& a;
+  int64_t m = a.entry.shape[0] - 2, width = (m + 2 + 2 * WIDTH) / WIDTH * WIDTH;
+  int64_t codes = a.odds.shape[0];
+  One* odds = scratch.take<One>((2 * codes + 10) * width);
+  One *insert_odds = odds + codes * width, *entry = insert_odds + codes * width;
+  One *leave = entry + width, *steps = leave + width;  // seven rows
+  // product of the steps from delete to delete states since the last block began
+  One* reach = steps + 7 * width;
 
-  static int64_t padded(int64_t m) { return (m + 2 + 2 * WIDTH) / WIDTH * WIDTH; }
-  static size_t room(const ProfileArguments& a) {
-    return Scratch::room<One>((2 * a.odds.shape[0] + 10) * padded(a.entry.shape[0] - 2));
-  }
-  Profile(Scratch& scratch, const ProfileArguments& a)
-      : m(a.entry.shape[0] - 2), width(padded(m)), codes(a.odds.shape[0]) {
-    One* next = scratch.take<One>((2 * codes + 10) * width);
-    auto copied = [&](const double* from, int64_t last) {
-      One* to = next;
-      for (int64_t k = 0; k < width; ++k) to[k] = k <= last ? T::number(from[k]) : T::zero();
-      next += width;
-      return to;
+  void fill() const {
+    auto copy = [&](One* to, const double* from, int64_t rows) {
+      for (int64_t k = 0; k < rows * width; ++k)
+        to[k] = k % width <= m ? T::number(from[k / width * (m + 2) + k % width]) : T::zero();
     };
-    odds = next;
-    for (int64_t c = 0; c < codes; ++c) copied(a.odds.at(c), m);
-    insert_odds = next;
-    for (int64_t c = 0; c < codes; ++c) copied(a.insert_odds.at(c), m);
-    for (int s = 0; s < 7; ++s) steps[s] = copied(a.steps.at(s), m);
-    entry = copied(a.entry.data, m), leave = copied(a.leave.data, m);
-    reach = next;
+    copy(odds, a.odds.data, codes), copy(insert_odds, a.insert_odds.data, codes);
+    copy(entry, a.entry.data, 1), copy(leave, a.leave.data, 1), copy(steps, a.steps.data, 7);
+    const One* step = steps + 6 * width;
     for (int64_t k = 0; k < width; ++k) reach[k] = T::zero();
     for (int64_t k = 1; k <= m; ++k)
-      reach[k] = (k - 1) % 4 ? reach[k - 1] * steps[6][k - 1] : steps[6][k - 1];
+      reach[k] = (k - 1) % 4 ? reach[k - 1] * step[k - 1] : step[k - 1];
   }
 };
 
@@ -154,15 +141,16 @@ struct ProfileSweep {
     for (int k = 0; k < 4; ++k) flanks[k] = T::number(given[k]);
   }
 
-  void begin(One* row, One* ends) const {
-    for (int64_t k = 0; k < 3 * p.width; ++k) row[k] = T::zero();
-    ends[0] = T::number(1.0), ends[1] = flanks[1], ends[2] = ends[3] = T::zero();
+  // The row before the first symbol; its ends follow its numbers.
+  void begin(One* row) const {
+    for (int64_t k = 0; k < 3 * p.width + 4; ++k) row[k] = T::zero();
+    row[3 * p.width] = T::number(1.0), row[3 * p.width + 1] = flanks[1];
   }
 
   // Delete states from their terms D: D_k += D_{k-1} s6, in blocks of four, whose parts without the
   // state before them do not wait for each other.
   void scan(One* deleted) const {
-    const One *step = p.steps[6], *reach = p.reach;
+    const One *step = p.steps + 6 * p.width, *reach = p.reach;
     One before = T::zero();
     for (int64_t k = 1; k <= p.m; k += 4) {
       One d[4];
@@ -180,13 +168,15 @@ struct ProfileSweep {
   }
 
   // The row of the next symbol; returns its exponent.
-  __attribute__((noinline)) int64_t advance(const One* row, One* next, One* ends, int64_t code,
-                                            bool watch, bool& lost) const {
+  __attribute__((noinline)) int64_t advance(const One* row, One* next, int64_t code, bool watch,
+                                            bool& lost) const {
     const int64_t m = p.m, w = p.width;
     const One *match = row, *insert = row + w, *erase = row + 2 * w;
     const One *odds = p.odds + code * w, *insert_odds = p.insert_odds + code * w;
-    const One *const *s = p.steps, *entry = p.entry;
-    const Vector start = T::all(ends[1]);
+    const One *s[7], *entry = p.entry, *before = row + 3 * w;
+    for (int k = 0; k < 7; ++k) s[k] = p.steps + k * w;
+    const Vector start = T::all(before[1]);
+    One *deleted = next + 2 * w, *ends = next + 3 * w;
     for (int64_t k = 1; k <= m; k += L) {
       Vector sum = start * T::load(entry + k);
       multiply_add(sum, T::load(match + k - 1), T::load(s[0] + k - 1));
@@ -197,18 +187,18 @@ struct ProfileSweep {
       multiply_add(stay, T::load(insert + k), T::load(s[4] + k));
       T::store(next + w + k, stay * T::load(insert_odds + k));
     }
-    One* deleted = next + 2 * w;
+    for (int64_t k = 0; k < w; k = k ? k + 1 : m + 1) next[k] = next[w + k] = T::zero();
     for (int64_t k = 1; k <= m; k += L)
       T::store(deleted + k, T::load(next + k - 1) * T::load(s[2] + k - 1));
     scan(deleted);
-    for (int64_t k = m + 1; k < w; ++k) deleted[k] = T::zero();
+    for (int64_t k = 0; k < w; k = k ? k + 1 : m + 1) deleted[k] = T::zero();
     Vector leaving = T::all(T::zero());
     for (int64_t k = 1; k <= m; k += L)
       multiply_add(leaving, T::load(p.leave + k), T::load(next + k) + T::load(deleted + k));
     const One left = T::sum(leaving);
-    ends[0] = ends[0] * flanks[0];
-    ends[2] = ends[2] * flanks[0] + left * flanks[2];
-    ends[3] = ends[3] * flanks[0] + left * flanks[3];
+    ends[0] = before[0] * flanks[0];
+    ends[2] = before[2] * flanks[0] + left * flanks[2];
+    ends[3] = before[3] * flanks[0] + left * flanks[3];
     ends[1] = (ends[0] + ends[2]) * flanks[1];
     return T::scale(next, 3 * w, ends, 4, watch, lost);
   }
@@ -219,7 +209,8 @@ struct ProfileSweep {
                                             const One* staying, bool last, bool watch,
                                             bool& lost) const {
     const int64_t m = p.m, w = p.width;
-    const One* const* s = p.steps;
+    const One* s[7];
+    for (int k = 0; k < 7; ++k) s[k] = p.steps + k * w;
     if (last) {
       ends[0] = ends[1] = ends[2] = T::zero(), ends[3] = flanks[1];
     } else {
@@ -266,164 +257,125 @@ MERCER_INLINE void add_share(double* counts, const typename T::One* x, const typ
   for (int64_t k = 1; k <= m; k += T::L) {
     auto product = T::load(x + k) * T::load(y + k);
     if (z) product = product * T::load(z + k);
-    auto share = T::plain(product * T::all(factor));
+    auto share = plain(product * T::all(factor));
     store_some(counts + k, load_some<decltype(share)>(counts + k, m + 1 - k) + share, m + 1 - k);
   }
 }
 
-// Forward rows are stored for every block of about sqrt(length) symbols, and computed again within
-// a block on the way back. Returns whether numbers may be lost.
+// One sequence after the other; returns whether numbers may be lost.
 template <class T>
 struct ProfileRun {
   using One = typename T::One;
+  Scratch& scratch;
   const ProfileArguments& a;
-  const Profile<T> p;
-  int64_t rows;
-  One *kept, *kept_ends, *block, *block_ends, *row, *reached, *staying, *begun;
-  int64_t *exponents, *block_exponents;
-
-  static int64_t longest_of(const ProfileArguments& a) {
-    int64_t longest = 0;
-    for (int64_t s = 0; s < a.log_odds.shape[0]; ++s)
-      longest =
-          a.offsets(s + 1) - a.offsets(s) > longest ? a.offsets(s + 1) - a.offsets(s) : longest;
-    return longest;
-  }
-  // Rows that are kept: those of the blocks, and within one; two without counts.
-  static int64_t rows_of(const ProfileArguments& a) {
-    return a.matched.given() ? int64_t(sqrt(double(longest_of(a)))) + 4 : 2;
-  }
-  static size_t room(const ProfileArguments& a) {
-    const int64_t rows = 2 * rows_of(a), w = Profile<T>::padded(a.entry.shape[0] - 2);
-    return Profile<T>::room(a) + Scratch::room<One>((3 * rows + 6) * w + 4 * rows) +
-           Scratch::room<int64_t>(rows);
-  }
-  ProfileRun(Scratch& scratch, const ProfileArguments& given)
-      : a(given), p(scratch, given), rows(rows_of(given)) {
-    const int64_t w = p.width;
-    kept = scratch.take<One>((6 * rows + 6) * w + 8 * rows);
-    for (int64_t k = 0; k < (6 * rows + 6) * w; ++k) kept[k] = T::zero();
-    block = kept + 3 * rows * w, row = block + 3 * rows * w, reached = row + 3 * w,
-    staying = reached + w;
-    begun = staying + w, kept_ends = begun + w, block_ends = kept_ends + 4 * rows;
-    exponents = scratch.take<int64_t>(2 * rows), block_exponents = exponents + rows;
-  }
+  const Profile<T> p{scratch, a};
+  int64_t w = p.width, line = 3 * w + 8;  // ends of a row follow its numbers
+  One *two = scratch.take<One>(2 * line), *row = scratch.take<One>(3 * w);
+  One *reached = scratch.take<One>(w), *staying = scratch.take<One>(w);
 
   bool forward(int64_t sequence) const {
     const ProfileSweep<T> sweep(p, a.flanks.at(sequence));
-    One *before = kept, *after = block, *ends = kept_ends;
+    One *before = two, *after = two + line;
     bool lost = false;
     int64_t exponent = 0;
-    sweep.begin(before, ends);
+    sweep.begin(before);
     for (int64_t t = a.offsets(sequence); t < a.offsets(sequence + 1); ++t) {
-      exponent += sweep.advance(before, after, ends, a.codes(t), a.watch, lost);
-      One* swap = before;
-      before = after, after = swap;
+      exponent += sweep.advance(before, after, a.codes(t), a.watch, lost);
+      exchange(before, after);
     }
-    a.log_odds(sequence) = T::log(ends[3] * sweep.flanks[1], exponent);
+    a.log_odds(sequence) = T::log(before[3 * w + 3] * sweep.flanks[1], exponent);
     return lost;
   }
 
-  bool expected(int64_t sequence) const {
+  int64_t expected(int64_t sequence, Scratch& memory, bool& lost) const {
     const ProfileSweep<T> sweep(p, a.flanks.at(sequence));
-    const int64_t w = p.width, m = p.m, length = a.offsets(sequence + 1) - a.offsets(sequence);
+    const int64_t length = a.offsets(sequence + 1) - a.offsets(sequence);
     const int64_t* codes = a.codes.data + a.offsets(sequence);
-    const int64_t step = length > 1 ? int64_t(sqrt(double(length))) : 1,
-                  blocks = (length + step - 1) / step;
-    bool lost = false, again = false;
-    sweep.begin(kept, kept_ends);
-    exponents[0] = 0;
-    One ends[4];
-    memcpy(ends, kept_ends, sizeof ends);
-    int64_t exponent = 0;
-    const One* before = kept;
-    for (int64_t t = 0; t < length; ++t) {  // the rows of a block, the last of which is kept
-      One* after = (t + 1) % step ? block + (t % 2) * 3 * w : kept + (t + 1) / step * 3 * w;
-      exponent += sweep.advance(before, after, ends, codes[t], a.watch, lost);
-      before = after;
-      if ((t + 1) % step == 0) {
-        memcpy(kept_ends + (t + 1) / step * 4, ends, sizeof ends);
-        exponents[(t + 1) / step] = exponent;
-      }
-    }
-    const One total = ends[3] * sweep.flanks[1];
-    const int64_t total_exponent = exponent;
-    a.log_odds(sequence) = T::log(total, exponent);
-    if (a.log_odds(sequence) == -INFINITY) return lost;
-    const One inverse = T::inverse(total);
-    One back[5];
-    int64_t back_exponent = 0;
+    Rows<One> rows;
+    int64_t* exponents;
+    if (!memory.lay_out(
+            [&] { rows.take(memory, length + 1, line), memory.give(length + 1, exponents); }))
+      return OUT_OF_MEMORY;
+    for (int64_t k = 0; k < 3 * w; ++k) row[k] = T::zero();
     for (int64_t k = 0; k < w; ++k) reached[k] = staying[k] = T::zero();
-    for (int64_t b = blocks - 1; b >= 0; --b) {
-      const int64_t first = b * step, count = length - first < step ? length - first : step;
-      memcpy(block, kept + b * 3 * w, size_t(3 * w) * sizeof(One));
-      memcpy(block_ends, kept_ends + 4 * b, sizeof ends);
-      block_exponents[0] = exponents[b];
-      for (int64_t j = 0; j < count; ++j) {
-        memcpy(block_ends + 4 * (j + 1), block_ends + 4 * j, sizeof ends);
-        block_exponents[j + 1] =
-            block_exponents[j] + sweep.advance(block + j * 3 * w, block + (j + 1) * 3 * w,
-                                               block_ends + 4 * (j + 1), codes[first + j], false,
-                                               again);
+    One back[5], inverse = T::zero();
+    int64_t off = 0;  // exponent of the row on the way back, less that of the total
+    bool again = false;
+    auto forth = [&](int64_t i, const One* above, One* here, bool fresh) {
+      if (i == 0) {
+        sweep.begin(here), exponents[0] = 0;
+      } else {
+        bool& watched = fresh ? lost : again;
+        exponents[i] =
+            exponents[i - 1] + sweep.advance(above, here, codes[i - 1], fresh && a.watch, watched);
       }
-      for (int64_t j = count; j > 0; --j) {
-        back_exponent +=
-            sweep.retreat(row, back, reached, staying, first + j == length, a.watch, lost);
-        const int64_t code = codes[first + j - 1], off = back_exponent - total_exponent;
-        count_states(sequence, code, block + j * 3 * w,
-                     T::power(inverse, block_exponents[j] + off));
-        for (int64_t k = 1; k <= m; k += T::L) {
-          T::store(reached + k, T::load(row + k) * T::load(p.odds + code * w + k));
-          T::store(staying + k, T::load(row + w + k) * T::load(p.insert_odds + code * w + k));
-        }
-        count_steps(sequence, block + (j - 1) * 3 * w, block_ends[4 * (j - 1) + 1],
-                    T::power(inverse, block_exponents[j - 1] + off));
+      if (!fresh || i < length) return;
+      const One total = here[3 * w + 3] * sweep.flanks[1];
+      a.log_odds(sequence) = T::log(total, exponents[i]);
+      inverse = T::inverse(total), off = -exponents[i];
+    };
+    rows.sweep(forth, [&](int64_t i, const One* here) {
+      if (a.log_odds(sequence) == -INFINITY) return;
+      const One factor = T::power(inverse, exponents[i] + off);
+      if (i < length) count_steps(sequence, here, here[3 * w + 1], factor);
+      if (i == 0) return;
+      off += sweep.retreat(row, back, reached, staying, i == length, a.watch, lost);
+      count_states(sequence, codes[i - 1], here, T::power(inverse, exponents[i] + off));
+      for (int64_t k = 1; k <= p.m; k += T::L) {
+        const int64_t at = codes[i - 1] * w + k;
+        T::store(reached + k, T::load(row + k) * T::load(p.odds + at));
+        T::store(staying + k, T::load(row + w + k) * T::load(p.insert_odds + at));
       }
-    }
-    return lost;
+    });
+    return DONE;
   }
 
   // Symbols in their states, and steps into delete states, which take no symbol.
   void count_states(int64_t sequence, int64_t code, const One* forth, One factor) const {
-    const int64_t w = p.width, m = p.m;
+    const int64_t m = p.m;
     add_share<T>(a.matched.at(sequence, code), forth, row, nullptr, factor, m);
     add_share<T>(a.inserted.at(sequence, code), forth + w, row + w, nullptr, factor, m);
-    add_share<T>(a.stepped.at(sequence, 2), forth, p.steps[2], row + 2 * w + 1, factor, m);
-    add_share<T>(a.stepped.at(sequence, 6), forth + 2 * w, p.steps[6], row + 2 * w + 1, factor, m);
+    add_share<T>(a.stepped.at(sequence, 2), forth, p.steps + 2 * w, row + 2 * w + 1, factor, m);
+    add_share<T>(a.stepped.at(sequence, 6), forth + 2 * w, p.steps + 6 * w, row + 2 * w + 1, factor,
+                 m);
   }
   // Steps to the next symbol.
   void count_steps(int64_t sequence, const One* forth, One start, One factor) const {
-    const int64_t w = p.width, m = p.m;
+    const int64_t m = p.m;
     add_share<T>(a.entered.at(sequence), p.entry, reached, nullptr, start * factor, m);
-    add_share<T>(a.stepped.at(sequence, 0), forth, p.steps[0], reached + 1, factor, m);
-    add_share<T>(a.stepped.at(sequence, 3), forth + w, p.steps[3], reached + 1, factor, m);
-    add_share<T>(a.stepped.at(sequence, 5), forth + 2 * w, p.steps[5], reached + 1, factor, m);
-    add_share<T>(a.stepped.at(sequence, 1), forth, p.steps[1], staying, factor, m);
-    add_share<T>(a.stepped.at(sequence, 4), forth + w, p.steps[4], staying, factor, m);
+    add_share<T>(a.stepped.at(sequence, 0), forth, p.steps, reached + 1, factor, m);
+    add_share<T>(a.stepped.at(sequence, 3), forth + w, p.steps + 3 * w, reached + 1, factor, m);
+    add_share<T>(a.stepped.at(sequence, 5), forth + 2 * w, p.steps + 5 * w, reached + 1, factor, m);
+    add_share<T>(a.stepped.at(sequence, 1), forth, p.steps + w, staying, factor, m);
+    add_share<T>(a.stepped.at(sequence, 4), forth + w, p.steps + 4 * w, staying, factor, m);
   }
 
-  bool run(int64_t sequence) const {
-    return a.matched.given() ? expected(sequence) : forward(sequence);
-  }
   void clear(int64_t sequence) const {
     if (!a.matched.given()) return;
     const size_t size = size_t(a.entry.shape[0]) * sizeof(double);
-    memset(a.matched.at(sequence), 0, size * size_t(p.codes)),
-        memset(a.inserted.at(sequence), 0, size * size_t(p.codes));
+    memset(a.matched.at(sequence), 0, size * size_t(p.codes));
+    memset(a.inserted.at(sequence), 0, size * size_t(p.codes));
     memset(a.stepped.at(sequence), 0, 7 * size), memset(a.entered.at(sequence), 0, size);
   }
 };
 
 template <class T>
 int64_t profile_runs(const ProfileArguments& a, bool again) {
-  Scratch scratch(ProfileRun<T>::room(a));
-  if (scratch.failed()) return OUT_OF_MEMORY;
-  const ProfileRun<T> runs(scratch, a);
+  Scratch scratch, memory;
+  ProfileRun<T>{scratch, a};
+  if (!scratch.allocate()) return OUT_OF_MEMORY;
+  const ProfileRun<T> runs{scratch, a};
+  runs.p.fill();
   int64_t left = 0;
   for (int64_t s = 0; s < a.log_odds.shape[0]; ++s) {
     if (again && !__builtin_isnan(a.log_odds(s))) continue;
     runs.clear(s);
-    if (runs.run(s)) a.log_odds(s) = NAN, ++left;
+    bool lost = false;
+    if (!a.matched.given())
+      lost = runs.forward(s);
+    else if (runs.expected(s, memory, lost) != DONE)
+      return OUT_OF_MEMORY;
+    if (lost) a.log_odds(s) = NAN, ++left;
   }
   return left;
 }

@@ -155,7 +155,7 @@ MERCER_INLINE void tiles(Matrix out, Matrix mirror, Matrix start, Matrix a, Matr
 }
 
 struct Size {
-  int64_t rows, inner, columns;
+  int64_t rows, inner, columns = 0;  // as many columns as rows, if the product is symmetric
 };
 
 // out = start + a b, or start - a b; a symmetric product is computed from its lower triangle. `out`
@@ -174,19 +174,9 @@ __attribute__((noinline)) void multiplied(Matrix out, Matrix start, Matrix a, Ma
       tiles<1, 4, SIGN, SHAPE>(to, mirror, begin, left, b, size.inner, stop);
   }
 }
-inline void add_product(Matrix out, Matrix start, Matrix a, Matrix b, Size size) {
-  multiplied<PLUS, FULL>(out, start, a, b, size);
-}
-inline void subtract_product(Matrix out, Matrix start, Matrix a, Matrix b, Size size) {
-  multiplied<MINUS, FULL>(out, start, a, b, size);
-}
-inline void add_symmetric(Matrix out, Matrix start, Matrix a, Matrix b, int64_t n, int64_t inner) {
-  multiplied<PLUS, SYMMETRIC>(out, start, a, b, {n, inner, n});
-}
-inline void subtract_symmetric(Matrix out, Matrix start, Matrix a, Matrix b, int64_t n,
-                               int64_t inner) {
-  multiplied<MINUS, SYMMETRIC>(out, start, a, b, {n, inner, n});
-}
+constexpr auto add_product = multiplied<PLUS, FULL>, subtract_product = multiplied<MINUS, FULL>;
+constexpr auto add_symmetric = multiplied<PLUS, SYMMETRIC>,
+               subtract_symmetric = multiplied<MINUS, SYMMETRIC>;
 
 // x_{t+1} += x_t b for the rows of x, one after the other.
 inline void chain(Matrix x, Matrix b, int64_t n, int64_t times) {

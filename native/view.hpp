@@ -31,45 +31,53 @@ struct View {
   }
 };
 
+template <class T>
+MERCER_INLINE void exchange(T& a, T& b) {
+  T c = a;
+  a = b, b = c;
+}
+
 // MORE: the work is not finished, and the next call goes on.
 enum Status : int64_t { DONE = 0, OUT_OF_MEMORY = -1, MORE = 1 };
 
 // Scratch memory of one call: counted first, allocated once, aligned to cache lines, freed at the
-// end of the call.
+// end of the call. A struct whose members take their memory is made twice: to count, and to use.
 class Scratch {
   char* base = nullptr;
   size_t used = 0, size = 0;
 
  public:
   Scratch() = default;
-  template <class T>
-  static constexpr size_t room(int64_t count) {
-    return (size_t(count) * sizeof(T) + 63) / 64 * 64;
-  }
-  explicit Scratch(size_t bytes) { reserve(bytes); }
-  // Memory for another use, new if it is larger; what was taken before is given up.
-  void reserve(size_t bytes) {
+  // Memory for all that was taken; what follows is taken from its beginning. Memory that is large
+  // enough is kept. Returns whether there is enough.
+  bool allocate() {
+    if (!base || used > size) {
+      free(base);
+      size = used;
+      if (posix_memalign(reinterpret_cast<void**>(&base), 64, size + 64) != 0) base = nullptr;
+    }
     used = 0;
-    if (base && bytes <= size) return;
-    free(base);
-    size = bytes;
-    if (posix_memalign(reinterpret_cast<void**>(&base), 64, bytes + 64) != 0) base = nullptr;
+    return base != nullptr;
   }
   ~Scratch() { free(base); }
   Scratch(const Scratch&) = delete;
-  bool failed() const { return base == nullptr; }
   template <class T>
   T* take(int64_t count) {
     const uintptr_t here = reinterpret_cast<uintptr_t>(base) + used;
-    used += room<T>(count);
+    used += (size_t(count) * sizeof(T) + 63) / 64 * 64;
     return reinterpret_cast<T*>(here);
+  }
+  template <class... T>
+  void give(int64_t count, T*&... arrays) {  // each of `count` entries
+    ((arrays = take<T>(count)), ...);
   }
   // Memory for all that `takes` takes: it is called once to count, and again with the memory.
   template <class F>
   bool lay_out(F takes) {
-    used = 0, takes(), reserve(used);
-    if (!failed()) takes();
-    return !failed();
+    used = 0, takes();
+    const bool enough = allocate();
+    if (enough) takes();
+    return enough;
   }
 };
 

@@ -8,14 +8,10 @@
 
 namespace mercer {
 
-struct WindowArguments {
+struct WindowArguments : Spans {
   View<const double, 2> x;  // T d, and padding: vectors of the left side
   View<const double, 2> y;  // d U, and padding: vectors of the right side, coordinate by coordinate
-  View<const int64_t, 1> begin_x;  // P: the sequences of each pair
-  View<const int64_t, 1> size_x;   // P
-  View<const int64_t, 1> begin_y;  // P
-  View<const int64_t, 1> size_y;   // P
-  int64_t width;                   // vectors in a window
+  int64_t width;            // vectors in a window
   double scale;
   View<const double, 1> shift;  // P
   int64_t term;                 // SUM or NEAREST
@@ -37,20 +33,12 @@ inline void window_table(const WindowArguments& a, int64_t p, int64_t row, int64
                 right = a.size_y(p) - column;
   for (int64_t i = 0; i < lines; i += POINT_ROWS) {
     const double* points[POINT_ROWS];
-    for (int r = 0; r < POINT_ROWS; ++r) {
-      const int64_t here = i + r < left ? i + r : left - 1;
-      points[r] = a.x.at(a.begin_x(p) + row + here);
-    }
+    for (int r = 0; r < POINT_ROWS; ++r)
+      points[r] = a.x.at(a.begin_x(p) + row + minimum(i + r, left - 1));
     const double* y = a.y.data + a.begin_y(p) + column;
     for (int64_t j = 0; j < across && j < right; j += WIDTH) {
       Doubles square[POINT_ROWS] = {};
-      for (int64_t k = 0; k < d; ++k) {
-        const Doubles theirs = load<Doubles>(y + k * length + j);
-        for (int r = 0; r < POINT_ROWS; ++r) {
-          const Doubles apart = points[r][k] - theirs;
-          square[r] += apart * apart;
-        }
-      }
+      add_squares(square, points, y + j, length, d);
       for (int r = 0; r < POINT_ROWS; ++r) store(table + (i + r) * stride + j, square[r]);
     }
   }
@@ -66,9 +54,9 @@ int64_t window_sums(const WindowArguments& a) {
   const int64_t breadth = whole(width > BLOCK_COLUMNS ? width : BLOCK_COLUMNS, WIDTH);
   const int64_t stride = breadth + whole(width - 1, WIDTH),
                 lines = whole(height + width - 1, POINT_ROWS);
-  Scratch scratch(Scratch::room<double>(lines * stride + WIDTH));
-  if (scratch.failed()) return OUT_OF_MEMORY;
-  double* table = scratch.take<double>(lines * stride + WIDTH);
+  Scratch scratch;
+  double* table;
+  if (!scratch.lay_out([&] { scratch.give(lines * stride + WIDTH, table); })) return OUT_OF_MEMORY;
   Reduced<TERM> found;
   for (int64_t p = 0; p < a.out.shape[0]; ++p) {
     const int64_t n = a.size_x(p) - width + 1, m = a.size_y(p) - width + 1;
@@ -99,30 +87,25 @@ int64_t window_sums(const WindowArguments& a) {
   return DONE;
 }
 
-struct DifferenceArguments {
-  View<const int32_t, 1> x;        // symbols of the left side
-  View<const int32_t, 1> y;        // symbols of the right side
-  View<const int64_t, 1> begin_x;  // P: the strings of each pair
-  View<const int64_t, 1> size_x;   // P
-  View<const int64_t, 1> begin_y;  // P
-  View<const int64_t, 1> size_y;   // P
-  View<double, 2> out;             // P w+1: pairs of windows that differ in 0, 1, ... positions
+struct DifferenceArguments : Spans {
+  View<const int32_t, 1> x;  // symbols of the left side
+  View<const int32_t, 1> y;  // symbols of the right side
+  View<double, 2> out;       // P w+1: pairs of windows that differ in 0, 1, ... positions
 };
 
 inline int64_t difference_counts(const DifferenceArguments& a) {
   const int64_t width = a.out.shape[1] - 1, pairs = a.out.shape[0];
   int64_t longest = 0;
   for (int64_t p = 0; p < pairs; ++p) longest = a.size_x(p) > longest ? a.size_x(p) : longest;
-  Scratch scratch(2 * Scratch::room<int64_t>(width + 1) + Scratch::room<uint8_t>(longest));
-  if (scratch.failed()) return OUT_OF_MEMORY;
-  // two alternating tables: an increment does not wait for the one before it
-  int64_t *even = scratch.take<int64_t>(width + 1), *odd = scratch.take<int64_t>(width + 1);
-  uint8_t* differ = scratch.take<uint8_t>(longest);
+  Scratch scratch;
+  int64_t *even, *odd;  // alternate: an increment does not wait for the one before it
+  uint8_t* differ;
+  if (!scratch.lay_out([&] { scratch.give(width + 1, even, odd), scratch.give(longest, differ); }))
+    return OUT_OF_MEMORY;
   for (int64_t p = 0; p < pairs; ++p) {
     const int32_t *x = a.x.data + a.begin_x(p), *y = a.y.data + a.begin_y(p);
     const int64_t n = a.size_x(p), m = a.size_y(p);
-    memset(even, 0, size_t(width + 1) * sizeof(int64_t)),
-        memset(odd, 0, size_t(width + 1) * sizeof(int64_t));
+    for (int64_t c = 0; c <= width; ++c) even[c] = odd[c] = 0;
     for (int64_t lag = width - n; lag <= m - width; ++lag) {
       const int64_t begin = lag < 0 ? -lag : 0, end = n < m - lag ? n : m - lag, size = end - begin;
       const int32_t *s = x + begin, *t = y + begin + lag;

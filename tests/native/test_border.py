@@ -23,10 +23,12 @@ def structs() -> dict[str, list[tuple[str, str]]]:
     """Parse the structs in native/: for each the names of its fields and their types, with those of inner structs."""
     found = {}
     for path in SOURCES.glob("*.hpp"):
-        for name, body in re.findall(r"struct (\w+) \{\n(.*?)\n\};", path.read_text(encoding="utf-8"), re.S):
+        pattern = r"struct (\w+)(?: : (\w+))? \{\n(.*?)\n\};"
+        for name, base, body in re.findall(pattern, path.read_text(encoding="utf-8"), re.S):
             body = re.sub(r"\s*\n\s+", " ", re.sub(r"//.*", "", body.split("\n\n")[0]))
             parts = [part.strip() for part in body.split(";") if part.strip()]
-            found[name] = [tuple(part.rsplit(" ", 1)[::-1]) for part in parts]
+            own = [tuple(part.rsplit(" ", 1)[::-1]) for part in parts]
+            found[name] = [("", base), *own] if base else own
     return {name: [one for field in found[name] for one in inner(*field, found)] for name in found if "Arg" in name}
 
 
@@ -39,7 +41,7 @@ def inner(field: str, kind: str, known: dict[str, list[tuple[str, str]]]) -> lis
 def prototypes() -> dict[str, str]:
     """Parse the exported functions: for each the struct that it takes."""
     source = (SOURCES / "mercer.cpp").read_text(encoding="utf-8")
-    return dict(re.findall(r"MERCER_EXPORT int64_t (\w+)\(const (\w+)\* a\)", source))
+    return dict(re.findall(r"^MERCER_CALL\((\w+), (\w+),", source, re.M))
 
 
 def spelled(field) -> str:
@@ -61,9 +63,9 @@ def test_the_table_is_that_of_the_structs(name):
 def good() -> dict:
     transition = np.full((1, 2, 2), 0.5)
     return {
-        "initial_a": np.full((1, 2), 0.5), "transition_a": transition, "initial_b": np.full((1, 2), 0.5),
-        "transition_b": transition, "logarithms": 0, "rows": np.zeros(1, np.int64), "columns": np.zeros(1, np.int64),
-        "log_psi": np.zeros((1, 2, 2)), "lengths": np.array([1, 3]), "log_value": np.empty((2, 1)),
+        "left": (np.full((1, 2), 0.5), transition), "right": (np.full((1, 2), 0.5), transition), "logarithms": 0,
+        "rows": np.zeros(1, np.int64), "columns": np.zeros(1, np.int64), "log_psi": np.zeros((1, 2, 2)),
+        "lengths": np.array([1, 3]), "log_value": np.empty((2, 1)),
     }  # fmt: skip
 
 
@@ -81,7 +83,7 @@ def test_a_good_call():
         ({"log_value": np.broadcast_to(0.0, (2, 1))}, "log_value must be a contiguous"),
         ({"log_value": np.empty((3, 1))}, r"log_value has shape \(3, 1\); H must be 2"),
         ({"log_psi": np.zeros((1, 3, 2))}, r"log_psi has shape \(1, 3, 2\); n must be 2"),
-        ({"initial_a": np.zeros(2)}, "initial_a must be a contiguous float64 array with 2 axes"),
+        ({"left": (np.zeros(2), np.zeros((1, 2, 2)))}, "left.initial must be a contiguous float64 array with 2 axes"),
     ],
 )
 def test_arrays_are_checked(change, message):
@@ -90,14 +92,14 @@ def test_arrays_are_checked(change, message):
 
 
 def test_other_dtypes_and_layouts_of_inputs_are_copied():
-    arguments = good() | {"transition_b": np.asfortranarray(np.full((1, 2, 2), 0.5, np.float32))}
+    arguments = good() | {"right": (np.full((1, 2), 0.5), np.asfortranarray(np.full((1, 2, 2), 0.5, np.float32)))}
     call("ranged_chains", **arguments)
     np.testing.assert_allclose(arguments["log_value"], 0.0, atol=1e-15)
 
 
 def test_a_missing_argument_is_named():
     with pytest.raises(ValueError, match="takes"):
-        call("ranged_chains", initial_a=np.zeros((1, 2)))
+        call("ranged_chains", lengths=np.zeros(2))
 
 
 # ------------------------------------------------------------------ the choice of a library

@@ -33,6 +33,6 @@ def test_numbers_are_changed_but_no_index_and_no_result(calls):
         }
         different |= set(found) - same
     fields = {field.name: field for field in _native.fields("chains")}
-    assert "transition_a" in different
+    assert "left.transition" in different
     assert not any(fields[name].written or fields[name].code == "q" for name in different)
     assert "lengths" not in different

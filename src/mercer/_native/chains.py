@@ -51,9 +51,8 @@ def small_chains(
     growth = float(left[1].sum(axis=2).max()) * float(right[1].sum(axis=2).max()) * top
     value = np.empty((len(lengths), len(left[0]), len(right[0])))
     call(
-        "chains", initial_a=left[0], transition_a=left[1], weights_a=weights[0], initial_b=right[0],
-        transition_b=right[1], weights_b=weights[1], psi=psi, first=first, lengths=np.asarray(lengths),
-        block=_block(growth), log_value=value,
+        "chains", left=left[:2], right=right[:2], weights_a=weights[0], weights_b=weights[1], psi=psi, first=first,
+        lengths=np.asarray(lengths), block=_block(growth), log_value=value,
     )  # fmt: skip
     return value
 
@@ -89,9 +88,8 @@ def ranged_pairs(
     """
     value = np.empty((len(lengths), len(rows)))
     call(
-        "ranged_chains", initial_a=left[0], transition_a=left[1], initial_b=right[0], transition_b=right[1],
-        logarithms=logarithms, rows=rows, columns=columns, log_psi=log_psi, lengths=np.asarray(lengths),
-        log_value=value,
+        "ranged_chains", left=left, right=right, logarithms=logarithms, rows=rows, columns=columns, log_psi=log_psi,
+        lengths=np.asarray(lengths), log_value=value,
     )  # fmt: skip
     return value
 
@@ -138,7 +136,7 @@ def discounted_lanes(
     value = np.empty((len(left[0]), len(right[0])))
     growth = [transition.sum(axis=2).max(axis=1) for _, transition in (left, right)]
     call(
-        "discounted_chains", initial_a=left[0], transition_a=left[1], initial_b=right[0], transition_b=right[1],
-        psi=psi, factors=factors, growth_a=growth[0], growth_b=growth[1], tail=tail, patience=patience, value=value,
+        "discounted_chains", left=left, right=right, psi=psi, factors=factors, growth_a=growth[0], growth_b=growth[1],
+        tail=tail, patience=patience, value=value,
     )  # fmt: skip
     return value

@@ -35,12 +35,10 @@ def context_products(left: tuple[Floats, ...], right: tuple[Floats, ...], steps:
     if not value.size:
         return value
     at_once = max(1, int(STEPS / ((steps[-1] + 1) * max(8, len(right[0])) * left[1][0].size)))
-    sides = {f"{name}_b": table for name, table in zip(("first", "step", "stop"), right, strict=True)}
     for begin in range(0, len(left[0]), at_once):
         rows = slice(begin, begin + at_once)
-        sides |= {f"{name}_a": table[rows] for name, table in zip(("first", "step", "stop"), left, strict=True)}
         part = np.empty((len(steps), len(left[0][rows]), len(right[0])))
-        call("context_products", **sides, steps=steps, log_value=part)
+        call("context_products", left=tuple(x[rows] for x in left), right=right, steps=steps, log_value=part)
         value[:, rows] = part
     return value
 

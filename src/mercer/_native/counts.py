@@ -73,13 +73,13 @@ def log_mean_maps(
     """
     found = np.empty(len(rows))
     largest = max(side[1].max() for side in (left, right))
-    sides: dict[str, Any] = {}
-    for name, (words, totals) in zip("ab", (left, right), strict=True):
-        sides |= {f"values_{name}": words.data, f"words_{name}": words.indices, f"begins_{name}": words.indptr}
-        sides[f"totals_{name}"] = totals
-    sides["log_factorials"] = gammaln(np.arange(largest + 1) + 1.0)
+    sides = [(words.data, words.indices, words.indptr, totals) for words, totals in (left, right)]
+    log_factorials = gammaln(np.arange(largest + 1) + 1.0)
     ends = np.unique(np.searchsorted(np.cumsum(steps), np.arange(STEPS, steps.sum(), STEPS), side="right"))
     for first, last in zip([0, *ends], [*ends, len(rows)], strict=True):
         part = slice(first, last)
-        call("count_mean_maps", **sides, gamma=gamma, rows=rows[part], columns=columns[part], log_value=found[part])
+        call(
+            "count_mean_maps", left=sides[0], right=sides[1], log_factorials=log_factorials, gamma=gamma,
+            rows=rows[part], columns=columns[part], log_value=found[part],
+        )  # fmt: skip
     return found

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -11,8 +11,6 @@ from mercer._native import call
 
 SMALLEST = 1e-300
 """If entries are watched, positive evidence must be raised to this floor; a product at the floor counts as lost."""
-_NUMBERS = 2e7
-"""Multiply-adds of pairs of unlimited range in one call: some tenths of a second."""
 
 
 class Forest(NamedTuple):
@@ -38,36 +36,28 @@ class Forest(NamedTuple):
     """The same of any entry, relative to the largest, if they are watched."""
 
 
-def all_pairs(forest: Forest, left: Floats, right: Floats) -> Floats:
-    """Return the logarithms of all pairs of samples, ``(I, J)``; NaN where numbers may have been lost.
+class Evidence(NamedTuple):
+    """Evidence of N samples relative to the best state of every node, nodes in the order of the forest."""
 
-    Evidence is relative to the best state of each node, (I, V, S) and (J, V, S); if watched, it is zero or at least
-    `SMALLEST`.
-    """
-    value = np.empty((len(left), len(right)))
-    call("histories", **forest._asdict(), left=left, right=right, value=value, alone=None)
-    return value
+    values: Floats
+    """``(N, V, S)``; if watched, zero or at least `SMALLEST`."""
+    logs: Floats | None
+    """Logarithms, if some values underflow float64."""
 
 
-def alone(forest: Forest, samples: Floats) -> Floats:
+def all_pairs(forest: Forest, left: Evidence, right: Evidence) -> Floats:
+    """Return the logarithms of all pairs of samples, ``(I, J)``; -inf if a pair is impossible."""
+    return _histories(forest, left, right, value=np.empty((len(left.values), len(right.values))), alone=None)
+
+
+def alone(forest: Forest, samples: Evidence) -> Floats:
     """Return the logarithms of all samples with themselves, ``(N,)``: bit-identical to `all_pairs`."""
-    value = np.empty(len(samples))
-    call("histories", **forest._asdict(), left=samples, right=samples, value=None, alone=value)
-    return value
+    return _histories(forest, samples, samples, value=None, alone=np.empty(len(samples.values)))
 
 
-def careful_pairs(forest: Forest, left: Floats, right: Floats, rows: Any, columns: Any) -> Floats:
-    """Return the logarithms of the pairs (rows[p], columns[p]), accurate for all evidence; -inf if impossible.
-
-    ``left`` and ``right`` are logarithms of the evidence, (I, V, S) and (J, V, S).
-    """
-    value = np.empty(len(rows))
-    nodes, states = left.shape[1:]
-    some = max(64, int(_NUMBERS / (nodes * states * (states + 4))))
-    for begin in range(0, len(rows), some):
-        part = slice(begin, begin + some)
-        call(
-            "history_pairs", **forest._asdict(), left=left, right=right, rows=rows[part], columns=columns[part],
-            value=value[part],
-        )  # fmt: skip
-    return value
+def _histories(forest: Forest, left: Evidence, right: Evidence, **out: Floats | None) -> Floats:
+    call(
+        "histories", **forest._asdict(), left=left.values, right=right.values, log_left=left.logs,
+        log_right=right.logs, **out,
+    )  # fmt: skip
+    return next(x for x in out.values() if x is not None)

@@ -47,7 +47,7 @@ def sweep(
         n)``, with ``states (T, n)`` and ``symbols (S, n, k)`` if wanted; or ``steps (C, n, n)``, with the number
         ``cell (T,)`` of the cell of each step in its run, whose cells start at ``ends (S + 1,)``.
     """
-    arguments = _common("initial", "transition", "probability", models, evidence, runs, order)
+    arguments = _common(models, evidence, runs, order)
     arguments |= {"trusted": TRUSTED, "ratios": ratios, "log_prob": log_prob} | TARGETS | targets
     return lambda part: call("forward", begin=part.start, end=part.stop, **arguments)
 
@@ -65,16 +65,14 @@ def best_paths(
     Parameters are those of `sweep`, all of them logarithms. ``path (T,)`` becomes the states, int32, ``value (S,)``
     the log probabilities of observations and states.
     """
-    arguments = _common("log_initial", "log_transition", "log_probability", models, evidence, runs, order)
+    arguments = _common(models, evidence, runs, order)
     return lambda part: call("best_paths", begin=part.start, end=part.stop, path=path, value=value, **arguments)
 
 
-def _common(
-    first: str, step: str, table: str, models: Any, evidence: Any, runs: Any, order: Any
-) -> dict[str, Any]:  # fmt: skip
+def _common(models: Any, evidence: Any, runs: Any, order: Any) -> dict[str, Any]:
     """Arrange what both take, copied once where that is needed."""
     log_density, codes, probability = evidence
-    given = {first: models[0], step: models[1], "log_density": log_density, table: probability}
+    given = {"initial": models[0], "transition": models[1], "log_density": log_density, "probability": probability}
     found: dict[str, Any] = {k: None if v is None else np.ascontiguousarray(v, np.float64) for k, v in given.items()}
     whole = dict(zip(("codes", "start", "length", "model", "order"), (codes, *runs, order), strict=True))
     return found | {k: None if v is None else np.ascontiguousarray(v, np.int64) for k, v in whole.items()}

@@ -19,6 +19,21 @@ GROUPS = {
         initial_mean: f64[N n]
         initial_covariance: f64[N n n]
     """,
+    "ChainModels": """
+        initial: f64[N n]
+        transition: f64[N n n]
+    """,
+    "WordCounts": """
+        values: f64[e]
+        words: i64[e]
+        begins: i64[I1]
+        totals: i64[I]
+    """,
+    "ContextChains": """
+        first: f64[N C]
+        step: f64[N C k]
+        stop: f64[N C]
+    """,
     "ProfileNodes": """
         nodes: f64[T w]
         powers: f64[T w]
@@ -43,20 +58,6 @@ _CSR = """
     out: out f64[I J]
 """
 
-_FOREST = """
-    children: i64[V]
-    roots: i64[V]
-    waits: i64[V]
-    depth: int
-    step: f64[E s s]
-    root: f64[s]
-    left: f64[I V s]
-    right: f64[J V s]
-    watched: int
-    least: real
-    floor: real
-"""
-
 _PROFILE = """
     odds: f64[c w]
     insert_odds: f64[c w]
@@ -66,6 +67,27 @@ _PROFILE = """
     codes: i64[T]
     offsets: i64[S1]
     flanks: f64[S 4]
+"""
+
+_RUNS = """
+    initial: f64[N n]
+    transition: f64[N n n]
+    log_density: f64[T n]?
+    codes: i64[T]?
+    probability: f64[N k n]?
+    start: i64[S]
+    length: i64[S]
+    model: i64[S]
+    order: i64[R]
+    begin: int
+    end: int
+"""
+
+_SPANS = """
+    begin_x: i64[P]
+    size_x: i64[P]
+    begin_y: i64[P]
+    size_y: i64[P]
 """
 
 _PAIRS = """
@@ -148,11 +170,9 @@ SIGNATURES = {
     "csr_products": _CSR,
     "csr_entropies": _CSR,
     "chains": """
-        initial_a: f64[I n]
-        transition_a: f64[I n n]
+        left: ChainModels[N=I]
+        right: ChainModels[N=J n=m]
         weights_a: f64[I n k]?
-        initial_b: f64[J m]
-        transition_b: f64[J m m]
         weights_b: f64[J m k]?
         psi: f64[I*n J*m]?
         first: f64[I*n J*m]?
@@ -207,10 +227,8 @@ SIGNATURES = {
         log_density: out f64[H P]
     """,
     "ranged_chains": """
-        initial_a: f64[I n]
-        transition_a: f64[I n n]
-        initial_b: f64[J m]
-        transition_b: f64[J m m]
+        left: ChainModels[N=I]
+        right: ChainModels[N=J n=m]
         logarithms: int
         rows: i64[P]
         columns: i64[P]
@@ -219,10 +237,8 @@ SIGNATURES = {
         log_value: out f64[H P]
     """,
     "discounted_chains": """
-        initial_a: f64[I n]
-        transition_a: f64[I n n]
-        initial_b: f64[J m]
-        transition_b: f64[J m m]
+        left: ChainModels[N=I]
+        right: ChainModels[N=J n=m]
         psi: f64[I*n J*m]
         factors: f64[I J]
         growth_a: f64[I]
@@ -245,55 +261,32 @@ SIGNATURES = {
         log_det: out f64[I J]?
         quadratic: out f64[I J]?
     """,
-    "point_sums": """
+    "point_sums": f"""{_SPANS}
         x: f64[T d]
         v: f64[T m]?
         y: f64[d U]
         w: f64[m U]?
-        begin_x: i64[P]
-        size_x: i64[P]
-        begin_y: i64[P]
-        size_y: i64[P]
         scale: f64[P]
         shift: f64[S]
         term: int
         each: int
         out: out f64[S 2]
     """,
-    "window_sums": """
+    "window_sums": f"""{_SPANS}
         x: f64[T d]
         y: f64[d U]
-        begin_x: i64[P]
-        size_x: i64[P]
-        begin_y: i64[P]
-        size_y: i64[P]
         width: int
         scale: real
         shift: f64[P]
         term: int
         out: out f64[P]
     """,
-    "difference_counts": """
+    "difference_counts": f"""{_SPANS}
         x: i32[T]
         y: i32[U]
-        begin_x: i64[P]
-        size_x: i64[P]
-        begin_y: i64[P]
-        size_y: i64[P]
         out: out f64[P c]
     """,
-    "forward": """
-        initial: f64[N n]
-        transition: f64[N n n]
-        log_density: f64[T n]?
-        codes: i64[T]?
-        probability: f64[N k n]?
-        start: i64[S]
-        length: i64[S]
-        model: i64[S]
-        order: i64[R]
-        begin: int
-        end: int
+    "forward": f"""{_RUNS}
         trusted: real
         ratios: int
         log_prob: out f64[S]
@@ -314,18 +307,7 @@ SIGNATURES = {
         owner: out i64[T]
         pair: out i64[T]
     """,
-    "best_paths": """
-        log_initial: f64[N n]
-        log_transition: f64[N n n]
-        log_density: f64[T n]?
-        codes: i64[T]?
-        log_probability: f64[N k n]?
-        start: i64[S]
-        length: i64[S]
-        model: i64[S]
-        order: i64[R]
-        begin: int
-        end: int
+    "best_paths": f"""{_RUNS}
         path: out i32[T]
         value: out f64[S]
     """,
@@ -346,16 +328,22 @@ SIGNATURES = {
         second: out f64[S n d]?
         full: out f64[S n d d]?
     """,
-    "histories": _FOREST
-    + """
+    "histories": """
+        children: i64[V]
+        roots: i64[V]
+        waits: i64[V]
+        depth: int
+        step: f64[E s s]
+        root: f64[s]
+        left: f64[I V s]
+        right: f64[J V s]
+        log_left: f64[I V s]?
+        log_right: f64[J V s]?
+        watched: int
+        least: real
+        floor: real
         value: out f64[I J]?
         alone: out f64[I]?
-    """,
-    "history_pairs": _FOREST
-    + """
-        rows: i64[P]
-        columns: i64[P]
-        value: out f64[P]
     """,
     "count_sums": """
         left: f64[I w s]
@@ -370,14 +358,8 @@ SIGNATURES = {
         logs: out f64[P s]
     """,
     "count_mean_maps": """
-        values_a: f64[e]
-        words_a: i64[e]
-        begins_a: i64[I1]
-        totals_a: i64[I]
-        values_b: f64[f]
-        words_b: i64[f]
-        begins_b: i64[J1]
-        totals_b: i64[J]
+        left: WordCounts
+        right: WordCounts[e=f I1=J1 I=J]
         log_factorials: f64[n]
         gamma: real
         rows: i64[P]
@@ -408,12 +390,8 @@ SIGNATURES = {
         log_value: out f64[I J]
     """,
     "context_products": """
-        first_a: f64[I C]
-        step_a: f64[I C k]
-        stop_a: f64[I C]
-        first_b: f64[J C]
-        step_b: f64[J C k]
-        stop_b: f64[J C]
+        left: ContextChains[N=I]
+        right: ContextChains[N=J]
         steps: i64[H]
         log_value: out f64[H I J]
     """,

@@ -1,16 +1,15 @@
-"""Samples under one hidden chain or tree of few states: tiles by the native library, and pairs that it loses again."""
+"""Samples under one hidden chain or tree of few states: tiles by the native library."""
 
 from __future__ import annotations
 
 import math
-from typing import Any, NamedTuple, Self
+from typing import Any, Self
 
 import numpy as np
 
 from mercer._array import Floats, safe_log
 from mercer._coupling import OneAxis
 from mercer._native import forest
-from mercer._rescue import rescued
 from mercer.models._history.planes import History, check_alike
 
 
@@ -25,13 +24,8 @@ def _sorted_nodes(history: History) -> forest.Forest:
     )  # fmt: skip
 
 
-class Packed(NamedTuple):
-    """Evidence of N samples relative to the best state of every node, nodes in the order of the forest."""
-
-    values: Floats
-    """``(N, V, S)``."""
-    logs: Floats | None
-    """Logarithms, if some values underflow float64."""
+class Packed(forest.Evidence):
+    """Evidence of N samples."""
 
     @classmethod
     def of(cls, logs: Floats, watched: bool) -> Packed:
@@ -90,17 +84,10 @@ class LaneOperand(OneAxis):
     def pair(self, other: Self) -> Floats:
         """Log kernels of every pair, ``(I, J)``."""
         check_alike(self, other)
-        values = forest.all_pairs(self.forest, self.evidence.values, other.evidence.values)
-        rescued(values, ~np.isnan(values), lambda i, j: self._again(other, i, j))
+        values = forest.all_pairs(self.forest, self.evidence, other.evidence)
         values += self.shift[:, None] + other.shift[None, :]
         return values
 
     def alone(self) -> Floats:
         """Log kernel of every sample with itself, ``(N,)``: bit-identical to `pair`."""
-        values = forest.alone(self.forest, self.evidence.values)
-        return rescued(values, ~np.isnan(values), lambda i: self._again(self, i, i)) + 2 * self.shift
-
-    def _again(self, other: Self, rows: Any, columns: Any) -> Floats:
-        """Compute some pairs from log evidence."""
-        logs = self.evidence.logarithms(), other.evidence.logarithms()
-        return forest.careful_pairs(self.forest, *logs, rows, columns)
+        return forest.alone(self.forest, self.evidence) + 2 * self.shift
