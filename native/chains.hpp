@@ -278,11 +278,14 @@ int64_t chain_instance(int64_t n, int64_t m, Run run) {
   if constexpr (UNROLLED)
     if (n == m && n <= 4)
       return with_states<4>(n, [&]<int S>() {
-        return run.template operator() < S, S == 4 || S == 0 ? R : S, S ? S : 1 > ();
+        constexpr int WIDE = S ? S : 1, TALL = S == 4 ? R : WIDE;
+        return run.template operator()<S, TALL, WIDE>();
       });
   if (n <= 3)
-    return with_states<3>(n,
-                          [&]<int S>() { return run.template operator() < 0, R, S ? S : 1 > (); });
+    return with_states<3>(n, [&]<int S>() {
+      constexpr int WIDE = S ? S : 1;
+      return run.template operator()<0, R, WIDE>();
+    });
   int64_t cost4 = block_cost(n, m, R, 4), cost5 = block_cost(n, m, R, 5),
           cost6 = block_cost(n, m, R, 6);
   if (n >= 6 && cost6 < cost5 && cost6 < cost4) return run.template operator()<0, R, 6>();

@@ -284,9 +284,8 @@ int64_t all_histories(const HistoryArguments& a) {
       });
       for (int r = 0; r < R && i + r < rows; ++r) {
         Doubles value = pairs[r].log(a);
-        if (any(value != value))
-          value = lanes.repaired(
-              value, [&](int64_t) { return i + r; }, column);
+        auto row = [&](int64_t) { return i + r; };
+        if (any(value != value)) value = lanes.repaired(value, row, column);
         store_some(a.value.at(i + r) + first, value, columns - first);
       }
     }

@@ -11,11 +11,13 @@
 
 namespace mercer {
 
+struct GaussianSide {
+  View<const double, 2> entries;  // N e: triangles, e = d (d + 1) / 2, or variances, e = d
+  View<const double, 2> mean;     // N d
+};
 struct GaussianPairArguments {
-  View<const double, 2> entries_a;  // I e: triangles, e = d (d + 1) / 2, or variances, e = d
-  View<const double, 2> mean_a;     // I d
-  View<const double, 2> entries_b;  // J e
-  View<const double, 2> mean_b;     // J d
+  GaussianSide left;
+  GaussianSide right;
   double scale;
   double identity;
   double weight;                // of the quadratic form in `value`
@@ -100,8 +102,8 @@ MERCER_INLINE void add_variances(const Doubles* work, const Doubles* v, int64_t 
 
 inline int64_t gaussian_pairs(const GaussianPairArguments& a) {
   constexpr int B = GAUSSIAN_VECTORS;
-  const int64_t d = a.mean_a.shape[1], e = a.entries_a.shape[1], rows = a.mean_a.shape[0],
-                columns = a.mean_b.shape[0];
+  const int64_t d = a.left.mean.shape[1], e = a.left.entries.shape[1], rows = a.left.mean.shape[0],
+                columns = a.right.mean.shape[0];
   const bool full = e > d;
   Scratch scratch;
   Doubles *entries, *means, *work, *v;
@@ -111,11 +113,12 @@ inline int64_t gaussian_pairs(const GaussianPairArguments& a) {
     for (int64_t lane = 0; lane < B * WIDTH; ++lane) {
       const int64_t j = minimum(first + lane, columns - 1);
       for (int64_t p = 0; p < e; ++p)
-        entries[p * B + lane / WIDTH][lane % WIDTH] = a.entries_b(j, p);
-      for (int64_t k = 0; k < d; ++k) means[k * B + lane / WIDTH][lane % WIDTH] = a.mean_b(j, k);
+        entries[p * B + lane / WIDTH][lane % WIDTH] = a.right.entries(j, p);
+      for (int64_t k = 0; k < d; ++k)
+        means[k * B + lane / WIDTH][lane % WIDTH] = a.right.mean(j, k);
     }
     for (int64_t i = 0; i < rows; ++i) {
-      const double *own = a.entries_a.at(i), *mean = a.mean_a.at(i);
+      const double *own = a.left.entries.at(i), *mean = a.left.mean.at(i);
       for (int64_t k = 0, p = 0; k < d; ++k) {
         for (int q = 0; q < B; ++q) v[k * B + q] = mean[k] - means[k * B + q];
         for (int64_t b = full ? 0 : k; b <= k; ++b, ++p)

@@ -67,6 +67,15 @@ MERCER_INLINE Ranged<V> from_log(V log) {
           possible ? bits_of(moved) - bits_of(spread<V>(MAGIC)) : WordsLike<V>{} + ZERO_POWER};
 }
 
+template <class V>
+MERCER_INLINE Ranged<V> choose(WordsLike<V> mask, Ranged<V> a, Ranged<V> b) {
+  return {mask ? a.value : b.value, mask ? a.power : b.power};
+}
+template <class V>
+MERCER_INLINE void set_lane(Ranged<V>& to, Ranged<V> from, int lane) {
+  to.value[lane] = from.value[lane], to.power[lane] = from.power[lane];
+}
+
 // How a number type takes over plain numbers and logarithms, in all lanes or in one.
 template <class N>
 struct Numbers {
@@ -100,18 +109,10 @@ struct Numbers<Ranged<V>> {
     return tidy<V>(once.value, once.power);
   }
   static MERCER_INLINE Ranged<V> number(double x) { return of(spread<V>(x)); }
-  static MERCER_INLINE void put(Ranged<V>& n, int lane, double x) {
-    auto one = number(x);
-    n.value[lane] = one.value[lane], n.power[lane] = one.power[lane];
-  }
+  static MERCER_INLINE void put(Ranged<V>& n, int lane, double x) { set_lane(n, number(x), lane); }
   static MERCER_INLINE Ranged<V> from_log(V log) { return mercer::from_log(log); }
   static void put_log(Ranged<V>& n, int lane, double log) {
-    n.value[lane] = 0.0, n.power[lane] = ZERO_POWER;
-    if (!(log > -INFINITY)) return;
-    double whole = rint(log / LOG_RADIX);
-    double rest = (log - 512.0 * whole * LOG_2_HIGH) - 512.0 * whole * LOG_2_LOW;
-    n.value[lane] = exp(rest),
-    n.power[lane] = int64_t(whole);  // |rest| <= 178, so the value is in range
+    set_lane(n, mercer::from_log(spread<V>(log)), lane);
   }
   static MERCER_INLINE double entry(const Ranged<V>* row, int64_t place);
   static MERCER_INLINE void write(Ranged<V>* row, int64_t place, double x) {
@@ -123,15 +124,6 @@ struct Numbers<Ranged<V>> {
     return {spread<V>(at.value[lane]), WordsLike<V>{} + at.power[lane]};
   }
 };
-
-template <class V>
-MERCER_INLINE Ranged<V> choose(WordsLike<V> mask, Ranged<V> a, Ranged<V> b) {
-  return {mask ? a.value : b.value, mask ? a.power : b.power};
-}
-template <class V>
-MERCER_INLINE void set_lane(Ranged<V>& to, Ranged<V> from, int lane) {
-  to.value[lane] = from.value[lane], to.power[lane] = from.power[lane];
-}
 
 // A number in the range of floats; zero or infinity outside of it.
 template <class V>

@@ -277,8 +277,21 @@ struct RangedAffine {
   }
 };
 
+// Without insertions, letter i is matched with letter i.
+inline void match_only(const RangedAffineArguments& a) {
+  for (int64_t p = 0; p < a.log_value.shape[0]; ++p) {
+    const PairLanes<1> of(a.strings, p);
+    const bool equal = of.n[0] == of.m[0];
+    double sum = equal ? log(1 - a.rates(2)) : -INFINITY;
+    for (int64_t k = 0; k < of.n[0] && equal; ++k)
+      sum += log(a.joint(of.s[0][k], of.t[0][k])) + log(a.rates(2));
+    a.log_value(p) = sum;
+  }
+}
+
 // A pair alone has few lanes.
 inline int64_t ranged_affine(const RangedAffineArguments& a) {
+  if (a.rates(0) == 0 && a.rates.shape[0] == 3 && !a.matched.given()) return match_only(a), DONE;
   const int64_t count = a.log_value.shape[0];
   for (int64_t first = 0; first < count; first += WIDTH) {
     const int64_t status = count - first == 1

@@ -133,7 +133,7 @@ int64_t point_sums(const PointArguments& a) {
       int64_t row[POINT_ROWS];
       double shift[POINT_ROWS];
       for (int r = 0; r < POINT_ROWS; ++r) {
-        const int64_t here = i + r < size ? i + r : size - 1;
+        const int64_t here = minimum(i + r, size - 1);
         row[r] = begin + here, shift[r] = a.shift(a.each ? here : p);
       }
       point_block<TERM>(a, p, row, shift, found);

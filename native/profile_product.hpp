@@ -83,9 +83,7 @@ struct ProfileNumbers<Ranged<V>> {
     const bool fits = power > 0x1p-1000 && power < INFINITY;
     return fits ? Numbers<One>::number(power) : from_log(spread<V>(rho * log(x)));
   }
-  static MERCER_INLINE void put(One& n, int lane, One x) {
-    n.value[lane] = x.value[lane], n.power[lane] = x.power[lane];
-  }
+  static MERCER_INLINE void put(One& n, int lane, One x) { set_lane(n, x, lane); }
   static MERCER_INLINE One scaled(One x, Doubles) { return x; }
 };
 
@@ -107,9 +105,8 @@ MERCER_INLINE N repeated(N into, N psi, N stay) {
   if constexpr (ProfileNumbers<N>::PLAIN) {
     return into * (psi / rest);
   } else {
-    const N found = into * N{psi.value / rest, psi.power}, zero = Numbers<N>::zero();
-    const auto none = into.value == 0.0;
-    return {none ? zero.value : found.value, none ? zero.power : found.power};
+    return choose<Doubles>(into.value == 0.0, Numbers<N>::zero(),
+                           into * N{psi.value / rest, psi.power});
   }
 }
 

@@ -1,4 +1,4 @@
-"""Pairs of Gaussians with full or diagonal covariances: determinants and quadratic forms, by native/gaussians.hpp."""
+"""Pairs of Gaussians, and log densities of points under Gaussians: native/gaussians.hpp, native/gaussian_rows.hpp."""
 
 from __future__ import annotations
 
@@ -22,9 +22,8 @@ def _packed(mean: Floats, covariance: Floats) -> tuple[Floats, Floats]:
 
 
 def _call(left: tuple[Floats, Floats], right: tuple[Floats, Floats], **rest: Any) -> None:
-    (entries_a, mean_a), (entries_b, mean_b) = _packed(*left), _packed(*right)
     given = dict.fromkeys(("own", "other", "value", "log_det", "quadratic")) | {"weight": 0.0} | rest
-    call("gaussian_pairs", entries_a=entries_a, mean_a=mean_a, entries_b=entries_b, mean_b=mean_b, **given)
+    call("gaussian_pairs", left=_packed(*left), right=_packed(*right), **given)
 
 
 def log_kernels(
@@ -68,3 +67,23 @@ def solve(
     log_det, quadratic = np.empty((2, len(left[0]), len(right[0])))
     _call(left, right, scale=scale, identity=identity, log_det=log_det, quadratic=quadratic)
     return log_det, quadratic
+
+
+def gaussian_rows(x: Floats, owner: Any, mean: Floats, covariance: Floats, out: Floats) -> None:
+    """Write the log density of every point in every state of its own model.
+
+    Parameters
+    ----------
+    x : ndarray of shape (T, d)
+        Points. NaN is marginalized if the covariances are diagonal; full covariances return NaN.
+    owner : ndarray of int of shape (T,)
+        Position of the model of every point; fastest if ascending.
+    mean : ndarray of shape (N, n, d)
+        Means.
+    covariance : ndarray of shape (N, n, d, d), (N, n, d) or (N, n)
+        Regular covariances: full, diagonal or isotropic.
+    out : ndarray of shape (T, n)
+        Output array.
+    """
+    flat = np.asarray(covariance).reshape(*mean.shape[:2], -1)
+    call("gaussian_rows", x=x, owner=owner, mean=mean, covariance=flat, out=out)

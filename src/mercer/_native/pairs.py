@@ -105,9 +105,9 @@ def ranged_affine(
     joint, insertion, rates = model
     for part in _parts(left, right, rows, columns, 3):
         matched, letters, runs = (None, None, None) if counts is None else (x[part] for x in counts)
+        strings = (*left, *right, rows[part], columns[part])
         call(
-            "ranged_affine", joint=joint, insertion=insertion, rates=rates, left=left[0], left_offsets=left[1],
-            right=right[0], right_offsets=right[1], rows=rows[part], columns=columns[part], log_value=value[part],
+            "ranged_affine", joint=joint, insertion=insertion, rates=rates, strings=strings, log_value=value[part],
             matched=matched, letters=letters, runs=runs, probability=probability,
         )  # fmt: skip
     return value
@@ -150,13 +150,9 @@ def general_pairs(
         Logarithms; -inf if no trajectory emits both strings.
     """
     value = np.empty(len(rows))
-    emission, silent, start, step, stop, empty = model
-    for part in _parts(left, right, rows, columns, len(silent)):
-        call(
-            "general_pairs", emission=emission, silent=silent, start=start, step=step, stop=stop, empty=empty,
-            floor=floor, left=left[0], left_offsets=left[1], right=right[0], right_offsets=right[1], rows=rows[part],
-            columns=columns[part], log_value=value[part],
-        )  # fmt: skip
+    for part in _parts(left, right, rows, columns, len(model[1])):
+        strings = (*left, *right, rows[part], columns[part])
+        call("general_pairs", model=model[:5], strings=strings, empty=model[5], floor=floor, log_value=value[part])
     return value
 
 
@@ -180,12 +176,10 @@ def general_expected(
     matched : ndarray, default=None
         Receives the posteriors that two symbols of a single pair are from one visit.
     """
-    emission, silent, start, step, stop, _ = model
     gain, moves, symbols, once, value = sums
     call(
-        "general_expected", emission=emission, silent=silent, start=start, step=step, stop=stop, left=strings[0],
-        left_offsets=strings[1], right=strings[0], right_offsets=strings[1], rows=rows, columns=columns, gain=gain,
-        moves=moves, symbols=symbols, once=once, log_value=value, matched=matched,
+        "general_expected", model=model[:5], strings=(*strings, *strings, rows, columns), gain=gain, moves=moves,
+        symbols=symbols, once=once, log_value=value, matched=matched,
     )  # fmt: skip
 
 

@@ -19,6 +19,25 @@ GROUPS = {
         initial_mean: f64[N n]
         initial_covariance: f64[N n n]
     """,
+    "GaussianSide": """
+        entries: f64[N e]
+        mean: f64[N d]
+    """,
+    "PairStrings": """
+        left: i32[A]
+        left_offsets: i64[I1]
+        right: i32[B]
+        right_offsets: i64[J1]
+        rows: i64[P]
+        columns: i64[P]
+    """,
+    "GeneralModel": """
+        emission: f64[C n]
+        silent: f64[n]
+        start: f64[n]
+        step: f64[n n]
+        stop: f64[n]
+    """,
     "ChainModels": """
         initial: f64[N n]
         transition: f64[N n n]
@@ -90,28 +109,17 @@ _SPANS = """
     size_y: i64[P]
 """
 
-_PAIRS = """
-    left: i32[A]
-    left_offsets: i64[I1]
-    right: i32[B]
-    right_offsets: i64[J1]
-    rows: i64[P]
-    columns: i64[P]
-"""
-_STATES = """
-    emission: f64[C n]
-    silent: f64[n]
-    start: f64[n]
-    step: f64[n n]
-    stop: f64[n]
-"""
 SIGNATURES = {
-    "general_pairs": f"""{_STATES}{_PAIRS}
+    "general_pairs": """
+        model: GeneralModel
+        strings: PairStrings
         empty: real
         floor: real
         log_value: out f64[P]
     """,
-    "general_expected": f"""{_STATES}{_PAIRS}
+    "general_expected": """
+        model: GeneralModel
+        strings: PairStrings
         gain: out f64[P n1]
         moves: out f64[P n n1]
         symbols: out f64[P n C]
@@ -138,11 +146,11 @@ SIGNATURES = {
         best: out f64[n1 m1]
         cells: out i64[k 2]
     """,
-    "ranged_affine": f"""
+    "ranged_affine": """
         joint: f64[C C]
         insertion: f64[C]
         rates: f64[R]
-        {_PAIRS}
+        strings: PairStrings
         log_value: out f64[P]
         matched: out f64[P C C]?
         letters: out f64[P C]?
@@ -248,10 +256,8 @@ SIGNATURES = {
         value: out f64[I J]
     """,
     "gaussian_pairs": """
-        entries_a: f64[I e]
-        mean_a: f64[I d]
-        entries_b: f64[J e]
-        mean_b: f64[J d]
+        left: GaussianSide[N=I]
+        right: GaussianSide[N=J]
         scale: real
         identity: real
         weight: real

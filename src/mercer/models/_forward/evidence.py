@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from mercer._array import Floats, as_float, logsumexp, safe_log, to_numpy
-from mercer._native.gaussian_rows import gaussian_rows
+from mercer._native.gaussians import gaussian_rows
 from mercer.families.categorical import Categoricals
 from mercer.families.gaussian import Gaussians
 from mercer.families.gaussian_gaps import gaps_of
