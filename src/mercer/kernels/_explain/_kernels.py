@@ -194,7 +194,7 @@ def _weighted_parts(kernel: Any, data: Any, source: Any, weights: Weights) -> Sh
 @plain_shares.register(FisherEnsemble)
 def _ensemble(kernel: Any, data: Any, source: Any, weights: Weights) -> Shares:
     """Add the shares of all parts, passed back through the transformers of their views."""
-    series = kernel._series(data, reset=False)
+    series = kernel._accept(data, reset=False)
     total = Shares.zeros(series, len(weights.values))
     for view, transformer in enumerate(kernel.transformers_):
         parts = [at for at, own in enumerate(kernel._view_of) if own == view]
