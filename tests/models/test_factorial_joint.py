@@ -10,7 +10,7 @@ from tests.models.test_factorial_hmm import models
 
 import mercer as mc
 from mercer.models import factorial_hmm
-from mercer.models._factorial import chains, dense, em, operand
+from mercer.models._factorial import em, joint, operand
 
 
 def tables(seed=0, size=2, n_chains=2, n=2, k=3, alphabet="abc"):
@@ -37,10 +37,11 @@ def holes(X, seed=0, share=0.3):
 def wide(monkeypatch):
     """Compute chain by chain, in pieces, whatever the number of joint states."""
 
-    def switch(memory=chains.MEMORY):
-        for module in (dense, factorial_hmm, operand):
-            monkeypatch.setattr(module, "FEW_JOINT", 0)
-        monkeypatch.setattr(chains, "MEMORY", memory)
+    def switch(memory=joint.MEMORY):
+        monkeypatch.setattr(operand, "FEW_JOINT", 0)
+        for module in (joint, factorial_hmm):
+            monkeypatch.setattr(module, "DENSE", 0)
+        monkeypatch.setattr(joint, "MEMORY", memory)
 
     return switch
 
@@ -49,7 +50,7 @@ SERIES = [np.random.default_rng(s).normal(size=(length, 2)) for s, length in enu
 STRINGS = mc.Sequences(["abcab", "c", "abbcabcacbba", "aa"], alphabet="abc")
 
 
-@pytest.mark.parametrize("memory", [chains.MEMORY, 64])
+@pytest.mark.parametrize("memory", [joint.MEMORY, 32])
 def test_chain_by_chain_is_the_joint_hidden_markov_model(wide, memory):
     gaussian, table = models(0, 2, chains=3, d=2), tables(1, n_chains=3)
     data = ((gaussian, SERIES), (gaussian, holes(SERIES)), (table, STRINGS))
@@ -248,7 +249,7 @@ def test_a_given_prior_holds_the_fit(given):
         np.testing.assert_allclose(joint[0].mean, np.repeat(joint[1].mean, 4, axis=0), atol=1e-6)
     with pytest.raises(ValueError, match="prior has 2 chains of 2 states; expected 3 of 2"):
         mc.FactorialHMM(3, prior=given).fit(X)
-    with pytest.raises(TypeError, match=r"prior is a model of|no alphabet; pass symbols"):
+    with pytest.raises(TypeError, match=r"prior requires vectors; got symbols|no alphabet; pass symbols"):
         mc.FactorialHMM(prior=given).fit(SERIES if given.of_symbols else STRINGS)
 
 

@@ -17,8 +17,7 @@ from mercer.data import Alphabet, Sequences
 from mercer.families.categorical import Categoricals
 from mercer.families.gaussian import Gaussians
 from mercer.models._factorial.bound import ChainBound
-from mercer.models._factorial.chains import Evidence, Joint
-from mercer.models._factorial.dense import FEW_JOINT, check_joint, expected_joint, joint_log_prob
+from mercer.models._factorial.joint import DENSE, Evidence, Joint, check_joint, expected_joint, joint_log_prob
 from mercer.models._factorial.missing import GaussianEvidence
 from mercer.models._factorial.operand import FactorialOperand, factorial_cliques, factorial_scores, score_names
 from mercer.models._factorial.table import SymbolEvidence
@@ -235,13 +234,14 @@ class FactorialHMMs(Batch):
     def log_prob(self, X: Any) -> Floats:
         """Log probability of each sequence under each model, ``(N, M)``; missing values are marginalized."""
         self._require_axis()
-        if self.n_joint <= FEW_JOINT:
+        if self.n_joint <= DENSE:
             return self.hmms().log_prob(X)
         check_joint(self.n_joint, "Use fewer chains or states.")
         X, initial, transition = self.read(X), double(self.initial), double(self.transition)
-        rows = [joint_log_prob(*part, self._evidence(i, X.values), X.offsets)
-                for i, part in enumerate(zip(initial, transition, strict=True))]  # fmt: skip
-        return np.stack(rows) if rows else np.empty((0, len(X)))
+        found = np.empty((len(self), len(X)))
+        for i in range(len(self)):
+            found[i] = joint_log_prob(initial[i], transition[i], self._evidence(i, X.values), X.offsets)
+        return found
 
     def posterior(self, X: Any) -> list[Floats]:
         """Posterior probabilities of the states of all chains, one array ``(T, C, n)`` per sequence.

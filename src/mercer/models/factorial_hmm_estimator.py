@@ -20,7 +20,7 @@ from mercer.data.segments import check_coordinates, check_some_points, in_digest
 from mercer.families.categorical import Categorical
 from mercer.families.estimator import Context
 from mercer.models._factorial import em, table
-from mercer.models._factorial.dense import FEW_JOINT, MOST_JOINT
+from mercer.models._factorial.joint import FEW_JOINT, MOST_JOINT
 from mercer.models._fitting.checks import (
     check_range,
     check_something,

@@ -8,8 +8,7 @@ import numpy as np
 
 from mercer._array import Floats, Indices
 from mercer._probability import normalized
-from mercer.models._factorial.chains import Joint, joint_states
-from mercer.models._factorial.dense import expected_joint
+from mercer.models._factorial.joint import Joint, expected_joint, joint_states
 from mercer.models._factorial.missing import GaussianEvidence, Patterns, completed
 from mercer.models._forward.interface import Densities, Runs, expectations
 

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from mercer._array import Floats, Indices, Mask
-from mercer.models._factorial.chains import joint_states
+from mercer.models._factorial.joint import joint_states
 
 LOG_2PI = float(np.log(2 * np.pi))
 

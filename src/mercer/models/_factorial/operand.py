@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import cached_property
-from itertools import pairwise
+from itertools import pairwise, repeat
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -16,9 +16,8 @@ from mercer._probability import ratio
 from mercer.families._covariance import upper
 from mercer.families.categorical import Categoricals
 from mercer.families.gaussian import Gaussians
-from mercer.models._factorial.chains import Joint, joint_states, log_probabilities
-from mercer.models._factorial.dense import FEW_JOINT
 from mercer.models._factorial.em import Parameters, sums_of
+from mercer.models._factorial.joint import FEW_JOINT, Joint, joint_states, log_probabilities
 from mercer.models._factorial.missing import Patterns
 from mercer.models._factorial.table import symbol_counts
 from mercer.models._scores.weighted import code_scores
@@ -96,15 +95,15 @@ class FactorialOperand(OneAxis):
                 f"Two of these models have {pairs:,} pairs of joint states, more than {MOST_PAIRS:,}. {cure}"
             )
         left, right = self.models[i : i + 1], other.models[j : j + 1]
-        logs = _log_leaves(left, right, self.coupling).reshape(1, -1)
+        logs = _log_leaves(left, right, self.coupling).ravel()
         chains = [
             (power(first, self.coupling.power), power(step, self.coupling.power))
             for side in (left, right)
             for first, step in zip(double(side.initial)[0], double(side.transition)[0], strict=True)
         ]
         initial, transition = [first for first, _ in chains], [step for _, step in chains]
-        lengths = np.array(self.lengths)
-        return log_probabilities(initial, transition, lambda runs, t: np.repeat(logs, len(runs), axis=0), lengths)
+        found = log_probabilities(initial, transition, lambda: repeat(logs, max(self.lengths)))
+        return np.asarray(found[np.array(self.lengths) - 1])
 
 
 def _log_leaves(left: Any, right: Any, coupling: Coupling) -> Floats:

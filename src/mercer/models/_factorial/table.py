@@ -9,8 +9,8 @@ import numpy as np
 from mercer._array import Floats, Indices, safe_log
 from mercer._probability import normalized, shared_out
 from mercer.families.categorical import Categoricals
-from mercer.models._factorial.dense import expected_joint
 from mercer.models._factorial.em import log_of
+from mercer.models._factorial.joint import expected_joint
 from mercer.models._forward.evidence import code_probabilities
 
 
