@@ -1,3 +1,5 @@
+import re
+
 import awkward
 import numpy as np
 import pandas as pd
@@ -6,10 +8,6 @@ import pytest
 
 import mercer as mc
 from mercer.data import Alphabet, Sequences
-
-
-def ak_array(data):
-    return awkward.Array(data)
 
 
 def same(a, b):
@@ -44,54 +42,20 @@ CASES = [(name, t) for name, types in ARROW.items() for t in types]
 def test_arrow(name, t):
     data = [s.encode() for s in DATA[name]] if pa.types.is_binary(t) else DATA[name]
     array = pa.array(data, type=t)
-    X = Sequences(array)
-    assert same(X, PLAIN[name])
-    assert not X.values.flags.writeable
-    options = {"alphabet": X.alphabet}
-    assert same(Sequences(array[1:3], **options), PLAIN[name][1:3])
-    assert same(Sequences(array.slice(2), **options), PLAIN[name][2:])
-    chunked = pa.chunked_array([array[:1], array[1:3], array[:0], array[3:]])
-    assert same(Sequences(chunked), PLAIN[name])
-    assert same(Sequences(chunked.slice(1, 3), **options), PLAIN[name][1:4])
-
-
-@pytest.mark.skipif(not hasattr(pa, "list_view"), reason="this pyarrow has no views")
-@pytest.mark.parametrize("name", ["strings", "integers"])
-def test_views(name):
-    array = pa.array(DATA[name], type=pa.string_view() if name == "strings" else pa.list_view(pa.int16()))
     assert same(Sequences(array), PLAIN[name])
-    assert same(Sequences(array[1:3], alphabet=PLAIN[name].alphabet), PLAIN[name][1:3])
+    assert same(Sequences(pa.chunked_array([array[:1], array[1:]])), PLAIN[name])
 
 
 @pytest.mark.parametrize("name", list(DATA))
 def test_awkward(name):
-    array = ak_array(DATA[name])
-    assert same(Sequences(array), PLAIN[name])
-    options = {"alphabet": PLAIN[name].alphabet}
-    assert same(Sequences(array[1:3], **options), PLAIN[name][1:3])
-    assert same(Sequences(array[[3, 0]], **options), PLAIN[name][[3, 0]])
-
-
-def test_fixed_sizes():
-    a = np.arange(12.0).reshape(2, 3, 2)
-    inner = pa.FixedSizeListArray.from_arrays(pa.array(a.ravel()), 2)
-    fixed = pa.FixedSizeListArray.from_arrays(inner, 3)
-    assert same(Sequences(fixed), Sequences(a))
-    assert same(Sequences(fixed[1:]), Sequences(a[1:]))
-    assert same(Sequences(ak_array(a)), Sequences(a))
-    assert same(Sequences(ak_array(a[:, :, 0].astype(int))), Sequences(a[:, :, 0].astype(int)))
+    assert same(Sequences(awkward.Array(DATA[name])), PLAIN[name])
 
 
 def test_kinds():
     assert Sequences(pa.array([[0.5]], type=pa.list_(pa.float32()))).values.dtype == np.float32
     assert Sequences(pa.array(["a", "b", "a"]).dictionary_encode()).alphabet == Alphabet("ab")
     assert Sequences(pa.array([[True, False]])).alphabet == Alphabet([0, 1])
-    assert Sequences(pa.array([[1.0, float("nan")]])).lengths.tolist() == [2]
-    for empty in (
-        pa.array([], type=pa.string()),
-        pa.array([[], []], type=pa.list_(pa.int64())),
-        ak_array([]),
-    ):
+    for empty in (pa.array([], type=pa.string()), pa.array([[], []], type=pa.list_(pa.int64())), awkward.Array([])):
         assert len(Sequences(empty, alphabet=range(2) if len(empty) else "ab")) == len(empty)
     with pytest.raises(ValueError, match="pass alphabet="):
         Sequences(pa.array([[], []], type=pa.list_(pa.int64())))
@@ -103,7 +67,7 @@ NULLS = [
     (
         [[[1.0, 2.0]], [[1.0, 2.0], [1.0]], [[3.0, 4.0]]],
         pa.list_(pa.list_(pa.float64())),
-        "has points of different dimensions",
+        "has points of different dim",
     ),
 ]
 
@@ -111,17 +75,12 @@ NULLS = [
 @pytest.mark.parametrize(("data", "t", "match"), NULLS)
 @pytest.mark.parametrize("library", ["arrow", "awkward"])
 def test_nulls_and_uneven_points(data, t, match, library):
-    array = pa.array(data, type=t) if library == "arrow" else ak_array(data)
+    array = pa.array(data, type=t) if library == "arrow" else awkward.Array(data)
     with pytest.raises((TypeError, ValueError), match="^sequence 1 .*" + match):
         Sequences(array)
-    with pytest.raises((TypeError, ValueError), match="^sequence 'q' .*" + match):
-        Sequences(array, ids=list("pqr"))
     X = Sequences(array, invalid="mask")
-    assert X.kept.tolist() == [True, False, True]
     assert list(X.problems) == [1]
-    want = Sequences([data[0], data[2]])
-    np.testing.assert_array_equal(X.offsets, want.offsets)
-    assert same(X, want)
+    assert same(X, Sequences([data[0], data[2]]))
 
 
 MISSING = {
@@ -137,7 +96,7 @@ MISSING = {
 @pytest.mark.parametrize("library", ["arrow", "awkward", "polars"])
 def test_nulls_are_missing_values(name, library):
     data, t = MISSING[name]
-    array = pa.array(data, type=t) if library == "arrow" else ak_array(data) if library == "awkward" else None
+    array = pa.array(data, type=t) if library == "arrow" else awkward.Array(data) if library == "awkward" else None
     if library == "polars":
         array = pytest.importorskip("polars").from_arrow(pa.array(data, type=t))
     X, plain = Sequences(array), Sequences([x if name == "tokens" else np.array(x, dtype=object) for x in data])
@@ -149,7 +108,7 @@ def test_nulls_are_missing_values(name, library):
 @pytest.mark.parametrize("library", ["arrow", "awkward"])
 def test_null_points_are_missing(library):
     data = [[[1.0, 2.0], None], [None, [3.0, 4.0]]]
-    X = Sequences(pa.array(data) if library == "arrow" else ak_array(data))
+    X = Sequences(pa.array(data) if library == "arrow" else awkward.Array(data))
     np.testing.assert_array_equal(X.values, [[1, 2], [np.nan, np.nan], [np.nan, np.nan], [3, 4]])
     with pytest.raises(ValueError, match="pass alphabet="):
         Sequences(pa.array([[None]], type=pa.list_(pa.list_(pa.float64()))))
@@ -202,23 +161,22 @@ class TestTables:
             Sequences(make({"a": ["x"], "b": [1]}))
 
 
-def test_wrong_columns():
-    with pytest.raises(TypeError, match=r"is \{'a': 1\}, which is not a sequence"):
-        Sequences(pa.array([{"a": 1}]))
-    with pytest.raises(TypeError, match="is 1, which is not a sequence"):
-        Sequences(pa.array([1, 2]))
-    with pytest.raises(ValueError, match="has 3 axes"):
-        Sequences(pa.array([[[[1.0]]]]))
-    with pytest.raises(TypeError, match=r"is \{'a': 1\}, which is not a sequence"):
-        Sequences(ak_array([{"a": 1}]))
-    with pytest.raises(ValueError, match="sequence 1 has the symbol 'X' at position 1"):
-        Sequences(pa.array(["A", "AX"]), alphabet="ACGT")
-    with pytest.raises(TypeError, match="values of type date"):
-        Sequences(ak_array(np.array([["2020-01-01"]], dtype="datetime64[D]")))
+@pytest.mark.parametrize(
+    ("column", "sentence"),
+    [
+        (pa.array([{"a": 1}]), "is {'a': 1}, which is not a sequence"),
+        (awkward.Array([{"a": 1}]), "is {'a': 1}, which is not a sequence"),
+        (pa.array([1, 2]), "is 1, which is not a sequence"),
+        (pa.array([[[[1.0]]]]), "has 3 axes"),
+        (awkward.Array(np.array([["2020-01-01"]], dtype="datetime64[D]")), "values of type date"),
+    ],
+)
+def test_wrong_columns(column, sentence):
+    with pytest.raises((TypeError, ValueError), match=re.escape(sentence)):
+        Sequences(column)
 
 
 def test_pandas_and_streams():
-    pd = pytest.importorskip("pandas", reason="pandas is not installed")
     series = pd.Series(pa.array(DATA["integers"]).to_pandas(), dtype=pd.ArrowDtype(pa.list_(pa.int64())))
     assert same(Sequences(series), PLAIN["integers"])
     text = pd.Series(DATA["strings"], dtype=pd.ArrowDtype(pa.string()))
@@ -231,11 +189,3 @@ def test_pandas_and_streams():
             return pa.chunked_array([DATA["strings"]]).__arrow_c_stream__(requested_schema)
 
     assert same(Sequences(Column()), PLAIN["strings"])
-
-
-def test_no_aliasing():
-    buffer = np.arange(4.0)
-    lists = pa.ListArray.from_arrays(pa.array([0, 1, 4], type=pa.int32()), pa.array(buffer))
-    X = Sequences(lists)
-    buffer[:] = -1
-    np.testing.assert_array_equal(X.values[:, 0], [0, 1, 2, 3])

@@ -40,11 +40,7 @@ MANY = [
 def test_round_trip(X):
     wrapped = objects(X)
     assert (wrapped.shape, wrapped.dtype) == ((20,), object)
-    for back, want in [
-        (Sequences(wrapped), X),
-        (Sequences(wrapped[3:6]), X[3:6]),
-        (Sequences(list(wrapped)), X),
-    ]:
+    for back, want in [(Sequences(wrapped), X), (Sequences(wrapped[3:6]), X[3:6]), (Sequences(list(wrapped)), X)]:
         np.testing.assert_array_equal(back.values, want.values)
         np.testing.assert_array_equal(back.offsets, want.offsets)
         assert back.alphabet == want.alphabet

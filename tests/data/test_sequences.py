@@ -206,14 +206,7 @@ def test_sequences_are_kept_and_checked():
 def test_indexing():
     X = Sequences(STRINGS, alphabet="dna", ids=list("abcd"))
     assert X[3] == X[-1] == X[np.int64(3)] == X[3, ...] == "TTAR"
-    for key in (
-        slice(1, 3),
-        slice(None, None, -1),
-        [2, 0, 2],
-        np.array([True, False, True, False]),
-        [],
-        slice(0, 0),
-    ):
+    for key in (slice(1, 3), slice(None, None, -1), [2, 0, 2], np.array([True, False, True, False]), [], slice(0, 0)):
         got = X[key]
         want = np.arange(4)[key].tolist()
         assert isinstance(got, Sequences)
@@ -344,18 +337,8 @@ def test_missing_values():
 
 
 BAD = [
-    (
-        ["A", "AXC"],
-        {"alphabet": "ACGT"},
-        ValueError,
-        "'X' at position 1, .* alphabet ACGT; pass unknown='missing'",
-    ),
-    (
-        [[0, 1], [0, 7]],
-        {"alphabet": range(2)},
-        ValueError,
-        r"symbol 7 at position 1, which is not in .*\{0, 1\}",
-    ),
+    (["A", "AXC"], {"alphabet": "ACGT"}, ValueError, "'X' at position 1, .* alphabet ACGT; pass unknown='missing'"),
+    ([[0, 1], [0, 7]], {"alphabet": range(2)}, ValueError, r"symbol 7 at position 1, which is not in .*\{0, 1\}"),
     ([["up"], ["left"]], {"alphabet": ["up", "down"]}, ValueError, "symbol 'left' at position 0"),
     (["A", None], {}, TypeError, "is None; drop it, or pass invalid='mask'"),
     (["A", float("nan")], {}, TypeError, "is nan, .* pass strings or arrays"),
@@ -366,30 +349,10 @@ BAD = [
     ([["a"], ["a", 1]], {}, TypeError, "mixes values of type int and str"),
     ([["a"], [1, "a"]], {}, TypeError, "mixes values of type int and str"),
     (["A", b"\xff"], {}, ValueError, "has the byte 0xff at position 0, which is not ASCII; decode it"),
-    (
-        [np.zeros((2, 2)), np.zeros((2, 3))],
-        {},
-        ValueError,
-        "has dimension 3, but .* dimension 2; they must be equal",
-    ),
-    (
-        [np.zeros((2, 2)), np.zeros(3)],
-        {},
-        ValueError,
-        "has dimension 1, but .* dimension 2; they must be equal",
-    ),
-    (
-        [np.zeros((2, 2)), np.zeros((2, 2, 2))],
-        {},
-        ValueError,
-        r"has 3 axes; pass a 1-D array or a \(T, d\) array",
-    ),
-    (
-        [[[1.0, 2.0]], [[1.0], [1.0, 2.0]]],
-        {},
-        ValueError,
-        r"has points of different dimensions; pass a \(T, d\)",
-    ),
+    ([np.zeros((2, 2)), np.zeros((2, 3))], {}, ValueError, "has dimension 3, but .* dimension 2; they must be equal"),
+    ([np.zeros((2, 2)), np.zeros(3)], {}, ValueError, "has dimension 1, but .* dimension 2; they must be equal"),
+    ([np.zeros((2, 2)), np.zeros((2, 2, 2))], {}, ValueError, r"has 3 axes; pass a 1-D array or a \(T, d\) array"),
+    ([[[1.0, 2.0]], [[1.0], [1.0, 2.0]]], {}, ValueError, r"has points of different dimensions; pass a \(T, d\)"),
     ([[0.5], np.array([1j])], {}, TypeError, "has dtype complex128; pass strings, integers or real numbers"),
     ([["a"], np.array([["a"]])], {}, TypeError, "is a 2-D array of dtype <U1; pass a 1-D array of symbols"),
     ([["a"], Sequences(["a"])], {}, TypeError, "is a Sequences, not a single sequence; .*mc.read_fasta"),
@@ -505,9 +468,7 @@ words = st.text(alphabet="abcé日", max_size=6)
 series = st.integers(1, 3).flatmap(
     lambda d: st.lists(
         hnp.arrays(
-            np.float64,
-            st.tuples(st.integers(0, 4), st.just(d)),
-            elements=st.floats(allow_infinity=False, width=32),
+            np.float64, st.tuples(st.integers(0, 4), st.just(d)), elements=st.floats(allow_infinity=False, width=32)
         ),
         min_size=1,
         max_size=5,
