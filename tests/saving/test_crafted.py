@@ -155,6 +155,9 @@ def test_machines_of_other_kinds(tmp_path):
     regressor = SVR().fit(TABLE, TABLE[:, 0])
     regressor._n_support = np.array([*regressor._n_support, 0, 0], dtype=np.int32)
     refused(tmp_path, regressor)
+    without_support = SVR(epsilon=100.0).fit(TABLE, TABLE[:, 0])
+    mc.save(without_support, tmp_path / "sound")
+    assert mc.load(tmp_path / "sound").predict(TABLE).tolist() == without_support.predict(TABLE).tolist()
     called = SVC(kernel=mc.RBF(gamma=0.3)).fit(TABLE, LABELS)
     called._BaseLibSVM__Xfit = TABLE[:5]
     refused(tmp_path, called)

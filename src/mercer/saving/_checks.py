@@ -1,12 +1,14 @@
-"""Checks of the objects of a file: numbers that compiled code of scikit-learn and SciPy takes as places in memory.
+"""Checks of the objects of a file: numbers that compiled code takes as places in memory.
 
-A crafted file could have any numbers there. The checks run when all objects of a file are complete, since a dictionary
-could be filled after the object that holds it was made.
+A crafted file could have any numbers there. Containers of mercer and SciPy are made from checked arrays. Estimators of
+scikit-learn are checked when all objects of a file are complete, since a dictionary could be filled after the object
+that holds it was made.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from itertools import pairwise
 from typing import Any
 
@@ -19,8 +21,15 @@ from sklearn.neighbors import BallTree, KDTree, KNeighborsClassifier, KNeighbors
 from sklearn.preprocessing import OneHotEncoder
 from sklearn.svm import SVC, SVR, NuSVC, NuSVR, OneClassSVM
 
+from mercer.data import Alphabet, Sequences
+from mercer.data.csr import CSRRows, Prepared
+from mercer.data.objects import Datum
 from mercer.kernels import Kernel
 
+SPARSE = {
+    f"{form}_{kind}": getattr(sparse, f"{form}_{kind}") for form in ("csr", "csc") for kind in ("array", "matrix")
+}
+BIT_GENERATORS = ("MT19937", "PCG64", "PCG64DXSM", "Philox", "SFC64")
 SGD = (SGDClassifier, SGDRegressor, Perceptron)
 NEIGHBORS = (KNeighborsClassifier, KNeighborsRegressor)
 TREES: dict[Any, Any] = {"kd_tree": KDTree, "ball_tree": BallTree}
@@ -35,7 +44,10 @@ def check(made: Any) -> None:
     if isinstance(made, BaseEstimator) and not _whole(vars(made).get("n_features_in_", 0)):
         raise ValueError(f"n_features_in_ of {name} is not a number of features")
     for kinds, attribute, sound in _CHECKS:
-        if isinstance(made, kinds) and hasattr(made, attribute) and not sound(made):
+        if isinstance(made, kinds) and hasattr(made, attribute):
+            with suppress(Exception):  # an array of another kind
+                if sound(made):
+                    continue
             raise ValueError(f"{attribute} of {name} and its other arrays do not fit together")
 
 
@@ -77,36 +89,30 @@ def _is_sgd(made: Any) -> bool:
     return alike and made.coef_.ndim in (1, 2) and bool(made.coef_.shape[-1] == made.n_features_in_)
 
 
-def _is_machine(made: Any) -> bool:
+def _is_svm(made: Any) -> bool:
     """Whether the arrays of libsvm have the sizes that it derives from ``_n_support``, and places within the kernel."""
-    n, own = len(made.support_), isinstance(made.kernel, Kernel)
-    precomputed = own or made.kernel == "precomputed"
-    counts, vectors, dual = made._n_support, made.support_vectors_, made._dual_coef_
-    classes = len(counts)
-    pairs = classes * (classes - 1) // 2
-    classifier = isinstance(made, ClassifierMixin)
-    if own:  # a kernel of mercer as a function of samples
-        wide_enough = len(made._BaseLibSVM__Xfit) == made.shape_fit_[0] and vectors.shape[0] == 0
-    elif precomputed:
-        wide_enough = made.n_features_in_ == made.shape_fit_[0] and vectors.shape[0] == 0
+    n, classes, columns = len(made.support_), len(made._n_support), made.shape_fit_[0]
+    pairs, classifier = classes * (classes - 1) // 2, isinstance(made, ClassifierMixin)
+    counts = made._n_support if classifier else made._n_support[:1]  # libsvm does not read the second one
+    dual, vectors, scaling = made._dual_coef_, made.support_vectors_, made._probA.shape
+    own = isinstance(made.kernel, Kernel)  # a function of samples
+    width = len(made._BaseLibSVM__Xfit) if own else made.n_features_in_
+    if own or made.kernel == "precomputed":
+        fits = width == columns and vectors.shape[0] == 0 and not made._sparse
     else:
-        wide_enough = vectors.shape == (n, made.n_features_in_)
+        fits = made.kernel in ("linear", "poly", "rbf", "sigmoid") and vectors.shape == (n, width)
     return bool(
-        (own or made.kernel in ("linear", "poly", "rbf", "sigmoid", "precomputed"))
-        and wide_enough
-        and counts.dtype == np.int32
-        and _places(counts[: None if classifier else 1], n + 1)
-        and counts[: None if classifier else 1].sum() == n
+        fits
         and (classes >= 2 if classifier else classes == 2)
-        and made.support_.dtype == np.int32
-        and _places(made.support_, made.shape_fit_[0])
+        and made.support_.dtype == made._n_support.dtype == np.int32
+        and _places(made.support_, columns)
+        and _places(counts, n + 1)
+        and counts.sum() == n
         and sparse.issparse(vectors) == sparse.issparse(dual) == bool(made._sparse)
-        and not (made._sparse and precomputed)
-        and dual.shape == (classes - 1, n)
-        and dual.size == (classes - 1) * n
+        and (dual.shape, dual.size) == ((classes - 1, n), (classes - 1) * n)
         and made._intercept_.shape == (pairs,)
-        and made._probA.shape == made._probB.shape
-        and made._probA.shape in ((0,), (pairs if classifier else 1,))
+        and scaling == made._probB.shape
+        and scaling in ((0,), (pairs if classifier else 1,))
     )
 
 
@@ -173,8 +179,127 @@ def _is_number(word: str | bytes) -> bool:
 _CHECKS: tuple[tuple[Any, str, Callable[[Any], bool]], ...] = (
     (CountVectorizer, "vocabulary_", _is_vocabulary),
     (SGD, "coef_", _is_sgd),
-    ((SVC, SVR, NuSVC, NuSVR, OneClassSVM), "support_", _is_machine),
+    ((SVC, SVR, NuSVC, NuSVR, OneClassSVM), "support_", _is_svm),
     (NEIGHBORS, "_fit_method", _is_neighborhood),
     (OneHotEncoder, "categories_", _is_encoder),
 )
 """Types, an attribute that they have when they are fitted, and whether their numbers are sound."""
+
+
+# -- containers ------------------------------------------------------------------------------------------------
+
+
+def _sequences(
+    values: Any, offsets: Any, alphabet: Any, ids: Any, kept: Any, problems: Any, channels: Any = None
+) -> Sequences:
+    symbols = alphabet is not None
+    if symbols and not isinstance(alphabet, Alphabet):
+        raise ValueError("an alphabet of sequences is not an Alphabet")
+    _check_offsets(offsets, len(values), np.int64)
+    if values.ndim != (1 if symbols else 2) or values.dtype.kind not in ("iu" if symbols else "f"):
+        raise ValueError(f"values of sequences have shape {values.shape} and dtype {values.dtype}")
+    if symbols and len(values) and not (values.min() >= -1 and values.max() < len(alphabet) + len(alphabet.ambiguous)):
+        raise ValueError("sequences have codes outside of their alphabet")
+    n = len(offsets) - 1
+    if ids is not None and (not isinstance(ids, tuple) or len(ids) != n or not all(isinstance(i, str) for i in ids)):
+        raise ValueError(f"the ids of {n} sequences are not {n} strings")
+    if kept.dtype != bool or kept.ndim != 1 or not isinstance(problems, dict):
+        raise ValueError("the kept sequences are not given by booleans")
+    if channels is not None and (not isinstance(channels, tuple) or not all(isinstance(c, str) for c in channels)):
+        raise ValueError("the names of channels are not strings")
+    made = Sequences._make(values.copy(), offsets.copy(), alphabet, ids, kept.copy(), problems)
+    return made.with_channels(channels)
+
+
+def _check_offsets(offsets: Any, total: int, dtype: Any = None) -> None:
+    """Raise unless offsets ascend from 0 to the number of values."""
+    sound = isinstance(offsets, np.ndarray) and offsets.ndim == 1 and len(offsets) and offsets.dtype.kind == "i"
+    if not sound or offsets[0] != 0 or offsets[-1] != total or (np.diff(offsets) < 0).any():
+        raise ValueError("offsets do not ascend from 0 to the number of values")
+    if dtype is not None and offsets.dtype != dtype:
+        raise ValueError(f"offsets have dtype {offsets.dtype}, not {np.dtype(dtype)}")
+
+
+def _rows(data: Any, indices: Any, indptr: Any, n_columns: Any) -> CSRRows:
+    _check_offsets(indptr, len(data))
+    if data.dtype not in (np.float32, np.float64) or data.ndim != 1 or indices.shape != data.shape:
+        raise ValueError("sparse rows are not vectors of entries and columns of one length")
+    _check_columns(indices, indptr, n_columns)
+    return CSRRows(data.copy(), indices.copy(), indptr.copy(), n_columns)
+
+
+def _check_columns(indices: Any, indptr: Any, n_columns: Any) -> None:
+    """Raise unless the columns of every row ascend within the range."""
+    if type(n_columns) is not int or indices.dtype.kind != "i":
+        raise ValueError("the columns of sparse rows are not whole numbers")
+    if len(indices) and not (indices.min() >= 0 and indices.max() < n_columns):
+        raise ValueError(f"sparse rows have columns outside of 0, ..., {n_columns - 1}")
+    inside = np.ones(len(indices), dtype=bool)
+    inside[indptr[:-1][indptr[:-1] < len(indices)]] = False  # the first entry of a row follows nothing
+    if (np.diff(indices, prepend=-1)[inside] <= 0).any():
+        raise ValueError("the columns of sparse rows do not ascend")
+
+
+def _prepared(rows: Any) -> Prepared:
+    if not isinstance(rows, CSRRows):
+        raise ValueError("prepared rows are not sparse rows")
+    return Prepared(rows)
+
+
+def _datum(value: Any) -> Datum:
+    if not isinstance(value, str | np.ndarray | Sequences) and not hasattr(value, "digests"):
+        raise ValueError(f"an object of mc.objects is {type(value).__name__}")
+    return Datum(value)
+
+
+REBUILT: dict[type, Callable[..., Any]] = {
+    Sequences: _sequences,
+    Alphabet: lambda symbols, ambiguous, fold_case: Alphabet(symbols, ambiguous=ambiguous, fold_case=fold_case),
+    CSRRows: _rows,
+    Prepared: _prepared,
+    Datum: _datum,
+}
+"""Classes with the function that makes them from the arguments of their ``__reduce__``, after a check."""
+
+
+def sparse_matrix(name: Any, shape: Any, data: Any, indices: Any, indptr: Any) -> Any:
+    """Make a sparse matrix of SciPy, whose loops trust its indices."""
+    if not indices.dtype == indptr.dtype in (np.int32, np.int64):
+        raise ValueError(f"the indices of a sparse matrix are {indices.dtype} and {indptr.dtype}")
+    if not 0 <= indptr[-1] <= len(indices) == len(data):  # SciPy checks nothing if the last number is negative
+        raise ValueError("the entries of a sparse matrix are not within its rows")
+    made = SPARSE[name]((data, indices, indptr), shape=tuple(shape))
+    made.check_format(full_check=True)
+    made.indices, made.indptr = indices, indptr  # of the type that they had
+    return made
+
+
+def generator(kind: Any, state: Any) -> Any:
+    """Make a random generator of NumPy from its state."""
+    name = state["bit_generator"]
+    if name not in BIT_GENERATORS or kind not in ("Generator", "RandomState"):
+        raise ValueError(f"{kind} with {name} is not a random generator")
+    # NumPy takes these positions without a look, and reads there.
+    inner, last = (state["state"]["pos"], 624) if name == "MT19937" else (state.get("buffer_pos", 0), 4)
+    if type(inner) is not int or not 0 <= inner <= last:
+        raise ValueError(f"the state of a random generator has the position {inner}")
+    bits = getattr(np.random, name)()
+    if kind == "RandomState":
+        made = np.random.RandomState(bits)
+        made.set_state(state)
+        return made
+    bits.state = state
+    return np.random.Generator(bits)
+
+
+def plain_state(given: Any) -> Any:
+    """Return the state of an object, without compiled parts that are made again.
+
+    These are the search tree of nearest neighbors and the loss of stochastic gradient descent, made by its fit.
+    """
+    state = given.__getstate__()
+    if isinstance(given, SGD):
+        return {name: value for name, value in state.items() if name != "_loss_function_"}
+    if isinstance(given, NEIGHBORS) and isinstance(state.get("_tree"), tuple(TREES.values())):
+        return {**state, "_tree": None}
+    return state

@@ -18,12 +18,14 @@ from sklearn.base import BaseEstimator
 from mercer import _files
 from mercer._batch import Batch, UnknownBatch
 from mercer._version import __version__
+from mercer.data import Sequences
 from mercer.gram import GramFile
-from mercer.saving._expected import expected_input
 from mercer.saving._reader import Reader, Untrusted
 from mercer.saving._writer import Writer
 
 KINDS = ("batch", "gram", "pipeline")
+PARTS = 200
+"""Number of parts of a pipeline in which sequences are looked for."""
 
 
 @dataclass(frozen=True)
@@ -101,12 +103,15 @@ def save(
         raise TypeError(f"pipeline must be an estimator, a kernel or a batch; got {_shown(pipeline)}.")
     writer = Writer(_by_name(trusted))
     value = writer.value(pipeline, type(pipeline).__name__)
+    description = re.sub(r" at 0x[0-9A-Fa-f]+", "", repr(pipeline))  # equal pipelines give equal files
+    others = {"scikit-learn": sklearn, "numpy": np, "scipy": scipy}
+    versions = {name: module.__version__ for name, module in others.items()}
     header = {
         "kind": "pipeline",
-        "description": _description(pipeline),
-        "input": expected_input(pipeline),
+        "description": description if len(description) <= 2000 else f"{description[:2000]}...",
+        "input": _expected_input(pipeline),
         "metadata": _checked_metadata(metadata),
-        "versions": _versions(),
+        "versions": {"mercer": __version__, **versions, "python": platform.python_version()},
         "object": value,
         "nodes": writer.nodes,
     }
@@ -224,12 +229,42 @@ def _checked_metadata(metadata: Any) -> dict[str, Any]:
     return dict(kept)
 
 
-def _description(pipeline: Any) -> str:
-    text = re.sub(r" at 0x[0-9A-Fa-f]+", "", repr(pipeline))  # equal pipelines give equal files
-    return text if len(text) <= 2000 else f"{text[:2000]}..."
+def _expected_input(pipeline: Any) -> dict[str, Any]:
+    """Return a description of the input, as plain values."""
+    found: dict[str, Any] = {"kind": "table" if hasattr(pipeline, "n_features_in_") else "unknown"}
+    sequences = _first_sequences(pipeline)
+    if sequences is not None:
+        found["kind"] = "symbols" if sequences.is_symbols else "vectors"
+        if sequences.alphabet is not None:
+            found["alphabet"] = sequences.alphabet.to_header()
+        else:
+            found["dimension"] = sequences.dimension
+            if sequences.channels is not None:
+                found["channels"] = list(sequences.channels)
+    width = getattr(pipeline, "n_features_in_", None)
+    if isinstance(width, int | np.integer):
+        found["n_features"] = int(width)
+    for name, attribute in (("feature_names", "feature_names_in_"), ("classes", "classes_")):
+        values = getattr(pipeline, attribute, None)
+        if isinstance(values, np.ndarray) and values.ndim == 1 and values.size <= 10_000:
+            found[name] = [v if isinstance(v, str | int | float | bool) else str(v) for v in values.tolist()]
+    return found
 
 
-def _versions() -> dict[str, str]:
-    others = {"scikit-learn": sklearn, "numpy": np, "scipy": scipy}
-    found = {name: module.__version__ for name, module in others.items()}
-    return {"mercer": __version__, **found, "python": platform.python_version()}
+def _first_sequences(pipeline: Any) -> Sequences | None:
+    """Return the first sequences that the fitted parts of a pipeline keep, breadth first."""
+    waiting, seen = [pipeline], set()
+    for _ in range(PARTS):
+        if not waiting:
+            break
+        part = waiting.pop(0)
+        if isinstance(part, Sequences):
+            return part
+        if id(part) in seen:
+            continue
+        seen.add(id(part))
+        if isinstance(part, list | tuple) and len(part) <= 20:
+            waiting.extend(part)
+        elif hasattr(part, "get_params") or hasattr(part, "parts"):
+            waiting.extend(value for name, value in vars(part).items() if name != "estimator")
+    return None

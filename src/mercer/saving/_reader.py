@@ -18,8 +18,7 @@ from sklearn.base import BaseEstimator
 
 from mercer._batch import Batch
 from mercer.saving import _trusted
-from mercer.saving._checks import build_tree, check
-from mercer.saving._rebuilt import REBUILT, generator, sparse_matrix
+from mercer.saving._checks import REBUILT, build_tree, check, generator, sparse_matrix
 
 LISTINGS: dict[str, Callable[[Any], Any]] = {"list": list, "tuple": tuple, "set": set, "frozenset": frozenset}
 LONGEST_DTYPE = 32
@@ -32,17 +31,7 @@ class Untrusted(Exception):
 
 
 class Reader:
-    """The objects of one file.
-
-    Parameters
-    ----------
-    nodes : list
-        The table.
-    arrays : dict
-        Arrays by name.
-    allowed : dict
-        Further trusted classes, by name.
-    """
+    """The objects of one file: its table of nodes, its arrays by name, and further trusted classes by name."""
 
     def __init__(self, nodes: Any, arrays: dict[str, Any], allowed: dict[str, type]) -> None:
         if not isinstance(nodes, list):
@@ -52,7 +41,32 @@ class Reader:
         self._open: set[int] = set()
         self._stated: list[Any] = []
         self._kinds: dict[str, Callable[..., Any]] = {
-            name.removeprefix("_make_"): getattr(self, name) for name in dir(self) if name.startswith("_make_")
+            "array": self._array,
+            "batch": lambda header, prefix: Batch._from_parts(header, arrays, prefix),
+            "bytes": lambda kind, name: (bytearray if kind == "bytearray" else bytes)(arrays[name].tobytes()),
+            "complex": complex,
+            "dtype": _dtype,
+            "ellipsis": lambda: Ellipsis,
+            "function": self._function,
+            "made": self._rebuilt,
+            "mapping": self._mapping,
+            "masked": self._masked,
+            "named": self._named,
+            "numbers": self._numbers,
+            "objects": self._objects,
+            "random": lambda kind, state: generator(kind, self.value(state)),
+            "range": range,
+            "scalar": lambda name: arrays[name][()],
+            "slice": lambda *parts: slice(*map(self.value, parts)),
+            "sparse": lambda name, shape, *parts: sparse_matrix(name, shape, *(arrays[part] for part in parts)),
+            "strings": self._strings,
+            "type": lambda name: _trusted.PLAIN_TYPES.get(name) or self._class(name),
+        }
+        self._circular: dict[str, Callable[..., Any]] = {
+            "dict": self._dict,
+            "list": self._list,
+            "object": self._object,
+            "stated": self._stated_object,
         }
 
     def whole(self, given: Any) -> Any:
@@ -76,8 +90,8 @@ class Reader:
             raise ValueError("an immutable object contains itself")
         self._open.add(at)
         kind, *rest = self.nodes[at] if 0 <= at < len(self.nodes) else ["a missing node"]
-        if kind in ("list", "dict", "object", "stated"):  # these may contain themselves
-            return self._kinds[kind](at, *rest)
+        if kind in self._circular:  # these may contain themselves
+            return self._circular[kind](at, *rest)
         if kind in LISTINGS:
             return self._keep(at, self._listing(kind, [self.value(item) for item in rest[0]]))
         if kind not in self._kinds:
@@ -90,12 +104,12 @@ class Reader:
 
     # -- Python's own ----------------------------------------------------------------------------------
 
-    def _make_list(self, at: int, items: list[Any]) -> Any:
+    def _list(self, at: int, items: list[Any]) -> Any:
         made: list[Any] = self._keep(at, [])
         made.extend(self.value(item) for item in items)
         return made
 
-    def _make_dict(self, at: int, keys: Any, entries: Any) -> Any:
+    def _dict(self, at: int, keys: Any, entries: Any) -> Any:
         made: dict[Any, Any] = self._keep(at, {})
         names = keys if isinstance(keys, list) else self.value(keys)
         values = [self.value(entry) for entry in entries] if isinstance(entries, list) else self.value(entries)
@@ -103,13 +117,13 @@ class Reader:
         made.update(zip(names, values, strict=True))
         return made
 
-    def _make_numbers(self, kind: str, name: str) -> Any:
+    def _numbers(self, kind: str, name: str) -> Any:
         array = self.arrays[name]
         if array.ndim != 1 or array.dtype.kind not in "if":
             raise ValueError("a list of numbers is not an array of numbers")
         return self._listing(kind, array.tolist())
 
-    def _make_strings(self, kind: str, name: str, lengths: str) -> Any:
+    def _strings(self, kind: str, name: str, lengths: str) -> Any:
         content, counts = self.arrays[name], self.arrays[lengths]
         if counts.dtype.kind != "i" or content.dtype != np.uint8 or (counts < 0).any() or counts.sum() != len(content):
             raise ValueError("the lengths of strings do not fit to their content")
@@ -122,33 +136,14 @@ class Reader:
             _check_keys(items)
         return LISTINGS[kind](items)
 
-    def _make_bytes(self, kind: str, name: str) -> Any:
-        content = self.arrays[name].tobytes()
-        return bytearray(content) if kind == "bytearray" else content
-
-    def _make_complex(self, real: float, imaginary: float) -> Any:
-        return complex(real, imaginary)
-
-    def _make_slice(self, *parts: Any) -> Any:
-        return slice(*(self.value(part) for part in parts))
-
-    def _make_range(self, *parts: int) -> Any:
-        return range(*parts)
-
-    def _make_ellipsis(self) -> Any:
-        return Ellipsis
-
     # -- NumPy and SciPy -------------------------------------------------------------------------------
 
-    def _make_array(self, name: str, writeable: bool) -> Any:
+    def _array(self, name: str, writeable: bool) -> Any:
         array = self.arrays[name]
         array.setflags(write=bool(writeable))
         return array
 
-    def _make_scalar(self, name: str) -> Any:
-        return self.arrays[name][()]
-
-    def _make_objects(self, shape: list[int], items: Any) -> Any:
+    def _objects(self, shape: list[int], items: Any) -> Any:
         content = self.value(items)
         if len(shape) > 32 or not all(type(n) is int and 0 <= n < 2**63 for n in shape):
             raise ValueError("the shape of an array of objects is not a shape")
@@ -159,60 +154,44 @@ class Reader:
             made[i] = item
         return made.reshape(shape)
 
-    def _make_masked(self, data: Any, mask: Any, fill: Any) -> Any:
-        return np.ma.MaskedArray(self.value(data), mask=self.value(mask), fill_value=self.value(fill))
-
-    def _make_dtype(self, name: str) -> Any:
-        if not isinstance(name, str) or len(name) > LONGEST_DTYPE:
-            raise ValueError("the name of a dtype is too long")
-        return np.dtype(name)
-
-    def _make_sparse(self, name: str, shape: list[int], *parts: str) -> Any:
-        return sparse_matrix(name, shape, *(self.arrays[part] for part in parts))
-
-    def _make_random(self, kind: str, state: Any) -> Any:
-        return generator(kind, self.value(state))
+    def _masked(self, *parts: Any) -> Any:
+        data, mask, fill = map(self.value, parts)
+        return np.ma.MaskedArray(data, mask=mask, fill_value=fill)
 
     # -- types and objects -----------------------------------------------------------------------------
 
-    def _make_type(self, name: str) -> Any:
-        return _trusted.PLAIN_TYPES[name] if name in _trusted.PLAIN_TYPES else self._class(name)
-
-    def _make_function(self, name: str) -> Any:
+    def _function(self, name: str) -> Any:
         found = _trusted.function_of(name)
         if found is None:
             raise Untrusted(str(name))
         return found
 
-    def _make_batch(self, header: dict[str, Any], prefix: str) -> Any:
-        return Batch._from_parts(header, self.arrays, prefix)
-
-    def _make_made(self, name: str, arguments: Any) -> Any:
+    def _rebuilt(self, name: str, arguments: Any) -> Any:
         cls = self._class(name)
         if cls not in REBUILT:
             raise Untrusted(name)
         return REBUILT[cls](*self.value(arguments))
 
-    def _make_named(self, name: str, items: list[Any]) -> Any:
+    def _named(self, name: str, items: list[Any]) -> Any:
         cls = self._class(name)
         if not issubclass(cls, tuple) or len(items) != len(cls._fields):
             raise ValueError(f"{name} is not a tuple of {len(items)} values")
         return tuple.__new__(cls, [self.value(item) for item in items])
 
-    def _make_mapping(self, name: str, content: Any) -> Any:
+    def _mapping(self, name: str, content: Any) -> Any:
         cls = self._class(name)
-        made = dict.__new__(cls) if issubclass(cls, dict) else None
-        if made is None:
+        if not issubclass(cls, dict):
             raise ValueError(f"{name} is not a dictionary")
+        made = dict.__new__(cls)
         made.update(self.value(content))
         return made
 
-    def _make_object(self, at: int, name: str, keys: list[str], values: list[Any]) -> Any:
+    def _object(self, at: int, name: str, keys: list[str], values: list[Any]) -> Any:
         made = self._empty(at, name)
         _check_names(keys)
         return self._with_state(made, dict(zip(keys, (self.value(value) for value in values), strict=True)))
 
-    def _make_stated(self, at: int, name: str, state: Any) -> Any:
+    def _stated_object(self, at: int, name: str, state: Any) -> Any:
         made = self._empty(at, name)
         return self._with_state(made, self.value(state))
 
@@ -238,6 +217,12 @@ class Reader:
         if cls is None:
             raise Untrusted(str(name))
         return cls
+
+
+def _dtype(name: Any) -> Any:
+    if not isinstance(name, str) or len(name) > LONGEST_DTYPE:
+        raise ValueError("the name of a dtype is too long")
+    return np.dtype(name)
 
 
 def _set_state(made: Any, state: Any) -> None:

@@ -142,12 +142,9 @@ def _mercer_type(name: str) -> type | None:
     if len(parts) == 2:
         found = mercer._public(parts[1])
     else:
-        if not re.fullmatch(r"mercer(\.[a-z][a-z0-9_]*|\._[a-z0-9_]+)+\.\w+", name) or not _is_room(parts[1]):
+        inside = parts[1] in ROOMS or parts[1].startswith("_")
+        if not inside or not re.fullmatch(r"mercer(\.[a-z][a-z0-9_]*|\._[a-z0-9_]+)+\.\w+", name):
             return None
         found = _attribute(name)
         found = found if getattr(found, "__module__", None) == ".".join(parts[:-1]) else None
     return found if isinstance(found, type) and not issubclass(found, BaseException) else None
-
-
-def _is_room(first: str) -> bool:
-    return first in ROOMS or first.startswith("_")

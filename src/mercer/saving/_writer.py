@@ -14,7 +14,7 @@ from scipy import sparse
 
 from mercer._batch import Batch, is_registered
 from mercer.saving import _trusted
-from mercer.saving._rebuilt import BIT_GENERATORS, REBUILT, plain_state
+from mercer.saving._checks import BIT_GENERATORS, REBUILT, plain_state
 
 LONG = 32
 """Lists from this length on are stored as arrays if all of their entries are numbers or strings of one type."""
@@ -22,13 +22,7 @@ ATOMS = (type(None), bool, int, float, str)
 
 
 class Writer:
-    """The nodes and arrays of one file.
-
-    Parameters
-    ----------
-    allowed : dict
-        Further trusted classes, by name.
-    """
+    """The nodes and arrays of one file; ``allowed`` are further trusted classes by name."""
 
     def __init__(self, allowed: dict[str, type]) -> None:
         self.allowed = allowed
