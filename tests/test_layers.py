@@ -23,7 +23,7 @@ ORDER = (
     "datasets",
 )
 # These may import one another.
-LAST = ("saving", "stats", "plot", "testing", "_comparison", "_explain", "_report", "cli", "__main__")
+LAST = ("saving", "stats", "plot", "testing", "_comparison", "_report", "cli", "__main__")
 # "mercer" is the package itself: to import a public name from it is to import everything.
 RANK = {room: rank for rank, room in enumerate(ORDER)} | dict.fromkeys((*LAST, "mercer"), len(ORDER))
 # The engine knows a protocol, not a model: right of the models, but it may not import them.

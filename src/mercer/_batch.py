@@ -196,8 +196,6 @@ class Batch:
             raise TypeError(f"{cls.__name__}.concat needs batches of {cls.__name__}; got {other}. Use {other}.concat.")
         if not all(batch.shape for batch in batches):
             raise ValueError("A single distribution has no axis to concatenate along. Use p.reshape(1) first.")
-        if not isinstance(batches[0], cls):
-            raise TypeError(f"{cls.__name__}.concat needs a list of {cls.__name__}; got {type(batches[0]).__name__}.")
 
     @classmethod
     def _of_one_size(cls, batches: Sequence[Self]) -> Sequence[Self]:

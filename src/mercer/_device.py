@@ -39,7 +39,7 @@ def checked(name: Any, cure: str) -> Any:
 
 
 class _Writable:
-    """A view of a read-only array that does not say so: torch warns about those, also if it only reads them."""
+    """A view that hides the read-only flag of an array, because torch warns even if it only reads."""
 
     def __init__(self, x: Floats) -> None:
         self.base = x

@@ -160,12 +160,12 @@ def seed() -> Rule:
 
 
 def rho() -> Check:
-    """Accept the power of a probability product: a positive number that waits for no gradient."""
+    """Accept the power of a probability product: a positive float, not a tensor that requires a gradient."""
     return lambda name, value: check_rho(value, name)
 
 
 def gamma() -> Check:
-    """Accept the width of a Gaussian base kernel: a number, 0 or more, that waits for no gradient."""
+    """Accept the width of a Gaussian base kernel: a float, 0 or more, not a tensor that requires a gradient."""
     return lambda name, value: check_gamma(value, name)
 
 

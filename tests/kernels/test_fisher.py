@@ -503,6 +503,16 @@ def test_sampled_information_of_sequences_is_near_the_enumerated_one():
     np.testing.assert_array_equal(k.features(X), again.features(X))
 
 
+def test_sampled_information_of_a_linear_dynamical_system_is_near_that_of_its_own_draws():
+    """The emission of a system is a matrix, not a batch with an alphabet."""
+    model = mc.LDSs([[[0.8]]], [[[1.0]]], [[[0.5]]], [[[0.3]]], [[0.0]], [[[1.0]]])
+    X = list(model.sample(5, 8000, random_state=0)[0])
+    settings = {"ridge": 0.05, "normalize": False}
+    expected = mc.Fisher(model, information="empirical", **settings).fit(X).transform(X[:8])[:, :8]
+    found = mc.Fisher(model, information="sampled", n_samples=8000, **settings).fit(X[:8])(X[:8])
+    np.testing.assert_allclose(found, expected, atol=0.05 * np.abs(expected).max())
+
+
 def test_complete_information_is_that_of_data_whose_states_are_seen():
     """Counts of states and symbols along paths drawn by hand: their covariance is what `complete` inverts."""
     rng, size, length = np.random.default_rng(0), 20_000, 5

@@ -237,7 +237,7 @@ def test_forms_of_confounds():
     np.testing.assert_allclose(a, b, rtol=1e-12)
 
 
-def test_what_is_no_confound():
+def test_invalid_confounds_raise():
     X, new, C, C_new = example()
     kernel = Residualized(mc.RBF())
 

@@ -182,7 +182,7 @@ def evaluate_fold(task: Task, contender: Contender, fold: int, folds: int, seed:
     train, test = splits(task, np.arange(len(y)), folds, seed)[fold]
     weights = np.ones(len(y)) if task.weights is None else np.asarray(task.weights, dtype=float)
     start = time.perf_counter()
-    # Small problems are slower with several BLAS threads, much slower on a busy machine.
+    # Small problems are slower with several BLAS threads, much slower on a busy computer.
     with collected(), mc.config(progress=False), threadpool_limits(1):  # models that do not converge go on
         search = searched(task, contender, train, seed)
         fitted = time.perf_counter()

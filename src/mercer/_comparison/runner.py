@@ -95,7 +95,7 @@ class FoldCache:
 
 
 def _content(X: Any) -> Any:
-    """Return what the data are, without frozensets such as those of an alphabet: a new process orders them anew."""
+    """Return the content of data without frozensets (of alphabets), whose order differs between processes."""
     if is_wrapped(X):
         return _content(X.objects), X.confounds
     return X.digests() if isinstance(X, Sequences) else X

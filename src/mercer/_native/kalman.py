@@ -17,7 +17,7 @@ from mercer._native import MORE, call
 _LONG_CALL = 1e8
 """Multiply-adds of lanes in one call, about: 0.1 s."""
 _LANES = 16
-"""At most so many series or pairs are worked on together."""
+"""Largest number of series or pairs in one pass."""
 
 
 def infer(

@@ -1,4 +1,4 @@
-"""``mercer doctor`` and ``mercer datasets``: this machine, and the data sets."""
+"""``mercer doctor`` and ``mercer datasets``: this computer, and the data sets."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _PACKAGES = (
 
 
 def doctor(quiet: Quiet = False, json_path: Json = None) -> None:
-    """Tell the versions, cores, native library, BLAS, GPU and caches that mercer finds on this machine."""
+    """Tell the versions, cores, native library, BLAS, GPU and caches that mercer finds on this computer."""
     facts = _facts()
     write_json(facts, json_path)
     if json_path == STDOUT:

@@ -19,8 +19,6 @@ import triton.language as tl
 
 from mercer._array import Array, Floats
 
-MOST_STATES = 32
-MOST_SYMBOLS = 256
 CHUNK = 8
 """Number of tiles per program, so that the left side is loaded once for all of them."""
 SMALLEST, LARGEST = tl.constexpr(2.0**-511), tl.constexpr(1e305)
@@ -29,7 +27,7 @@ LOG_2 = tl.constexpr(float(np.log(2.0)))
 LARGEST_LOG = tl.constexpr(700.0)
 """Logarithm beyond which a leaf kernel overflows."""
 CLOSE, MOST_TERMS = tl.constexpr(1e-15), tl.constexpr(400)
-"""A discounted sum ends when its bounds are so close, relative to itself; after so many terms others are faster."""
+"""Relative error at which a discounted sum ends, and the number of terms beyond which other methods are faster."""
 
 
 _OPTIONS = {16: {"num_warps": 1, "num_stages": 1, "maxnreg": 128}, 32: {"num_warps": 1, "num_stages": 1}}
@@ -78,6 +76,7 @@ def _chains(
 ):  # fmt: skip
     TA: tl.constexpr = NA * GA
     TB: tl.constexpr = NB * GB
+    # A program has one group of left models and up to CHUNK groups of right ones.
     plane = rows_total.to(tl.int64) * columns_total
     groups = tl.cdiv(count_b, GB)
     chunks = tl.cdiv(groups, CHUNK)
@@ -109,6 +108,7 @@ def _chains(
         at = row_i[:, None] * columns_total + column_j[None, :]
         mirrored = column_j[None, :] * columns_total + row_i[:, None]
         psi = tl.zeros((TA, TB), dtype=tl.float64)
+        # Leaf kernels: inner products of features, or given as logarithms, divided by the largest one of each pair.
         if SYMBOLS:
             for k in range(0, symbols, 16):
                 symbol = k + tl.arange(0, 16)
@@ -142,6 +142,7 @@ def _chains(
             else:
                 leaf = psi * _wide(later * tl.exp(tl.minimum(top, LARGEST_LOG)), GA, NA, GB, NB)
             total = _sums(phi, GA, NA, GB, NB)
+            # Add terms until the geometric bounds of the rest agree for all pairs of the tile.
             t = 0
             going = 1
             while going != 0:
@@ -174,6 +175,7 @@ def _chains(
             if MIRROR:
                 tl.store(value + mirrored, found, mask=inside)
         else:
+            # Step from one length to the next; `exponent` is what rescaling has taken out of phi.
             exponent = tl.zeros((GA, GB), dtype=tl.int64)
             sound = exponent == 0
             for h in range(0, n_lengths):

@@ -15,8 +15,6 @@ import triton.language as tl
 from mercer._array import Array
 from mercer.cuda import n_programs
 
-MOST_STATES = 16
-"""Messages of models with more states do not fit into registers."""
 COLUMNS = 32
 PROGRAMS = 16
 """Number of programs per multiprocessor, each with memory for the messages that wait."""
@@ -64,12 +62,14 @@ def _forest(
             waiting = 0
             for v in range(0, nodes):
                 many = tl.load(children + v)
+                # The first node of another branch: the message of the finished one is stored.
                 if tl.load(waits + v) != 0:
                     for a in tl.static_range(S):
                         tl.store(stack + (waiting * S + a) * (ROWS * COLUMNS) + inside, message[a])
                     waiting += 1
                     message = empty
                     tl.debug_barrier()
+                # The evidence of both samples at the node, times the message of its latest child.
                 here = ()
                 for a in tl.static_range(S):
                     y = tl.load(right + (v * S + a) * wide_b + j, mask=in_b, other=1.0)
@@ -81,6 +81,7 @@ def _forest(
                 if WATCH:
                     for a in tl.static_range(S):
                         good = good & ((here[a] == 0.0) | (here[a] >= floor))
+                # Messages of its other children, from the stack.
                 for _more in range(1, many):
                     waiting -= 1
                     others = ()
@@ -91,6 +92,7 @@ def _forest(
                             good = good & ((both == 0.0) | (both >= floor))
                     here = others
                     tl.debug_barrier()
+                # Rescale by the power of two below the largest entry.
                 if (v % between == between - 1) | (many > 1):
                     top = here[0]
                     for a in tl.static_range(1, S):
@@ -108,6 +110,7 @@ def _forest(
                     for a in tl.static_range(S):
                         smaller += (here[a] * scale,)
                     here = smaller
+                # A root ends its tree: sum over its states. Any other node sends a message to its parent.
                 if tl.load(roots + v) != 0:
                     found = here[0] * tl.load(root)
                     for a in tl.static_range(1, S):

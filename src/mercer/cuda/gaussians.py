@@ -33,6 +33,7 @@ def _pairs(
         inverse = ()
         solved = ()
         for r in tl.static_range(D):
+            # Row r of L, times D (`raw`) and alone (`row`).
             raw = ()
             row = ()
             if FULL:
@@ -45,6 +46,7 @@ def _pairs(
                         entry -= raw[k] * factor[c * (c - 1) // 2 + k]
                     raw += (entry,)
                     row += (entry * inverse[c],)
+            # Its pivot, and entry r of the solution, from the difference of the means.
             diagonal = r * (r + 3) // 2 if FULL else r
             a = tl.load(shape_a + diagonal * count_a + i64, mask=in_a, other=1.0)
             b = tl.load(shape_b + diagonal * count_b + j64, mask=in_b, other=1.0)

@@ -16,8 +16,6 @@ import triton.language as tl
 from mercer._array import Array, Floats
 
 LANES = 32
-MOST_STATES, MOST_OBSERVED = 8, 4
-"""Coordinates of both states together, and of an observation: a covariance stays in registers."""
 LOG_2 = tl.constexpr(float(np.log(2.0)))
 CANCELED, STEADY = tl.constexpr(1e-4), tl.constexpr(4e-16)
 """As on the CPU: a variance that falls by more has lost digits; a covariance that changes less does not change."""
@@ -89,6 +87,7 @@ def _filter(
         last = tl.load(lengths + n_lengths - 1)
         t = last * 0
         while t < last:
+            # The factor of the covariance of the observation, as long as covariances still change.
             if steady == 0:
                 rows = ()
                 inverse = ()
@@ -96,6 +95,7 @@ def _filter(
                 step_mantissa = nothing + 1.0
                 step_exponent = tl.zeros((LANES,), dtype=tl.int64)
                 for r in tl.static_range(D):
+                    # Row r of (C, -C') of both systems, and of its product with P.
                     seen = ()
                     for k in tl.static_range(S):
                         if k < N:
@@ -108,6 +108,7 @@ def _filter(
                         for k in tl.static_range(S):
                             total += seen[k] * p[(k * (k + 1) // 2 + c) if k >= c else (c * (c + 1) // 2 + k)]
                         cp += (total,)
+                    # Row r of L, then its pivot, and row r of L^-1 C P.
                     raw = ()
                     low = ()
                     for c in tl.static_range(r):
@@ -135,6 +136,7 @@ def _filter(
                         for k in tl.static_range(r):
                             total -= low[k] * rows[k * S + c]
                         rows += (total,)
+                    # The determinant is kept as mantissa and exponent: no logarithm, no overflow.
                     good = good & (pivot > 0.0)
                     step_mantissa *= pivot
                     power = _exponent(step_mantissa)
@@ -142,6 +144,7 @@ def _filter(
                     step_mantissa *= _power(-power)
                     lower += low
                     inverse += (1.0 / pivot,)
+                # Update: the covariance given the observation, P - (C P)' (L D L')^-1 C P.
                 kept = ()
                 for r in tl.static_range(S):
                     for c in tl.static_range(r + 1):
@@ -186,6 +189,7 @@ def _filter(
                             for k in tl.static_range(M):
                                 total += row[N + k] * tl.load(a_right + ((c - N) * M + k) * count_b + j)
                         moved += (total,)
+                # Steady if no entry of any thread changes, relative to its two variances.
                 changes = j < 0
                 for r in tl.static_range(S):
                     for c in tl.static_range(r + 1):
@@ -194,6 +198,7 @@ def _filter(
                         changes = changes | ~(change <= bound)
                 steady = 1 - tl.max(changes.to(tl.int32))
                 p = moved
+            # The observed difference is zero: its error L^-1 (d' - d - (C, -C') mean), and its squares.
             error = ()
             for r in tl.static_range(D):
                 y = tl.load(d_right + r * count_b + j) - tl.load(d_left + r * count_a + i)
@@ -210,6 +215,7 @@ def _filter(
             power = _exponent(mantissa)
             exponent += power + step_exponent
             mantissa *= _power(-power)
+            # The mean given the observation, and that of the next state.
             found = ()
             for r in tl.static_range(S):
                 total = mean[r]

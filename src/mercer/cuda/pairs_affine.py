@@ -91,6 +91,7 @@ def _affine(
             found = nothing
             height = tl.zeros((LANES,), dtype=tl.int32)
             for k in range(0, tl.cdiv(tl.max(m), STRIP)):
+                # Numbers of the row above: z of all alignments, x of those that end in a run of the first string.
                 z = ()
                 x = ()
                 place = ()
@@ -142,6 +143,7 @@ def _affine(
                         z = ()
                         x = ()
                         above = corner
+                        # `above` is z of the cell before in both strings, y the runs of the second string.
                         for c in tl.static_range(STRIP):
                             matched = tl.load(weights + place[c]) * above
                             closed = matched + old_x[c]
@@ -157,6 +159,7 @@ def _affine(
                         corner = before
                         tl.store(here, y)
                         tl.store(here + LANES, z[STRIP - 1])
+                # The result is z of the last column of each second string, in the strip that contains it.
                 for c in tl.static_range(STRIP):
                     ends = m - 1 == k * STRIP + c
                     found = tl.where(ends, z[c], found)

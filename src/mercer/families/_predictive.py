@@ -25,7 +25,7 @@ class Predictive(CheckedParameters):
         return self._is_predictive
 
     def _check_parameters(self) -> None:
-        """Raise also if a predictive distribution needs a prior and there is none (PPK-2a)."""
+        """Raise, too, if a predictive distribution needs a prior and there is none (PPK-2a)."""
         super()._check_parameters()
         if self._is_predictive and self.prior is None:
             raise ValueError(

@@ -1,9 +1,9 @@
 """Random features of mean maps: characteristic functions at random frequencies (MM-2, GMMK-10b).
 
-A base kernel of the difference x - y is an average of waves, E_w exp(i <w, x - y>) (Bochner). So its mean map is
-E_w phi_p(w) conj phi_q(w), phi a characteristic function, and F frequencies make explicit features. A batch
-that has ``log_characteristic(frequencies)`` has them: the log modulus and the angle of phi, each ``(*B, F)``. A model
-of sequences (``emits_sequences``) takes one vector per step, ``(F, T, d)``.
+A base kernel of the difference x - y is an average of complex exponentials, E_w exp(i <w, x - y>) (Bochner). So its
+mean map is E_w phi_p(w) conj phi_q(w), phi a characteristic function, and F frequencies make explicit features. A
+batch that has ``log_characteristic(frequencies)`` has them: the log modulus and the angle of phi, each ``(*B, F)``. A
+model of sequences (``emits_sequences``) takes one vector per step, ``(F, T, d)``.
 """
 
 from __future__ import annotations

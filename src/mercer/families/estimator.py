@@ -277,7 +277,7 @@ class Estimator(CheckedParameters, BaseEstimator):
             )
 
     def _fit_shared(self, X: Any, context: Context) -> Any:
-        """Fit one model to all of the data that `accept` has turned."""
+        """Fit one model to all of the validated data."""
         check_some_points(X)
         x, _ = segments(in_digest_order(X))
         self._check_data(X, np.array([0, x.shape[0]]))
@@ -314,7 +314,7 @@ class Estimator(CheckedParameters, BaseEstimator):
         return self.accept(X, context=context), context
 
     def _fit_accepted(self, X: Any, context: Context) -> Any:
-        """Fit one model to every sample that `accept` has turned."""
+        """Fit one model to every sample of the validated data."""
         self._check_each(X, context)
         return self._fit_cached(X, context)
 
@@ -488,7 +488,7 @@ class FamilyEstimator(Estimator):
         return self.template(context).with_mean_parameters(mu)
 
     def _check_data(self, X: Any, offsets: Floats) -> None:
-        """Raise also if a coordinate was never observed in a sample and there is no prior."""
+        """Raise, too, if a coordinate was never observed in a sample and there is no prior."""
         super()._check_data(X, offsets)
         if self.prior is None and self._missing_allowed():
             check_coordinates(X, offsets)

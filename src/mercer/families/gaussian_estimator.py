@@ -19,12 +19,12 @@ from mercer.families.gaussian_step import fit_gaussians
 from mercer.families.student_t import StudentTs
 
 MOST_STEPS, SMALL = 1000, 1e-10
-"""EM of points with missing coordinates ends after so many steps, or if none changes by this fraction of its spread."""
+"""EM of points with missing coordinates: largest number of steps, and smallest change as a fraction of the spread."""
 
 
 @dataclass(frozen=True)
 class WithinContext(Context):
-    """What data share whose covariance counts as known: besides the rest, that about the mean of each sample."""
+    """The context of data with a known covariance: includes the covariance about the mean of each sample."""
 
     within: Any = None  # in the shape of the covariance structure
 

@@ -146,7 +146,7 @@ _SURE_SECONDS = 1.0
 
 
 def _long_enough(timed: Callable[[int], _Sample], n: int) -> _Sample:
-    """Return the timing of so many objects that it can be extrapolated."""
+    """Return the timing of enough objects to extrapolate from."""
     timed(1)  # warm the caches
     count = _FEW
     while True:

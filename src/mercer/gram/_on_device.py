@@ -113,7 +113,7 @@ def _attempt(
 
 
 def _resident(values: Any, count: int) -> bool:
-    """Whether the GPU has room for so many numbers, beside those of the tiles."""
+    """Whether ``count`` float64 values fit into GPU memory in addition to the tiles."""
     if not values.is_cuda:
         return True
     import torch

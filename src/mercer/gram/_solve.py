@@ -131,7 +131,7 @@ class _Product:
             found = np.ldexp(found.astype(float, copy=False), -self.unit)
         if not np.isfinite(found).all():
             raise ValueError(
-                "K has entries that are not finite, or too large beside alpha. Check the data, or rescale K."
+                "K has entries that are not finite, or too large compared with alpha. Check the data, or rescale K."
             )
         return found
 

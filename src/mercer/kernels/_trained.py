@@ -28,7 +28,7 @@ class TrainedWrapper(Wrapper):
     domain = "linear"
 
     _known: dict[str, Any] | None = None
-    """What an operand of the training objects has beside that of the kernel, where the reference is gone (`subset`)."""
+    """Fields of the training operand in addition to those of the kernel's, if the reference was dropped (`subset`)."""
 
     _alone: bool = False
     """Whether this is a copy, outside of its compact pipeline, of a kernel that gives rows for one estimator only."""

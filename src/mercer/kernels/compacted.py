@@ -268,9 +268,9 @@ def _forwarded(name: str, what: str) -> Any:
 
 
 def _apart(value: Any) -> Any:
-    """Return what is taken out of a compact pipeline: kernels refuse to give rows that only its estimator can read.
+    """Mark a step that was extracted from a compacted pipeline, so that its kernel raises.
 
-    Whatever predicts has the estimator inside, and stays as it is.
+    A step that predicts contains the estimator, and is returned as it is.
     """
     if isinstance(value, Kernel):
         return _alone(value)
@@ -286,7 +286,7 @@ def _apart(value: Any) -> Any:
 
 
 def _alone(kernel: Kernel) -> Kernel:
-    """Return a kernel whose parts refuse to give rows that lack what only an estimator does not need."""
+    """Return a copy of a kernel that raises where its rows are complete for one estimator only."""
     parts = getattr(kernel, "kernels_", ())
     alone = tuple(map(_alone, parts))
     without = isinstance(kernel, TrainedWrapper) and kernel._known is not None

@@ -110,7 +110,7 @@ class EmpiricalKernelMap(FeaturedWrapper):
         self._scale = np.where(spread > max(1e-12 * float(spread.max()), self._noise), spread, 1.0)
 
     def _self_size(self) -> float:
-        """Return the size of the numbers whose difference a log kernel of 0 is, and so that of its rounding error."""
+        """Return the magnitude of the terms that cancel in a log kernel, which bounds its rounding error."""
         inner = self._inner
         if inner.domain == "linear":
             return 1.0  # log k near k = 1

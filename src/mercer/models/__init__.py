@@ -1,4 +1,8 @@
-"""Structured models: mixtures, Markov chains, hidden Markov models, hidden trees and kernel density estimates."""
+"""Structured models, made of families, and their estimators.
+
+Mixtures and kernel density estimates; Markov chains; hidden Markov models, factorial, pair and profile ones too; linear
+dynamical systems, plain and switching; Bayesian networks, discrete and linear Gaussian; hidden trees.
+"""
 
 from mercer.models._fitting.em import FitInfo
 from mercer.models._pairs.matches import Matches

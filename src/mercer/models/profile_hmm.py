@@ -418,7 +418,7 @@ class ProfileHMMs(Batch):
         """Do nothing: the states and symbols of profiles can be counted."""
 
     def no_samples(self) -> Sequences:
-        """Return no sequences, whose counts have names only."""
+        """Return an empty `Sequences`, to look up feature names."""
         return Sequences._make(np.empty(0, dtype=np.int32), np.zeros(1, dtype=np.int64), self.alphabet, None)
 
 

@@ -121,7 +121,7 @@ def save(
 def load(path: str | os.PathLike[str], *, trusted: Iterable[type] = ()) -> Any:
     """Read a file that `save`, ``batch.save`` or `mercer.gram.save` wrote.
 
-    No code in the file is run, also if it was crafted: a file contains arrays and JSON, and names only types on a
+    No code in the file is run, even if it was crafted: a file contains arrays and JSON, and names only types on a
     published list, on the page "Fit, save, load, predict, probabilities".
 
     Parameters

@@ -1,4 +1,4 @@
-"""What is equally probable under a hypothesis: assignments of objects to two samples, and permutations of objects."""
+"""Assignments and permutations of objects that are exchangeable under the null hypothesis."""
 
 from __future__ import annotations
 

@@ -224,7 +224,7 @@ class Side:
 
     @classmethod
     def of(cls, matrices: Floats, freedom: float) -> Self:
-        """Normalize matrices with so many degrees of freedom that their traces contribute to each product."""
+        """Normalize matrices; ``freedom`` scales the contribution of their traces to each product."""
         traces = np.einsum("knn->k", matrices) / np.sqrt(freedom)
         norms = np.sqrt(np.maximum((matrices**2).sum(axis=(1, 2)) - traces**2, 0.0))
         divisor = np.where(norms > 0, norms, 1.0)

@@ -105,7 +105,7 @@ def aligned(pipeline: Any, x: Any, n: int = 3, *, output: Any = None) -> Alignme
     ----------
     pipeline : fitted estimator
         A pipeline with `Marginalization` of a `PairHMM` or an `AffinePairHMM`, or a kernel made of it such as
-        `Tempered`, before ``SVC``, `KernelRidge` or another machine that `explain` reads.
+        `Tempered`, before ``SVC``, `KernelRidge` or another estimator that `explain` reads.
     x : one sequence
         A string, an array of symbols, or `Sequences` of length one.
     n : int, default=3

@@ -275,7 +275,7 @@ class Transformer(CheckedParameters, TransformerMixin, BaseEstimator):
         return accepted
 
     def _check_empty(self, X: Any) -> None:
-        """Raise if a new sequence is empty and the kernel does not define its values: a prior would answer for it."""
+        """Reject empty new sequences, whose model would be the prior alone, unless the kernel defines their values."""
         if isinstance(X, Sequences) and not self._accepts_empty():
             X.require_nonempty()
 

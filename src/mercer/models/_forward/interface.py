@@ -24,7 +24,7 @@ from mercer._parallel import n_threads, thread_map
 PIECES, LONGEST_SECONDS = 32, 0.1
 """Work is done in this number of pieces, or more if they took longer than this."""
 TOGETHER = 64
-"""Pieces of work have multiples of so many runs, which is one of the number of lanes."""
+"""The number of runs in a piece of work is a multiple of this, which is a multiple of the number of lanes."""
 
 
 class _Stretches(NamedTuple):

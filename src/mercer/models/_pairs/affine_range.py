@@ -1,49 +1,6 @@
-r"""Proof that strips of columns with a common exponent are accurate, and for which parameters and lengths.
+"""For which parameters and lengths strips of columns with a common exponent are accurate (MK-5e).
 
-Tilted numbers. Divide the numbers of cell (i, j) by e^(i+j). Then the weight of an alignment (a set of matches, in
-increasing order in both strings) is the product of its match weights, at most p each, times G per nonempty run of
-inserted letters, G = g/e, for any length; and z(i, j) is the sum over all alignments of the first i and j letters.
-Let D(i, j) be the same sum for all letters after these, H = max(1, G) and L = min(1, G).
-
-Exponents. A strip has an exponent E in each group of rows, and stores numbers as (number) 2^(start-E). E never
-decreases, neither down the rows nor to the right. It starts at 0, where z(0,0) = 1, and is raised only if the z of the
-last column of a strip would be stored above 2^(start+1); then this z is stored above 2^start.
-
-(1) z(i', j') >= L^2 z(i, j) for i' >= i, j' >= j: appended letters open at most one run in either string. So the
-    z of the last column of a strip is stored above 2^start L^2 in all rows. If that column lies beyond the end of t
-    (nothing matches there), the z of the last column of t is stored above 2^start L^2 / H.
-(2) z(i+1, j) <= rho z(i, j), rho = H + p (1 + m G) / L: the new letter is inserted, or matched with one of m letters.
-    So numbers stay below 2^top, top = start + 1 + (rows + 1) log2 rho + log2 1/L, in a group of ``rows`` rows.
-(3) A loss of a at (i, j) reduces the result by at most a D(i, j) / L.
-(4) z(n, m) >= z(i, j) D(i, j) / H^2: join an alignment before (i, j) and one after it; two runs may become one.
-(5) D(i, j) <= S D(i, j') for j <= j' <= j + w, w the width of the strip: from an alignment after (i, j), remove the r
-    matches with t_(j+1) .. t_j'. At most C(w,r) C(n,r) alignments become the same one, and weights decrease by at most
-    p^r H^(2r+2) / L^2. So S = H^2 / L^2 sum_r C(w,r) C(n,r) (p H^2)^r.
-
-Together: if every loss is stored below 2^floor, and there are at most eight per cell, then the total loss relative to
-z(n, m) is at most 8 n m S H^3 L^-3 2^(floor - start) = 2^(need + floor - start), with
-
-    need = 3 + log2(n m) + log2 sum_r C(w,r) C(n,r) (p H^2)^r + 5 |log2 G|.
-
-Float64 starts at 2^0. Numbers underflow below 2^-1022, and so do the factors that convert numbers below 2^top from one
-strip to the next: floor = top - 1022. Float32 has little range. It starts as high as the growth of similar strings
-allows; its factors are split into two, so floor = -124; and if numbers grow faster than expected, they become infinite
-and stay infinite, which is detected at the end.
-
-Local alignments (MK-5d). A flank of l letters has the tilted weight A(l): a if l = 0, else B R^l, and R >= 1. Let
-K = max(a/B, B/a), and let z(i, j) contain the flanks A(i) A(j) before the first match. Inside a strip, numbers are also
-divided by R per column; from strip to strip, exponents decrease by w log2 R, up to one in total: the scale of the
-strips is the one above. A letter of t that is inserted then has a weight of at most 1, in a gap or in a flank, so that
-all of the above holds with a few more factors, since for l <= l' also A(l) <= K A(l'):
-
-(1) with L/K in place of L, and H K in place of H beyond the end of t.
-(2) with rho = max(H, K R) + p (1 + m G) K / L.
-(4) If no match remains before (i, j), or after it, the joined alignment has a longer flank, A(l) >= A(l') / K, or one
-    flank instead of two, A(l + l') >= A(l) A(l') / max(1, a, B).
-(5) Removed matches make the last flank longer: K^-2.
-
-The weights of the flanks of s are stored relative to that of the last row of a group, which loses R^rows. So top grows
-by w log2 R, and need by 12 log2 K + 2 log2 max(1, a, B) + rows log2 R + 8.
+Names of the proof: p is the largest tilted match weight, G the tilted weight of a run, H = max(1, G), L = min(1, G).
 """
 
 from __future__ import annotations
@@ -75,7 +32,7 @@ class FlankWeights(NamedTuple):
 
     @property
     def uneven(self) -> float:
-        """The factor K of the proof."""
+        """The factor K of MK-5e."""
         ratio = self.none * self.growth / self.first
         return max(ratio, 1 / ratio)
 

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from mercer._array import Array, Floats, as_rows, namespace, to_numpy
+from mercer._batch import Batch
 from mercer.data import Sequences
 from mercer.data.segments import segment_sum
 from mercer.families.categorical import Categoricals
@@ -93,11 +94,9 @@ def alphabet_of(models: Any) -> Any:
 
 def _leaf(models: Any) -> Any:
     """Return the family of the emissions, of states or their components."""
-    while True:
-        inner = getattr(models, "emission", None) or getattr(models, "components", None)
-        if inner is None:
-            return models
-        models = inner
+    parts = (getattr(models, name, None) for name in ("emission", "components"))
+    inner = next((part for part in parts if isinstance(part, Batch)), None)  # the emission of an LDS is a matrix
+    return models if inner is None else _leaf(inner)
 
 
 def posterior_scores(models: Any, posterior: Any, parametrization: str = "logit") -> Floats:
