@@ -1,10 +1,11 @@
-"""Draw the rooms of the house, for docs/architecture.md. Run: python docs/_static/make_rooms.py."""
+"""Draw the rooms of the package, for docs/architecture.md. Run: python docs/_static/make_rooms.py."""
 
 from pathlib import Path
 
 ROOMS = (
     ("core", ("arrays, batches,", "settings, threads"), "#e8edf2"),
     ("_native", ("recursions in", "SIMD lanes"), "#f4ecf7"),
+    ("cuda", ("Triton kernels", "for GPUs"), "#f4ecf7"),
     ("data", ("Sequences,", "alphabets"), "#e8edf2"),
     ("families", ("Gaussian,", "Multinomial, ..."), "#dceaf7"),
     ("models", ("mixtures,", "HMMs"), "#dceaf7"),
@@ -12,7 +13,7 @@ ROOMS = (
     ("kernels", ("what a user", "composes"), "#dff0dc"),
     ("embedding", ("HMMs in feature", "space"), "#dff0dc"),
     ("datasets", ("generators,", "loaders"), "#e8edf2"),
-    ("plot, cli", ("saving,", "testing"), "#e8edf2"),
+    ("cli, plot", ("stats, saving,", "testing, reports"), "#e8edf2"),
 )
 WIDTH, HEIGHT, GAP, TOP = 108, 84, 12, 66
 
@@ -32,11 +33,17 @@ def main() -> None:
         )
         parts.append(text(x + WIDTH / 2, TOP + 26, name, 15, bold=True))
         parts += [text(x + WIDTH / 2, TOP + 50 + 17 * j, line, 12) for j, line in enumerate(lines)]
-    parts += arrow(left(0) + 4, left(9) + WIDTH - 4, 44, "data flow this way", 28)
-    parts += arrow(left(9) + WIDTH - 4, left(0) + 4, 176, "imports go this way; gram and _native import core only", 196)
+    parts += arrow(left(0) + 4, left(len(ROOMS) - 1) + WIDTH - 4, 44, "data flow this way", 28)
+    parts += arrow(
+        left(len(ROOMS) - 1) + WIDTH - 4,
+        left(0) + 4,
+        176,
+        "imports go this way; _native, cuda and gram import core only",
+        196,
+    )
     # The two conversations of the protocol page.
-    parts += bracket(3, 4, 214, "couplings: leaves and models")
-    parts += bracket(5, 6, 214, "tiles: engine and kernels")
+    parts += bracket(4, 5, 214, "couplings: leaves and models")
+    parts += bracket(6, 7, 214, "tiles: engine and kernels")
     parts.append("</svg>")
     Path(__file__).with_name("rooms.svg").write_text("\n".join(parts) + "\n", encoding="utf-8")
 

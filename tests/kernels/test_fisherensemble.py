@@ -207,7 +207,7 @@ class TestInScikitLearn:
         X, y = two_classes(12)
         with warnings.catch_warnings():
             warnings.simplefilter("error")
-            mc.FisherEnsemble(n_states=(2, 4), n_iter=1, by_class=True).fit_transform(X, y)
+            mc.FisherEnsemble(n_states=(2, 4), n_iter=2, by_class=True).fit_transform(X, y)
 
 
 @pytest.mark.parametrize(

@@ -256,7 +256,10 @@ class FisherEnsemble(Compound):
 class _Rough(HMM):
     """A model whose fit may stop after ``n_iter`` without a warning: averages do not need more."""
 
-    def _warn(self, found: Any, cure: str) -> None:
+    def _warn_unconverged(self, found: Any) -> None:
+        pass
+
+    def _warn_unvisited(self, found: Any, cure: str) -> None:
         pass
 
 
