@@ -120,7 +120,7 @@ def _lock(file: IO[bytes]) -> bool | None:
 
 
 def _remove_dead(target: Path, now: float) -> None:
-    """Remove partial files of ``target`` that nobody writes any more; ``now`` is the time of the file system."""
+    """Remove partial files of ``target`` that no process writes any more; ``now`` is the time of the file system."""
     start = target.name[:_LONGEST]
     with suppress(OSError):  # a folder that may be written, but not listed
         for entry in os.scandir(target.parent):

@@ -70,7 +70,7 @@ class Task:
     reading: str = ""
     """Line of code that reads the data from a file, if any."""
     known: Any = None
-    """What the data have that new data must have, too."""
+    """Properties of the data that new data must have, too."""
     arguments: str = ""
     """Arguments of the command line that read the data."""
     warnings: tuple[str, ...] = ()
@@ -80,7 +80,7 @@ class Task:
     left_out: int = 0
     """Number of samples of the file that a limit left out."""
     shared: str = ""
-    """What the data are, for readers without the command line; empty if ``about`` says it."""
+    """Description of the data for readers without the command line; empty if ``about`` contains it."""
 
     @property
     def is_regression(self) -> bool:

@@ -92,7 +92,7 @@ class ContenderFactory:
     # -- baselines -----------------------------------------------------------------------------------------
 
     def trivial(self) -> list[Contender]:
-        """Return what ignores the data: the most frequent class or the mean, and the confounds by themselves."""
+        """Return contenders that ignore the data: the most frequent class or the mean, and confounds alone."""
         constant = (
             Contender("mean", DummyRegressor()) if self.regression else Contender("majority class", DummyClassifier())
         )

@@ -1,4 +1,4 @@
-"""What a comparison tells: scores, paired differences, the choice made inside the training folds, and the verdict."""
+"""Results of a comparison: scores, paired differences, the choice made inside the training folds, and the verdict."""
 
 from __future__ import annotations
 
@@ -217,7 +217,7 @@ def independent(task: Task) -> float:
 
 
 def supported(results: list[Result], wins: bool) -> Result | None:
-    """Return what the verdict of one task recommends: the best kernel, or the baseline that is chosen most often."""
+    """Return the recommendation for one task: the best kernel, or the baseline that is chosen most often."""
     if wins:
         return max((result for result in results if result.contender.is_kernel), key=lambda result: result.score)
     plain = chosen_inside(results, kernels=False)

@@ -27,7 +27,7 @@ from mercer.data.channels import is_wrapped
 from mercer.data.sequences import Sequences
 
 Report = Callable[[str, str, int], None]
-"""Is told of every step: the task, the contender, and how many folds are done."""
+"""Callback after every step, with the task, the contender and the number of finished folds."""
 
 
 class FoldCache:
@@ -168,7 +168,7 @@ class Comparison:
     cache : FoldCache
         Folds of earlier runs, to which the new ones are added.
     report : callable
-        Is told of every step.
+        Called after every step.
     """
 
     tasks: dict[str, Task]

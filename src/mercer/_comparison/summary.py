@@ -1,4 +1,4 @@
-"""What a comparison comes to: rows of a table, verdicts, the kernel to recommend, and its code."""
+"""Summary of a comparison: rows of a table, verdicts, the kernel to recommend, and its code."""
 
 from __future__ import annotations
 

@@ -157,7 +157,7 @@ class Shell(Wording):
         return f"--{self.name(name)} must be {what.removesuffix(', or None')}"
 
     def covariate(self, column: str) -> str:
-        """Return what a column of covariates is called."""
+        """Return the name of a column of covariates."""
         return "weight" if column == self.weight else "confound"
 
     def phrase(self, topic: str, text: str) -> str:

@@ -19,7 +19,7 @@ from mercer.data.text import Records
 
 @dataclass(frozen=True)
 class Known:
-    """What the training data had, so that new data are read alike."""
+    """Properties of the training data, so that new data are read in the same way."""
 
     reader: str = ""
     """"fasta", "table", "ts", "ucr" or "svmlight"."""
@@ -38,7 +38,7 @@ class Known:
 
     @classmethod
     def of(cls, path: Path, reader: str, records: Records) -> Known:
-        """Return what these records have."""
+        """Return the properties of these records."""
         X, is_folder = records.X, not path.is_file()
         if not isinstance(X, Sequences):
             words = list(records.channels) or [str(X.shape[1])]
@@ -50,7 +50,7 @@ class Known:
 
     @classmethod
     def from_file(cls, saved: Any) -> Known:
-        """Return what a saved model says of its training data."""
+        """Return the properties of the training data of a saved model."""
         given = saved if isinstance(saved, dict) else {}
         return cls(**{one.name: given[one.name] for one in fields(cls) if one.name in given})
 
@@ -116,7 +116,7 @@ def _subset(n: int, limit: int, seed: int) -> Any:
 
 
 def _about(found: Read, X: Any, y: Any, groups: Any, *, cures: bool) -> str:
-    """Return what the data are, with or without the options that would change it."""
+    """Return a description of the data, with or without the options that would change it."""
     about = f"targets {y.min():.4g} to {y.max():.4g}" if y.dtype.kind == "f" else f"{len(np.unique(y))} classes"
     if groups is not None:
         about += f", {len(np.unique(groups))} groups that stay in one fold"

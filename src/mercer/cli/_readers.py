@@ -70,17 +70,17 @@ class Read:
 
     @property
     def about(self) -> str:
-        """What the data are."""
+        """Description of the data."""
         return _joined(describe(self.X), self.taken_for(LEAK), self.skipped)
 
     @property
     def about_new(self) -> str:
-        """What new data are; the options that correct it, labels and copies are no matter of a prediction."""
+        """Description of new data, without correcting options, labels and copies, which predictions do not use."""
         return _joined(describe(self.X), self.records.taken_for.rstrip("."), self.skipped)
 
     @property
     def about_test(self) -> str:
-        """What the data of a test are, which has no folds: copies are counted as independent samples."""
+        """Description of the data of a test; it has no folds, and counts copies as independent samples."""
         said = "and a test counts copies as independent samples; remove them unless they were drawn independently"
         return _joined(describe(self.X), self.taken_for(said), self.skipped)
 
@@ -103,7 +103,7 @@ class Read:
         copies : str
             What is wrong with identical samples.
         cures : bool
-            Whether the reader has the command line; others are told no options.
+            Whether the reader has the command line; others see no options.
         """
         records, reading = self.records, self.reading
         said = [records.taken_for.rstrip("."), records.correction.rstrip(".")]

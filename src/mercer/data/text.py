@@ -217,7 +217,7 @@ def parsed(
 
 
 def answers(y: NDArray[Any]) -> str:
-    """Return what y is, for a description: "the label (2 classes)" or "the target (numbers)"."""
+    """Return a description of y: "the label (2 classes)" or "the target (numbers)"."""
     if y.dtype.kind == "f":
         return "the target (numbers)"
     n = len(np.unique(y))

@@ -185,7 +185,7 @@ def whole_steps(steps: Any) -> int:
 
 
 class Prediction:
-    """What an estimator predicts from what it has learned."""
+    """Predictions of a fitted estimator."""
 
     _learned: Learned
     max_gap: int | None

@@ -19,7 +19,7 @@ RANK = 1e-7
 
 @dataclass(frozen=True)
 class Operators:
-    """What a filter needs; N components, m training triples.
+    """Parameters of a filter; N components, m training triples.
 
     Parameters
     ----------
@@ -72,7 +72,7 @@ class Operators:
         return len(self.reads), len(self.reads)
 
     def codes(self, compared: Floats) -> Floats:
-        """Return what multiplies the operators of every step, from features or kernel values ``(T, r)``."""
+        """Return the factors of the operators of every step, from features or kernel values ``(T, r)``."""
         if self.factor is None:
             return compared
         return compared.shape[1] * linalg.cho_solve(self.factor, compared.T, check_finite=False).T

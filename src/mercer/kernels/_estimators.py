@@ -1,4 +1,4 @@
-"""What fitted estimators of scikit-learn are, by their base classes, and the linear functions that they compute."""
+"""Kinds of fitted scikit-learn estimators, by their base classes, and the linear functions that they compute."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ from mercer.kernels._data import has_digests, n_objects, unwrapped
 
 
 def identity(kernel: Any, X: Any, Y: Any = None) -> dict[str, Any]:
-    """Return what the matrix of ``X`` and ``Y`` depends on; nothing is fitted.
+    """Return everything that the matrix of ``X`` and ``Y`` depends on; nothing is fitted.
 
     The digests are those of the checked input, not of the models fitted to it, which depend on the processor in the
     last digits.

@@ -333,7 +333,7 @@ class Fisher(InnerProducts, SharedModelKernel):
 
 
 class _Recipe(NamedTuple):
-    """What a Fisher kernel does with scores."""
+    """Operations of a Fisher kernel on scores."""
 
     information: str
     per: str

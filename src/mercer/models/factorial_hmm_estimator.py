@@ -36,7 +36,7 @@ __all__ = ["FactorialHMM"]
 
 @dataclass(frozen=True)
 class FactorialContext(Context):
-    """What series share: besides the rest, what the prior expects of one observation."""
+    """The context of series, with the expectations of the prior for one observation."""
 
     expected: Any = None
 
@@ -320,7 +320,7 @@ def _steps(context: Context) -> Any:
 
 
 def _share(context: Context, chains: int) -> Any:
-    """Return what centering subtracts from the effects of each chain, so that squares do not cancel."""
+    """Return the centers of the effects of each chain; without them, squares would cancel."""
     return context.center / chains  # type: ignore[operator]
 
 

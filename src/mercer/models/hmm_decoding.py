@@ -1,4 +1,4 @@
-"""What users ask of hidden Markov models: states over time, filtering, forecasts, criteria and a summary."""
+"""Inference for hidden Markov models: states over time, filtering, forecasts, criteria and a summary."""
 
 from __future__ import annotations
 

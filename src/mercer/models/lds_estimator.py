@@ -37,7 +37,7 @@ _FIXABLE = (
 
 @dataclass(frozen=True)
 class LDSContext(Context):
-    """What series share: besides the rest, what the pooled system, or the given prior, expects of one step."""
+    """The context of series, with the expectations of the pooled system, or of the given prior, for one step."""
 
     expected: Averages | None = None
 

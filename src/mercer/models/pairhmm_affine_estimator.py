@@ -306,7 +306,7 @@ class AffinePairHMM(PairEstimator):
         )
 
     def _start(self, X: Sequences, context: Context) -> tuple[AffineParameters, float | None]:
-        """Return what parameters and data say without EM, and the scale of the matrix."""
+        """Return the model that parameters and data determine without EM, and the scale of the matrix."""
         alphabet = context.alphabet
         assert alphabet is not None
         used: float | None = None

@@ -1,4 +1,4 @@
-"""What users ask of switching systems: probabilities of series, regimes over time, forecasts and a criterion."""
+"""Inference for switching systems: probabilities of series, regimes over time, forecasts and a criterion."""
 
 from __future__ import annotations
 

@@ -190,7 +190,7 @@ class SwitchingLDS(LDS):
         return replace(bare, pooled=pooled, expected=expected), found
 
     def _expected(self, model: SwitchingLDSs, X: Sequences, context: LDSContext) -> Prior:
-        """Return what every regime of a model expects of one step of the data."""
+        """Return the expectations of every regime of a model for one step of the data."""
         data = PathData(X.values, X.offsets, np.zeros(len(X), dtype=int), 1)
         own = self._goal(context, self._weak(context), _WEAK).expect(model, data)[1].memory
         systems = own.systems
@@ -277,7 +277,7 @@ class SwitchingLDS(LDS):
         return found
 
     def _fixed_start(self, d: int) -> dict[str, Any]:
-        """Return what is fixed in the single system that starts are made of: the mean over the regimes."""
+        """Return the fixed parameters of the single system that starts are made of: the mean over the regimes."""
         every, names = self._fixed_each(d), (self.fixed or {})
         found: dict[str, Any] = {
             name: np.mean([regime[name] for regime in every], axis=0)

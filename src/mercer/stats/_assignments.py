@@ -38,7 +38,7 @@ class Design:
 
     @property
     def permuted(self) -> str:
-        """What is exchanged: "objects", "groups" or "objects within groups"."""
+        """Kind of the exchanged units: "objects", "groups" or "objects within groups"."""
         if self.units.max() + 1 == len(self.units):
             return "objects"
         return "objects within groups" if self.crossed else "groups"

@@ -97,7 +97,7 @@ class Confounds:
         return Orders(members(self.strata))
 
     def permuted(self, what: str) -> str:
-        """Return what is permuted, for a sentence."""
+        """Return the name of the permuted units, for messages."""
         residuals = f"residuals of {what}" if self.numbers.shape[1] else what
         return f"{residuals} within strata" if self.strata.max() else residuals
 

@@ -88,7 +88,7 @@ class Decision(NamedTuple):
         return len(self.outputs) == 1
 
     def constants(self, X: Any) -> Floats:
-        """Return what belongs to no term, ``(n_samples, R)``: the bias, and what confounds contribute."""
+        """Return the part outside of all terms, ``(n_samples, R)``: the bias, and the contribution of confounds."""
         found = np.tile(self.bias, (n_objects(X), 1))
         if self.confounds is None:
             return found

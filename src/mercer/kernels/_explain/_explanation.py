@@ -276,7 +276,7 @@ def columns_of(kernel: Any, rows: Any, steps: tuple[Any, ...] = ()) -> Columns:
 
 
 def described(positions: Any) -> tuple[str, list[tuple[str, ...]], tuple[str, ...] | None]:
-    """Return what positions are, their names in every sample, and the names of channels."""
+    """Return the kind of positions, their names in every sample, and the names of channels."""
     if isinstance(positions, Columns):
         rows, names, kind = positions
         if not isinstance(rows, CSRRows):

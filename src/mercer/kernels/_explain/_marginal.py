@@ -45,7 +45,7 @@ from mercer.models import KDE, Mixture
 MOST_VALUES = 1 << 22
 """Number of symbols, or coordinates, of the copies that are decided on at once."""
 REFUSALS = (TypeError, ValueError, NotImplementedError)
-"""What a model raises that does not accept missing values."""
+"""Exceptions of models that do not accept missing values."""
 
 
 def marginalized(decision: Decision, X: Any, *, window: int = 1) -> Explanation:

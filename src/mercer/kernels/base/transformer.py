@@ -161,7 +161,7 @@ class Transformer(CheckedParameters, TransformerMixin, BaseEstimator):
         raise NotImplementedError
 
     _computed: dict[str, Any]
-    """What was computed from the training objects; neither pickled nor copied."""
+    """Results computed from the training objects; neither pickled nor copied."""
     _taken: Indices | None = None
     """The training objects as indices of the data of ``fit``; None if they are all of these."""
 

@@ -23,13 +23,13 @@ __all__ = ["LogProbs", "computed"]
 _DIFFUSE = 1e6
 """Ratio of variances, of the start and of the noise, from which on digits are counted."""
 _ENOUGH = 1e-8
-"""Relative errors up to which nothing is said."""
+"""Largest relative error without a warning."""
 
 _CURE = "Use a smaller one, such as 1000 times the variances of the series, and an initial_mean near their values."
 
 
 class _Result(Protocol):
-    """What filters find: at least log probabilities of all series, for one model after the other."""
+    """Results of filters: at least log probabilities of all series, for one model after the other."""
 
     @property
     def log_prob(self) -> Floats: ...

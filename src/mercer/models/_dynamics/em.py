@@ -47,7 +47,7 @@ class Regression(NamedTuple):
 
 
 class Averages(NamedTuple):
-    """What the pooled system expects of one step, relative to its own parameters: the prior of the others."""
+    """Expectations of the pooled system for one step, relative to its own parameters: the prior of the others."""
 
     systems: Systems
     state: Regression
@@ -55,7 +55,7 @@ class Averages(NamedTuple):
 
 
 class Memory(NamedTuple):
-    """What the M-step needs of the E-step."""
+    """Results of the E-step that the M-step uses."""
 
     systems: Systems
     state: Regression
@@ -80,7 +80,7 @@ class Counts(NamedTuple):
 
 
 class Found(NamedTuple):
-    """What the loop of EM needs of the E-step."""
+    """Results of the E-step that the loop of EM uses."""
 
     log_prob: Floats
     visits: Floats
@@ -130,7 +130,7 @@ def _augmented(moments: Floats, count: Floats) -> Floats:
 
 
 def averages(models: LDSs, data: Data) -> Averages:
-    """Return what one system expects of one step of its data."""
+    """Return the expectations of one system for one step of its data."""
     systems = systems_of(models)
     own = memory_of(systems, *_totals(expected(systems, data.x, data.runs), data))
 
@@ -204,7 +204,7 @@ class LDSGoal(NamedTuple):
         return Found(found.log_prob - self._floor_terms(systems, memory, data), np.empty((len(data.model), 0))), memory
 
     def _floor_terms(self, systems: Systems, memory: Memory, data: Data) -> Floats:
-        """Return what the floors, as variances of single steps, take off the objective of each series."""
+        """Return the penalty of the floors, as variances of single steps, on the objective of each series."""
         counts = memory.state.terms, memory.observation.terms, memory.series
         total = np.zeros(len(memory.series))
         for name, floor, count in zip(NOISES, self.floors, counts, strict=True):
@@ -307,7 +307,7 @@ class LDSGoal(NamedTuple):
 
 
 def floor_term(floor: Floats, covariance: Floats) -> Floats:
-    """Return what a floor, as the variances of one step, takes off its log density under covariances, ``(N,)``."""
+    """Return the penalty of a floor, as variances of one step, on its log density under covariances, ``(N,)``."""
     return np.asarray(0.5 * (floor * np.diagonal(np.linalg.inv(covariance), axis1=1, axis2=2)).sum(axis=1))
 
 

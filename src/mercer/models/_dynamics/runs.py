@@ -32,7 +32,7 @@ _MOST = 2**21
 _FEWEST = 256
 """Steps that are kept at least: of systems with many coordinates, and in filters of series that share nothing."""
 _WORK = "steps before covariances converge"
-"""What the smoother leaves in the plans of its runs for the next iteration of EM."""
+"""Results of the smoother that its plans keep for the next iteration of EM."""
 _GAPS = "steps with gaps"
 """What is counted once for the plans of runs."""
 
@@ -82,7 +82,7 @@ class States(NamedTuple):
 
 
 class StateExpectations(NamedTuple):
-    """What the E-step finds of every series; the sums are gradients of the log probability, except moments.
+    """Results of the E-step for every series; the sums are gradients of the log probability, except moments.
 
     With r_t the gradient in the predicted state of step t + 1 and N_t its negative curvature, E the smoothed
     expectation: ``noise`` sums r r' - N, and likewise for observations.
@@ -212,7 +212,7 @@ def smoothed(systems: Systems, x: Floats, runs: Runs) -> States:
 
 
 def expected(systems: Systems, x: Floats, runs: Runs) -> StateExpectations:
-    """Return what scores and EM need of every series (FK-10)."""
+    """Return the sums of every series that scores and EM use (FK-10)."""
     n, d = systems.size
     log_prob, sums, first = _smooth(systems, x, runs)
     r, curve = first[:, :n], first[:, n:].reshape(-1, n, n)

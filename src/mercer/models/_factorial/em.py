@@ -131,7 +131,7 @@ def maximized(sums: Sums, old: Parameters, floor: Floats) -> Parameters:
 
 
 def penalty(model: Parameters, count: float, floor: Floats) -> float:
-    """Return what the floor subtracts from the objective."""
+    """Return the penalty of the floor on the objective."""
     return float(count * (np.diag(np.linalg.inv(model.covariance)) @ floor) / 2)
 
 
@@ -154,7 +154,7 @@ def log_of(counts: Floats, p: Floats) -> float:
 
 
 def prior_sums(model: Parameters) -> Sums:
-    """Return what a given model expects of one observation whose states are equally probable."""
+    """Return the expectations of a given model for one observation, if all states are equally probable."""
     chains, n = model.initial.shape
     states = np.full((chains * n, chains * n), 1 / n**2)
     for c in range(chains):

@@ -141,7 +141,7 @@ class EMResult(NamedTuple):
     """The objective before each iteration."""
     converged: bool
     expected: Any = None
-    """What the last E-step returned."""
+    """Result of the last E-step."""
 
     @property
     def objective(self) -> float:

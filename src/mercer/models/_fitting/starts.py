@@ -80,7 +80,7 @@ def starts(emission: Any, data: Data, context: Context, mask: tuple[Floats, Floa
 
 
 class _Model(NamedTuple):
-    """What the start of one model uses."""
+    """Data for the start of one model."""
 
     offsets: Indices
     """The sequences of the model."""

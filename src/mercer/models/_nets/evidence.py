@@ -18,7 +18,7 @@ from mercer.models._nets.order import BATCH, Labels, Plan, find_plan
 MODELS, ROWS = BATCH, BATCH + 1
 """Labels of the axes of networks and of rows."""
 PATTERN_COST = 200_000
-"""What another pattern of missing values costs, in multiplications."""
+"""Cost of another pattern of missing values, in multiplications."""
 MEMORY = 1 << 24
 """Entries of the tables that a contraction of several rows may make at once."""
 LOG_2PI = float(np.log(2 * np.pi))

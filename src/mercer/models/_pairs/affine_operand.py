@@ -22,7 +22,7 @@ TILE_CELLS = 2e7
 
 
 class Odds(NamedTuple):
-    """What the recursion runs on.
+    """Input of the recursion.
 
     With the letters' reference probabilities r divided out, and x = (1-e) X / (1-o), y = (1-e) Y / (1-o)^2 in place of
     the X and Y of MK-5b, the recursion has one gap weight g = o (1-e) / (1-o) and the same form for both strings::

@@ -90,8 +90,8 @@ class GeneralOperand(OneAxis):
 
     def alone(self) -> Floats:
         """Log kernel of every string with itself, ``(N,)``."""
-        everybody = np.arange(len(self))
-        return log_kernels(self.tables, self.X, self.X, everybody, everybody)
+        every = np.arange(len(self))
+        return log_kernels(self.tables, self.X, self.X, every, every)
 
 
 def log_kernels(tables: Tables, X: Sequences, Z: Sequences, first: Floats, second: Floats) -> Floats:

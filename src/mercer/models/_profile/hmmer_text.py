@@ -213,7 +213,7 @@ class Reader:
 
 
 def word_of(alphabet: Alphabet) -> str:
-    """Return what HMMER calls an alphabet: amino, DNA or RNA."""
+    """Return HMMER's name of an alphabet: amino, DNA or RNA."""
     word = next(word for word, name in ALPHABETS.items() if Alphabet.of(name) == alphabet)
     return word if word == "amino" else word.upper()
 

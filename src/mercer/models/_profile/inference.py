@@ -38,7 +38,7 @@ class ProfileExpectations(NamedTuple):
 
 
 def native_model(profile: SearchProfile) -> profiles.Model:
-    """Return what the recursions need of a profile."""
+    """Return the parameters of a profile that the recursions use."""
     return profiles.Model(profile.odds, profile.insert_odds, profile.transitions, profile.entry, profile.leave)
 
 

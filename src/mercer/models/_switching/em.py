@@ -31,7 +31,7 @@ _NEGLIGIBLE = 1e-6
 
 
 class Prior(NamedTuple):
-    """What the models are shrunk to: a chain of regimes, and what each regime expects of one step."""
+    """The prior of the models: a chain of regimes, and the expectations of each regime for one step."""
 
     initial: Floats
     """``(K,)``."""
