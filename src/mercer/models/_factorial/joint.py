@@ -108,7 +108,7 @@ class Logs:
     @staticmethod
     def scaled(x: Floats) -> tuple[Floats, Any]:
         """Subtract the logarithm of the sum; return it, too."""
-        total = logsumexp(x)
+        total = logsumexp(x.ravel())
         return x - (total if np.isfinite(total) else 0.0), total
 
 
