@@ -23,10 +23,10 @@ struct GaussianLanes {
   Scratch& scratch;
   int64_t n, d, c, width = (n + WIDTH - 1) / WIDTH * WIDTH;
   bool full = c > d;
-  // d: means. d: -1 / 2v; or d (d + 1) / 2: rows of L, which end in 1 / L_aa. d: logarithms. 1:
-  // their sum
   double* mean = scratch.take<double>(d * width);
+  // d: -1 / 2v; or d (d + 1) / 2: rows of L, which end in 1 / L_aa
   double* factor = scratch.take<double>((full ? d * (d + 1) / 2 : d) * width);
+  // d: logarithms, and their sum
   double *terms = scratch.take<double>(d * width), *constant = scratch.take<double>(width);
   Doubles* solved = scratch.take<Doubles>(d);
 

@@ -183,31 +183,26 @@ MERCER_INLINE V exponential(V x) {
   return scaled((a + r4 * b) + r8 * (c + r4 * d), moved);
 }
 
+// The coefficients of 2^t at zero, log(2)^k / k!.
+constexpr struct Exp2 {
+  double c[13] = {1.0};
+  constexpr Exp2() {
+    for (int k = 1; k < 13; ++k) c[k] = c[k - 1] * (LOG_2 / k);
+  }
+} EXP2;
+
 // 2^t for -1020 <= t <= 1000: a power of two times a Taylor polynomial for |t| <= 1/2; the next
 // term is below 2e-16. Horner's scheme advances R vectors together, so that they hide its latency.
 template <int R, class V>
 MERCER_INLINE void exp2_of(V (&t)[R]) {
-  constexpr double c[] = {1.0,
-                          0.69314718055994530942,
-                          0.24022650695910071233,
-                          0.055504108664821579953,
-                          0.0096181291076284771620,
-                          0.0013333558146428443423,
-                          0.00015403530393381609954,
-                          1.5252733804059840280e-05,
-                          1.3215486790144309489e-06,
-                          1.0178086009239699727e-07,
-                          7.0549116208011233298e-09,
-                          4.4455382718708114976e-10,
-                          2.5678435993488205142e-11};
   V moved[R], sum[R];
   for (int r = 0; r < R; ++r) {
     moved[r] = t[r] + MAGIC;
     t[r] = t[r] - (moved[r] - MAGIC);
-    sum[r] = spread<V>(c[12]);
+    sum[r] = spread<V>(EXP2.c[12]);
   }
   for (int k = 11; k >= 0; --k)
-    for (int r = 0; r < R; ++r) sum[r] = sum[r] * t[r] + c[k];
+    for (int r = 0; r < R; ++r) sum[r] = sum[r] * t[r] + EXP2.c[k];
   for (int r = 0; r < R; ++r) t[r] = scaled(sum[r], moved[r]);
 }
 
