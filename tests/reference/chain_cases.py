@@ -9,7 +9,6 @@ from tests.reference.registry import (
     gaussian_hmms,
     generator,
     probabilities,
-    strings,
     symbol_hmms,
 )
 
@@ -30,13 +29,6 @@ def chains_states(n: int) -> Values:
     return {"log_half": product(STEPS[n], 0.5).log(models), "log_one": product(STEPS[n]).log(models[:5], models)}
 
 
-@case("chains-unequal", "2x4", "3x5", "4x3", "5x3", "8x16", "16x1", "1x16")
-def chains_unequal(sizes: str) -> Values:
-    n, m = map(int, sizes.split("x"))
-    steps = 30 + 30_000 // (n * m * (n + m))
-    return {"log": product(steps).log(symbol_hmms(6, n), symbol_hmms(11, m, seed=1))}
-
-
 @case("chains-padded")
 def chains_padded() -> Values:
     models = mc.HMMs.concat([symbol_hmms(4, 2), symbol_hmms(4, 5), symbol_hmms(3, 3)])
@@ -49,39 +41,10 @@ def chains_gaussians(structure: str) -> Values:
     return {"log": product(60).log(models), "log_mean_map": mean_map.log(models)}
 
 
-@case("chains-lengths")
-def chains_lengths() -> Values:
-    models = symbol_hmms(12, 3)
-    paths = mc.ProbabilityProduct(rho=0.5).path(models, lengths=[1, 2, 3, 10, 100])
-    return {"path": paths, "log_long": product(10_000).log(models[:4])}
-
-
-@case("chains-zeros")
-def chains_zeros() -> Values:
-    """From left to right, so that half of the transitions and of the emissions are zero."""
-    models = symbol_hmms(10, 6)
-    step, shown = np.triu(models.transition), np.array(models.emission.probability)
-    shown[:, ::2, 0] = shown[:, 1::2, 3] = 0.0
-    step, shown = (x / x.sum(axis=-1, keepdims=True) for x in (step, shown))
-    models = mc.HMMs(models.initial, step, mc.Categoricals(shown, alphabet="dna"))
-    disjoint = mc.HMMs([[1.0]], [[[1.0]]], mc.Categoricals([[[0.0, 0.0, 0.0, 1.0]]], alphabet="dna"))
-    return {"log": product(20).log(models), "log_disjoint": product(20).log(models, disjoint)}
-
-
 @case("chains-many-symbols")
 def chains_many_symbols() -> Values:
     """With more symbols than the loop over them takes, leaf kernels come from a matrix product."""
     return {"log": product(20).log(symbol_hmms(10, 5, k=70))}
-
-
-@case("chains-first-leaf")
-def chains_first_leaf() -> Values:
-    """Leaf kernels beyond the range of floats: the first observation has a scale of its own."""
-    rng = generator("first")
-    mean = 60.0 * rng.normal(size=(12, 4, 1))
-    emission = mc.Gaussians(mean, np.full((12, 4, 1), 0.05))
-    models = mc.HMMs(probabilities(rng, 12, 4), probabilities(rng, 12, 4, 4), emission)
-    return {"log": product(60).log(models), "log_alone": product(60).log(models[:1])}
 
 
 @case("chains_ranged-tiny-transitions")
@@ -98,13 +61,6 @@ def ranged_transitions() -> Values:
     return {"log": product(300).log(models), "log_short": product(3).log(models)}
 
 
-@case("chains_ranged-tiny-symbols")
-def ranged_symbols() -> Values:
-    shown = np.array([[[1.0 - 1e-9, 1e-9, 1e-300, 0.0]], [[1e-300, 0.0, 1e-9, 1.0 - 1e-9]]])
-    models = mc.HMMs(np.ones((2, 1)), np.ones((2, 1, 1)), mc.Categoricals(shown / shown.sum(-1, keepdims=True)))
-    return {"log": product(10).log(models), "log_long": product(20_000).log(models)}
-
-
 @case("chains_ranged-powers", 2, 3)
 def ranged_powers(rho: int) -> Values:
     """Powers of probabilities that are zero as floats: all weights are logarithms."""
@@ -115,25 +71,11 @@ def ranged_powers(rho: int) -> Values:
     return {"log": product(25, float(rho)).log(models)}
 
 
-@case("chains_ranged-far-apart")
-def ranged_far_apart() -> Values:
-    """Self-kernels in which the leaf kernels of two states differ by more than the range of floats."""
-    rng = generator("far")
-    emission = mc.Gaussians(1e3 * rng.normal(size=(5, 3, 1)), np.full((5, 3, 1), 1e-3))
-    models = mc.HMMs(probabilities(rng, 5, 3), probabilities(rng, 5, 3, 3), emission)
-    return {"log": product(15, 0.5).log(models), "normalized": mc.ProbabilityProduct(length=15)(models)}
-
-
 @case("chains_discounted-states", 2, 3, 4, 8, 16)
 def discounted_states(n: int) -> Values:
     models = symbol_hmms(max(12, 4400 // n**3), n)  # enough pairs for the compiled loop
     some = max(1, len(models) // 12)
     return {f"log_{d}": product(mc.Discounted(d)).log(models[:6], models)[:, ::some] for d in (0.5, 0.9, 0.99)}
-
-
-@case("chains_discounted-unequal")
-def discounted_unequal() -> Values:
-    return {"log": product(mc.Discounted(0.9)).log(symbol_hmms(18, 3), symbol_hmms(20, 6))[:, ::2]}
 
 
 @case("chains_discounted-slow")
@@ -157,21 +99,6 @@ def contexts_product(order: int) -> Values:
     return {f"log_{length}": product(length, 0.5).log(models) for length in (order, 20, 10_000)}
 
 
-@case("contexts-product-hard")
-def contexts_hard() -> Values:
-    """Zeros, probabilities of 1e-300, an end state, and order zero."""
-    models = markov_chains(8, 1)
-    step = np.array(models.transition)
-    step[::2, 0], step[1::2, 1] = [0.0, 1.0, 0.0, 0.0], [1.0 - 1e-300, 1e-300, 0.0, 0.0]
-    sharp = mc.MarkovChains(models.initial, step, 1, "dna")
-    ends = markov_chains(6, 1, end=True)
-    return {
-        "log_sharp": product(300, 1.0).log(sharp),
-        "log_end": product(12, 0.5).log(ends),
-        "log_zero": product(50, 0.5).log(markov_chains(5, 0)),
-    }
-
-
 def uncertain(*lengths: int) -> list[str]:
     rng = generator("uncertain", lengths)
     return ["".join(rng.choice(list("ACGTNRY"), length, p=[0.2, 0.2, 0.2, 0.2, 0.1, 0.05, 0.05])) for length in lengths]
@@ -187,17 +114,3 @@ def contexts_ambiguous(order: int) -> Values:
         if order < 4:
             found[f"scores_{end}"] = models.sequence_scores(X, sparse=False)
     return found
-
-
-@case("contexts-long")
-def contexts_long() -> Values:
-    models, X = markov_chains(1, 2), uncertain(12_000)
-    return {"log_prob": models.log_prob(X), "scores": models.sequence_scores(X, sparse=False)}
-
-
-@case("contexts-sparse")
-def contexts_sparse() -> Values:
-    """Chains of high order store only contexts that occurred."""
-    X = strings(*[60] * 8, seed=5)
-    models = mc.MarkovChain(5, prior=None, smoothing=0.1).fit_each(X)
-    return {"log_prob": models.log_prob(uncertain(40, 7)), "log": product(10, 0.5).log(models)}

@@ -56,52 +56,6 @@ def gaps(which: str) -> Values:
     return inferred(systems(n, d, 1), series(1, 2, 40, 80, d=d, gaps=0.3))
 
 
-@case("kalman-shared")
-def shared() -> Values:
-    """Groups of series of one model share covariances, also where some have gaps."""
-    X = mc.Sequences([*series(*range(1, 61)), *series(25, 26, gaps=0.1)])
-    return {"log_prob": systems(3, 2, 1).log_prob(X), "scores": thinned(systems(3, 2, 1).sequence_scores(X)[0])}
-
-
-@case("kalman-own")
-def own() -> Values:
-    """Every lane has a system of its own."""
-    return {"log_prob": systems(4, 2, 21).log_prob(series(20, 60, 7))}
-
-
-@case("kalman-long")
-def long() -> Values:
-    return inferred(systems(2, 2, 1), series(12_000, 11_000, gaps=0.0005))
-
-
-@case("kalman-single-precision")
-def single() -> Values:
-    """Single precision input is computed in float64."""
-    return inferred(systems(2, 2, 1), [x.astype(np.float32) for x in series(20, 30)])
-
-
-@case("kalman-singular")
-def singular() -> Values:
-    """A straight line: no noise of the state, and a first state that is known."""
-    line = mc.LDSs(
-        [[[1.0, 1.0], [0.0, 1.0]]], [[[1.0, 0.0]]], np.zeros((1, 2, 2)), [[[0.1]]], [[0.0, 0.1]],
-        [[[0.0, 0.0], [0.0, 0.2]]],
-    )  # fmt: skip
-    return inferred(line, series(1, 30, 200, d=1, gaps=0.1))
-
-
-@case("kalman-precise")
-def precise() -> Values:
-    """Observations with hardly any noise, and a wide first state: variances fall by more than 1e4 in one step."""
-    one = systems(2, 2, 1, seed="precise")
-    exact = mc.LDSs(
-        one.transition, one.emission, one.process_covariance, 1e-7 * np.eye(2)[None], one.initial_mean,
-        1e4 * np.eye(2)[None],
-    )  # fmt: skip
-    X = series(1, 20, 50)
-    return {"log_prob": exact.log_prob(X)} | dict(states(exact.filter(X), len(X), "filtered"))
-
-
 @case("kalman_pairs-sizes", *SIZES)
 def pairs(which: str) -> Values:
     n, d = SIZES[which]
@@ -126,21 +80,6 @@ def mean_map() -> Values:
     }
 
 
-@case("kalman_pairs-long", tolerance=1e-11)  # logarithms are differences of numbers of 1e4, which end at 2e-12
-def pairs_long() -> Values:
-    return {"log": mc.ProbabilityProduct(length=10_000, normalize=False).log(systems(2, 1, 4))}
-
-
-@case("kalman_pairs-unstable")
-def pairs_unstable() -> Values:
-    models = systems(2, 2, 3)
-    grown = mc.LDSs(
-        1.25 * models.transition, models.emission, models.process_covariance, models.observation_covariance,
-        models.initial_mean, models.initial_covariance,
-    )  # fmt: skip
-    return {"log": mc.ProbabilityProduct(length=40, normalize=False).log(grown)}
-
-
 def switching(count: int = 1, regimes: int = 2, n: int = 2, d: int = 2) -> mc.models.SwitchingLDSs:
     """Return switching systems whose regimes stay for a while."""
     rng = generator("switching", regimes, n, d)
@@ -160,13 +99,6 @@ def branches(regimes: int) -> Values:
         "log_prob": models.log_prob(X, method="exact"), "log_path": logs, "paths": np.concatenate(paths),
         "regimes": probability,
     }  # fmt: skip
-
-
-@case("kalman_branches-long")
-def branches_long() -> Values:
-    models, X = switching(1, 3), series(60, 200)
-    paths, logs = models.viterbi(X)
-    return {"log_path": logs, "paths": np.concatenate(paths)}
 
 
 @case("kalman_paths", "1x1", "2x2", "3x1")

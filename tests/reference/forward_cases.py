@@ -55,26 +55,6 @@ def forward_gaps(structure: str) -> Values:
     return inferred(gaussian_hmms(1, 4, 3, structure), series(1, 30, 60, d=3, gaps=0.3))
 
 
-@case("forward-single-precision")
-def forward_float32() -> Values:
-    """Single precision input is computed in float64."""
-    X = [x.astype(np.float32) for x in series(20, 30)]
-    return inferred(gaussian_hmms(1, 3), X)
-
-
-@case("forward-long", 2, 8)
-def forward_long(n: int) -> Values:
-    return inferred(symbol_hmms(1, n, seed="long"), strings(12_000))
-
-
-@case("forward-mixtures")
-def forward_mixtures() -> Values:
-    rng = generator("mixtures")
-    emission = mc.Mixtures(np.full((1, 3, 2), 0.5), gaussian_emissions(1, 6, 2, "diagonal").reshape(1, 3, 2))
-    models = mc.HMMs(np.full((1, 3), 1 / 3), rng.dirichlet(np.ones(3), (1, 3)), emission)
-    return inferred(models, series(20, 30))
-
-
 @case("forward_sinks-pairs-of-symbols", 2, 5, 24)
 def sinks_pairs(n: int) -> Values:
     kernel = mc.PosteriorCounts(symbol_hmms(1, n), k=2, normalize=False)
@@ -97,22 +77,6 @@ def ranged_steps(n: int) -> Values:
     found = dict(inferred(models, X))
     found["pairs"] = mc.PosteriorCounts(models, k=2, normalize=False).features(X)
     return found
-
-
-@case("forward_ranged-zeros")
-def ranged_zeros() -> Values:
-    """One of the sequences is impossible."""
-    shown = [[[0.5, 0.5, 0.0, 0.0], [0.0, 0.0, 0.5, 0.5]]]
-    models = mc.HMMs([[1.0, 0.0]], [[[0.5, 0.5], [0.0, 1.0]]], mc.Categoricals(shown, alphabet="dna"))
-    X = mc.Sequences(["ACCA", "ACGT", "GGA", "A", "G"], alphabet="dna")
-    return {"log_prob": models.log_prob(X), "scores": models.sequence_scores(X[[0, 1, 3]])}
-
-
-@case("forward_ranged-densities")
-def ranged_densities() -> Values:
-    """Points that are thousands of standard deviations away from all states, and an order that makes up for it."""
-    models = mc.HMMs([[1.0, 0.0]], [[[1.0, 0.0], [1e-200, 1.0]]], mc.Gaussians([[[0.0], [5e3]]], np.ones((1, 2, 1))))
-    return inferred(models, [[0.0, 0.1, 5e3], [5e3, 5e3], [-1e4] * 40])
 
 
 @case("forward_ranged-weights")
@@ -147,13 +111,6 @@ def gaussian_rows(structure: str) -> Values:
         X = series(*[1] * 12, d=d, gaps=0.2, seed="rows")
         found[f"log_prob_{d}"] = models.log_prob(X)
     return found
-
-
-@case("gaussian_rows-scales")
-def gaussian_rows_scales() -> Values:
-    emission = mc.Gaussians([[[0.0, 0.0], [1e6, -1e6]]], [[[1e-12, 1e12], [1e-200, 1e200]]])
-    models = mc.HMMs([[0.5, 0.5]], np.full((1, 2, 2), 0.5), emission)
-    return {"log_prob": models.log_prob([[[0.0, 1e6]], [[1e6, -1e6], [1e-7, 1.0]]])}
 
 
 @case("moments", "isotropic", "diagonal", "full")

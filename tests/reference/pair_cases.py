@@ -44,20 +44,6 @@ def pairs_gaps(kind: str) -> Values:
     return {"log": log_gram(affine(4, opened, extended), strings(*LENGTHS))}
 
 
-@case("pairs_affine-long")
-def pairs_long() -> Values:
-    model = affine(4)
-    left, right = (model.shared_history(strings(*lengths, seed="long")) for lengths in ((10_000,), (30, 900)))
-    return {"log": left.pair(right)}
-
-
-@case("pairs_affine-empty")
-def pairs_empty() -> Values:
-    X = mc.Sequences(["", "A", "ACGT", "NNRY", ""], alphabet="dna")
-    whole, local = (model.shared_history(X) for model in (affine(4), affine(4, flank=0.9)))
-    return {"log": whole.pair(whole), "log_local": local.pair(local)}
-
-
 @case("pairs_affine-float32", tolerance=SINGLE)
 def pairs_float32() -> Values:
     return {"log": log_gram(affine(), strings(*LENGTHS, 300, k=20), "float32")}
@@ -69,13 +55,6 @@ def pairs_local(flank: float) -> Values:
     model = affine(20, flank=flank)
     left, right = (model.shared_history(strings(*lengths, k=20)) for lengths in (LENGTHS[:3], LENGTHS))
     return {"log": log_gram(model, strings(*LENGTHS, k=20)), "log_rows": left.pair(right), "log_alone": right.alone()}
-
-
-@case("pairs_local-long")
-def local_long() -> Values:
-    model = affine(4, flank=0.99)
-    left, right = (model.shared_history(strings(*lengths, seed="long")) for lengths in ((10_000,), (30, 900)))
-    return {"log": left.pair(right)}
 
 
 @case("pairs_local-float32", tolerance=SINGLE)
@@ -140,13 +119,6 @@ SHORT = (0, 1, 2, 5, 9, 16, 30)
 @case("pairs_general-states", 1, 2, 3, 5, 18)
 def pairs_general(n: int) -> Values:
     return {"log": log_gram(general(n), strings(*SHORT)), "log_prob": general(n).log_prob(strings(*SHORT))}
-
-
-@case("pairs_general-long")
-def general_long() -> Values:
-    model = general(2)
-    left, right = (model.shared_history(strings(*lengths, seed="long")) for lengths in ((10_000, 250_000), (3, 60)))
-    return {"log": left[:1].pair(right), "log_alone_in_its_lanes": left[1:].pair(right[:1])}
 
 
 @case("pairs_general-ranged")

@@ -45,18 +45,6 @@ def modes(mode: str) -> Values:
     }  # fmt: skip
 
 
-@case("profiles-inserts")
-def inserts() -> Values:
-    models = profiles(9, 4, same=False)
-    return {"log_odds": models.log_odds(X), "scores": models[:1].sequence_scores(X)}
-
-
-@case("profiles-long")
-def long() -> Values:
-    models, one = profiles(20), strings(10_000, seed="long")
-    return {"log_odds": models.log_odds(one), "scores": models.sequence_scores(one)}
-
-
 @case("profiles-tiny", 1e-60, 1e-300)
 def tiny(gap: float) -> Values:
     """Gaps so rare that floats lose them: the recursion in logarithms."""
@@ -76,11 +64,6 @@ def products(inserts: str) -> Values:
     """Products with one distribution of inserted letters, and with one for each node."""
     models = profiles(1, 2, 3, 8, 9, 17, 40, same=inserts == "same")
     return {"log_one": product().log(models), "log_half": product(0.5).log(models[:3], models)}
-
-
-@case("profile_product-long")
-def product_long() -> Values:
-    return {"log": product(0.5).log(profiles(900, 20))}
 
 
 @case("profile_product-ranged", 1e-60, 1e-300)

@@ -33,41 +33,11 @@ def chain(n: int) -> Values:
     return log_histories(symbol_hmms(1, n), strings(*[25] * 11, seed="chain"))
 
 
-@case("forest-chain-zeros", 3, 6)
-def chain_zeros(n: int) -> Values:
-    """Transitions from left to right, some of them nearly impossible: every entry is watched."""
-    model = symbol_hmms(1, n)
-    step = np.triu(model.transition)
-    step[:, 0, 1:] *= 1e-200
-    model = mc.HMMs(model.initial, step / step.sum(axis=-1, keepdims=True), model.emission)
-    return log_histories(model, strings(*[40] * 9, seed="chain"))
-
-
-@case("forest-chain-vectors")
-def chain_vectors() -> Values:
-    """Evidence that differs by more than the range of floats, and missing values."""
-    far = [x + shift for x, shift in zip(series(*[20] * 8, gaps=0.1), np.linspace(0, 300, 8), strict=True)]
-    return log_histories(gaussian_hmms(1, 3), far)
-
-
-@case("forest-chain-logarithms")
-def chain_logarithms() -> Values:
-    """Samples whose evidence contradicts each other by more than the range of floats."""
-    emission = mc.Gaussians([[[0.0], [1e3]]], np.ones((1, 2, 1)))
-    model = mc.HMMs([[0.5, 0.5]], [[[0.9, 0.1], [0.2, 0.8]]], emission)
-    return log_histories(model, [[0.0, 0.0, 1e3], [1e3, 1e3, 0.0], [500.0, 0.0, 0.0], [1e3, 0.0, np.nan]])
-
-
 @case("forest-chain-careful")
 def chain_careful() -> Values:
     """Steps and symbols of probability 1e-300: the recursion in logarithms."""
     X = mc.Sequences(["AACCGG", "ACCCGG", "AAAAAC", "GGCCAA", "CGCGCG"], alphabet="dna")
     return log_histories(left_right(3, 1e-300), X)
-
-
-@case("forest-chain-long")
-def chain_long() -> Values:
-    return log_histories(symbol_hmms(1, 3), strings(*[12_000] * 3, seed="long"))
 
 
 def tree(leaves: int, states: int, symbols: int = 2) -> mc.models.HiddenTrees:
@@ -117,20 +87,6 @@ def densities(d: int) -> Values:
     }
 
 
-@case("points-far-apart")
-def far_apart() -> Values:
-    """All terms underflow: sums are relative to the largest."""
-    p = mc.KDEs([x + 1e3 * i for i, x in enumerate(sets(3, 5, 20, d=3))], 0.01)
-    return {"log": mc.MeanMap(gamma=2.0, normalize=False).log(p), "log_prob": p.log_prob(np.zeros((1, 3)))}
-
-
-@case("points-bandwidths", tolerance=1e-9)
-def bandwidths() -> Values:
-    """A minimum by golden-section search: sums of exponentials and of their squares."""
-    p = mc.KDE("lscv").fit_each(sets(5, 20, 100, d=2))
-    return {"bandwidth": p.bandwidth, "silverman": mc.KDE().fit_each(sets(5, 20, 100, d=2)).bandwidth}
-
-
 @case("points-weighted", 2, 5)
 def weighted(n: int) -> Values:
     kernel = mc.LatentMeanMap(gaussian_hmms(1, n), gamma=0.3, normalize=False)
@@ -146,24 +102,12 @@ def windows(order: int) -> Values:
     return found
 
 
-@case("windows-far-apart")
-def windows_far() -> Values:
-    X = [x + 200 * i for i, x in enumerate(series(10, 30, 40))]
-    return {"log": mc.EmpiricalMeanMap(order=2, gamma=1.0, normalize=False).log(X)}
-
-
 @case("csr-windows", "protein-2")
 @case("windows-strings", "dna-30", "protein-9")
 def windows_strings(which: str) -> Values:
     alphabet, order = which.split("-")
     X = strings(31, 40, 100, 200, k=4 if alphabet == "dna" else 20)
     return {"log": mc.EmpiricalMeanMap(order=int(order), gamma=0.4, normalize=False).log(X)}
-
-
-@case("windows-strings-underflow")
-def windows_underflow() -> Values:
-    X = mc.Sequences(["A" * 20, "C" * 30, "G" * 9, "ACGT" * 4], alphabet="dna")
-    return {"log": mc.EmpiricalMeanMap(order=4, gamma=200.0, normalize=False).log(X)}
 
 
 # -- documents and counts (PPK-3.3, DJS-2, GMMK-10a) ------------------------------------------------------------
@@ -193,17 +137,6 @@ def trials(s: int) -> Values:
     return {f"log_{rho}": mc.ProbabilityProduct(rho=rho, normalize=False).log(p) for rho in (0.3, 1.0, 2.0)}
 
 
-@case("counts-trials-hard")
-def trials_hard() -> Values:
-    """Zeros and probabilities of 1e-300; many outcomes."""
-    sharp = np.array([[1.0, 0.0, 1e-300], [1e-300, 1.0, 0.0], [0.0, 1e-150, 1.0], [0.3, 0.3, 0.4]])
-    many = probabilities(generator("many"), 9, 150)
-    return {
-        "log": mc.ProbabilityProduct(rho=1.0, normalize=False).log(mc.Multinomials(sharp, trials=30)),
-        "log_many": mc.ProbabilityProduct(rho=0.7, normalize=False).log(mc.Multinomials(many, trials=12)),
-    }
-
-
 @case("counts-mean-map", 0.01, 1.0, 30.0)
 def count_mean_map(gamma: float) -> Values:
     rows = documents(8, 12)
@@ -231,15 +164,6 @@ def gaussians(which: str) -> Values:
 def shannon(d: int) -> Values:
     p = gaussian_emissions(1, 30, d, "full").reshape(-1)
     return {"gram": thinned(mc.JensenShannon(check_psd=False, normalize=False)(p), 15)}
-
-
-@case("gaussians-scales")
-def scales() -> Values:
-    """Products of pivots that leave the range of floats."""
-    p = gaussian_emissions(1, 170, 5, "full").reshape(-1)
-    size = 10.0 ** np.linspace(-80, 80, len(p))
-    p = mc.Gaussians(p.mean, p.covariance * size[:, None, None])
-    return {"log": thinned(p.log_product(p, 1.0)[:, ::13], 14)}
 
 
 # -- streams ----------------------------------------------------------------------------------------------------
