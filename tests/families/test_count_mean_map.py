@@ -244,15 +244,6 @@ def test_pieces_of_frequencies_change_nothing(monkeypatch):
     assert whole.shape == (3, 14)
 
 
-def test_through_an_estimator_and_a_generator():
-    counts = np.random.default_rng(0).poisson(2.0, size=(12, 6))
-    kernel = mc.MeanMap(mc.Multinomial(trials=5), gamma=0.1, base="counts", n_components=50)
-    kernel.set_params(random_state=np.random.default_rng(1)).fit(counts)
-    assert_allclose(kernel.transform(counts), kernel(counts), rtol=1e-9)
-    exact = mc.MeanMap(mc.Multinomial(trials=5), gamma=0.1, base="counts").fit_transform(counts)
-    assert mc.gram.psd.check(exact)
-
-
 def test_what_cannot():
     p = mc.Multinomials(np.full((2, 50), 0.02), trials=400)
     with pytest.raises(ValueError, match=r"convolves 50 tables of 401 x 401 counts .* n_components=1000"):

@@ -290,14 +290,6 @@ def test_in_a_mixture():
     assert mc.gram.psd.check(K)
 
 
-def test_in_a_kernel():
-    X = np.random.default_rng(0).poisson(1.0, size=(20, 8)) + np.eye(20, 8)
-    for distribution in DISTRIBUTIONS:
-        K = mc.ProbabilityProduct(CountVector(length_distribution=distribution)).fit_transform(X)
-        assert mc.gram.psd.check(K)
-        assert_array_equal(np.diagonal(K), 1)
-
-
 def test_messages():
     good = [[0.5, 0.5]]
     for arguments, message in (

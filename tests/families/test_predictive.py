@@ -7,9 +7,6 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 from scipy import integrate, sparse, special, stats
 from sklearn.base import clone
-from sklearn.model_selection import GridSearchCV
-from sklearn.pipeline import make_pipeline
-from sklearn.svm import SVC
 
 import mercer as mc
 from mercer.families.dirichlet_multinomial import DirichletMultinomials
@@ -137,15 +134,6 @@ def test_categorical_is_the_point_estimate():
 # -- kernels -----------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("rho", [0.5, 1.0])
-def test_kernels_are_symmetric_and_psd(rho):
-    for model, X in predictive():
-        gram = mc.ProbabilityProduct(model, rho=rho)(X)
-        assert_allclose(gram, gram.T, rtol=1e-12)
-        assert np.linalg.eigvalsh(gram)[0] > -1e-10
-        assert np.linalg.eigvalsh(gram)[-1] > 0
-
-
 def test_kernel_of_multinomials_is_a_sum_over_counts():
     model = mc.Multinomial(trials=2, prior="pooled", prior_strength=2.0, estimate="predictive")
     x = np.array([[2, 0, 0], [0, 2, 0], [0, 0, 2], [1, 1, 0], [1, 0, 1], [0, 1, 1]])
@@ -206,16 +194,6 @@ def test_sparse_counts_equal_dense_counts():
 def test_vocabulary_of_the_prior():
     prior = mc.Multinomials([[0.5, 0.25, 0.25]], trials=2, alphabet=["a", "b", "c"])
     assert mc.Multinomial(trials=2, prior=prior, estimate="predictive").fit_each(COUNTS).alphabet == prior.alphabet
-
-
-def test_search():
-    rng = np.random.default_rng(0)
-    y = np.arange(30) % 2
-    X = rng.poisson(np.where(y[:, None] == 0, [3.0, 1.0, 1.0], [1.0, 1.0, 3.0]))
-    pipe = make_pipeline(mc.ProbabilityProduct(mc.Poisson(prior="pooled")), SVC(kernel="precomputed"))
-    grid = {"probabilityproduct__model__estimate": ["point", "predictive"]}
-    search = GridSearchCV(pipe, grid, cv=3).fit(X, y)
-    assert (search.cv_results_["mean_test_score"] > 0.6).all()
 
 
 # -- messages ----------------------------------------------------------------------------------------------------

@@ -8,10 +8,8 @@ import pytest
 from scipy import sparse
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
-from sklearn.linear_model import LogisticRegression
-from sklearn.model_selection import GridSearchCV, cross_val_score
+from sklearn.model_selection import cross_val_score
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import FunctionTransformer
 from sklearn.svm import SVC
 from tests.batches import string_weights, strings
 
@@ -192,19 +190,6 @@ def test_given_model_is_the_fitted_one():
         np.testing.assert_allclose(mc.Fisher(model, information=information).fit_transform(X), fitted(X), rtol=1e-10)
 
 
-def test_counts_dense_and_sparse():
-    from scipy import sparse
-
-    X = np.random.default_rng(0).poisson(1.0, (8, 5)).astype(float) + np.eye(8, 5)
-    k = mc.Fisher(mc.Multinomial(), information="exact").fit(X)
-    p = X.sum(axis=0) / X.sum()
-    g = X - X.sum(axis=1, keepdims=True) * p
-    expected = normalized(g @ np.linalg.pinv(np.diag(p) - np.outer(p, p)) @ g.T)
-    np.testing.assert_allclose(k(X), expected, rtol=1e-9, atol=1e-10)
-    np.testing.assert_allclose(k(sparse.csr_array(X)), expected, rtol=1e-9, atol=1e-10)
-    np.testing.assert_allclose(k.fit_transform(sparse.csr_array(X)), expected, rtol=1e-9, atol=1e-10)
-
-
 def test_degenerate_scores_are_no_nan():
     """A coordinate without information counts nothing; a datum at the mean has zero norm."""
     X = np.column_stack([np.arange(4.0), np.zeros(4)])
@@ -272,15 +257,6 @@ def test_sparse_counts_stay_sparse(model, normalize):
     same = sparse.csr_array(np.array([[1.0, 2.0, 3.0], [2.0, 4.0, 6.0]]))
     with pytest.raises(ValueError, match="zero norm"):
         mc.Fisher(mc.Multinomial()).fit_transform(same)
-
-
-def test_training_data_are_kept_as_they_were():
-    X = np.random.default_rng(0).normal(size=(9, 2))
-    k, query = mc.Fisher(mc.Gaussian("diagonal")).fit(X), X[:3].copy()
-    before = k.transform(query)
-    X[:] = 100.0
-    with mc.config(memo_bytes=0):
-        np.testing.assert_allclose(k.transform(query), before)
 
 
 VECTORS = [np.random.default_rng(n).normal(size=(n, 2)) for n in (5, 9, 7, 6, 8)]
@@ -713,13 +689,6 @@ def test_one_model_per_class():
         k.set_params(by_class=False).transform(X)
 
 
-def test_classes_in_a_pipeline():
-    X, y = two_classes()
-    fisher = mc.Fisher(MarkovChain(order=1), by_class=True)
-    for kernel in (fisher, mc.kernels.Gaussianized(fisher), mc.Centered(fisher)):
-        assert cross_val_score(make_pipeline(kernel, SVC(kernel="precomputed")), X, y, cv=3).mean() > 0.8
-
-
 def test_gaussianized_scores():
     """12.29 of the book: a Gaussian of the distance of scores."""
     X, y = two_classes()
@@ -734,26 +703,6 @@ def test_gaussianized_scores():
         ).mean()
         > 0.7
     )
-
-
-def test_search_over_the_metric():
-    X, y = two_classes()
-    grid = {
-        "fisher__information": ["identity", "diagonal", "empirical", "complete"],
-        "fisher__per": ["sequence", "step"],
-    }
-    model = HMM(2, alphabet="ab", n_iter=3, tol=1.0, n_init=1).fit(X).model_
-    search = GridSearchCV(make_pipeline(mc.Fisher(model), SVC(kernel="precomputed")), grid, cv=3).fit(X, y)
-    assert np.isfinite(search.cv_results_["mean_test_score"]).all()
-    assert search.best_score_ > 0.7
-
-
-def test_features_for_a_linear_classifier():
-    X, y = two_classes()
-    k = mc.Fisher(MarkovChain(order=1), information="diagonal").fit(X)
-    linear = make_pipeline(FunctionTransformer(k.features), LogisticRegression())
-    assert linear.fit(X, y).score(X, y) > 0.8
-    assert list(mc.Fisher(chain()).fit(["ab"]).get_score_names())[-1] == "emission[1].probability[c]"
 
 
 @pytest.mark.parametrize("parametrization", ["logit", "weight"])

@@ -1,14 +1,11 @@
 """The ensemble of Fisher kernels: against its formula, on series of all kinds, and in scikit-learn."""
 
 import os
-import pickle
 import warnings
 from pathlib import Path
 
 import numpy as np
 import pytest
-from sklearn.base import clone
-from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 from sklearn.svm import SVC
 
@@ -167,32 +164,6 @@ class TestKindsOfSeries:
 
 
 class TestInScikitLearn:
-    @pytest.mark.slow
-    def test_pipeline_search_and_pickle(self):
-        X, y = two_classes(36)
-        classifier = make_pipeline(mc.FisherEnsemble(**SMALL), SVC(kernel="precomputed", C=10))
-        grid = {"fisherensemble__power": [0.5, 1.0], "fisherensemble__n_states": [(2,), (3, 4)], "svc__C": [1, 10]}
-        search = GridSearchCV(classifier, grid, cv=2, error_score="raise").fit(X[:24], y[:24])
-        assert search.score(X[24:], y[24:]) > 0.9
-        again = pickle.loads(pickle.dumps(search.best_estimator_))
-        np.testing.assert_array_equal(again.predict(X[24:]), search.predict(X[24:]))
-        assert clone(classifier)[0].get_params() == classifier[0].get_params()
-        assert "fisherensemble__clock" in classifier.get_params()
-
-    def test_as_part_of_a_sum(self):
-        X, y = two_classes(12)
-        kernel = mc.FisherEnsemble(**SMALL) + 0.5 * mc.EmpiricalMeanMap()
-        expected = mc.FisherEnsemble(**SMALL).fit_transform(X, y) + 0.5 * mc.EmpiricalMeanMap().fit_transform(X)
-        np.testing.assert_allclose(kernel.fit_transform(X, y), expected, rtol=1e-12)
-
-    def test_any_number_of_threads(self):
-        X, y = two_classes(12)
-        found = []
-        for n_jobs in (1, 2, 3):
-            with mc.config(n_jobs=n_jobs, cache_bytes=0):
-                found.append(mc.FisherEnsemble(by_class=True, **SMALL).fit_transform(X, y))
-        assert all(np.array_equal(K, found[0]) for K in found)
-
     @pytest.mark.parametrize("n_jobs", [1, 2])
     def test_there_is_one_progress_bar(self, n_jobs, monkeypatch, capsys):
         monkeypatch.setattr(_parallel, "BAR_AFTER_SECONDS", -1.0)

@@ -9,9 +9,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from scipy import sparse
-from sklearn.model_selection import GridSearchCV
-from sklearn.pipeline import make_pipeline
-from sklearn.svm import SVC
 from tests.batches import WIDTH, categoricals
 
 import mercer as mc
@@ -168,16 +165,6 @@ def test_not_positive_semi_definite(m, t, smallest):
 def test_repaired():
     p = mc.Multinomials(grid(2))
     assert mc.gram.psd.check(mc.kernels.Repaired(Heat(t=10.0)).fit_transform(p), 1e-10)
-
-
-def test_in_a_pipeline():
-    from mercer.datasets import make_documents
-
-    counts, y = make_documents(60, n_words=100, length=20, noise=0.3, random_state=0)
-    search = GridSearchCV(
-        make_pipeline(Heat(mc.Multinomial()), SVC(kernel="precomputed")), {"heat__t": [0.5, 2.0]}, cv=3
-    ).fit(counts, y)
-    assert search.best_score_ > 0.7
 
 
 def test_bad_input():

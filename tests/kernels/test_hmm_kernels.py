@@ -15,7 +15,6 @@ from mercer._native import chains as native_chains
 from mercer.families import PowerProduct, Smoothed
 from mercer.models._chains import operand as _chain_operand
 from mercer.models._chains.coupled import coupled_chains_log
-from mercer.testing.kernels import normalized
 
 RHOS = [0.3, 0.5, 1.0, 2.0]
 
@@ -112,17 +111,6 @@ def test_enumeration_of_strings_and_paths(name, rho):
         sides = [[string_weights(model, length, rho) for model in batch] for batch in (p, q)]
         truth = [[np.sum(a * b) * measure for b, _ in sides[1]] for a, measure in sides[0]]
         np.testing.assert_allclose(kernel(p, q), truth, rtol=1e-8 if name == "gaussian" else 1e-12)
-
-
-@pytest.mark.parametrize("length", [1, 2, 3])
-def test_mean_map_over_all_pairs_of_strings(length):
-    p, q = models(2, 2, 2), models(3, 2, 3)
-    gamma = 0.4
-    strings = np.array(list(itertools.product(range(2), repeat=length)))
-    base = np.exp(-2 * gamma * np.sum(strings[:, None] != strings, axis=-1))
-    sides = [[string_weights(model, length, 1.0)[0] for model in batch] for batch in (p, q)]
-    truth = [[a @ base @ b for b in sides[1]] for a in sides[0]]
-    np.testing.assert_allclose(mc.MeanMap(gamma=gamma, length=length, normalize=False)(p, q), truth, rtol=1e-12)
 
 
 # ------------------------------------------------------------------ invariances
@@ -366,14 +354,3 @@ def test_whole_tiles(name, shape):
             log_psi = leaf[i : i + 1].reshape(shape[1]).pair(leaf[j : j + 1].reshape(shape[1]))
             one = [x[k : k + 1] for k in (i, j) for x in sides]
             assert logs[i, j] == pytest.approx(coupled_chains_log(one[:2], one[2:], log_psi, (12,))[0, 0, 0], rel=1e-11)
-
-
-@given(st.integers(0, 10_000), st.sampled_from(RHOS), st.integers(1, 40))
-@settings(max_examples=25)
-def test_cauchy_schwarz(seed, rho, length):
-    p, q = models(seed, 3, 2), models(seed + 1, 3, 3)
-    both = mc.HMMs.concat([p, q])
-    K = mc.ProbabilityProduct(rho=rho, length=length)(both)
-    assert K.max() <= 1 + 1e-12
-    raw = mc.ProbabilityProduct(rho=rho, length=length, normalize=False)(both)
-    np.testing.assert_allclose(normalized(raw), K, rtol=1e-9)

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from scipy import sparse
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
-from sklearn.model_selection import GridSearchCV, cross_val_score
+from sklearn.model_selection import cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.svm import SVC, LinearSVC
 from sklearn.utils.estimator_checks import parametrize_with_checks
@@ -440,16 +440,6 @@ def test_objects_of_zero_norm_are_zero():
 
 
 # -- scikit-learn --------------------------------------------------------------------------------------------
-
-
-def test_a_search_over_the_kernel():
-    X = points(120, d=2)
-    y = np.linalg.norm(X, axis=1) > 1.2
-    pipeline = make_pipeline(Landmarks(mc.RBF(), 30), LinearSVC())
-    grid = {"landmarks__kernel__gamma": [1e-4, 1.0], "landmarks__method": METHODS, "linearsvc__C": [1.0, 10.0]}
-    search = GridSearchCV(pipeline, grid, cv=3, error_score="raise").fit(X, y)
-    assert search.best_params_["landmarks__kernel__gamma"] == 1.0
-    assert search.best_score_ > 0.9
 
 
 def test_a_kernel_that_learns_from_y():

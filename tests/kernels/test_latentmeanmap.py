@@ -8,9 +8,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import sparse
-from sklearn.model_selection import GridSearchCV
-from sklearn.pipeline import make_pipeline
-from sklearn.svm import SVC
 from tests.batches import hmms
 
 import mercer as mc
@@ -374,31 +371,6 @@ def test_strings_are_points_of_one_hot_vectors(strings, gamma, states):
     weights = smoothed_features(posterior.states, gamma) / np.repeat(lengths, lengths)[:, None]
     operand = WeightedPoints.of(one_hot, weights, posterior.offsets, gamma, Rows(np.zeros((len(strings), 0))))
     np.testing.assert_allclose(kernel(strings), operand.inner(operand), rtol=1e-11, atol=1e-15)
-
-
-def test_a_datum_alone_has_the_same_bits():
-    rng = np.random.default_rng(10)
-    X = [rng.normal(size=(n, 2)) for n in (7, 30, 1, 12)]
-    k = LatentMeanMap(TestVectors().model(), gamma=0.3, transitions=False, normalize=False)
-    whole = k(X)
-    assert np.array_equal(k(X[1:2], X[3:])[0, 0], whole[1, 3])
-    model, strings = symbolic_model(), random_strings(11, 6)
-    features = LatentMeanMap(model).features(strings)
-    assert np.array_equal(LatentMeanMap(model).features(strings[2:3])[0], features[2])
-
-
-def test_in_a_search():
-    rng = np.random.default_rng(12)
-    X = ["".join(rng.choice(list("ab"), 15, p=p)) for p in [(0.2, 0.8), (0.8, 0.2)] * 12]
-    y = np.tile([0, 1], 12)
-    kernel = LatentMeanMap(mc.HMM(n_states=2, n_init=1))
-    search = GridSearchCV(
-        make_pipeline(kernel, SVC(kernel="precomputed")),
-        {"latentmeanmap__gamma": [0.1, 1.0]},
-        cv=3,
-        error_score="raise",
-    )
-    assert search.fit(X, y).best_score_ > 0.7
 
 
 # -- bad input ----------------------------------------------------------------------------------------------

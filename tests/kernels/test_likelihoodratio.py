@@ -1,15 +1,11 @@
 """LikelihoodRatio: against densities written out, scikit-learn's checks, and every kind of model."""
 
-import pickle
-
 import numpy as np
 import pytest
 from scipy import sparse
 from scipy.stats import multivariate_normal
-from sklearn.base import clone
 from sklearn.discriminant_analysis import QuadraticDiscriminantAnalysis
 from sklearn.exceptions import NotFittedError
-from sklearn.model_selection import GridSearchCV, cross_val_score
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import mercer as mc
@@ -137,17 +133,6 @@ def test_impossible_data():
         clf.predict(new)
     clf.set_params(on_zero="prior")
     np.testing.assert_allclose(clf.predict_proba(new), [[1.0, 0.0], [0.5, 0.5]])
-
-
-def test_scikit_learn_manners():
-    X, y = blobs(4)
-    clf = LikelihoodRatio(mc.Gaussian("diagonal"))
-    assert cross_val_score(clf, X, y, cv=3).mean() > 0.8
-    search = GridSearchCV(clf, {"model__covariance": ["diagonal", "full"], "priors": ["uniform", "empirical"]}, cv=3)
-    assert search.fit(X, y).best_score_ > 0.8
-    fitted = clone(clf).fit(X, y)
-    assert np.array_equal(pickle.loads(pickle.dumps(fitted)).predict(X), fitted.predict(X))
-    assert not hasattr(clf, "classes_")
 
 
 def test_bad_input():

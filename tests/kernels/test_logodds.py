@@ -1,13 +1,10 @@
 """LogOdds: logarithms of kernels against chance, their shift, new rows, and what is kept of them."""
 
 import itertools
-import pickle
 
 import numpy as np
 import pytest
-from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
-from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 from sklearn.svm import SVC
 from tests.batches import WIDTH, Matrices, gaussians
@@ -162,27 +159,6 @@ def test_zeros_have_a_floor():
     logs = np.log(K, out=np.full((3, 3), -3.0), where=K > 0)
     found = mc.kernels.LogOdds(mc.Spectrum(1), shift=0.0, floor=-3.0, normalize=False).fit_transform(texts)
     np.testing.assert_allclose(found, H @ logs @ H, atol=1e-12)
-
-
-def test_in_pipelines_and_searches(tmp_path):
-    X, y = strings(0, 40), np.arange(40) % 2
-    X = [x + ("ab" * 6 if label else "bbaa" * 3) for x, label in zip(X, y, strict=True)]
-    kernel = mc.kernels.LogOdds(mc.Marginalization(PAIRS))
-    search = GridSearchCV(
-        make_pipeline(kernel, SVC(kernel="precomputed")),
-        {"logodds__chance": ["training", "model"], "logodds__normalize": [True, False]},
-        cv=3,
-    ).fit(X, y)
-    assert search.best_score_ > 0.9
-    both = mc.kernels.Normalized(mc.kernels.LogOdds(mc.Marginalization(PAIRS)) + 0.5 * mc.Spectrum(2, alphabet="ab"))
-    pipeline = make_pipeline(both, SVC(kernel="precomputed")).fit(X, y)
-    mc.save(pipeline, tmp_path / "odds.mercer")
-    again = mc.load(tmp_path / "odds.mercer")
-    new = [x[::-1] for x in X]
-    np.testing.assert_array_equal(again.decision_function(new), pipeline.decision_function(new))
-    odds, copy = pipeline[0].kernel, clone(kernel).fit(X)
-    assert odds is both.kernel
-    np.testing.assert_array_equal(pickle.loads(pickle.dumps(copy)).transform(new), copy.transform(new))
 
 
 @pytest.mark.parametrize("chance", ["training", "model"])

@@ -5,9 +5,6 @@ import itertools
 import numpy as np
 import pytest
 from sklearn.exceptions import NotFittedError
-from sklearn.model_selection import GridSearchCV
-from sklearn.pipeline import make_pipeline
-from sklearn.svm import SVC
 
 import mercer as mc
 from mercer.testing.kernels import KernelContract, by_pairs
@@ -260,18 +257,6 @@ def test_explicit_features_do_not_underflow():
     logs = np.array([[np.log(law[codes(word)]).sum() for law in SHOWN] for word in X])
     expected = np.logaddexp.reduce(logs[:, None] + logs - np.log(2), axis=-1)
     np.testing.assert_allclose(raw, expected, rtol=1e-12)
-
-
-@pytest.mark.slow
-def test_in_a_search():
-    X, y = strings(0, 24, 2, 6), np.arange(24) % 2
-    model = mc.AffinePairHMM(substitution=(2, -3), gap_open=3.0, gap_extend=1.0, alphabet=LETTERS)
-    clf = make_pipeline(mc.EmpiricalKernelMap(mc.Marginalization(model)), SVC(kernel="precomputed"))
-    grid = {"empiricalkernelmap__kernel__model__gap_open": [2.0, 5.0], "svc__C": [1.0, 10.0]}
-    search = GridSearchCV(clf, grid, cv=3).fit(X, y)
-    assert search.predict(["abab", "b"]).shape == (2,)
-    with pytest.raises(ValueError, match="sequence 1 is empty; drop it"):
-        search.predict(["abab", ""])
 
 
 @pytest.mark.slow

@@ -226,17 +226,6 @@ def test_it_is_a_latent_mean_map_without_mismatches():
     np.testing.assert_allclose(PosteriorCounts(model())(X), found, rtol=1e-12)
 
 
-def test_any_number_of_threads():
-    rng = np.random.default_rng(6)
-    strings = mc.Sequences(["".join(rng.choice(list("abc"), 200)) for _ in range(1500)], alphabet="abc")
-    found = []
-    for jobs in (1, 2):
-        with mc.config(n_jobs=jobs):
-            found.append(model().hidden_chain().step_counts(strings))
-    assert np.array_equal(*found)
-    assert np.array_equal(model().hidden_chain().step_counts(strings[700:702]), found[0][700:702])
-
-
 def test_names():
     assert list(PosteriorCounts(model()).fit(["ab"]).get_count_names()[:3]) == [
         "count[a, 0]",

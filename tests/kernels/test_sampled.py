@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy import stats
 from sklearn.base import clone
-from sklearn.model_selection import GridSearchCV, cross_val_score
+from sklearn.model_selection import cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.svm import SVC
 from tests.batches import gaussian_hmms, gaussians, hmms, mixtures, string_weights, strings
@@ -153,27 +153,11 @@ def test_errors_of_mean_maps_are_honest():
 # -- positive semi-definite or not -------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("parameters", [{}, {"rho": 1.3}, {"base": "rbf"}])
-def test_ten_samples_are_positive_semi_definite(parameters):
-    p = gaussians(free(5, 20, 5))
-    k = mc.Sampled(n_samples=10, **parameters)
-    assert k.psd == "always"
-    assert mc.gram.psd.check(k.fit_transform(p), 1e-10)
-
-
 def test_two_sided_samples_are_not():
     p = gaussians(free(6, 12, 5))
     k = mc.Sampled(n_samples=20, rho=1.0, proposal="two-sided")
     assert k.psd == "no"
     assert np.linalg.eigvalsh(k(p))[0] < -1e-6
-
-
-def test_features_are_the_kernel():
-    p = CLOSED["gaussians"]
-    k = mc.Sampled(n_samples=50).fit(p)
-    np.testing.assert_allclose(k.features(p) @ k.features(p).T, k(p), rtol=1e-9)
-    with pytest.raises(TypeError, match="explicit features"):
-        mc.Sampled(base="rbf").features(p)
 
 
 # -- the samples -------------------------------------------------------------------------------------------------
@@ -203,13 +187,6 @@ def test_fewer_samples_than_models():
     k = mc.Sampled(n_samples=7, on_zero="zero")
     assert k.fit(p).samples_.shape == (7, 2)
     assert np.isfinite(k(p)).all()
-
-
-def test_rows_of_new_objects():
-    p = CLOSED["gaussians"]
-    for parameters in ({}, {"proposal": "two-sided"}, {"base": "rbf"}):
-        k = mc.Sampled(n_samples=400, **parameters).fit(p)
-        np.testing.assert_allclose(k.transform(p[2:5]), k(p)[2:5], rtol=1e-9)
 
 
 def test_beta_weighs_the_samples_of_the_rows():
@@ -262,22 +239,6 @@ def test_logarithms_of_long_sequences():
 
 
 # -- scikit-learn, objects, models ---------------------------------------------------------------------------------
-
-
-def two_classes(n=24):
-    rng = np.random.default_rng(0)
-    y = np.arange(n) % 2
-    return [Normal(rng.normal(2.0 * label, 0.5), 1.0) for label in y], y
-
-
-def test_pipeline_and_grid_search_with_objects():
-    X, y = two_classes()
-    pipeline = make_pipeline(mc.Sampled(n_samples=200), SVC(kernel="precomputed"))
-    assert cross_val_score(pipeline, X, y, cv=3).mean() > 0.8
-    search = GridSearchCV(pipeline, {"sampled__rho": [0.5, 1.0], "sampled__n_samples": [50, 100]}, cv=2).fit(X, y)
-    assert search.best_score_ > 0.8
-    wrapped = mc.objects(X)
-    assert np.array_equal(mc.Sampled().fit_transform(wrapped), mc.Sampled().fit_transform(X))
 
 
 @pytest.mark.slow

@@ -8,11 +8,6 @@ from scipy import sparse
 from scipy.special import logsumexp
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
-from sklearn.linear_model import LogisticRegression
-from sklearn.model_selection import GridSearchCV, cross_val_score
-from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import FunctionTransformer
-from sklearn.svm import SVC
 from tests.batches import string_weights, strings
 
 import mercer as mc
@@ -314,19 +309,6 @@ def test_what_was_not_observed_has_no_direction():
         TOP(models)(X)
     np.testing.assert_array_equal(TOP(models, on_zero="zero")(X), [[1, 0], [0, 0]])
     np.testing.assert_allclose(TOP(models, priors=[0.2, 0.8]).log_odds(X)[1], np.log(4))
-
-
-def test_in_pipelines():
-    X, y = three_classes()
-    kernel = TOP(mc.MarkovChain(order=1))
-    for k in (kernel, mc.kernels.Gaussianized(kernel), mc.Centered(kernel)):
-        assert cross_val_score(make_pipeline(k, SVC(kernel="precomputed")), X, y, cv=3).mean() > 0.6
-    grid = {"top__information": ["identity", "diagonal"], "top__model__order": [0, 1]}
-    search = GridSearchCV(make_pipeline(kernel, SVC(kernel="precomputed")), grid, cv=3).fit(X, y)
-    assert search.best_params_["top__model__order"] == 1
-    fitted = TOP(mc.MarkovChain(order=1), "diagonal").fit(X, y)
-    linear = make_pipeline(FunctionTransformer(fitted.features), LogisticRegression())
-    assert linear.fit(X, y).score(X, y) > 0.7
 
 
 def test_impossible_data_are_named():

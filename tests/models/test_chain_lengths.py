@@ -9,9 +9,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.base import clone
-from sklearn.model_selection import GridSearchCV
-from sklearn.pipeline import make_pipeline
-from sklearn.svm import SVC
 from tests.batches import WIDTH, categoricals, gaussian_hmms, hmms, softmax
 
 import mercer as mc
@@ -165,12 +162,6 @@ def test_slow_series_in_lanes_become_systems(states, monkeypatch):
     np.testing.assert_allclose(same(models), 1.0, rtol=1e-6)
 
 
-def test_neighbors_do_not_change_a_bit_of_a_discounted_kernel():
-    models = mc.HMMs.concat([symbols(0, 9, 3), symbols(1, 4, 2)])
-    kernel = mc.MeanMap(gamma=0.3, length=Discounted(0.99), normalize=False)
-    np.testing.assert_array_equal(kernel(models[:3], models)[:, 4:5], kernel(models[:3], models[4:5]))
-
-
 def test_slow_series_of_many_states_is_given_up(monkeypatch):
     monkeypatch.setattr(_resolvent, "_SYSTEM_AT_ONCE", 0)
     monkeypatch.setattr(_resolvent, "_LARGEST_SYSTEM", 1)
@@ -251,33 +242,6 @@ def test_tiny_weights_and_far_leaves():
     assert np.isfinite(kernel.log(rare)).all()
 
 
-@pytest.mark.parametrize("states", [2, 5])
-def test_discounted_on_other_libraries(library, states):
-    z = free(4, 4, states + states**2 + states * 3)
-    for kernel in (mc.ProbabilityProduct(rho=1.0, length=Discounted(0.9)), mc.MeanMap(length=Discounted(0.5))):
-        found = kernel(hmms(library.asarray(z), states))
-        np.testing.assert_allclose(numpy(found), kernel(hmms(z, states)), rtol=1e-11)
-
-
-@pytest.mark.parametrize("states", [2, 5])
-@pytest.mark.parametrize("kernel", [mc.ProbabilityProduct(rho=0.5), mc.MeanMap(gamma=0.3)], ids=["product", "mean map"])
-def test_discounted_gradients(kernel, states, torch):
-    z = torch.asarray(free(4, 3, states + states**2 + states * 2)).requires_grad_()
-    kernel = clone(kernel).set_params(length=Discounted(0.15))
-    (slope,) = torch.autograd.grad(kernel(hmms(z, states, 2)).sum(), z)
-    direction = np.random.default_rng(0).normal(size=z.shape)
-    ends = [kernel(hmms(z.detach().numpy() + s * 1e-5 * direction, states, 2)).sum() for s in (1, -1)]
-    np.testing.assert_allclose(np.sum(slope.numpy() * direction), (ends[0] - ends[1]) / 2e-5, rtol=1e-6)
-
-
-def test_any_tile_gives_the_same(monkeypatch):
-    models = mc.HMMs.concat([symbols(9, 9, 5), symbols(10, 8, 2)])
-    kernel = mc.ProbabilityProduct(rho=1.0, length=Discounted(0.9))
-    whole = kernel(models)
-    monkeypatch.setattr("mercer.kernels._evaluation.Prepared.tile_hint", property(lambda self: 3))
-    np.testing.assert_allclose(kernel(models), whole, rtol=1e-12)
-
-
 def test_discounted_is_a_value():
     d = Discounted(0.9)
     assert repr(d) == "Discounted(d=0.9)"
@@ -296,15 +260,6 @@ def test_discounted_is_a_value():
 def test_families_ignore_the_discount():
     p = categoricals(free(0, 4, 3))
     np.testing.assert_array_equal(mc.MeanMap(length=Discounted(0.5))(p), mc.MeanMap()(p))
-
-
-def test_lengths_in_a_grid_search():
-    models, y = symbols(11, 24), np.arange(24) % 2
-    pipeline = make_pipeline(mc.ProbabilityProduct(rho=1.0), SVC(kernel="precomputed"))
-    grid = {"probabilityproduct__length": [1, 5, Discounted(0.5), Discounted(0.9)]}
-    search = GridSearchCV(pipeline, grid, cv=2, error_score="raise").fit(models, y)
-    assert len(search.cv_results_["params"]) == 4
-    assert search.predict(models).shape == (24,)
 
 
 @given(st.floats(0.05, 0.95), st.floats(0.1, 3.0), st.integers(1, 4))

@@ -2,7 +2,6 @@
 
 import itertools
 import math
-from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -14,7 +13,6 @@ from mercer._native.chains import small_chains
 from mercer.models._chains import coupled as _chain
 from mercer.models._chains import rescue as _rescue
 from mercer.models._chains import sweep as _sweep
-from mercer.models._chains.coupled import chain_tile
 from mercer.models._chains.layout import Tile
 
 
@@ -114,42 +112,6 @@ def test_enumeration(rng, rho, scheme):
     np.testing.assert_allclose(logs(*arguments(a, b, rho), lengths), truth, rtol=0, atol=1e-12)
 
 
-def test_strings_at_rho_one(rng, scheme):
-    """T-8: at rho = 1 the kernel is the sum over all strings of p(x) q(x)."""
-    a, b = models(rng, 1, 3, k=2), models(rng, 1, 2, k=2)
-
-    def probability(model, string):
-        alpha = model[0] * model[2][:, string[0]]
-        for symbol in string[1:]:
-            alpha = (alpha @ model[1]) * model[2][:, symbol]
-        return alpha.sum()
-
-    strings = itertools.product(range(2), repeat=6)
-    truth = math.log(sum(probability(one(a, 0), x) * probability(one(b, 0), x) for x in strings))
-    assert coupled_chains(*arguments(a, b), (6,))[0, 0, 0] == pytest.approx(truth, rel=1e-12)
-
-
-def test_one_state_is_a_power(rng, scheme):
-    """T-7: with one state each the kernel is the emission kernel to the power of the length."""
-    a, b = models(rng, 4, 1), models(rng, 5, 1)
-    result = coupled_chains(*arguments(a, b, 0.5), (1, 7))
-    np.testing.assert_allclose(result[1], 7 * np.log(table(a[2] ** 0.5, b[2] ** 0.5)), rtol=1e-12)
-
-
-def test_length_one_is_the_mixture_kernel(rng, scheme):
-    a, b = models(rng, 4, 3), models(rng, 5, 2)
-    mixed = [np.einsum("in,ink->ik", x[0], x[2]) for x in (a, b)]
-    np.testing.assert_allclose(coupled_chains(*arguments(a, b), (1,))[0], np.log(mixed[0] @ mixed[1].T), rtol=1e-12)
-
-
-def test_permuted_states_change_nothing(rng, scheme):
-    a, b = models(rng, 3, 4), models(rng, 3, 3)
-    p = rng.permutation(4)
-    permuted = a[0][:, p], a[1][:, p][:, :, p], a[2][:, p]
-    expected = coupled_chains(*arguments(a, b, 0.5), (2, 9))
-    np.testing.assert_allclose(coupled_chains(*arguments(permuted, b, 0.5), (2, 9)), expected, rtol=1e-13)
-
-
 def test_unreachable_states_change_nothing(rng, scheme):
     a, b = models(rng, 3, 2), models(rng, 9, 3)
     initial, transition, emission = np.zeros((3, 5)), np.zeros((3, 5, 5)), np.zeros((3, 5, 3))
@@ -159,15 +121,6 @@ def test_unreachable_states_change_nothing(rng, scheme):
     expected = coupled_chains(*arguments(a, b), (1, 12))
     padded = coupled_chains(*arguments((initial, transition, emission), b), (1, 12))
     np.testing.assert_allclose(padded, expected, rtol=1e-13)
-
-
-def test_symmetry_and_normalisation(rng, scheme):
-    """T-1 and T-8: symmetric, and in [0, 1] once normalised."""
-    a, b = models(rng, 5, 3), models(rng, 5, 4)
-    cross = coupled_chains(*arguments(a, b), (30,))[0]
-    np.testing.assert_allclose(coupled_chains(*arguments(b, a), (30,))[0], cross.T, rtol=1e-12)
-    own = [np.diagonal(coupled_chains(*arguments(x, x), (30,))[0]) for x in (a, b)]
-    assert (cross - (own[0][:, None] + own[1][None, :]) / 2).max() <= 1e-12
 
 
 def test_path_equals_single_lengths(rng, scheme):
@@ -319,25 +272,6 @@ def test_zero_is_minus_infinity(scheme):
 
 
 @pytest.mark.slow
-def test_a_hundred_thousand_steps(rng, scheme, no_rescue):
-    """The growth per step is the spectral radius of the coupled operator."""
-    a, b = models(rng, 2, 2), models(rng, 2, 3)
-    length = 100_000
-    *_, psi, _ = args = arguments(a, b, 0.5)
-    result = coupled_chains(*args, (1, length - 1000, length))
-    assert np.isfinite(result).all()
-    for i, j in itertools.product(range(2), range(2)):
-        leaf = psi[2 * i : 2 * i + 2, 3 * j : 3 * j + 3].ravel()
-        operator = np.kron(a[1][i] ** 0.5, b[1][j] ** 0.5) * leaf
-        values, vectors = np.linalg.eig(operator)
-        top = np.argmax(values.real)
-        start = np.kron(a[0][i] ** 0.5, b[0][j] ** 0.5) * leaf
-        weight = np.linalg.solve(vectors, np.ones(6))[top] * (start @ vectors[:, top])
-        truth = (length - 1) * math.log(values[top].real) + math.log(weight.real)
-        assert result[2, i, j] == pytest.approx(truth, rel=1e-9)
-
-
-@pytest.mark.slow
 @pytest.mark.slow
 def test_log_domain_over_many_steps(rng):
     a = models(rng, 1, 2)
@@ -448,14 +382,6 @@ def test_blocks_with_rests_in_both_directions(rng, n, m):
     np.testing.assert_allclose(small_chains(powers[0], powers[1], (12,)), logs(*args, (12,)), rtol=1e-12)
 
 
-def test_neighbors_do_not_change_a_bit(rng):
-    a, b = models(rng, 3, 6), models(rng, 11, 6)
-    args = arguments(a, b)
-    whole = small_chains(args[:2], args[2:4], (1, 40), args[4])
-    alone = small_chains(args[:2], (b[0][4:5], b[1][4:5]), (1, 40), args[4][:, 24:30])
-    np.testing.assert_array_equal(whole[:, :, 4:5], alone)
-
-
 def test_powers_beyond_the_range_take_no_loop_in_python(rng, monkeypatch):
     """Probabilities of 1e-300 have squares of 1e-600, which only logarithms and numbers of wider range hold."""
     tiny, rest = 1e-300, rng.dirichlet([1.0, 1.0], (3, 2))
@@ -476,16 +402,6 @@ def test_powers_beyond_the_range_take_no_loop_in_python(rng, monkeypatch):
     np.testing.assert_allclose(found, np.array(truth).T.reshape(3, 3, 3), rtol=1e-12)
 
 
-def test_threads_do_not_disturb_each_other(rng, scheme):
-    n = 8 if scheme == "lanes" else 24
-    sets = [arguments(models(rng, 6, n), models(rng, 8, n)) for _ in range(8)]
-    expected = [coupled_chains(*args, (10,)) for args in sets]
-    with ThreadPoolExecutor(2) as pool:
-        results = list(pool.map(lambda args: coupled_chains(*args, (10,)), sets * 3))
-    for result, value in zip(results, expected * 3, strict=True):
-        np.testing.assert_array_equal(result, value)
-
-
 def test_inputs_are_not_written(rng, scheme):
     args = arguments(models(rng, 3, 3), models(rng, 3, 3))
     for x in args:
@@ -500,8 +416,3 @@ def test_empty_sides(rng):
     a, none = models(rng, 2, 2), [x[:0] for x in models(rng, 1, 3)]
     assert coupled_chains(*arguments(a, none), (1, 2)).shape == (2, 2, 0)
     assert coupled_chains(*arguments(none, a), (1,)).shape == (1, 0, 2)
-
-
-def test_tiles():
-    assert all(chain_tile(n) % 8 == 0 for n in range(1, 100))
-    assert [chain_tile(n) for n in (2, 8, 16, 30)] == sorted((chain_tile(n) for n in (2, 8, 16, 30)), reverse=True)

@@ -85,10 +85,6 @@ def problem(seed, n, lengths, *, own=True, codes=0, spread=2.0):
     return initial, transition, evidence, runs
 
 
-def some(runs, which):
-    return Runs(*(np.asarray(x)[which] for x in runs))
-
-
 def flat(found):
     return [x for x in found if x is not None]
 
@@ -222,24 +218,6 @@ def test_observations_outside_of_all_runs_have_no_posterior():
 
 
 # -- the same bits ----------------------------------------------------------------------------------------
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(("n", "codes"), [(3, 3), (3, 0), (9, 0), (20, 4), (23, 0)])
-def test_bits_of_a_run_do_not_depend_on_its_neighbours(n, codes):
-    """Order, company and lane are nobody's business; alone, a run goes another way through the compiled loops."""
-    rng = np.random.default_rng(n)
-    lengths = rng.integers(0, 90, 37)
-    initial, transition, evidence, runs = problem(n, n, lengths, codes=codes)
-    whole = expectations(initial, transition, evidence, runs)
-    values = log_likelihoods(initial, transition, evidence, runs)
-    np.testing.assert_array_equal(values, whole.log_prob)
-    shuffled = rng.permutation(37)
-    for which in (shuffled, shuffled[:9], *shuffled[:6, None]):
-        part = expectations(initial, transition, evidence, some(runs, which))
-        np.testing.assert_array_equal(log_likelihoods(initial, transition, evidence, some(runs, which)), values[which])
-        for a, b in zip(flat(part), flat(whole), strict=True):
-            np.testing.assert_array_equal(a, b[which])
 
 
 @pytest.mark.slow

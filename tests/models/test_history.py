@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 from scipy.stats import norm
 
 import mercer as mc
-from mercer.gram import engine as _engine
 from mercer.models._history.forest import Forest
 from mercer.models._history.operand import LANE_STATES, PlaneOperand, history_operand
 from mercer.models._history.planes import Evidence
@@ -351,28 +350,6 @@ def test_prunings_beyond_the_range():
 
 
 # -- bits -----------------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("zeros", [False, True])
-def test_bits_depend_on_the_pair_alone(zeros):
-    rng = np.random.default_rng(6)
-    parent = random_tree(rng, 30)
-    transition, root, evidence = random_history(rng, 30, 3, 150)
-    transition[:, 0, 1] *= not zeros
-    evidence[::7] *= 300  # some pairs go through the log domain
-    operand = history_operand(parent, transition, root, evidence)
-    whole = operand.pair(operand)
-    assert np.array_equal(np.diag(whole), operand.alone())
-    assert np.array_equal(operand[3:21].pair(operand[np.array([9, 2, 77])]), whole[3:21][:, [9, 2, 77]])
-    assert np.array_equal(operand[8:19].pair(operand[16:31]), whole[8:19, 16:31])
-    assert np.array_equal(operand[::-1].pair(operand[50:48:-1]), whole[::-1, 50:48:-1])
-    assert np.array_equal(history_operand(parent, transition, root, evidence[40:60]).alone(), operand.alone()[40:60])
-    filled = []
-    for jobs in (1, 3):
-        with mc.config(n_jobs=jobs):
-            filled.append(_engine.fill(lambda a, b: a.pair(b), operand, diagonal=operand.alone()))
-    assert np.array_equal(*filled)
-    np.testing.assert_allclose(filled[0], whole, rtol=1e-13)
 
 
 # -- other array libraries ------------------------------------------------------------------------------------------

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import pickle
 import warnings
 from itertools import product
 
@@ -469,12 +468,6 @@ def test_bic_counts_what_the_topology_leaves_free():
         assert fitted.bic(data) == pytest.approx(truth)
 
 
-def test_symbols_that_training_lacks_are_not_impossible_under_a_pooled_model():
-    estimator = HMM(2, alphabet="dna").fit(["ACACAC", "AACCAA"])
-    assert np.isfinite(estimator.score_samples(["GGT"])).all()
-    assert np.isfinite(estimator.fit_each(["GGT"]).log_prob(["GGT"])).all()
-
-
 # -- what is said ------------------------------------------------------------------------------------------
 
 
@@ -654,34 +647,6 @@ def test_data_of_another_kind_than_the_training_data():
 
 
 # -- in the ecosystem --------------------------------------------------------------------------------------
-
-
-def test_clone_pickle_and_parameters():
-    estimator = HMM(4, mc.Gaussian("full"), topology="banded")
-    assert clone(estimator).get_params()["emission__covariance"] == "full"
-    estimator.set_params(emission__floor=0.5)
-    assert estimator.emission.floor == 0.5
-    fitted = HMM(2).fit(series(3))
-    assert same(pickle.loads(pickle.dumps(fitted)).model_, fitted.model_)
-
-
-def test_hmms_of_sequences_in_a_pipeline_and_a_search():
-    from sklearn.model_selection import GridSearchCV
-    from sklearn.pipeline import make_pipeline
-    from sklearn.svm import SVC
-
-    rng = np.random.default_rng(20)
-    labels = np.arange(24) % 2
-    data = []  # the same levels as often in both classes; what differs is how long they last
-    for label in labels:
-        n = int(rng.integers(40, 80))
-        data.append(3.0 * (np.cumsum(rng.random(n) < (0.1 if label else 0.5)) % 2) + rng.normal(size=n))
-    search = GridSearchCV(
-        make_pipeline(mc.ProbabilityProduct(HMM(2), rho=0.5, length=5), SVC(kernel="precomputed")),
-        {"probabilityproduct__model__prior_strength": [2.0, 10.0]},
-        cv=3,
-    ).fit(data, labels)
-    assert search.best_score_ > 0.85
 
 
 # -- nothing is impossible under a pooled prior ------------------------------------------------------------------

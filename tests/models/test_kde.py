@@ -11,9 +11,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy.special import logsumexp
 from scipy.stats import gaussian_kde, multivariate_normal
 from sklearn.base import clone
-from sklearn.model_selection import cross_val_score
 from sklearn.neighbors import KernelDensity
-from sklearn.pipeline import make_pipeline
 from sklearn.svm import SVC
 
 import mercer as mc
@@ -165,13 +163,6 @@ class TestPairs:
         sharp = p.log_mean_map(p, gamma=gamma) - np.log(np.pi / gamma)
         assert_allclose(sharp, p.log_product(p), rtol=1e-7, atol=1e-7)
         assert_array_equal(p.log_mean_map(p, gamma=0.0), np.zeros((6, 6)))
-
-    def test_a_pair_does_not_depend_on_its_neighbours(self):
-        p, q = estimates(5), estimates(6, (5, 40, 1))
-        whole = p.log_mean_map(q, gamma=0.5)
-        assert_array_equal(p[[4, 1]].log_mean_map(q[1:], gamma=0.5), whole[[4, 1], 1:])
-        leaf = p.couple(mc.families.Smoothed(0.5))
-        assert_array_equal(leaf.alone(), np.diag(leaf.pair(leaf)))
 
     def test_memory_stays_small(self):
         import tracemalloc
@@ -331,16 +322,6 @@ class TestEstimator:
             with pytest.raises(ValueError, match=r"prior must have the dimension of the data, 2; got 3"):
                 KDE(rule, prior=estimates(d=3)[:1]).fit_each(x)
 
-    def test_classifier(self):
-        rng = np.random.default_rng(0)
-        y = np.arange(40) % 2
-        x = [
-            rng.normal(0, 2, (40, 1)) if c else rng.choice([-1.9, 1.9], (40, 1)) + rng.normal(0, 0.6, (40, 1))
-            for c in y
-        ]
-        for kernel in (mc.MeanMap(KDE("lscv"), gamma=0.5), mc.ProbabilityProduct(KDE(), rho=1.0)):
-            assert cross_val_score(make_pipeline(kernel, SVC(kernel="precomputed", C=100)), x, y).mean() > 0.8
-
 
 class TestBatch:
     def test_indexing(self):
@@ -381,16 +362,6 @@ class TestBatch:
         with pytest.raises(TypeError, match=r"KDEs with Poissons.*same family"):
             p.log_product(mc.Poissons([[1.0, 2.0]]))
 
-    def test_digests_are_of_the_content(self):
-        x = sets(0)
-        p = KDEs(x, 0.5)
-        assert p.digests() == KDEs(mc.Sequences(x), np.full(6, 0.5)).digests()
-        assert len(set(p.digests())) == 6
-        assert p.digests()[1:] == KDEs([x[0] + 1, *x[1:]], 0.5).digests()[1:]
-        assert not set(p.digests()) & set(KDEs(x, 0.6).digests())
-        flat = KDEs([np.arange(4.0).reshape(2, 2)], 0.5), KDEs([np.arange(4.0).reshape(4, 1)], 0.5)
-        assert flat[0].digests() != flat[1].digests()
-
     def test_files_and_pickles(self, tmp_path):
         p = estimates()
         for q in (p, p[3], p[:0], p[[2, 2]]):
@@ -403,20 +374,6 @@ class TestBatch:
                 with pytest.raises(ValueError, match="read-only"):
                     other.points.data[...] = 0
         assert copy.deepcopy(p) is p
-
-    def test_immutable(self):
-        x = sets(0)
-        p = KDEs(x, 0.5)
-        before = p.digests()
-        x[0][:] = 9.0
-        assert p.digests() == before
-        with pytest.raises(AttributeError, match="immutable"):
-            p.bandwidth = 2.0
-        for array in (p.bandwidth, p.points.data, p.points.set(1)):
-            with pytest.raises(ValueError, match="read-only"):
-                array[...] = 1.0
-        with pytest.raises(TypeError, match="not an array"):
-            np.asarray(p)
 
     def test_shapes(self):
         p = estimates()

@@ -397,17 +397,6 @@ def test_bad_calls_are_named():
         mc.ProbabilityProduct(length=500)(wild, wild._replaced(initial_mean=np.zeros((1, 1))))
 
 
-def test_files_and_indexing_keep_everything(tmp_path):
-    models = mc.LDSs.concat([systems(0, 2, 1, 2), systems(1, 1, 3, 2)])
-    models.save(tmp_path / "systems.npz")
-    again = mc.load(tmp_path / "systems.npz")
-    assert isinstance(again, mc.LDSs)
-    np.testing.assert_array_equal(again.transition, models.transition)
-    np.testing.assert_array_equal(again.state_dims, models.state_dims)
-    assert again.digests() == models.digests()
-    assert models.reshape(3, 1)[2, 0].shape == ()
-
-
 @pytest.mark.parametrize(("n", "d"), [(1, 1), (2, 1), (2, 2), (3, 2)])
 def test_the_number_of_parameters_is_the_rank_of_the_joint_distribution(n, d):
     """How many directions of the parameters change the mean or the covariance of long series."""

@@ -101,14 +101,6 @@ def test_a_system_is_recovered_from_data_with_gaps():
     assert fitted.converged_
 
 
-def test_each_fit_depends_on_its_own_series_only():
-    X = series(count=6)
-    estimator = mc.LDS(2, n_init=1).fit(X)
-    together = estimator.fit_each(X)
-    alone = estimator.fit_each(X[2:3])
-    np.testing.assert_allclose(together.transition[2], alone.transition[0], rtol=1e-12)
-
-
 def test_a_strong_prior_gives_the_pooled_system_and_a_weak_one_the_likelihood():
     X = series(count=6, gaps=0.0)
     pooled = mc.LDS(2, prior_strength=1e9, n_init=1).fit(X)
@@ -186,26 +178,6 @@ def test_a_fixed_covariance_may_be_singular(fixed):
             assert abs(slope) < 1e-3 * max(bend, 1.0), (name, place, slope, bend)
             seen += 1
     assert seen > 0
-
-
-@pytest.mark.slow
-def test_kernels_work_in_a_search_for_classes():
-    from sklearn.model_selection import cross_val_score
-    from sklearn.pipeline import make_pipeline
-    from sklearn.svm import SVC
-
-    slow, fast = (
-        mc.LDSs([[[a]]], [[[1.0]]], [[[1 - a * a]]], [[[0.1]]], [[0.0]], [[[1.0]]]).sample(60, 15, random_state=i)[0]
-        for i, a in enumerate((0.95, 0.2))
-    )
-    X, y = np.concatenate([slow, fast])[..., 0], np.repeat([0, 1], 15)
-    for kernel in (
-        mc.ProbabilityProduct(mc.LDS(1, n_init=1), length=20),
-        mc.MeanMap(mc.LDS(1, n_init=1), gamma=0.1),
-        mc.Fisher(mc.LDS(1, n_init=1), information="diagonal", per="step"),
-    ):
-        scores = cross_val_score(make_pipeline(kernel, SVC(kernel="precomputed", C=10.0)), X, y, cv=3)
-        assert scores.mean() > 0.9
 
 
 @pytest.mark.parametrize(

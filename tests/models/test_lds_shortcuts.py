@@ -93,32 +93,6 @@ def test_a_long_series_is_smoothed_in_blocks(monkeypatch):
     np.testing.assert_allclose(blocks.log_prob, whole.log_prob, rtol=1e-12)
 
 
-def test_neither_neighbors_nor_their_order_change_a_bit():
-    """Series share lanes with others that converge later, have gaps, lose digits or end earlier."""
-    rng = np.random.default_rng(0)
-    models = mc.LDSs.concat([system(seed=i, noise=[0.2, 1e-9][i % 2]) for i in range(40)])
-    series = [models[i : i + 1].sample(rng.integers(1, 90), random_state=i)[0, 0] for i in range(40)]
-    for x in series[::5]:
-        x[rng.random(x.shape) < 0.2] = np.nan
-        x[rng.random(len(x)) < 0.1] = np.nan
-
-    def found(which):
-        offsets = np.concatenate([[0], np.cumsum([len(series[i]) for i in which])])
-        part = runs.systems_of(models[np.asarray(which)])
-        values = np.concatenate([series[i] for i in which])
-        return runs.expected(part, values, Runs.own(offsets)), runs.log_likelihoods(part, values, Runs.own(offsets))
-
-    together, likelihoods = found(range(40))
-    order = rng.permutation(40)
-    shuffled, others = found(order)
-    np.testing.assert_array_equal(others, likelihoods[order])
-    for mine, theirs in zip(shuffled, together, strict=True):
-        np.testing.assert_array_equal(mine, theirs[order])
-    for i in (0, 3, 10, 17):
-        for mine, theirs in zip(found([i])[0], together, strict=True):
-            np.testing.assert_array_equal(mine[0], theirs[i])
-
-
 def test_the_benchmark_runs(monkeypatch, capsys):
     monkeypatch.syspath_prepend(str(Path(__file__).parents[2] / "benchmarks"))
     bench = __import__("bench_lds")

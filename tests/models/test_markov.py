@@ -12,15 +12,11 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
 from sklearn.base import clone
-from sklearn.model_selection import cross_val_score
-from sklearn.pipeline import make_pipeline
-from sklearn.svm import SVC
 from tests.batches import softmax
 
 import mercer as mc
 from mercer.datasets import make_dna
 from mercer.families import PowerProduct
-from mercer.families.estimator import fits
 from mercer.models._markov import operand as _markov_operand
 from mercer.models._markov.counts import n_heads
 from mercer.models.discount import Discounted
@@ -183,14 +179,6 @@ def test_paths_and_discounted_lengths(order):
     kernel = mc.ProbabilityProduct(rho=0.5, normalize=False)
     series = np.einsum("l,lij->ij", 0.4 * 0.6 ** np.arange(80), kernel.path(ends, lengths=range(1, 81)))
     assert_allclose(clone(kernel).set_params(length=Discounted(0.6))(ends), series, rtol=1e-9)
-
-
-@settings(max_examples=15, deadline=None)
-@given(st.integers(0, 10**6), st.integers(0, 3), st.integers(1, 40))
-def test_bhattacharyya_of_a_chain_with_itself_is_one(seed, order, length):
-    """T-3."""
-    p = chains(3, 3, order, seed=seed, zeros=True)
-    assert_allclose(mc.ProbabilityProduct(rho=0.5, length=length, normalize=False).diag(p), 1, rtol=1e-11)
 
 
 class Chains(PluralContract, Gradients):
@@ -700,19 +688,6 @@ def test_short_and_empty_sequences():
     assert_allclose(np.exp(ends.log_prob(X[2:3])), 0.25)
 
 
-def test_a_model_depends_on_its_datum_alone():
-    X, _ = fitted(1)
-    for order in (1, 3):
-        model = MarkovChain(order=order, alphabet="dna").fit(X)
-        with mc.config(cache_bytes=0):
-            whole = model.fit_each(X)
-            assert model.fit_each(X[::-1]).digests() == whole.digests()[::-1]
-            assert model.fit_each(X[2:3]).digests() == whole.digests()[2:3]
-        fits.clear()
-        assert model.fit_each([X[3], X[1]]).digests() == [whole.digests()[3], whole.digests()[1]]
-        assert model.fit_each(X).digests() == whole.digests()  # two from the cache
-
-
 def test_a_given_prior():
     p = chains(1, 4, 1, alphabet="dna")
     found = MarkovChain(order=1, alphabet="dna", prior=p, prior_strength=1e9).fit_each(["ACGT"])
@@ -779,13 +754,6 @@ def test_many_chains_of_high_order(alphabet, order):
     assert p[:2].sequence_scores(X[:50], sparse=True).shape == (100, k ** (order + 1))
     K = mc.ProbabilityProduct(rho=0.5, length=order + 3)(p[:6])
     assert mc.gram.psd.check(K, 1e-10)
-
-
-def test_in_a_classifier():
-    X, y = make_dna(80, random_state=0)
-    for order in (1, 3):
-        kernel = mc.ProbabilityProduct(MarkovChain(order=order, alphabet="dna"), length=6)
-        assert cross_val_score(make_pipeline(kernel, SVC(kernel="precomputed")), X, y).mean() > 0.8
 
 
 @pytest.mark.parametrize("parametrization", ["logit", "weight"])

@@ -232,17 +232,3 @@ def test_scores_of_switching_systems_are_gradients_with_gaps():
                 )
             column = names.index(f"systems[{regime}].observation_offset[{k}]")
             assert_allclose(found[:, column], (values[0] - values[1]) / 2e-5, atol=1e-5, rtol=1e-5)
-
-
-@pytest.mark.parametrize("emission", [mc.Gaussian("full"), mc.Gaussian("tied"), mc.Gaussian("isotropic")])
-@pytest.mark.parametrize("prior", [None, "pooled"])
-@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
-def test_a_fit_has_the_same_bits_beside_series_with_gaps(emission, prior):
-    X = lacking("single channels", series(length=20))
-    estimator = mc.HMM(2, emission, prior=prior, n_init=1, n_iter=5).fit(X)
-    with mc.config(cache_bytes=0):
-        together, alone = estimator.fit_each(X), [estimator.fit_each([x]) for x in X]
-    for i, one in enumerate(alone):
-        assert_array_equal(together.emission.mean[i], one.emission.mean[0])
-        assert_array_equal(together.emission.covariance[i], one.emission.covariance[0])
-        assert_array_equal(together.transition[i], one.transition[0])

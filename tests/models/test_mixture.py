@@ -144,22 +144,6 @@ def test_em_finds_what_scikit_learn_finds():
     assert abs(ours.score(x) - theirs.score(x)) < 1e-6
 
 
-def test_a_fit_depends_on_its_datum_alone():
-    rng = np.random.default_rng(9)
-    sets = [rng.normal(rng.choice([-2.0, 2.0], (n, 1)), 1.0, (n, 1)) for n in (30, 40, 50)]
-    estimator = mc.Mixture(n_components=2, prior=None, n_init=2, tol=1e-4, n_iter=100)
-    context = estimator.context(estimator.accept(sets))
-    with mc.config(cache_bytes=0):
-        together = estimator.fit_each(sets, context)
-        alone = estimator.fit_each(sets[1:2], context)
-        reverse = estimator.fit_each(sets[::-1], context)
-    for found in (alone[0], reverse[1]):
-        np.testing.assert_allclose(np.asarray(found.weights), np.asarray(together[1].weights), rtol=1e-10)
-        np.testing.assert_allclose(
-            np.asarray(found.components.mean), np.asarray(together[1].components.mean), rtol=1e-9, atol=1e-12
-        )
-
-
 def test_pooled_prior_interpolates_between_the_datum_and_everybody():
     rng = np.random.default_rng(10)
     sets = [rng.normal(c, 1.0, (30, 1)) for c in (-1.0, 0.0, 1.0)]
@@ -192,26 +176,6 @@ def test_categorical_and_sparse_multinomial_components():
     thin = mc.Mixture(mc.Multinomial(prior=None), n_components=2, prior=None).fit(sparse.csr_array(counts))
     np.testing.assert_allclose(np.sort(np.asarray(dense.model_.weights)), 0.5, atol=1e-3)
     assert abs(dense.score(counts) - thin.score(sparse.csr_array(counts))) < 1e-6
-
-
-@pytest.mark.slow
-def test_mixtures_in_a_pipeline_and_a_search():
-    from sklearn.model_selection import GridSearchCV
-    from sklearn.pipeline import make_pipeline
-    from sklearn.svm import SVC
-
-    from mercer.datasets import make_point_sets
-
-    sets, labels = make_point_sets(n_samples=40, random_state=0)
-    search = GridSearchCV(
-        make_pipeline(
-            mc.MeanMap(mc.Mixture(mc.Gaussian("full"), n_iter=20, tol=1e-3), gamma=0.5), SVC(kernel="precomputed")
-        ),
-        {"meanmap__model__n_components": [1, 2], "meanmap__model__component__covariance": ["full", "diagonal"]},
-        cv=3,
-    ).fit(sets, labels)
-    assert search.best_score_ > 0.8
-    assert clone(search.best_estimator_)[0].model.n_components in (1, 2)
 
 
 @pytest.mark.parametrize(
@@ -384,12 +348,6 @@ def test_impossible_and_unconverged_data_are_named():
         estimator.fit_each(sets[:2])
     with pytest.warns(ConvergenceWarning, match="before sequence 0, sequence 1, sequence 2 converged"):
         estimator.fit_each(sets)
-
-
-def test_what_training_lacks_is_not_impossible_under_a_pooled_mixture():
-    estimator = mc.Mixture(mc.Categorical("ab"), n_components=2).fit(["aaaa", "aa"])
-    assert np.isfinite(estimator.score_samples(["ab"])).all()
-    assert np.isfinite(np.asarray(estimator.fit_each(["bb"]).log_prob(np.array([1])))).all()
 
 
 V = [np.random.default_rng(i).normal(size=(12, 2)) for i in range(3)]

@@ -381,26 +381,6 @@ def test_probabilities_that_are_hardly_there():
         )
 
 
-def test_same_bits_beside_anybody():
-    model, rng = cyclic(10, 3, stop=0.05), np.random.default_rng(3)
-    X = ["".join(rng.choice(list("ab"), k)) for k in rng.integers(0, 60, 37)]
-    X = mc.Sequences(X, alphabet="ab")
-    operand = model.shared_history(X)
-    whole = operand.pair(operand)
-    assert np.array_equal(whole, whole.T)
-    some = rng.permutation(37)[:11]
-    assert np.array_equal(operand[some].pair(operand[some]), whole[np.ix_(some, some)])
-    assert np.array_equal(operand[3:4].pair(operand[5:6]), whole[3:4, 5:6])
-    assert np.array_equal(operand.alone(), np.diag(whole))
-    kernel = Marginalization(model)
-    with mc.config(memo_bytes=0):
-        results = []
-        for jobs in (1, 2):
-            with mc.config(n_jobs=jobs):
-                results.append(kernel(X))
-    assert np.array_equal(*results)
-
-
 # -- single strings ----------------------------------------------------------------------------------------
 
 

@@ -1,7 +1,6 @@
 """Affine pair HMMs against enumeration of matches, sums of mass, and a plain recursion in logarithms."""
 
 import itertools
-import pickle
 
 import numpy as np
 import pytest
@@ -9,9 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 
-import mercer as mc
 from mercer.data import Alphabet, Sequences
-from mercer.gram import engine as _engine
 from mercer.models._pairs.affine_range import scaling32, scaling64
 from mercer.models.pairhmm_affine import AffinePairHMMs
 
@@ -310,50 +307,7 @@ def test_extreme_parameters_never_take_the_lanes():
 # -- the same bits ------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("precision", ["float64", "float32"])
-def test_a_pair_has_the_same_bits_whatever_its_neighbours(precision):
-    p = model(k=20, seed=1)
-    rng = np.random.default_rng(0)
-    strings = [rng.integers(0, 20, n) for n in rng.integers(0, 90, 40)]
-    operand = p.shared_history(codes(strings, p), precision)
-    whole = operand.pair(operand)
-    rows, columns = rng.permutation(40)[:9], rng.permutation(40)[:13]
-    assert_array_equal(operand[rows].pair(operand[columns]), whole[np.ix_(rows, columns)])
-    for j in range(0, 40, 7):
-        assert_array_equal(operand[3:5].pair(operand[j : j + 1]), whole[3:5, j : j + 1])
-    assert_array_equal(operand.alone(), np.diag(whole))
-    assert_array_equal(operand[rows].alone(), np.diag(whole)[rows])
-
-
-def test_threads_do_not_change_a_bit():
-    p = model(k=20, seed=1)
-    rng = np.random.default_rng(0)
-    strings = codes([rng.integers(0, 20, n) for n in rng.integers(0, 120, 150)], p)
-    operand = p.shared_history(strings)
-    matrices = []
-    for jobs in (1, 2):
-        with mc.config(n_jobs=jobs):
-            matrices.append(_engine.fill(lambda a, b: a.pair(b), operand))
-    assert_array_equal(*matrices)
-    assert_allclose(matrices[0], operand.pair(operand), rtol=1e-12)
-
-
 # -- the batch ----------------------------------------------------------------------------------------------
-
-
-def test_batch(tmp_path):
-    p = AffinePairHMMs.concat([model(k=3, seed=s, alphabet="abc") for s in range(3)])
-    assert p.shape == (3,)
-    assert p.dimension == 3
-    assert p.n_parameters == 5 + 2 + 3
-    assert p[1].shape == ()
-    assert p.reshape(1, 3).open.shape == (1, 3)
-    p.save(tmp_path / "p.npz")
-    for again in (AffinePairHMMs.load(tmp_path / "p.npz"), pickle.loads(pickle.dumps(p)), p[[0, 1, 2]]):
-        assert again.digests() == p.digests()
-        assert again.alphabet == p.alphabet
-    assert len(set(p.digests())) == 3
-    assert not p.joint.flags.writeable
 
 
 def test_no_axis_and_no_members():
@@ -373,14 +327,6 @@ def test_bic():
     X = ["abba", "", "b"]
     assert_allclose(p.bic(X), (2 + 1 + 3) * np.log(5) - 2 * p.log_prob(X).sum(axis=1))
     assert p[:1].estimator().fit(X).bic(X) == pytest.approx(p.bic(X)[0])
-
-
-def test_empty_data():
-    p = model()
-    none = p.shared_history(codes([], p))
-    assert none.pair(none).shape == (0, 0)
-    assert none.alone().shape == (0,)
-    assert none.tile_hint >= 16
 
 
 GOOD = {

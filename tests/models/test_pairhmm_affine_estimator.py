@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from scipy.special import expit, logit
 from sklearn.base import clone
-from sklearn.exceptions import ConvergenceWarning, NotFittedError
+from sklearn.exceptions import ConvergenceWarning
 
 import mercer as mc
 from mercer.data import Alphabet, Sequences
@@ -82,12 +82,6 @@ class TestSingleSequences:
         never = AffinePairHMMs([[[1.0, 0.0], [0.0, 0.0]]], [[1.0, 0.0]], [0.1], [0.1], [0.5], alphabet="ab")
         assert p.log_prob(["b"])[0, 0] > -np.inf
         assert never.log_prob(["aab", "b", "a"])[0, :2].tolist() == [-np.inf, -np.inf]
-
-    def test_batches(self):
-        both = AffinePairHMMs.concat([model(0), model(1)])
-        X = ["ab", "", "bbab"]
-        np.testing.assert_array_equal(both.log_prob(X)[1], model(1).log_prob(X)[0])
-        np.testing.assert_array_equal(both.sequence_scores(X)[0], model(0).sequence_scores(X)[0])
 
 
 class TestScores:
@@ -442,17 +436,6 @@ class TestEstimator:
             AffinePairHMM((2, -3), alphabet="dna").fit(["ACZ"])
         lost = AffinePairHMM((2, -3), alphabet="dna", unknown="missing").fit(["ACZ"])
         assert np.isfinite(lost.score_samples(["AZ"])).all()
-
-    def test_scikit_learn(self):
-        est = AffinePairHMM((2, -3), gap_open=3.0, learn=("gaps",))
-        assert clone(est).get_params() == est.get_params()
-        fitted = est.set_params(gap_open=4.0).fit(["ACG", "ACGG", "T"])
-        assert fitted is est
-        assert fitted.score(["ACG", "T"]) == pytest.approx(fitted.score_samples(["ACG", "T"]).mean())
-        np.testing.assert_allclose(fitted.score_samples(["ACG"]), fitted.model_.log_prob(["ACG"])[0])
-        with pytest.raises(NotFittedError):
-            AffinePairHMM((2, -3)).score_samples(["A"])
-        assert (fitted.objective_.shape, fitted.n_iter_, fitted.converged_) == ((0,), 0, True)
 
     def test_shared_fit_is_the_fit(self):
         X, y, _ = family(10, seed=3)

@@ -7,12 +7,8 @@ import numpy as np
 import pytest
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
-from sklearn.model_selection import GridSearchCV
-from sklearn.pipeline import make_pipeline
-from sklearn.svm import SVC
 
 import mercer as mc
-from mercer.kernels.marginalization import Marginalization
 from mercer.models._fitting.em import em_single
 from mercer.models.pairhmm import PairHMMs
 from mercer.models.pairhmm_estimator import PairGoal, PairHMM, random_start
@@ -196,26 +192,6 @@ def test_without_iterations_the_start_is_the_model():
         assert fitted.objective_.shape == (0,)
         assert fitted.n_iter_ == 0
         assert fitted.converged_
-
-
-@pytest.mark.slow
-def test_in_a_search_and_under_both_kernels():
-    rng = np.random.default_rng(7)
-    X = ["".join(rng.choice(list("ab"), 6, p=p)) for p in [[0.85, 0.15]] * 10 + [[0.15, 0.85]] * 10]
-    y = np.repeat(["few", "many"], 10)
-    pairs = PairHMM(2, alphabet="ab", n_pairs=30, n_iter=5, tol=0)
-    search = GridSearchCV(
-        make_pipeline(Marginalization(pairs), SVC(kernel="precomputed")),
-        {"marginalization__model__n_states": [1, 2]},
-        cv=2,
-    )
-    assert search.fit(X, y).best_score_ > 0.6
-    fisher = mc.Fisher(pairs, information="sampled", n_samples=500)
-    scores = fisher.fit(X, y)
-    assert make_pipeline(fisher, SVC(kernel="precomputed")).fit(X, y).score(X, y) > 0.8
-    assert len(scores.get_score_names()) == 3 + 2 * 3 + 2 * 2 + 2
-    kernel = Marginalization(pairs).fit(X, y)
-    assert kernel.model_.digests() == clone(pairs).fit(X, y).model_.digests()
 
 
 def test_warnings():

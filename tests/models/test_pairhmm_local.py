@@ -167,17 +167,6 @@ def test_the_lanes_know_what_they_cannot():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("precision", ["float64", "float32"])
-def test_a_pair_has_the_same_bits_whatever_its_neighbors(precision):
-    p, rng = model((0.05, 0.6, 0.95, 0.9, 0.99), k=20, seed=1), np.random.default_rng(0)
-    operand = p.shared_history(codes([rng.integers(0, 20, n) for n in rng.integers(0, 70, 30)], p), precision)
-    whole = operand.pair(operand)
-    rows, columns = rng.permutation(30)[:9], rng.permutation(30)[:13]
-    assert_array_equal(operand[rows].pair(operand[columns]), whole[np.ix_(rows, columns)])
-    assert_array_equal(operand.alone(), np.diag(whole))
-
-
-@pytest.mark.slow
 def test_two_strong_words_far_apart():
     """Between them, numbers fall by thousands of powers of two: exponents must follow, without a drift."""
     rng = np.random.default_rng(1)

@@ -4,8 +4,6 @@ import itertools
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from scipy.stats import multivariate_normal, poisson
 
 import mercer as mc
@@ -348,28 +346,6 @@ def test_several_models_and_sizes():
     assert np.all(np.delete(scores[1], range(6, 10), axis=1) == 0)  # a padded state has no score
 
 
-@settings(max_examples=15, deadline=None)
-@given(st.lists(st.text("ACGTN", max_size=12), min_size=1, max_size=6), st.randoms(use_true_random=False))
-def test_neighbours_do_not_matter(strings, random):
-    model = models(INITIAL, TRANSITION, Symbols(DNA, "logit"))
-    order = list(range(len(strings)))
-    random.shuffle(order)
-    whole = hmm_scores(model, mc.Sequences(strings, alphabet="dna"))[0]
-    assert np.array_equal(hmm_scores(model, mc.Sequences([strings[i] for i in order], alphabet="dna"))[0], whole[order])
-    for i, x in enumerate(strings):
-        assert np.array_equal(hmm_scores(model, mc.Sequences([x], alphabet="dna"))[0, 0], whole[i])
-
-
-@pytest.mark.parametrize("structure", ["full", "diagonal", "isotropic"])
-def test_neighbours_of_vectors_do_not_matter(structure):
-    model = models(INITIAL, TRANSITION, Normal(MEANS, spread_of(structure), structure))
-    X = points(4, [3, 9, 1, 30], 2, missing=0.2)
-    whole = hmm_scores(model, X)[0]
-    assert np.array_equal(hmm_scores(model, X[::-1])[0], whole[::-1])
-    for i, x in enumerate(X):
-        assert np.array_equal(hmm_scores(model, [x])[0, 0], whole[i])
-
-
 def test_long_sequences_and_small_variances():
     """Sums do not lose the digits of a state far from the origin with a tiny variance."""
     mean = np.array([[1e3], [1e3 + 1e-5]])
@@ -397,11 +373,6 @@ def test_impossible_sequences_are_named():
 
 
 # -- mixtures -----------------------------------------------------------------------------------------------
-
-
-def member(case, parametrization):
-    emission, X = cases(parametrization)[case]
-    return emission.batch().reshape(2)[0:1], X
 
 
 @pytest.mark.parametrize("parametrization", [pytest.param("logit", marks=pytest.mark.slow), "weight"])

@@ -200,16 +200,6 @@ def test_models_of_series_are_shrunk_to_the_pooled_one():
 
 
 @pytest.mark.slow
-def test_fits_do_not_depend_on_other_series():
-    X, _ = made("level", 2, length=30, size=3)
-    estimator = mc.SwitchingLDS(2, 2, prior=None, n_init=1, n_iter=3, tol=0)
-    context = estimator.context(estimator.accept(X))
-    with mc.config(cache_bytes=0):
-        every, some = estimator.fit_each(X, context), estimator.fit_each(X[1:], context)
-    np.testing.assert_allclose(every.systems.transition[1:], some.systems.transition, rtol=1e-6, atol=1e-8)
-
-
-@pytest.mark.slow
 def test_hard_data_end_in_finite_models():
     rng = np.random.default_rng(0)
     constant = np.zeros((20, 2))

@@ -1,7 +1,6 @@
 """Hidden trees against enumeration of their hidden states: probabilities, shared histories, prunings, scores (MK-6)."""
 
 import itertools
-import pickle
 
 import array_api_strict
 import numpy as np
@@ -10,7 +9,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 
-from mercer import load
 from mercer.data import Alphabet
 from mercer.models._tree.messages import Edges, through
 from mercer.models.mixture import Mixtures
@@ -491,17 +489,6 @@ def test_sample():
     assert np.all(np.abs(found - mass) < 5 * np.sqrt(mass * (1 - mass) / len(drawn)) + 1e-9)
     assert p.sample(0).shape == (1, 0, p.dimension)
     assert_array_equal(p.sample(7, random_state=3), p.sample(7, random_state=3))
-
-
-def test_files_and_copies(tmp_path):
-    p = HiddenTrees([[-1]], [[0.5, 0.5]], [[FLIP]], [[0, 0]], [[FLIP, FLIP]], [0.2], ["x", "y"], alphabet="01")
-    p.save(tmp_path / "trees.npz")
-    for q in (load(tmp_path / "trees.npz"), pickle.loads(pickle.dumps(p)), p[:], HiddenTrees.concat([p])):
-        assert q.digests() == p.digests()
-        assert q.leaves == ("x", "y")
-        assert q.alphabet == Alphabet("01")
-    assert repr(p) == "HiddenTrees(shape=(1,), n_states=2, n_leaves=2)"
-    assert p[0].log_prob([[0, 1]]).shape == (1,)
 
 
 @pytest.mark.parametrize(

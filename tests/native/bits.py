@@ -354,6 +354,7 @@ CASES |= {f"filters, {n} states, {d} coordinates": filters(n, d) for n, d in ((1
 CASES |= {f"smoothers, {n} states, {d} coordinates": smoothers(n, d) for n, d in ((1, 1), (4, 3), (3, 7))}
 CASES |= {f"pairs of systems, {n} states": system_pairs(n, 2) for n in (1, 3, 6)}
 CASES |= {f"chains of {n} states": chains(n, 12) for n in (1, 3, 4, 6, 9)}
+CASES |= {f"discounted chains of {n} states": chains(n, mc.Discounted(0.1)) for n in (2, 3, 9)}
 CASES |= {f"windows of {order + 1} points": points(order, d) for order, d in ((0, 3), (1, 1), (2, 2))}
 CASES |= {f"contexts of {order} symbols": contexts(order) for order in (0, 1, 2)}
 CASES |= {f"products of profiles, {same}": profile_products(same) for same in (True, False)}
