@@ -513,14 +513,6 @@ class TestGather:
 
 
 class TestFits:
-    def test_a_datum_alone_and_among_others(self):
-        sets = [np.random.default_rng(i).normal(size=(20, 2)) for i in range(6)]
-        context = mc.Gaussian().fit(sets).context_
-        whole = mc.Gaussian().fit_each(sets, context)
-        with mc.config(cache_bytes=0):
-            alone = mc.Gaussian().fit_each(sets[4:5], context)
-        assert (whole.mean[4] == alone.mean[0]).all()
-
     def test_a_mix_of_known_and_new_comes_in_order(self):
         X = np.random.default_rng(0).poisson(3.0, size=(30, 4)).astype(float) + 1
         with mc.config(cache_bytes=0):

@@ -303,3 +303,10 @@ def test_the_median_width_of_repeated_rows():
 def test_many_rows_have_about_the_same_median_width():
     X = np.random.default_rng(0).normal(size=(3000, 2))
     assert mc.RBF(gamma="median").fit(X).gamma_ == pytest.approx(1 / np.median(cdist(X, X, "sqeuclidean")), rel=0.05)
+
+
+def test_wrapped_rows():
+    X = np.random.default_rng(0).normal(size=(5, 3))
+    for data in (X, sparse.csr_array(X)):
+        np.testing.assert_allclose(mc.RBF()(mc.objects(data)), mc.RBF()(X), rtol=1e-12)
+    np.testing.assert_allclose(mc.RBF().fit(mc.objects(X)).transform(mc.objects(X)[:2, None]), mc.RBF()(X)[:2])

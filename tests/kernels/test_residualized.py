@@ -1,14 +1,12 @@
 """Residualized: KK-3 by its matrices, routed confounds in nested searches, what it removes, what it refuses."""
 
-import warnings
-
 import numpy as np
 import pandas as pd
 import pytest
 import sklearn
 from scipy import sparse
 from sklearn.base import clone
-from sklearn.exceptions import ConvergenceWarning, NotFittedError
+from sklearn.exceptions import NotFittedError
 from sklearn.kernel_ridge import KernelRidge
 from sklearn.linear_model import LinearRegression
 from sklearn.model_selection import GridSearchCV, GroupKFold, cross_val_score, cross_validate
@@ -359,40 +357,6 @@ def test_nested_search_with_groups(explicit):
     assert len(Watched.seen) > 50
     assert all(same for *_, same in Watched.seen)
     assert {count for reset, count, _ in Watched.seen if reset} == {30, 45}
-
-
-@pytest.mark.slow
-@routed_scores
-@pytest.mark.usefixtures("routing")
-def test_nested_search_of_a_shared_hidden_markov_model():
-    """Every fold fits its own model of its own training sequences; families stay together; confounds follow."""
-    rng = np.random.default_rng(0)
-    n = 36
-    groups, C = np.arange(n) // 3, rng.normal(size=(n, 1))
-    y = rng.permutation(np.arange(n // 3) % 2)[groups]
-    stays = np.where(y == 0, 0.9, 0.5)  # how long a level lasts tells the class
-    X = []
-    for i in range(n):
-        state = np.cumsum(rng.random(30) > stays[i]) % 2
-        X.append((2.0 * state + C[i, 0] + rng.normal(0, 0.3, size=30))[:, None])
-    X = mc.objects(X)
-    pipeline = make_pipeline(Residualized(mc.Fisher(mc.HMM(2, n_iter=10, n_init=1))), SVC(kernel="precomputed"))
-    grid = {"residualized__kernel__per": ["sequence", "step"], "svc__C": [1.0, 100.0]}
-    search = GridSearchCV(pipeline, grid, cv=GroupKFold(2), error_score="raise")
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)
-        found = cross_validate(
-            search,
-            X,
-            y,
-            cv=GroupKFold(3),
-            params={"confounds": C, "groups": groups},
-            error_score="raise",
-            return_estimator=True,
-        )
-    assert found["test_score"].mean() > 0.75
-    models = [best.best_estimator_[0].kernels_[0].model_.digests() for best in found["estimator"]]
-    assert len({tuple(digests) for digests in models}) == 3
 
 
 @pytest.mark.slow

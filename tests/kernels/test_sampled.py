@@ -163,6 +163,12 @@ def test_two_sided_samples_are_not():
 # -- the samples -------------------------------------------------------------------------------------------------
 
 
+def test_rows_of_new_objects():
+    X = CLOSED["objects"]
+    k = mc.Sampled(n_samples=400).fit(X)
+    np.testing.assert_allclose(k.transform(X[2:5]), k(X)[2:5], rtol=1e-9)
+
+
 def test_the_same_seed_gives_the_same_samples():
     for X in (CLOSED["gaussians"], CLOSED["objects"]):
         for parameters in ({}, {"proposal": "two-sided"}, {"base": "rbf"}):

@@ -416,3 +416,7 @@ def test_empty_sides(rng):
     a, none = models(rng, 2, 2), [x[:0] for x in models(rng, 1, 3)]
     assert coupled_chains(*arguments(a, none), (1, 2)).shape == (2, 2, 0)
     assert coupled_chains(*arguments(none, a), (1,)).shape == (1, 0, 2)
+
+
+def test_tiles():
+    assert [_chain.chain_tile(n) for n in (2, 8, 16, 30, 99)] == [256, 128, 64, 32, 8]

@@ -420,6 +420,7 @@ def test_trees_of_different_sizes_in_one_batch():
     assert_array_equal(joined.log_prob(x), np.concatenate([small.log_prob(x), large.log_prob(x)]))
     assert_array_equal(joined.fisher_scores(x)[1], large.fisher_scores(x)[0])
     assert joined.sample(5, random_state=0).shape == (2, 5, 3)
+    assert repr(small).startswith("HiddenTrees(shape=(1,), n_states=")
     assert_allclose(kernel(joined[:1], x), kernel(small, x), rtol=1e-12)
 
 

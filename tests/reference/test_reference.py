@@ -7,12 +7,12 @@ to 1e-8 in their log-likelihood. The id of a case begins with the name of a recu
 ==============================================  ======================================================================
 recursion                                       cases
 ==============================================  ======================================================================
-chains, chain_steps                             chains-: 1 to 40 states, unequal numbers, symbols, leaf kernels, zeros
+chains, chain_steps                             chains-: 1 to 40 states, padded, symbols, leaf kernels
 chains_discounted                               chains_discounted-
 chains_ranged                                   chains_ranged-: 1e-300, powers that underflow
-contexts                                        contexts-: products, ambiguous symbols, an end state, high orders
-forward, forward_form, _steps, _sums, _sinks    forward-, forward_sinks-: symbols and densities, gaps, float32 input
-forward_ranged                                  forward_ranged-: 1e-300, impossible sequences, scores of weights
+contexts                                        contexts-: products, ambiguous symbols, an end state
+forward, forward_form, _steps, _sums, _sinks    forward-, forward_sinks-: symbols and densities, gaps
+forward_ranged                                  forward_ranged-: 1e-300, scores of weights
 best_path                                       best_path-
 gaussian_rows, moments                          gaussian_rows-, moments-, forward-densities-, forward-gaps-, fit-hmm-
 gaussians                                       gaussians-, chains-gaussians-full
@@ -21,13 +21,13 @@ kalman_pairs, kalman_paths, kalman_branches     kalman_pairs-, kalman_paths-, ka
 pairs_affine, pairs_local                       pairs_affine-, pairs_local-, both with float32
 pairs_affine_ranged                             pairs_affine_ranged-; its expected counts of many pairs: fit-affine
 pairs_affine_single                             pairs_affine_single-
-pairs_general, pairs_cell, pairs_numbers        pairs_general-: scaled and ranged, in lanes and alone
+pairs_general, pairs_cell, pairs_numbers        pairs_general-: scaled and ranged
 pairs_general_expected                          pairs_general_expected-; in lanes: fit-pairs
 pairs_matches, pairs_draws                      pairs_matches-, pairs_draws
 profiles, profile_numbers                       profiles-: floats, and logarithms in profiles-tiny-
 profile_paths                                   profile_paths-
 profile_product, profile_cell                   profile_product-: scaled, and ranged in profile_product-ranged-
-forest                                          forest-: chains, trees, mixtures, zeros, logarithms
+forest                                          forest-: chains, trees, mixtures
 points, windows                                 points-, windows-
 counts, csr                                     counts-, csr-
 copies, ranged                                  those of chains_discounted, contexts, counts; of all _ranged files
