@@ -56,20 +56,6 @@ def test_one_coordinate_is_a_categorical_of_two(rho):
     assert_allclose(p.kl(p[:2]), c.kl(c[:2]), atol=1e-14)
 
 
-@pytest.mark.parametrize("method", ["log_product", "log_mean_map", "dual_divergence", "kl"])
-def test_independent_coordinates_factorise(method):
-    """T-4, T-24."""
-    p, q = mc.families.Bernoullis([[0.2, 0.7]]), mc.families.Bernoullis([[0.9, 0.4], [0.1, 0.5]])
-    extra = {"log_product": (0.3,), "log_mean_map": (0.7,)}.get(method, ())
-    parts = [
-        getattr(mc.families.Bernoullis(p.probability[:, i : i + 1]), method)(
-            mc.families.Bernoullis(q.probability[:, i : i + 1]), *extra
-        )
-        for i in range(2)
-    ]
-    assert_allclose(getattr(p, method)(q, *extra), sum(parts), rtol=1e-13)
-
-
 def test_gradient_is_finite_where_an_answer_is_certain():
     torch = pytest.importorskip("torch")
     g = torch.tensor([[0.0, 1.0, 0.3]], dtype=torch.float64, requires_grad=True)

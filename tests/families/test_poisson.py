@@ -131,13 +131,6 @@ def test_product_is_continuous_where_a_closed_form_takes_over():
         assert_allclose(p.log_product(q, rho=rho), at_one, rtol=1e-8, atol=1e-8)
 
 
-@pytest.mark.parametrize("rho", [0.3, 0.5, 1.0, 2.0])
-def test_independent_coordinates_factorise(rho):
-    p, q = mc.Poissons([[1.0, 4.0]]), mc.Poissons([[2.0, 0.5]])
-    parts = sum(mc.Poissons(p.rate[:, i : i + 1]).log_product(mc.Poissons(q.rate[:, i : i + 1]), rho) for i in (0, 1))
-    assert_allclose(p.log_product(q, rho), parts, rtol=1e-13)
-
-
 def test_missing_counts_are_marginalised():
     p = mc.Poissons([[1.0, 4.0], [2.0, 0.5]])
     x = np.array([[2.0, np.nan], [np.nan, np.nan], [1.0, 3.0]])
@@ -227,10 +220,3 @@ def test_products_of_any_power_against_mpmath(rho):
     assert found[0] == 0
     each = np.concatenate([_series(rates[i : i + 1], rho) for i in range(len(rates))])
     assert_allclose(found, each, rtol=1e-15)
-
-
-def test_a_product_of_many_coordinates_is_the_sum_of_theirs():
-    rates = np.random.default_rng(0).uniform(0, 300, size=(3, 40))
-    p = mc.Poissons(rates)
-    each = sum(mc.Poissons(column).log_product(mc.Poissons(column), rho=2.0) for column in rates.T[..., None])
-    assert_allclose(p.log_product(p, rho=2.0), each, rtol=1e-15)

@@ -274,13 +274,6 @@ def test_equal_parameters_are_no_change():
     assert of_models.transform(p).shape == (4, 4)  # the models were given
 
 
-def test_memo_belongs_to_the_parameters():
-    X = points()
-    (mc.RBF(1.0) + mc.RBF(2.0)).fit_transform(X)
-    fresh = mc.RBF(5.0) + mc.RBF(2.0)
-    np.testing.assert_allclose(fresh.fit_transform(X), fresh(X), rtol=1e-12)
-
-
 def test_refit_on_another_width():
     k = (mc.RBF() + mc.RBF()).fit(np.ones((2, 2)))
     assert k.fit(np.ones((2, 4))).n_features_in_ == 4

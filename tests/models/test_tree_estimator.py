@@ -342,11 +342,6 @@ def test_one_model_of_all_data():
         HiddenTree(TREE).fit_each(np.zeros((2, 4)))
 
 
-def test_clone():
-    tree = HiddenTree(TREE, rate=RATE.tolist(), n_iter=3, learn=("edges",), prior_strength=0.5, unknown="missing")
-    assert clone(tree).get_params() == tree.get_params()
-
-
 # -- the fit ---------------------------------------------------------------------------------------------------
 
 FITS = {
