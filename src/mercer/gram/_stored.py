@@ -66,6 +66,7 @@ class StoredGram:
     ndim = 2
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
+        check_path(path)
         self._path = Path(path)
         try:
             group = _zarr().open_group(self._path, mode="r+")

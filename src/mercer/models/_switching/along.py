@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -92,7 +93,9 @@ def expected_along(
 
     def total(system: Indices, weights: Floats, values: Floats) -> Floats:
         matrix = sparse.csr_array((weights, (system, np.arange(len(system)))), shape=(count, len(system)))
-        return np.asarray(matrix @ values.reshape(len(system), values[:1].size)).reshape(count, *values.shape[1:])
+        return np.asarray(matrix @ values.reshape(len(system), math.prod(values.shape[1:]))).reshape(
+            count, *values.shape[1:]
+        )
 
     regime = (steps.models[:, None] * k + np.arange(k)).reshape(-1)
     parts = split_sums(n, d, total(regime, np.repeat(weight, k), sums))
