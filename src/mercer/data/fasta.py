@@ -1,4 +1,4 @@
-"""FASTA and FASTQ readers of our own: vectorized over the bytes, a gigabyte takes seconds, and errors name the line."""
+"""FASTA and FASTQ readers of our own, over the bytes of a file: no dependency, and errors name the line of a symbol."""
 
 from __future__ import annotations
 

@@ -306,10 +306,8 @@ class PerStep(_Transformer):
         check_is_fitted(self, "transformer_")
         vectors = self._vectors(X)
         out = vectors.mapped(self._steps).with_channels(None)
-        return wrapped_like(X, self._named(vectors, out) if self._knows_names() else out)
-
-    def _knows_names(self) -> bool:
-        return hasattr(self.transformer_, "get_feature_names_out")
+        named = hasattr(self.transformer_, "get_feature_names_out")
+        return wrapped_like(X, self._named(vectors, out) if named else out)
 
     def _names_out(self, channels: tuple[str, ...]) -> list[str]:
         return [str(name) for name in self.transformer_.get_feature_names_out(channels)]
