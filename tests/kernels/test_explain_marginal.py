@@ -198,34 +198,6 @@ class TestMatrices:
         assert found.contributions[1][0] == pytest.approx(expected, abs=1e-12)
 
 
-class TestMotif:
-    def test_a_planted_motif_is_found(self):
-        rng = np.random.default_rng(0)
-
-        def dna(n):
-            return ["".join(rng.choice(list("ACGT"), size=30)) for _ in range(n)]
-
-        def planted(strings):
-            places = rng.integers(2, 21, size=len(strings))
-            return [s[:p] + "TATAATGC" + s[p + 8 :] for s, p in zip(strings, places, strict=True)], places
-
-        (positive, _), (new, places) = planted(dna(40)), planted(dna(10))
-        pair = mc.AffinePairHMM((2, -3), alphabet="dna", open_probability=0.1, extend_probability=0.5)
-        kernel = mc.Tempered(mc.Marginalization(pair), exponent=0.2)
-        X, y = positive + dna(40), np.repeat([1, 0], 40)
-
-        def precision(classes):
-            """Share of the 8 positions with the largest contributions that are in the motif."""
-            pipeline = make_pipeline(kernel, SVC(kernel="precomputed", C=10)).fit(X, classes)
-            top = [np.argsort(-c)[:8] for c in explained(pipeline, new).contributions]
-            return np.mean([((p <= t) & (t < p + 8)).mean() for t, p in zip(top, places, strict=True)])
-
-        null = [precision(rng.permutation(y)) for _ in range(9)]  # estimators that learned from random classes
-        assert precision(y) > 0.95
-        assert max(null) < 0.8  # the motif is still what samples have in common, so that the null is spread
-        assert np.mean(null) == pytest.approx(8 / 30, abs=0.15)
-
-
 class TestMessages:
     def test_a_part_that_refuses_missing_values_is_named(self):
         pipeline = fitted(mc.Tempered(mc.EmpiricalMeanMap(1, gamma=1.0), exponent=0.5))

@@ -47,17 +47,8 @@ def predicted(folder, step):
     return int(done.stdout.splitlines()[-1])  # a mutant may be verbose
 
 
-WITH_PLACES = ("svc-sparse", "words", "one-hot-rare", "neighbors", "svc")
-
-
 @pytest.mark.skipif(sys.platform == "win32", reason="limits of memory need POSIX")
 class TestMutants:
-    @pytest.mark.slow
-    @pytest.mark.filterwarnings("ignore")
-    def test_some(self, tmp_path):
-        save_all(tmp_path, WITH_PLACES[:2])
-        assert predicted(tmp_path, 7) > 100
-
     @pytest.mark.slow
     @pytest.mark.filterwarnings("ignore")
     @pytest.mark.parametrize("half", [0, 1])

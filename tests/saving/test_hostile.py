@@ -157,20 +157,6 @@ def test_sparse_rows_are_checked(tmp_path, change):
         mc.load(crafted(tmp_path / "x", nodes, **arrays | change))
 
 
-@pytest.mark.parametrize("field", ["support_", "_n_support", "_dual_coef_", "_intercept_", "support_vectors_"])
-def test_support_vectors_are_checked(tmp_path, field):
-    X = np.random.default_rng(0).normal(size=(20, 2))
-    mc.save(SVC().fit(X, X[:, 0] > 0), tmp_path / "svc")
-
-    def grow(header, arrays):
-        _, _, keys, values = header["nodes"][0]
-        name = header["nodes"][values[keys.index(field)]["ref"]][1]
-        arrays[name] = np.concatenate([arrays[name], arrays[name] + 100], axis=-1 if field != "support_vectors_" else 0)
-
-    with pytest.raises(ValueError, match="do not fit together"):
-        mc.load(changed(tmp_path / "svc", tmp_path / "x.npz", grow))
-
-
 def test_settings_of_the_process_stay(tmp_path):
     nodes = [["object", "mercer.RBF", ["gamma", "_settings"], [1.0, {"ref": 1}]], ["dict", ["n_jobs"], [999]]]
     before = mc.settings()
