@@ -216,15 +216,24 @@ class OneAxis:
         return None
 
 
-class FieldOperand:
-    """Base class of operands that are dataclasses: every field has one entry per object, except the shared ones."""
+class FieldOperand(OneAxis):
+    """Base class of operands that are dataclasses: every field has one entry per object, except the shared ones.
 
-    order: ClassVar[Any] = None
-    tile_hint: ClassVar[int] = 512
+    A field is an array, a batch, an operand or None, or a tuple, a list or a dict of these.
+    """
+
     _shared_fields: ClassVar[tuple[str, ...]] = ()
 
+    @property
+    def tile_hint(self) -> int:
+        """Number of rows of a tile that fits into the caches."""
+        return 512
+
     def __len__(self) -> int:
-        return len(self._own_fields()[0][1])
+        first = self._own_fields()[0][1]
+        while isinstance(first, tuple | list | dict):
+            first = next(iter(first.values() if isinstance(first, dict) else first))
+        return int(first.shape[0]) if hasattr(first, "shape") else len(first)
 
     def __getitem__(self, key: Any) -> Self:
         taken = {name: _taken(value, key) for name, value in self._own_fields()}
@@ -236,9 +245,16 @@ class FieldOperand:
 
 
 def _taken(value: Any, key: Any) -> Any:
-    if isinstance(value, list):
-        return [_taken(part, key) for part in value]
-    return take_rows(value, (key,)) if hasattr(value, "dtype") and hasattr(value, "shape") else value[key]
+    if value is None:
+        return None
+    if isinstance(value, dict):
+        return {name: _taken(part, key) for name, part in value.items()}
+    if isinstance(value, tuple | list):
+        parts = [_taken(part, key) for part in value]
+        return type(value)(*parts) if hasattr(value, "_fields") else type(value)(parts)
+    if hasattr(value, "dtype") and hasattr(value, "shape"):
+        return take_rows(value, key if isinstance(key, tuple) else (key,))
+    return value[key]
 
 
 class Leaf:
@@ -281,7 +297,7 @@ class Leaf:
 
 
 @dataclass
-class InnerLeaf:
+class InnerLeaf(FieldOperand):
     """Members with explicit features: log <f, f'>^trials, by one matrix product per tile.
 
     Parameters
@@ -297,7 +313,8 @@ class InnerLeaf:
         Logarithm of a constant added to every inner product, given if it is too small to be a feature of its own.
     """
 
-    order: ClassVar[Any] = None
+    _shared_fields: ClassVar[tuple[str, ...]] = ("trials", "floor")
+
     tile_hint: ClassVar[int] = 512
 
     features: Array
@@ -326,14 +343,6 @@ class InnerLeaf:
     def shape(self) -> tuple[int, ...]:
         """Batch shape."""
         return tuple(self.features.shape[:-1])
-
-    def __len__(self) -> int:
-        return int(self.features.shape[0])
-
-    def __getitem__(self, key: Any) -> Self:
-        keys = key if isinstance(key, tuple) else (key,)
-        logs = None if self.logs is None else take_rows(self.logs, keys)
-        return type(self)(take_rows(self.features, keys), self.trials, logs, self.floor)
 
     def reshape(self, *shape: int) -> Self:
         """Return the same members in another batch shape."""

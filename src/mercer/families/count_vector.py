@@ -2,15 +2,25 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 from array_api_compat import is_array_api_obj, is_numpy_array
 
 from mercer._array import Array, Floats, as_float, beside, namespace, safe_log, to_numpy
-from mercer._batch import take_rows
 from mercer._checks import check_gamma, check_rho
-from mercer._coupling import CountSmoothed, Coupling, InnerLeaf, Leaf, Operand, PowerProduct, Smoothed, power
+from mercer._coupling import (
+    CountSmoothed,
+    Coupling,
+    FieldOperand,
+    InnerLeaf,
+    Leaf,
+    Operand,
+    PowerProduct,
+    Smoothed,
+    power,
+)
 from mercer._parameters import one_of
 from mercer._random import random_generator, whole_size
 from mercer._special import gammaln
@@ -277,7 +287,8 @@ CHUNK = 1 << 20
 """Numbers of differences that are alive at once."""
 
 
-class LengthLeaf:
+@dataclass(eq=False)
+class LengthLeaf(FieldOperand):
     """Frequencies and lengths: sum_s sqrt(w_s w'_s) r^s with r = sum_d sqrt(a_d a'_d), from 1 - r without cancellation.
 
     Parameters
@@ -292,13 +303,12 @@ class LengthLeaf:
         Dtype of the results, if they are computed in a wider one.
     """
 
-    order: Floats | None = None
+    _shared_fields: ClassVar[tuple[str, ...]] = ("distribution", "dtype")
 
-    def __init__(self, inner: Any, length: Array, distribution: str, dtype: Any = None) -> None:
-        self.inner = inner
-        self.length = length
-        self.distribution = distribution
-        self.dtype = dtype
+    inner: Any
+    length: Array
+    distribution: str
+    dtype: Any = None
 
     @classmethod
     def of(cls, probability: Any, length: Array, distribution: str) -> Self:
@@ -324,13 +334,6 @@ class LengthLeaf:
     def tile_hint(self) -> int:
         """Rows of a tile that suit the caches."""
         return int(self.inner.tile_hint)
-
-    def __len__(self) -> int:
-        return int(self.length.shape[0])
-
-    def __getitem__(self, key: Any) -> Self:
-        keys = key if isinstance(key, tuple) else (key,)
-        return type(self)(self.inner[key], take_rows(self.length, keys), self.distribution, self.dtype)
 
     def reshape(self, *shape: int) -> Self:
         """Return the same members in another batch shape."""

@@ -328,7 +328,7 @@ class Beside(FieldOperand):
         return self.operand.order
 
     @property
-    def tile_hint(self) -> int:  # type: ignore[override]
+    def tile_hint(self) -> int:
         """The operand's hint: rows of a tile."""
         return int(self.operand.tile_hint)
 

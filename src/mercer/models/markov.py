@@ -379,7 +379,7 @@ class MarkovChains(Batch):
             check_rho(coupling.rho)
             check_cells(self)
             kind = DiscountedProductOperand if isinstance(lengths, Discounted) else ProductOperand
-            return kind(self, coupling.rho, lengths)
+            return kind(self, float(coupling.rho), lengths)
         return gram_operand(self, coupling, lengths)
 
     def log_characteristic(self, frequencies: Floats) -> tuple[Array, Array]:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 
 from mercer._array import Array, Floats, Indices, logsumexp, namespace, safe_log, to_numpy
-from mercer._batch import Batch, take_rows
-from mercer._coupling import Coupling, Operand, PowerProduct
+from mercer._batch import Batch
+from mercer._coupling import Coupling, FieldOperand, Operand, PowerProduct
 from mercer._probability import checked_probability, drawn
 from mercer._random import random_generator, whole_size
 from mercer.families.characteristic import log_average
@@ -249,14 +250,12 @@ class Mixtures(Batch):
         return one_of_several(self, X) if several else independent_history(self, X)
 
 
-class MixtureOperand:
+@dataclass(eq=False)
+class MixtureOperand(FieldOperand):
     """Log weights, times the coupling's power, and coupled components: computes tiles by PPK-4.1."""
 
-    order: Floats | None = None
-
-    def __init__(self, log_weights: Array, leaf: Any) -> None:
-        self.log_weights = log_weights
-        self.leaf = leaf
+    log_weights: Array
+    leaf: Any
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -268,13 +267,6 @@ class MixtureOperand:
         """Number of rows of a tile that fits into the caches, given the number of components."""
         m = max(int(self.log_weights.shape[-1]), 1)
         return max(min(8, 512 // m), 1, int(self.leaf.tile_hint) // m)
-
-    def __len__(self) -> int:
-        return int(self.log_weights.shape[0])
-
-    def __getitem__(self, key: Any) -> Self:
-        keys = key if isinstance(key, tuple) else (key,)
-        return type(self)(take_rows(self.log_weights, keys), self.leaf[key])
 
     def reshape(self, *shape: int) -> Self:
         """Return the same members in another batch shape."""

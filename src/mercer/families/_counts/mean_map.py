@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any, Self
+from dataclasses import dataclass
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
 from mercer._array import Array, Floats, beside, to_numpy
+from mercer._coupling import FieldOperand
 from mercer._native.counts import log_mean_maps
 from mercer._special import gammaln
 from mercer.data.csr import CSRRows
@@ -15,7 +17,8 @@ MOST_STEPS = 4e9
 """Multiplications of one pair, a few seconds, beyond which an exact mean map is refused."""
 
 
-class CountLeaf:
+@dataclass(eq=False)
+class CountLeaf(FieldOperand):
     """Multinomial vectors of counts under `CountSmoothed`: every pair is one exact convolution over words (GMMK-10a).
 
     Parameters
@@ -32,15 +35,15 @@ class CountLeaf:
         The results have its library, device and dtype.
     """
 
-    order: Floats | None = None
+    _shared_fields: ClassVar[tuple[str, ...]] = ("rows", "totals", "gamma", "like")
+
     tile_hint = 32
 
-    def __init__(self, rows: CSRRows, totals: Floats, index: Floats, gamma: float, like: Array) -> None:
-        self.rows = rows
-        self.totals = totals
-        self.index = index
-        self.gamma = gamma
-        self.like = like
+    rows: CSRRows
+    totals: Floats
+    index: Floats
+    gamma: float
+    like: Array
 
     @classmethod
     def of(cls, probability: Any, totals: Any, gamma: float) -> Self:
@@ -62,12 +65,6 @@ class CountLeaf:
     def shape(self) -> tuple[int, ...]:
         """Batch shape."""
         return tuple(self.index.shape)
-
-    def __len__(self) -> int:
-        return len(self.index)
-
-    def __getitem__(self, key: Any) -> Self:
-        return type(self)(self.rows, self.totals, self.index[key], self.gamma, self.like)
 
     def reshape(self, *shape: int) -> Self:
         """Return the same members in another batch shape."""

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
 
-from mercer._array import Floats, Indices
+from mercer._array import Floats
+from mercer._coupling import FieldOperand
 from mercer.models._dynamics.runs import Systems, systems_of
 from mercer.models.discount import Discounted
 
@@ -71,8 +72,10 @@ def _check_stable(systems: Systems, length: Length) -> None:
 
 
 @dataclass(frozen=True)
-class SubspaceOperand:
+class SubspaceOperand(FieldOperand):
     """Systems and factors of their observability gramians; pairs give the log product of squared cosines."""
+
+    _shared_fields: ClassVar[tuple[str, ...]] = ("length",)
 
     transition: Floats
     """Transposed, with the discount, ``(N, n, n)``."""
@@ -82,7 +85,6 @@ class SubspaceOperand:
     """Inverse Cholesky factors of the gramians, ``(N, n, n)``."""
     length: Length
 
-    order: ClassVar[Indices | None] = None
     tile_hint: ClassVar[int] = 64
 
     @classmethod
@@ -107,14 +109,6 @@ class SubspaceOperand:
             )
         return cls(transition, emission, np.linalg.inv(np.linalg.cholesky(gramian)), length)
 
-    def __len__(self) -> int:
-        return len(self.emission)
-
-    def __getitem__(self, key: Any) -> SubspaceOperand:
-        return replace(
-            self, transition=self.transition[key], emission=self.emission[key], whitening=self.whitening[key]
-        )
-
     def pair(self, other: SubspaceOperand) -> Floats:
         """Log of the product of squared cosines of the angles, -d^2 with the Martin distance d, ``(I, J)``."""
         if self.emission.shape[-1] != other.emission.shape[-1]:
@@ -133,11 +127,13 @@ class SubspaceOperand:
 
 
 @dataclass(frozen=True)
-class MomentOperand:
+class MomentOperand(FieldOperand):
     """Systems whose pairs give weighted sums over time of E <x_t, y_t>.
 
     The state has one more coordinate, the first, which is always 1 and carries the offsets.
     """
+
+    _shared_fields: ClassVar[tuple[str, ...]] = ("length",)
 
     transition: Floats
     """With the discount, ``(N, n + 1, n + 1)``."""
@@ -149,7 +145,6 @@ class MomentOperand:
     """Symmetric square roots of the covariances of start, state noise and observations, if these are shared."""
     length: Length
 
-    order: ClassVar[Indices | None] = None
     tile_hint: ClassVar[int] = 64
 
     @classmethod
@@ -169,15 +164,6 @@ class MomentOperand:
             first[:, 1:, 1:], process[:, 1:, 1:] = _root(systems.initial_covariance), _root(systems.process_covariance)
             roots = (first, process, _root(systems.observation_covariance))
         return cls(transition * _factor(length), emission, initial, roots, length)
-
-    def __len__(self) -> int:
-        return len(self.emission)
-
-    def __getitem__(self, key: Any) -> MomentOperand:
-        roots = None if self.roots is None else (self.roots[0][key], self.roots[1][key], self.roots[2][key])
-        return replace(
-            self, transition=self.transition[key], emission=self.emission[key], initial=self.initial[key], roots=roots
-        )
 
     def pair(self, other: MomentOperand) -> Floats:
         """Inner products of every pair, ``(I, J)``."""

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import logging
-from typing import Any, Self
+from dataclasses import dataclass
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
 from mercer import cuda
 from mercer._array import Array, Floats
 from mercer._cached import cached_property
-from mercer._coupling import Smoothed
+from mercer._coupling import FieldOperand, Smoothed
 from mercer.models._dynamics.operand import LOG_2PI, SystemOperand, at_zero
 from mercer.models.discount import Discounted
 
@@ -42,7 +43,8 @@ def on_gpu(systems: SystemOperand, device: Any) -> Any:
     return systems
 
 
-class GPUSystems:
+@dataclass(eq=False)
+class GPUSystems(FieldOperand):
     """Systems that are compared on a GPU; pairs that lose digits are computed on the CPU.
 
     Parameters
@@ -53,21 +55,17 @@ class GPUSystems:
         The GPU.
     """
 
+    _shared_fields: ClassVar[tuple[str, ...]] = ("device",)
+
     by_length = True
 
-    def __init__(self, systems: SystemOperand, device: Any) -> None:
-        self.systems = systems
-        self.device = device
+    systems: SystemOperand
+    device: Any
 
     @property
     def host(self) -> SystemOperand:
         """The systems on the CPU."""
         return self.systems
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """Batch shape."""
-        return self.systems.shape
 
     @property
     def order(self) -> Any:
@@ -83,12 +81,6 @@ class GPUSystems:
     def lengths(self) -> Floats:
         """Lengths of the compared series."""
         return np.asarray(self.systems.lengths)
-
-    def __len__(self) -> int:
-        return len(self.systems)
-
-    def __getitem__(self, key: Any) -> Self:
-        return type(self)(self.systems[key], self.device)
 
     @cached_property
     def _planes(self) -> list[Any]:

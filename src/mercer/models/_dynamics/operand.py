@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from mercer._array import Floats, Indices
-from mercer._coupling import Coupling, Operand, PowerProduct, Smoothed
+from mercer._coupling import Coupling, FieldOperand, Operand, PowerProduct, Smoothed
 from mercer._native.kalman import pairs_at_zero
 from mercer.models._dynamics.runs import Systems, systems_of
 from mercer.models.discount import Discounted, Lengths, summed_table
@@ -34,8 +34,10 @@ def system_operand(models: Any, coupling: Coupling, lengths: Lengths) -> Operand
 
 
 @dataclass(frozen=True)
-class SystemOperand:
+class SystemOperand(FieldOperand):
     """Systems that answer tiles: the log kernels of series of each length."""
+
+    _shared_fields: ClassVar[tuple[str, ...]] = ("coupling", "lengths")
 
     systems: Systems
     state_dims: Indices
@@ -49,19 +51,11 @@ class SystemOperand:
     tile_hint: ClassVar[int] = 64
 
     @property
-    def shape(self) -> tuple[int, ...]:
-        """Batch shape."""
-        return (len(self.state_dims),)
-
-    @property
     def order(self) -> Indices | None:
         """Sort by the size of the state, so that tiles waste no work on padding."""
         if len(self.state_dims) == 0 or self.state_dims.min() == self.state_dims.max():
             return None
         return np.argsort(self.state_dims, kind="stable")
-
-    def __len__(self) -> int:
-        return len(self.state_dims)
 
     def __getitem__(self, key: Any) -> SystemOperand:
         """Take some systems, trimmed to the largest among them."""

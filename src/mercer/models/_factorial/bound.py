@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
 from mercer._array import Floats, safe_log
-from mercer._coupling import OneAxis, power
+from mercer._coupling import FieldOperand, power
 from mercer.families.gaussian import Gaussians
 
 TOLERANCE = 1e-9
@@ -18,8 +18,10 @@ SWEEPS = 500
 
 
 @dataclass
-class ChainBound(OneAxis):
+class ChainBound(FieldOperand):
     """A batch of factorial hidden Markov models whose probability products are bounded from below."""
+
+    _shared_fields: ClassVar[tuple[str, ...]] = ("rho", "length", "n_init", "seed")
 
     initial: Floats
     transition: Floats
@@ -29,14 +31,7 @@ class ChainBound(OneAxis):
     length: int
     n_init: int
     seed: int
-    tile_hint: int = 32
-
-    def __len__(self) -> int:
-        return len(self.initial)
-
-    def __getitem__(self, key: Any) -> Self:
-        taken = (self.initial[key], self.transition[key], self.mean[key], self.covariance[key])
-        return type(self)(*taken, self.rho, self.length, self.n_init, self.seed)
+    tile_hint: ClassVar[int] = 32
 
     def pair(self, other: Self) -> Floats:
         """Compute the log bounds of all pairs, ``(I, J)``."""

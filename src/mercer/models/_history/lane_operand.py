@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import math
-from typing import Any, Self
+from dataclasses import dataclass
+from typing import ClassVar, Self
 
 import numpy as np
 
 from mercer._array import Floats, safe_log
-from mercer._coupling import OneAxis
+from mercer._coupling import FieldOperand
 from mercer._native import forest
+from mercer._native.forest import Forest
 from mercer.models._history.planes import History, check_alike
 
 
@@ -36,26 +38,22 @@ class Packed(forest.Evidence):
             values[lost] = forest.SMALLEST
         return cls(values, logs if lost.any() else None)
 
-    def take(self, key: Any) -> Packed:
-        """Select samples."""
-        return Packed(self.values[key], None if self.logs is None else self.logs[key])
-
     def logarithms(self) -> Floats:
         """Return logarithms."""
         return np.asarray(safe_log(self.values)) if self.logs is None else self.logs
 
 
-class LaneOperand(OneAxis):
+@dataclass(eq=False)
+class LaneOperand(FieldOperand):
     """Samples with the evidence of a shared hidden tree: tiles by the native library (MK-3, MK-4, MK-6)."""
 
-    def __init__(
-        self, history: History, nodes: forest.Forest, evidence: Packed, shift: Floats, example: str | None
-    ) -> None:
-        self.history = history
-        self.forest = nodes
-        self.evidence = evidence
-        self.shift = shift
-        self.example = example
+    _shared_fields: ClassVar[tuple[str, ...]] = ("history", "forest", "example")
+
+    history: History
+    forest: Forest
+    evidence: Packed
+    shift: Floats
+    example: str | None
 
     @classmethod
     def of(cls, history: History, logs: Floats, shift: Floats, example: str | None) -> Self:
@@ -74,12 +72,6 @@ class LaneOperand(OneAxis):
         states = len(self.forest.root)
         pairs = 2e7 / (self.nodes * (states * states + 4 * states))
         return min(512, max(16, 16 * round(math.sqrt(pairs) / 16)))
-
-    def __len__(self) -> int:
-        return len(self.shift)
-
-    def __getitem__(self, key: Any) -> Self:
-        return type(self)(self.history, self.forest, self.evidence.take(key), self.shift[key], self.example)
 
     def pair(self, other: Self) -> Floats:
         """Log kernels of every pair, ``(I, J)``."""

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
-from typing import Any, Self
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from array_api_compat import device, is_numpy_array
 
 from mercer._array import Array, beside, logsumexp, namespace
-from mercer._coupling import OneAxis, Operand
+from mercer._coupling import FieldOperand, OneAxis, Operand
 from mercer._device import moved
 from mercer.models._chains.sweep import without_gradient
 from mercer.models._history import fused
@@ -191,7 +191,8 @@ def _on_host(x: Array) -> bool:
     return is_numpy_array(x) or "cpu" in str(device(x)).lower()
 
 
-class MixedOperand(OneAxis):
+@dataclass(eq=False)
+class MixedOperand(FieldOperand):
     """Samples under a mixture of models, one model per pair: log sum over k of w_k kappa_k.
 
     Parameters
@@ -202,20 +203,15 @@ class MixedOperand(OneAxis):
         The samples under each model.
     """
 
-    def __init__(self, log_weights: Array, parts: list[Operand]) -> None:
-        self.log_weights = log_weights
-        self.parts = parts
+    _shared_fields: ClassVar[tuple[str, ...]] = ("log_weights",)
+
+    log_weights: Array
+    parts: list[Operand]
 
     @property
     def tile_hint(self) -> int:
         """Number of rows of a tile that suits the parts."""
         return min(int(part.tile_hint) for part in self.parts)
-
-    def __len__(self) -> int:
-        return len(self.parts[0])
-
-    def __getitem__(self, key: Any) -> Self:
-        return type(self)(self.log_weights, [part[key] for part in self.parts])
 
     def pair(self, other: Self) -> Array:
         """Log kernels of every pair, ``(I, J)``."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
@@ -9,7 +10,7 @@ from array_api_compat import is_numpy_array
 
 from mercer._array import Array, Floats, beside, identity, logsumexp, namespace, safe_log
 from mercer._cached import cached_property
-from mercer._coupling import OneAxis, power
+from mercer._coupling import FieldOperand, power
 from mercer._native.contexts import context_products
 from mercer._units import human
 from mercer.models._chains import fused
@@ -56,7 +57,8 @@ def fits_gpu(chains: Any) -> bool:
     return bool(chains.order >= 1 and not chains.end and chains.n_contexts <= fused.MOST_STATES)
 
 
-class ProductOperand(OneAxis):
+@dataclass(eq=False)
+class ProductOperand(FieldOperand):
     """Markov chains under a probability product: one vector of contexts per pair, length by length.
 
     Parameters
@@ -69,13 +71,14 @@ class ProductOperand(OneAxis):
         Lengths of the sequences.
     """
 
+    _shared_fields: ClassVar[tuple[str, ...]] = ("rho", "lengths")
+
     by_length: ClassVar[bool] = True
     """Results have a first axis of lengths."""
 
-    def __init__(self, chains: Any, rho: float, lengths: tuple[int, ...]) -> None:
-        self.chains = chains
-        self.rho = float(rho)
-        self.lengths = lengths
+    chains: Any
+    rho: float
+    lengths: tuple[int, ...]
 
     @property
     def tile_hint(self) -> int:
@@ -87,12 +90,6 @@ class ProductOperand(OneAxis):
     def _at_once(self) -> int:
         """Chains whose dense tables are made at once, where each is used by itself."""
         return max(LEAST_ROWS, PAIR_CELLS // (self.chains.n_contexts * len(self.chains.alphabet)))
-
-    def __len__(self) -> int:
-        return len(self.chains)
-
-    def __getitem__(self, key: Any) -> Self:
-        return type(self)(self.chains[key], self.rho, self.lengths)
 
     @property
     def _steps(self) -> Floats:

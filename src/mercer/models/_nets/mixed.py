@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple, NoReturn, Self
 
 import numpy as np
@@ -10,7 +11,7 @@ import numpy as np
 from mercer._array import Array, Indices, beside, namespace, to_numpy
 from mercer._batch import Batch
 from mercer._checks import is_whole
-from mercer._coupling import Coupling, OneAxis
+from mercer._coupling import Coupling, FieldOperand
 from mercer.families.categorical import Categoricals
 from mercer.families.gaussian import Gaussians
 
@@ -101,21 +102,17 @@ class MixedNets(Batch):
         return MixedOperand(parts, which, place)
 
 
-class MixedOperand(OneAxis):
+@dataclass(eq=False)
+class MixedOperand(FieldOperand):
     """Operands of several structures; each pair of structures has its own block."""
+
+    _shared_fields: ClassVar[tuple[str, ...]] = ("parts",)
 
     tile_hint: ClassVar[int] = 64
 
-    def __init__(self, parts: list[Any], which: Indices, place: Indices) -> None:
-        self.parts = parts
-        self.which = which
-        self.place = place
-
-    def __len__(self) -> int:
-        return len(self.which)
-
-    def __getitem__(self, key: Any) -> Self:
-        return type(self)(self.parts, self.which[key], self.place[key])
+    parts: list[Any]
+    which: Indices
+    place: Indices
 
     def _blocks(self) -> tuple[list[Any], Indices]:
         """Return the operand of each structure, and where its members belong."""

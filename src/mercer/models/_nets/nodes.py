@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from math import prod
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
 from mercer._array import Array, Floats, as_float, namespace, to_numpy
-from mercer._coupling import OneAxis
+from mercer._coupling import FieldOperand
 from mercer.models._nets.contraction import contract
 from mercer.models._nets.graph import Graph
 from mercer.models._nets.operand import Joined, NetOperand, joined
@@ -27,14 +27,16 @@ NEVER = 1e-30
 
 
 @dataclass
-class NodeBound(OneAxis):
+class NodeBound(FieldOperand):
     """A batch of networks whose probability products are bounded from below."""
+
+    _shared_fields: ClassVar[tuple[str, ...]] = ("rho", "n_init", "seed")
 
     nets: NetOperand
     rho: float
     n_init: int
     seed: int
-    tile_hint: int = 32
+    tile_hint: ClassVar[int] = 32
 
     @classmethod
     def of(cls, nets: NetOperand, rho: float, n_init: int, seed: int) -> Self:
@@ -45,12 +47,6 @@ class NodeBound(OneAxis):
                 f"{nets.graph.names[nets.graph.gaussian[0]]!r}. Use ProbabilityProduct."
             )
         return cls(nets, rho, n_init, seed)
-
-    def __len__(self) -> int:
-        return len(self.nets)
-
-    def __getitem__(self, key: Any) -> Self:
-        return type(self)(self.nets[key], self.rho, self.n_init, self.seed)
 
     def pair(self, other: Self) -> Floats:
         """Compute the log bounds of all pairs, ``(I, J)``."""

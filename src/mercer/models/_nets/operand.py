@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import logging
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import lru_cache
 from math import prod
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
 from mercer._array import Array, Indices, beside, namespace, safe_log, to_numpy
-from mercer._batch import take_rows
-from mercer._coupling import Coupling, OneAxis, PowerProduct, Smoothed, power
+from mercer._coupling import Coupling, FieldOperand, PowerProduct, Smoothed, power
 from mercer.families.gaussian import Gaussians
 from mercer.models._nets.contraction import run, run_logs
 from mercer.models._nets.graph import Graph
@@ -156,7 +155,7 @@ def _leaf_index(
 
 
 @dataclass
-class NetOperand(OneAxis):
+class NetOperand(FieldOperand):
     """A batch of networks of one structure under a coupling.
 
     Parameters
@@ -172,18 +171,13 @@ class NetOperand(OneAxis):
         Number of copies of the hidden variables.
     """
 
+    _shared_fields: ClassVar[tuple[str, ...]] = ("graph", "coupling", "copies")
+
     graph: Graph
     tables: dict[int, Any]
     coupling: Coupling
     copies: int = 1
-    tile_hint: int = field(default=64)
-
-    def __len__(self) -> int:
-        return int(next(iter(self.tables.values())).shape[0])
-
-    def __getitem__(self, key: Any) -> Self:
-        taken = {v: x[key] if isinstance(x, Gaussians) else take_rows(x, (key,)) for v, x in self.tables.items()}
-        return type(self)(self.graph, taken, self.coupling, self.copies)
+    tile_hint: ClassVar[int] = 64
 
     @property
     def _smoothed(self) -> bool:

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import logging
-from typing import Any, Self
+from dataclasses import dataclass
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
 from mercer import cuda
 from mercer._array import Array, Floats
 from mercer._cached import cached_property
-from mercer._coupling import OneAxis
+from mercer._coupling import FieldOperand
 from mercer.models._pairs.affine_operand import AffineOperand, letter_sums
 from mercer.models._pairs.affine_range import Scaling, scaling64
 
@@ -36,7 +37,8 @@ def on_gpu(strings: AffineOperand, device: Any) -> Any:
     return strings
 
 
-class GPUOperand(OneAxis):
+@dataclass(eq=False)
+class GPUOperand(FieldOperand):
     """Strings that are compared on a GPU; pairs for which its numbers are not sound are computed on the CPU.
 
     Parameters
@@ -49,10 +51,11 @@ class GPUOperand(OneAxis):
         The GPU.
     """
 
-    def __init__(self, strings: AffineOperand, scaling: Scaling, device: Any) -> None:
-        self.strings = strings
-        self.scaling = scaling
-        self.device = device
+    _shared_fields: ClassVar[tuple[str, ...]] = ("scaling", "device")
+
+    strings: AffineOperand
+    scaling: Scaling
+    device: Any
 
     @property
     def host(self) -> AffineOperand:
@@ -68,12 +71,6 @@ class GPUOperand(OneAxis):
     def tile_hint(self) -> int:
         """Number of rows of a tile on the CPU."""
         return self.strings.tile_hint
-
-    def __len__(self) -> int:
-        return len(self.strings)
-
-    def __getitem__(self, key: Any) -> Self:
-        return type(self)(self.strings[key], self.scaling, self.device)
 
     @cached_property
     def _there(self) -> Any:

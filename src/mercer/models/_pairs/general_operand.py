@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
-from typing import Any, NamedTuple, Self
+from dataclasses import dataclass
+from typing import ClassVar, NamedTuple, Self
 
 import numpy as np
 
 from mercer._array import Floats
-from mercer._coupling import OneAxis
+from mercer._coupling import FieldOperand
 from mercer._native.pairs import general_pairs
 from mercer.data import Sequences
 from mercer.models._pairs.elimination import Eliminated
@@ -49,7 +50,8 @@ def _smallest(values: Floats) -> float:
     return float(np.min(values, where=values > 0, initial=1.0))
 
 
-class GeneralOperand(OneAxis):
+@dataclass(eq=False)
+class GeneralOperand(FieldOperand):
     """Strings that share a pair HMM of shape (1,); see `mercer._coupling.Operand`.
 
     Parameters
@@ -60,9 +62,10 @@ class GeneralOperand(OneAxis):
         Strings of its alphabet.
     """
 
-    def __init__(self, tables: Tables, X: Sequences) -> None:
-        self.tables = tables
-        self.X = X
+    _shared_fields: ClassVar[tuple[str, ...]] = ("tables",)
+
+    tables: Tables
+    X: Sequences
 
     @property
     def order(self) -> Floats | None:
@@ -75,12 +78,6 @@ class GeneralOperand(OneAxis):
         n = len(self.tables.silent)
         cells = max(float(np.mean(self.X.lengths)) if len(self.X) else 1.0, 1.0) ** 2 * n
         return int(np.clip(math.sqrt(TILE_CELLS / cells) // GROUP * GROUP, GROUP, 256))
-
-    def __len__(self) -> int:
-        return len(self.X)
-
-    def __getitem__(self, key: Any) -> Self:
-        return type(self)(self.tables, self.X[key])
 
     def pair(self, other: Self) -> Floats:
         """Log kernels of all pairs, ``(I, J)``."""

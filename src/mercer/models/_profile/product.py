@@ -15,12 +15,14 @@ from __future__ import annotations
 
 import itertools
 import math
-from typing import Any, Self
+from dataclasses import dataclass
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
 from mercer._array import Floats, Indices
-from mercer._coupling import OneAxis
+from mercer._cached import cached_property
+from mercer._coupling import FieldOperand
 from mercer._native.profiles import ProfileNodes, profile_products
 from mercer.data.ragged import offsets_of
 
@@ -30,7 +32,8 @@ TILE_CELLS = 1e7
 """Number of node pairs of a tile of a Gram matrix: some tens of milliseconds."""
 
 
-class ProfileOperand(OneAxis):
+@dataclass(eq=False)
+class ProfileOperand(FieldOperand):
     """Profiles as operands of the Gram engine.
 
     Parameters
@@ -43,11 +46,16 @@ class ProfileOperand(OneAxis):
         Power of all probabilities.
     """
 
-    def __init__(self, nodes: ProfileNodes, members: Indices, rho: float) -> None:
-        self.nodes = nodes
-        self.members = members
-        self.rho = rho
-        self.sizes = np.diff(nodes.offsets)[members]
+    _shared_fields: ClassVar[tuple[str, ...]] = ("nodes", "rho")
+
+    nodes: ProfileNodes
+    members: Indices
+    rho: float
+
+    @cached_property
+    def sizes(self) -> Indices:
+        """Number of nodes of each profile."""
+        return np.diff(self.nodes.offsets)[self.members]
 
     @classmethod
     def of(cls, match: Floats, insert: Floats, transitions: Floats, sizes: Any, rho: float) -> Self:
@@ -104,12 +112,6 @@ class ProfileOperand(OneAxis):
         """Number of rows of a tile, in whole vectors."""
         side = math.sqrt(TILE_CELLS) / max(1.0, float(self.sizes.mean()) if len(self) else 1.0)
         return int(np.clip(16 * math.ceil(side / 16), 16, 256))
-
-    def __len__(self) -> int:
-        return len(self.members)
-
-    def __getitem__(self, key: Any) -> Self:
-        return type(self)(self.nodes, self.members[key], self.rho)
 
     def pair(self, other: Self, ranged: bool = False) -> Floats:
         """Log kernels of every pair, ``(I, J)``: -inf if no string is common, inf if insertions repeat forever."""

@@ -8,7 +8,7 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 
 from mercer._array import Floats, Indices, Mask, logsumexp, safe_log, to_numpy
-from mercer._coupling import Operand, PowerProduct, Smoothed
+from mercer._coupling import FieldOperand, Operand, PowerProduct, Smoothed
 from mercer._native.kalman import pairs_at_zero
 from mercer._probability import drawn
 from mercer.models._dynamics.operand import LOST
@@ -59,8 +59,10 @@ def _check_growth(systems: Systems, paths: Paths, length: int) -> None:
 
 
 @dataclass(frozen=True)
-class SwitchingOperand:
+class SwitchingOperand(FieldOperand):
     """Models that answer tiles: the log kernels of series of each length."""
+
+    _shared_fields: ClassVar[tuple[str, ...]] = ("coupling", "lengths")
 
     systems: Systems
     """Parameters ``(N, K, ...)``."""
@@ -72,24 +74,7 @@ class SwitchingOperand:
 
     by_length: ClassVar[bool] = True
     """Answers have a first axis of lengths."""
-    order: ClassVar[Any] = None
     tile_hint: ClassVar[int] = 4  # pairs of models are many pairs of paths
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """Batch shape."""
-        return (len(self.paths.exact),)
-
-    def __len__(self) -> int:
-        return len(self.paths.exact)
-
-    def __getitem__(self, key: Any) -> SwitchingOperand:
-        return replace(
-            self,
-            systems=Systems(*(part[key] for part in self.systems)),
-            paths=Paths(*(part[key] for part in self.paths)),
-            log_determinants=self.log_determinants[key],
-        )
 
     def with_determinants(self) -> SwitchingOperand:
         """Add the log determinants: the difference of two series of one path has twice their covariance."""
