@@ -19,8 +19,7 @@ from tests.batches import WIDTH, Matrices, categoricals
 import mercer as mc
 from mercer.gram import engine
 from mercer.kernels import linear_rbf
-from mercer.kernels._alignment import align_matrices, centered_target
-from mercer.kernels.targetaligned import TargetAligned, target_aligned
+from mercer.kernels.targetaligned import TargetAligned, align_matrices, centered_target, target_aligned
 from mercer.testing.kernels import PluralContract
 
 

@@ -11,8 +11,7 @@ import numpy as np
 from mercer._array import Array, logsumexp, namespace
 from mercer._parameters import Rules, number
 from mercer._verdict import Verdict, weakest
-from mercer.kernels.base.compound import Views, Wrapper
-from mercer.kernels.base.several import Several
+from mercer.kernels.base.compound import Several, Views, Wrapper
 from mercer.kernels.base.transformer import WIDE, Bounds
 
 

@@ -13,11 +13,9 @@ from mercer._random import seed_of
 from mercer._verdict import Verdict
 from mercer.data import Sequences
 from mercer.data.segments import check_observed, segments
-from mercer.kernels._cliques import SummedPoints, clique_points, clique_rows
-from mercer.kernels._gaussian_points import GaussianPoints
 from mercer.kernels._names import table
 from mercer.kernels._operands import InnerProducts, Rows
-from mercer.kernels._weighted_points import WeightedPoints
+from mercer.kernels._weighted_points import GaussianPoints, SummedPoints, WeightedPoints, clique_points, clique_rows
 from mercer.kernels.base.shared import SharedModelKernel
 from mercer.kernels.base.transformer import WIDE, Bounds
 from mercer.models.hidden import hidden_chain
