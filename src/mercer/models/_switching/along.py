@@ -102,7 +102,7 @@ def expected_along(
     first = (total(start, weight[some], part) for part in (slope, inner))
 
     def number(which: Any) -> Floats:
-        return np.bincount(steps.system[which], weight[steps.run[which]], count)
+        return np.bincount(steps.system[which], weight[steps.run[which]], count).astype(float)  # integers, if none
 
     return StateExpectations(np.empty(0), *parts, *first), Counts(
         number(~steps.first), number(steps.seen), number(steps.first)
