@@ -12,6 +12,7 @@ import pytest
 from sklearn.feature_extraction.text import CountVectorizer, TfidfVectorizer
 from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.model_selection import GridSearchCV, GroupKFold, StratifiedGroupKFold
+from sklearn.multiclass import OneVsRestClassifier
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder
@@ -192,6 +193,15 @@ def test_numbers_of_features(tmp_path, value):
 def test_neighbors(tmp_path, name, change, algorithm):
     model = KNeighborsClassifier(3, algorithm=algorithm).fit(TABLE, LABELS)
     setattr(model, name, change(getattr(model, name)))
+    refused(tmp_path, model)
+
+
+@pytest.mark.parametrize(("at", "name"), [(0, "coef_"), (0, "intercept_"), (1, "y_")])
+def test_one_against_the_rest(tmp_path, at, name):
+    """The scores of all estimators become places in a sparse matrix, whose size is that of the samples."""
+    labels = np.stack([LABELS > 0, np.ones(20, bool)], axis=1).astype(int)
+    model = OneVsRestClassifier(LogisticRegression()).fit(TABLE, labels)
+    setattr(model.estimators_[at], name, grown(getattr(model.estimators_[at], name)))
     refused(tmp_path, model)
 
 

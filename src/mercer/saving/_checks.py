@@ -17,7 +17,9 @@ from scipy import sparse
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.feature_extraction.text import CountVectorizer
 from sklearn.linear_model import Perceptron, SGDClassifier, SGDRegressor
+from sklearn.multiclass import OneVsRestClassifier
 from sklearn.neighbors import BallTree, KDTree, KNeighborsClassifier, KNeighborsRegressor
+from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import OneHotEncoder
 from sklearn.svm import SVC, SVR, NuSVC, NuSVR, OneClassSVM
 
@@ -128,6 +130,17 @@ def _is_neighborhood(made: Any) -> bool:
     return labels.ndim == 2 and all(_places(y, len(known)) for y, known in zip(labels.T, classes, strict=True))
 
 
+def _is_one_score_each(made: Any) -> bool:
+    """Whether every estimator gives one score per sample: those above zero become rows of a sparse matrix."""
+    for part in made.estimators_:
+        step = vars(part.steps[-1][1] if isinstance(part, Pipeline) else part)
+        coef = step.get("coef_", np.zeros(1))
+        alone = all(np.size(step.get(name, 0.0)) == 1 for name in ("intercept_", "_intercept_", "y_"))
+        if not alone or not (coef.ndim == 1 or coef.shape[0] == 1):
+            return False
+    return True
+
+
 def _is_encoder(made: Any) -> bool:
     """Whether the columns of all categories are within the matrix."""
     features = made.n_features_in_
@@ -182,6 +195,7 @@ _CHECKS: tuple[tuple[Any, str, Callable[[Any], bool]], ...] = (
     ((SVC, SVR, NuSVC, NuSVR, OneClassSVM), "support_", _is_svm),
     (NEIGHBORS, "_fit_method", _is_neighborhood),
     (OneHotEncoder, "categories_", _is_encoder),
+    (OneVsRestClassifier, "estimators_", _is_one_score_each),
 )
 """Types, an attribute that they have when they are fitted, and whether their numbers are sound."""
 
