@@ -18,37 +18,35 @@ ROOT = Path(__file__).parents[1]
 SOURCES = ("src/mercer", "native")
 AROUND = ("tests", "benchmarks", "examples", "reproductions")
 BUDGETS = {
-    "_comparison": 8737,
-    "_native": 9331,
-    "_report": 9851,
-    "cli": 17020,
-    "core": 17372,
-    "cuda": 10782,
-    "data": 57034,
+    "_comparison": 9715,
+    "_native": 8980,
+    "_report": 8655,
+    "cli": 16907,
+    "core": 17354,
+    "cuda": 10766,
+    "data": 53227,
     "datasets": 8166,
-    "embedding": 14020,
-    "families": 57748,
-    "gram": 16482,
-    "kernels": 99552,
-    "models": 227227,
-    "native": 81025,
-    "plot": 9037,
-    "saving": 9125,
+    "embedding": 13927,
+    "families": 57186,
+    "gram": 16253,
+    "kernels": 92436,
+    "models": 221784,
+    "native": 76976,
+    "plot": 9032,
+    "saving": 8990,
     "stats": 14018,
-    "testing": 12452,
+    "testing": 11356,
 }
 """Tokens of a room without comments and docstrings; 3 % above is an error, and less is a reason to lower the number."""
-MOST_LINES_AROUND = 66000
+MOST_LINES_AROUND = 64000
 """Lines of tests, benchmarks and examples."""
-MOST_SKIPS = 175
+MOST_SKIPS = 167
 """``# fmt: skip`` in Python files."""
 LONGEST = 500
 TOO_LONG = {
     "src/mercer/families/estimator.py",
     "src/mercer/models/bayesnet.py",
-    "src/mercer/models/hmm_estimator.py",
     "src/mercer/models/lds.py",
-    "src/mercer/testing/kernels.py",
 }
 """Files that have more lines than that; the list only gets shorter."""
 _LAYOUT = {tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT, tokenize.ENDMARKER}

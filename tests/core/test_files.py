@@ -75,7 +75,8 @@ class TestGolden:
             3 if name.startswith(("hmm", "markov", "lds", "switching", "factorial")) else None,
             1.0 if name == "kdes" else 0.5,
         )
-        kernel = mc.ProbabilityProduct(length=length, rho=rho)
+        product = mc.kernels.SwitchingProduct if name == "switchingldss" else mc.ProbabilityProduct
+        kernel = product(length=length, rho=rho)
         np.testing.assert_allclose(
             kernel(batch), kernel(BATCHES[name]), rtol=1e-5 if name.endswith("float32") else 1e-12
         )
