@@ -8,7 +8,7 @@
 // alignments are local. Lanes are different strings t, of float64 or float32. Columns are split
 // into strips, whose x and z stay in registers for all rows; y and z at the right edge of a strip
 // go to the next one. A strip has an exponent per lane, which may grow every few rows:
-// models/_pairs/affine_range.py proves for which parameters no significant number is lost. A cell
+// MK-5e in docs/formulas.md says for which parameters no significant number is lost. A cell
 // costs a product, two multiply-adds and two sums, which limit the speed; a row of a strip two
 // products more. Flanks cost a multiply-add and a sum per cell: with A(i) B in y, z contains the
 // alignments that begin here, and the result is the sum of all M times the flanks after them.
