@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
 from scipy import sparse
+from sklearn.exceptions import NotFittedError
 
 import mercer as mc
 from mercer.datasets import make_dna
@@ -200,5 +201,5 @@ def test_empty_blocks_have_no_rows():
 
 
 def test_it_must_be_fitted():
-    with pytest.raises(mc.kernels.base.kernel.NotFittedError):
+    with pytest.raises(NotFittedError):
         mc.Features(mc.Spectrum(2)).stream(STRINGS)
