@@ -423,6 +423,14 @@ class TestKilled:
             mc.gram.compute(kernel(), self.X, store=path)
             assert files() == whole
 
+    @pytest.mark.parametrize("left", ["zarr.json", "rows/zarr.json", "K/zarr.json"])
+    def test_a_description_that_was_not_finished(self, tmp_path, left):
+        file = tmp_path / "new.zarr" / f"{left}.abc.partial"
+        file.parent.mkdir(parents=True)
+        file.write_bytes(b"{")
+        found = mc.gram.compute(kernel(), self.X, store=tmp_path / "new.zarr")
+        assert np.array_equal(found.to_numpy(), kernel()(self.X))
+
     def test_a_few_times(self, tmp_path):
         self.killed(tmp_path, 3, seed=0)
 

@@ -105,10 +105,10 @@ class StoredGram:
             raise FileNotFoundError(f"The folder {folder.parent} does not exist. Create it first.")
         if not folder.exists():
             return None
-        names = {entry.name for entry in folder.iterdir()} if folder.is_dir() else {""}
-        if names <= {"zarr.json", "rows", "columns"}:  # an empty folder, or one whose matrix was not described yet
-            return None
-        if not (folder / "K").exists():
+        described = _names(folder / "K")
+        if _names(folder) <= {"zarr.json", "rows", "columns", "K"} and not described:
+            return None  # an empty folder, or one whose matrix was not described yet
+        if not described:
             raise ValueError(f"{folder} exists and is not a matrix of mercer.gram.compute. Choose another path.")
         return StoredGram(folder)
 
@@ -399,3 +399,10 @@ def _grouped(positions: Indices, side: int) -> Iterator[tuple[int, Indices]]:
     order = np.argsort(part, kind="stable")
     which, starts = np.unique(part[order], return_index=True)
     yield from zip(which.tolist(), np.split(order, starts[1:]), strict=True)
+
+
+def _names(folder: Path) -> set[str]:
+    """Return the names of what a folder contains, without files that a killed process has begun to write."""
+    if not folder.is_dir():
+        return {""} if folder.exists() else set()
+    return {entry.name for entry in folder.iterdir() if not entry.name.endswith(".partial")}
