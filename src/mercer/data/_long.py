@@ -57,7 +57,9 @@ def stamps_of(column: Column) -> Stamps:
     import pandas as pd
 
     texts = pd.Series(column.text if column.kind != "date" else column.raw)
-    dates = pd.to_datetime(texts, format="ISO8601", utc=True, errors="coerce").dt.tz_localize(None)
+    zoned = texts.astype(str).str.contains(r":\d\d.*(?:Z|[+-]\d\d:?\d*)$")  # apart: pandas 2.2 lends a zone to others
+    parts = [pd.to_datetime(texts[which], format="ISO8601", utc=True, errors="coerce") for which in (zoned, ~zoned)]
+    dates = pd.concat(parts).sort_index().dt.tz_localize(None)
     moments = dates.to_numpy(dtype="datetime64[ns]")
     known = ~np.isnat(moments)
     seconds = (dates - dates.min()).dt.total_seconds().to_numpy()
