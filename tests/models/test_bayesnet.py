@@ -11,7 +11,7 @@ from scipy.stats import norm
 
 import mercer as mc
 from mercer.models._nets import evidence, operand
-from mercer.models._nets.order import LARGEST
+from mercer.models._nets.contraction import LARGEST
 
 STATES = ("low", "high", "top")
 

@@ -5,8 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mercer.models._tree.layout import layout_of, newick_of
-from mercer.models._tree.newick import Tree, parse_newick
+from mercer.models._tree.newick import Tree, layout_of, newick_of, parse_newick
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,7 @@
 """Exponential families: one file each, plural (a batch) and singular (its estimator)."""
 
 from mercer._coupling import CountSmoothed, Coupling, Divergence, LaplaceSmoothed, PowerProduct, Smoothed
-from mercer.families.base import ExponentialFamily, Family
+from mercer.families.base import ExponentialFamily, Family, FamilyEstimator
 from mercer.families.bernoulli import Bernoulli, Bernoullis
 from mercer.families.beta import Beta, Betas
 from mercer.families.categorical import Categorical, Categoricals
@@ -10,7 +10,7 @@ from mercer.families.count_vector import CountVectors
 from mercer.families.count_vector_estimator import CountVector
 from mercer.families.dirichlet import Dirichlet, Dirichlets
 from mercer.families.dirichlet_multinomial import DirichletMultinomials
-from mercer.families.estimator import Context, Estimator, FamilyEstimator
+from mercer.families.estimator import Context, Estimator
 from mercer.families.exponential import Exponential, Exponentials
 from mercer.families.gamma import Gamma, Gammas
 from mercer.families.gaussian import Gaussians

@@ -13,9 +13,9 @@ import numpy as np
 
 from mercer._array import Array, as_float, frozen, identity, namespace
 from mercer.data.segments import segments
-from mercer.families.base import ExponentialFamily, Family, observed_scores
+from mercer.families.base import ExponentialFamily, Family, FamilyEstimator, observed_scores
 from mercer.families.domains import DOMAINS, LARGEST, check_summable
-from mercer.families.estimator import Context, FamilyEstimator
+from mercer.families.estimator import Context
 
 TOGETHER = 65_536
 """Number of terms, of pairs and coordinates, that are computed in one array."""

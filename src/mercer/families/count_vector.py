@@ -26,7 +26,7 @@ from mercer._random import random_generator, whole_size
 from mercer._special import gammaln
 from mercer.data import Alphabet
 from mercer.data.csr import CSRRows
-from mercer.families._counts.mean_map import CountLeaf
+from mercer.families._counts.convolution import CountLeaf
 from mercer.families._counts.rows import SparseRows, dense_counts
 from mercer.families._sparse_leaf import SparseLeaf
 from mercer.families.base import Family

@@ -13,7 +13,7 @@ from mercer._probability import normalized
 from mercer.data import Sequences
 from mercer.data.csr import CSRRows
 from mercer.data.segments import in_digest_order, sample_name, segment_sum, segments
-from mercer.families._counts.documents import DocumentEstimator, check_finite_sum, pooled_counts, weighted_counts
+from mercer.families._counts.rows import DocumentEstimator, check_finite_sum, pooled_counts, weighted_counts
 from mercer.families.count_vector import LENGTH_DISTRIBUTION, CountVectors
 from mercer.families.estimator import Context
 

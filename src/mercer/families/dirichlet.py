@@ -22,9 +22,9 @@ from mercer.families._gamma_functions import (
     shape_divergence,
     solve_concentration,
 )
-from mercer.families.base import ExponentialFamily, observed_scores
+from mercer.families.base import ExponentialFamily, FamilyEstimator, observed_scores
 from mercer.families.domains import check_nonnegative, check_positive, check_summable
-from mercer.families.estimator import Context, FamilyEstimator
+from mercer.families.estimator import Context
 from mercer.families.gamma import check_finite_product
 
 ROUNDING = 1e-5

@@ -13,7 +13,8 @@ from mercer._hints import HintedParameters
 from mercer._parameters import Rules, nonnegative, one_of
 from mercer.data.segments import check_some_points, in_digest_order, segment_sum, segments
 from mercer.families._predictive import Predictive
-from mercer.families.estimator import Context, FamilyEstimator, moments
+from mercer.families.base import FamilyEstimator, moments
+from mercer.families.estimator import Context
 from mercer.families.gaussian import Gaussians
 from mercer.families.gaussian_step import fit_gaussians
 from mercer.families.student_t import StudentTs

@@ -19,10 +19,17 @@ from mercer.data import Alphabet, Sequences
 from mercer.data import csr as _csr
 from mercer.data.csr import CSRRows
 from mercer.data.segments import in_digest_order, sample_name, segment_sum, segments
-from mercer.families._counts.convolution import Terms, log_factorials, log_sum_over_counts
-from mercer.families._counts.documents import DocumentEstimator, pooled_counts, weighted_counts
-from mercer.families._counts.mean_map import CountLeaf
-from mercer.families._counts.rows import SparseRows, check_rows, check_trials, checked_words, dense_counts
+from mercer.families._counts.convolution import CountLeaf, Terms, log_factorials, log_sum_over_counts
+from mercer.families._counts.rows import (
+    DocumentEstimator,
+    SparseRows,
+    check_rows,
+    check_trials,
+    checked_words,
+    dense_counts,
+    pooled_counts,
+    weighted_counts,
+)
 from mercer.families._predictive import Predictive
 from mercer.families._simplex import Simplex
 from mercer.families._sparse_leaf import SparseDivergence, SparseLeaf

@@ -15,9 +15,10 @@ from mercer._special import gammaln, i0e
 from mercer._verdict import Verdict
 from mercer.families._gaps import jensen_gap
 from mercer.families._predictive import Predictive
+from mercer.families.base import moments
 from mercer.families.characteristic import averages
 from mercer.families.coordinatewise import Coordinatewise, CoordinatewiseEstimator
-from mercer.families.estimator import Context, moments
+from mercer.families.estimator import Context
 
 ALIKE = 4096
 """Number of series that are summed together."""

@@ -13,19 +13,25 @@ from mercer._batch import Batch
 from mercer._checks import check_rho
 from mercer._coupling import Coupling, PowerProduct
 from mercer._parameters import check, whole
-from mercer._probability import drawn
 from mercer._random import random_generator, whole_size
 from mercer.data.segments import segments
 from mercer.families.base import Family
 from mercer.families.gaussian import Gaussians
 from mercer.models._nets.bif import read_bif
-from mercer.models._nets.evidence import expected, groups, log_probabilities
-from mercer.models._nets.graph import Graph, Nodes, Parents, checked_graph, graph_of
+from mercer.models._nets.evidence import log_probabilities
+from mercer.models._nets.graph import Graph, Nodes, Parents, checked_graph, graph_of, values_of
 from mercer.models._nets.mixed import MixedNets, hmm_parts, pgmpy_parts, tree_parts
 from mercer.models._nets.nodes import NodeBound, checked_rows, flat_rows
 from mercer.models._nets.operand import NetOperand, check_observed, layout_of, operand_of
-from mercer.models._nets.reading import values_of
-from mercer.models._nets.scores import SharedNodes, net_cliques, net_scores, score_names, shared_nodes
+from mercer.models._nets.scores import (
+    SharedNodes,
+    net_cliques,
+    net_posteriors,
+    net_samples,
+    net_scores,
+    score_names,
+    shared_nodes,
+)
 from mercer.models._scores.weighted import check_parametrization
 from mercer.models.hidden import Clique
 
@@ -358,17 +364,9 @@ class BayesNets(Family):
         graph, v = self._graph, self._number(node)
         if not graph.sizes[v]:
             raise ValueError(f"node must be discrete; got the Gaussian node {node!r}.")
-        table, parameters = values_of(graph, x), self._numpy()
+        table = values_of(graph, x)
         self._check_possible(table, "posterior")
-        found = np.zeros((len(parameters[0]), len(table), graph.sizes[v]))
-        for group in groups(graph, table):
-            for i in range(len(found)):
-                if v in group.seen:
-                    found[i, group.rows, group.values[:, v].astype(int)] = 1.0
-                    continue
-                rows = expected(group, parameters, np.full(len(table), i)).tables[v]
-                axes = tuple(k for k, u in enumerate(group.free[v]) if u != v)
-                found[i, group.rows] = rows.sum(axis=axes).T
+        found = net_posteriors(graph, table, self._numpy(), v)
         return found.reshape(*self.shape, *found.shape[1:])
 
     def _numpy(self) -> tuple[Floats, Floats, Floats]:
@@ -414,23 +412,9 @@ class BayesNets(Family):
     def sample(self, size: int = 1, random_state: Any = None) -> Floats:
         """Sample ``size`` points of the observed nodes from each member, ``(*B, size, D)``, as floats."""
         size = whole_size(size)
-        graph, rng = self._graph, random_generator(random_state)
-        probability, mean, variance = self._numpy()
-        n = len(probability)
-        values = np.zeros((n, size, len(graph.names)))
-        members = np.arange(n)[:, None]
-        for v in graph.order:
-            row = np.zeros((n, size), dtype=np.int64)
-            for u in graph.above[v]:
-                row = row * graph.sizes[u] + values[:, :, u].astype(np.int64)
-            start = graph.places[v].start
-            if graph.sizes[v]:
-                table = probability[:, graph.places[v]].reshape(n, -1, graph.sizes[v])
-                values[:, :, v] = drawn(np.cumsum(table, axis=-1)[members, row], rng.random((n, size)))
-            else:
-                spread = np.sqrt(variance[members, start + row])
-                values[:, :, v] = mean[members, start + row] + spread * rng.standard_normal((n, size))
-        return values[:, :, list(graph.observed)].reshape(*self.shape, size, self.dimension)
+        return net_samples(self._graph, self._numpy(), size, random_generator(random_state)).reshape(
+            *self.shape, size, self.dimension
+        )
 
     def couple(self, coupling: Coupling, lengths: Any = None) -> NetOperand:
         """Prepare for a coupling: tables raised to its power; ``lengths`` is ignored."""

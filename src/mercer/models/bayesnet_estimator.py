@@ -20,8 +20,7 @@ from mercer.families.estimator import Context
 from mercer.models._fitting.em import EMResult, EMResults, joined
 from mercer.models._fitting.iterative import IterativeEstimator
 from mercer.models._nets.em import Evidence, Parameters, Prior, fitted, random_tables
-from mercer.models._nets.graph import Graph, checked_graph
-from mercer.models._nets.reading import check_values, values_of
+from mercer.models._nets.graph import Graph, check_values, checked_graph, values_of
 from mercer.models.bayesnet import BayesNets
 
 __all__ = ["BayesNet"]

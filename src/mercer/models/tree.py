@@ -15,11 +15,20 @@ from mercer._random import random_generator, whole_size
 from mercer.data import Alphabet
 from mercer.families.base import Family
 from mercer.models._scores.weighted import check_parametrization
-from mercer.models._tree.checks import check_codes, check_leaves, check_nodes, check_pruning, check_shapes
-from mercer.models._tree.layout import newick_of
-from mercer.models._tree.messages import Edges, Member, evidence_at, inside_of, sets_of, with_codes
+from mercer.models._tree.messages import (
+    Edges,
+    Member,
+    chunks,
+    evidence_at,
+    inside_of,
+    score_names,
+    sets_of,
+    tree_scores,
+    with_codes,
+)
+from mercer.models._tree.newick import newick_of
+from mercer.models._tree.rates import check_codes, check_leaves, check_nodes, check_pruning, check_shapes
 from mercer.models._tree.reading import table_of
-from mercer.models._tree.scores import chunks, score_names, tree_scores
 
 if TYPE_CHECKING:
     from mercer.models.tree_estimator import HiddenTree

@@ -19,9 +19,8 @@ from mercer.data.alphabet import ALPHABET
 from mercer.families.estimator import Context, Estimator
 from mercer.models._fitting.em import EMResult
 from mercer.models._tree.em import distinct, fit_trees, log_probabilities, members_of
-from mercer.models._tree.layout import Layout, layout_of
 from mercer.models._tree.messages import sets_of
-from mercer.models._tree.newick import Tree, newick_text, parse_newick
+from mercer.models._tree.newick import Layout, Tree, layout_of, newick_text, parse_newick
 from mercer.models._tree.parameters import Parameters, emission_of, start_of, starts_of
 from mercer.models._tree.reading import read_profiles
 from mercer.models.mixture import Mixtures

@@ -33,7 +33,7 @@ from mercer.data.channels import inside, is_wrapped
 from mercer.data.csr import CSRRows
 from mercer.data.sequences import Sequences
 from mercer.families import CountVector, Multinomial
-from mercer.families.estimator import FamilyEstimator
+from mercer.families.base import FamilyEstimator
 from mercer.kernels._data import unwrapped
 from mercer.kernels._evaluation import ZeroNorm
 from mercer.kernels._explain._decision import Decision, Term

@@ -11,9 +11,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from mercer._array import Array, Floats, Indices, Mask, beside, namespace, safe_log
-from mercer.models._nets.contraction import posteriors, run, run_logs
+from mercer.models._nets.contraction import BATCH, Labels, Plan, find_plan, posteriors, run, run_logs
 from mercer.models._nets.graph import Graph
-from mercer.models._nets.order import BATCH, Labels, Plan, find_plan
 
 MODELS, ROWS = BATCH, BATCH + 1
 """Labels of the axes of networks and of rows."""

@@ -11,10 +11,9 @@ import numpy as np
 
 from mercer._array import Array, Floats, as_float, namespace, to_numpy
 from mercer._coupling import FieldOperand
-from mercer.models._nets.contraction import contract
+from mercer.models._nets.contraction import BATCH, Labels, contract
 from mercer.models._nets.graph import Graph
 from mercer.models._nets.operand import Joined, NetOperand, joined
-from mercer.models._nets.order import BATCH, Labels
 
 TOLERANCE = 1e-9
 """Sweeps end if no bound grows by more than this."""

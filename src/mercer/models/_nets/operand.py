@@ -13,9 +13,8 @@ import numpy as np
 from mercer._array import Array, Indices, beside, namespace, safe_log, to_numpy
 from mercer._coupling import Coupling, FieldOperand, PowerProduct, Smoothed, power
 from mercer.families.gaussian import Gaussians
-from mercer.models._nets.contraction import run, run_logs
+from mercer.models._nets.contraction import BATCH, Labels, Plan, find_plan, run, run_logs
 from mercer.models._nets.graph import Graph
-from mercer.models._nets.order import BATCH, Labels, Plan, find_plan
 from mercer.models.powers import require_whole
 
 LEFT, RIGHT = BATCH, BATCH + 1

@@ -10,7 +10,7 @@ import numpy as np
 
 from mercer._array import Floats, Indices, logsumexp, safe_log
 from mercer._coupling import FieldOperand
-from mercer._probability import ratio
+from mercer._probability import drawn, ratio
 from mercer.models._nets.evidence import Group, expected, groups, log_probabilities
 from mercer.models._nets.graph import Graph, graph_of
 from mercer.models.hidden import Clique
@@ -57,6 +57,40 @@ def _table_scores(counts: Floats, p: Floats, size: int, parametrization: str) ->
     p = p.reshape(-1, size)
     scores = rows - p * total if parametrization == "logit" else ratio(rows, p) - total
     return scores.reshape(counts.shape)
+
+
+def net_posteriors(graph: Graph, table: Floats, parameters: tuple[Floats, Floats, Floats], v: int) -> Floats:
+    """Compute the posteriors of the states of a discrete node in all rows under all networks, ``(n, T, states)``."""
+    found = np.zeros((len(parameters[0]), len(table), graph.sizes[v]))
+    for group in groups(graph, table):
+        for i in range(len(found)):
+            if v in group.seen:
+                found[i, group.rows, group.values[:, v].astype(int)] = 1.0
+                continue
+            rows = expected(group, parameters, np.full(len(table), i)).tables[v]
+            axes = tuple(k for k, u in enumerate(group.free[v]) if u != v)
+            found[i, group.rows] = rows.sum(axis=axes).T
+    return found
+
+
+def net_samples(graph: Graph, parameters: tuple[Floats, Floats, Floats], size: int, rng: np.random.Generator) -> Floats:
+    """Sample rows of the observed nodes from each of n networks, ``(n, size, D)``."""
+    probability, mean, variance = parameters
+    n = len(probability)
+    values = np.zeros((n, size, len(graph.names)))
+    members = np.arange(n)[:, None]
+    for v in graph.order:
+        row = np.zeros((n, size), dtype=np.int64)
+        for u in graph.above[v]:
+            row = row * graph.sizes[u] + values[:, :, u].astype(np.int64)
+        start = graph.places[v].start
+        if graph.sizes[v]:
+            table = probability[:, graph.places[v]].reshape(n, -1, graph.sizes[v])
+            values[:, :, v] = drawn(np.cumsum(table, axis=-1)[members, row], rng.random((n, size)))
+        else:
+            spread = np.sqrt(variance[members, start + row])
+            values[:, :, v] = mean[members, start + row] + spread * rng.standard_normal((n, size))
+    return values[:, :, list(graph.observed)]
 
 
 def score_names(graph: Graph) -> list[str]:

@@ -11,10 +11,9 @@ from scipy.special import xlogy
 from mercer._array import Floats, Indices, logsumexp, safe_log
 from mercer._probability import normalized, ratio, shared_out
 from mercer.models._fitting.em import EMResult, em_single
-from mercer.models._tree.messages import Edges, Member, TreeExpectations, evidence_at, inside_of, with_codes
+from mercer.models._tree.messages import Edges, Member, TreeExpectations, chunks, evidence_at, inside_of, with_codes
 from mercer.models._tree.parameters import Parameters
 from mercer.models._tree.rates import changes, jumps_and_times
-from mercer.models._tree.scores import chunks
 
 RATE_STEPS = 5
 """Number of inner EM steps for the rates; they use the expected changes, not the data, and one would be enough."""

@@ -12,9 +12,8 @@ from mercer._array import Floats
 from mercer._checks import is_number
 from mercer._notices import described
 from mercer._probability import checked_probability
-from mercer.models._tree.checks import as_numbers
-from mercer.models._tree.layout import Layout
-from mercer.models._tree.rates import changes, checked_rate, stationary_of
+from mercer.models._tree.newick import Layout
+from mercer.models._tree.rates import as_numbers, changes, checked_rate, stationary_of
 
 SCALES = 4.0 ** np.arange(-4, 5)
 """Expected numbers of changes from the root to a leaf that a fit of rates tries as starts."""

@@ -11,7 +11,7 @@ from mercer._checks import is_number
 from mercer._notices import described
 from mercer.data import Alphabet, Sequences
 from mercer.data.segments import validated
-from mercer.models._tree.checks import check_codes
+from mercer.models._tree.rates import check_codes
 
 
 def read_profiles(
