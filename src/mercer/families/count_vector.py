@@ -31,7 +31,7 @@ from mercer.families._counts.rows import SparseRows, dense_counts
 from mercer.families._sparse_leaf import SparseLeaf
 from mercer.families.base import Family
 from mercer.families.characteristic import averages, log_power
-from mercer.families.geometric import Geometrics
+from mercer.families.geometric import Geometrics, times_log
 from mercer.families.multinomial import Multinomials
 from mercer.families.poisson import Poissons
 
@@ -217,8 +217,8 @@ class CountVectors(SparseRows, Family):
         if self.length_distribution == "fixed":
             return xp.where(total == tau, given, -xp.inf)
         if self.length_distribution == "poisson":
-            return given + _times(total, safe_log(tau)) - tau - gammaln(total + 1)
-        return given + _times(total, safe_log(tau / (1 + tau))) - xp.log1p(tau)
+            return given + times_log(total, safe_log(tau)) - tau - gammaln(total + 1)
+        return given + times_log(total, safe_log(tau / (1 + tau))) - xp.log1p(tau)
 
     def sample(self, size: int = 1, random_state: Any = None) -> Floats:
         """Draw ``size`` vectors of counts from every member, ``(*B, size, k)``."""
@@ -240,14 +240,6 @@ class CountVectors(SparseRows, Family):
         p = to_numpy(self.dense().probability).astype(float)
         p = p / p.sum(axis=-1, keepdims=True)
         return rng.multinomial(total, p[..., None, :]).astype(float)
-
-
-def _times(total: Array, logs: Array) -> Array:
-    """Compute total logs with 0 log 0 = 0."""
-    xp = namespace(logs)
-    total, logs = xp.broadcast_arrays(total, logs)
-    safe = xp.where(xp.isfinite(logs), logs, xp.zeros_like(logs))
-    return xp.where((total > 0) & ~xp.isfinite(logs), -xp.inf, total * safe)
 
 
 def _checked_length(length: Any, words: Multinomials, fixed: bool) -> Array:

@@ -89,7 +89,7 @@ class Geometrics(Coordinatewise):
 
     def term_log_prob(self, count: Array, p: Array) -> Array:
         """Return log p + x log(1 - p), with 0 * -inf = 0."""
-        return namespace(p).log(p) + _times(count, log_complement(p))
+        return namespace(p).log(p) + times_log(count, log_complement(p))
 
     def term_product(self, a: Array, b: Array, rho: float) -> Array:
         """Log of the sum of p^rho q^rho over all counts, for any rho (PPK-3.7)."""
@@ -112,7 +112,7 @@ class Geometrics(Coordinatewise):
     def term_kl(self, a: Array, b: Array) -> Array:
         """Kullback-Leibler divergence; +inf where q excludes what p allows."""
         xp = namespace(a, b)
-        return xp.log(a) - xp.log(b) + _mean(a) * _finite(log_complement(a)) - _times(_mean(a), log_complement(b))
+        return xp.log(a) - xp.log(b) + _mean(a) * _finite(log_complement(a)) - times_log(_mean(a), log_complement(b))
 
     # -- capabilities -----------------------------------------------------------------------------------
 
@@ -208,7 +208,7 @@ def _finite(logs: Array) -> Array:
     return xp.where(xp.isfinite(logs), logs, xp.zeros_like(logs))
 
 
-def _times(n: Array, logs: Array) -> Array:
+def times_log(n: Array, logs: Array) -> Array:
     """Compute n times a logarithm with 0 * -inf = 0."""
     xp = namespace(n, logs)
     value = n * _finite(logs)
