@@ -102,8 +102,9 @@ def build(names: list[str], folder: Path = FOLDER, sanitize: bool = False) -> li
         if out.exists() and about.encode() + b"\0" in out.read_bytes():
             return out
         partial = out.with_suffix(f".{os.getpid()}.partial")
-        define, source = f'-DMERCER_BUILD="{about}"', str(ROOT / "native" / "mercer.cpp")
-        done = run([*command, *flags, define, "-o", str(partial), source])
+        texts = {"BUILD": about, "SIGNATURES": library.signatures(ROOT)}
+        defines = [f'-DMERCER_{name}="{text}"' for name, text in texts.items()]
+        done = run([*command, *flags, *defines, "-o", str(partial), str(ROOT / "native" / "mercer.cpp")])
         if done.returncode:
             raise SystemExit(
                 f"{done.stderr.strip()}\nmercer's native library could not be compiled for level {level} by "

@@ -9,8 +9,8 @@
 namespace mercer {
 
 struct PathArguments : Runs {
-  View<int32_t, 1> path;  // T: the states; ties go to the lowest
-  View<double, 1> value;  // S: log probability of observations and states
+  View<int32_t, 1> path;  // [T] the states; ties go to the lowest
+  View<double, 1> value;  // [S] log probability of observations and states
 };
 
 // Logarithms of the states of a vector, -inf after the last one.

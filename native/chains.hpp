@@ -14,22 +14,22 @@
 namespace mercer {
 
 struct ChainModels {
-  View<const double, 2> initial;     // N n
-  View<const double, 3> transition;  // N n n
+  View<const double, 2> initial;     // [N n]
+  View<const double, 3> transition;  // [N n n]
 
   int64_t count() const { return initial.shape[0]; }
   int64_t states() const { return initial.shape[1]; }
 };
 struct ChainArguments {
-  ChainModels left;                 // I models of n states
-  ChainModels right;                // J models of m states
-  View<const double, 3> weights_a;  // I n k: psi is their product, summed over k; or null
-  View<const double, 3> weights_b;  // J m k
-  View<const double, 2> psi;        // I*n J*m; or null
-  View<const double, 2> first;      // I*n J*m: psi of the first observation, or null for psi
-  View<const int64_t, 1> lengths;   // H, strictly increasing
+  ChainModels left;                 // [N=I]
+  ChainModels right;                // [N=J n=m]
+  View<const double, 3> weights_a;  // [I n k]? psi is their product, summed over k
+  View<const double, 3> weights_b;  // [J m k]?
+  View<const double, 2> psi;        // [I*n J*m]?
+  View<const double, 2> first;      // [I*n J*m]? psi of the first observation, or null for psi
+  View<const int64_t, 1> lengths;   // [H] strictly increasing
   int64_t block;                    // steps between two checks of the sums
-  View<double, 3> log_value;        // H I J: NaN where a sum left the range of floats, or is zero
+  View<double, 3> log_value;        // [H I J] NaN where a sum left the range of floats, or is zero
 };
 
 constexpr double SMALLEST_SUM = 0x1p-511, LARGEST_SUM = 1e300;
@@ -140,14 +140,14 @@ int64_t chains(const ChainArguments& a) {
 // different pairs
 
 struct RangedChainArguments {
-  ChainModels left;
-  ChainModels right;
+  ChainModels left;                // [N=I]
+  ChainModels right;               // [N=J n=m]
   int64_t logarithms;              // whether weights are given as logarithms
-  View<const int64_t, 1> rows;     // P: the model of the left side of each pair
-  View<const int64_t, 1> columns;  // P
-  View<const double, 3> log_psi;   // P n m
-  View<const int64_t, 1> lengths;  // H, strictly increasing
-  View<double, 2> log_value;       // H P: -inf where no path has positive weight
+  View<const int64_t, 1> rows;     // [P] the model of the left side of each pair
+  View<const int64_t, 1> columns;  // [P]
+  View<const double, 3> log_psi;   // [P n m]
+  View<const int64_t, 1> lengths;  // [H] strictly increasing
+  View<double, 2> log_value;       // [H P] -inf where no path has positive weight
 };
 
 inline int64_t ranged_chains(const RangedChainArguments& a) {
@@ -196,15 +196,15 @@ inline int64_t ranged_chains(const RangedChainArguments& a) {
 //     W_0 = psi,    W_{t+1} = psi o (f A W_t A'^T),    the sum over t of pi^T W_t pi'
 
 struct DiscountedChainArguments {
-  ChainModels left;  // transitions are zero from unreachable states
-  ChainModels right;
-  View<const double, 2> psi;       // I*n J*m, each pair of models scaled to a maximum of about one
-  View<const double, 2> factors;   // I J: the discount times the scale of psi
-  View<const double, 1> growth_a;  // I: the largest row sum of the transition weights
-  View<const double, 1> growth_b;  // J
+  ChainModels left;                // [N=I] transitions are zero from unreachable states
+  ChainModels right;               // [N=J n=m]
+  View<const double, 2> psi;       // [I*n J*m] each pair of models scaled to a maximum of about one
+  View<const double, 2> factors;   // [I J] the discount times the scale of psi
+  View<const double, 1> growth_a;  // [I] the largest row sum of the transition weights
+  View<const double, 1> growth_b;  // [J]
   double tail;                     // what may be left out, relative to the sum
   int64_t patience;                // largest number of steps
-  View<double, 2> value;           // I J: NaN where a series did not converge
+  View<double, 2> value;           // [I J] NaN where a series did not converge
 };
 
 template <int S, int R, int C>

@@ -17,9 +17,9 @@
 namespace mercer {
 
 struct ContextChains {
-  View<const double, 2> first;  // N C
-  View<const double, 3> step;   // N C k
-  View<const double, 2> stop;   // N C: weights of contexts at the end
+  View<const double, 2> first;  // [N C]
+  View<const double, 3> step;   // [N C k]
+  View<const double, 2> stop;   // [N C] weights of contexts at the end
 
   double smallest_weight(int64_t i) const {
     double least = 1.0;
@@ -32,10 +32,10 @@ struct ContextChains {
   }
 };
 struct ContextProductArguments {
-  ContextChains left;
-  ContextChains right;
-  View<const int64_t, 1> steps;  // H, ascending
-  View<double, 3> log_value;     // H I J
+  ContextChains left;            // [N=I]
+  ContextChains right;           // [N=J]
+  View<const int64_t, 1> steps;  // [H] ascending
+  View<double, 3> log_value;     // [H I J]
 };
 
 constexpr double SAFE = 1e-290;     // numbers below this may underflow soon
@@ -184,19 +184,19 @@ inline int64_t context_products(const ContextProductArguments& a) {
 // ---- sequences with uncertain symbols under one chain: sums over all possible contexts
 
 struct ReadingArguments {
-  View<const double, 1> initial;  // of the first `order` symbols, then of shorter sequences if end
-  View<const int64_t, 1> slots;   // C: the row of every context
-  View<const double, 2> rows;     // R w: probabilities of symbols, and of the end
+  View<const double, 1> initial;  // [h] of the first `order` symbols; if end, of fewer after them
+  View<const int64_t, 1> slots;   // [C] the row of every context
+  View<const double, 2> rows;     // [R w] probabilities of symbols, and of the end
   int64_t order;
   int64_t end;                     // whether there is an end state
-  View<const int64_t, 1> codes;    // T
-  View<const int64_t, 1> offsets;  // M + 1
-  View<const uint8_t, 2> members;  // codes k: the symbols that every code stands for
+  View<const int64_t, 1> codes;    // [T]
+  View<const int64_t, 1> offsets;  // [M1]
+  View<const uint8_t, 2> members;  // [c k] the symbols that every code stands for
   int64_t nodes;             // largest number of possible contexts of a sequence, of all times
-  View<double, 1> log_prob;  // M; or null
-  View<int64_t, 1> owner;    // E: the sequence of an expected window; or null
-  View<int64_t, 1> window;   // E: context * w + symbol
-  View<double, 1> number;    // E: how often it is expected
+  View<double, 1> log_prob;  // [M]?
+  View<int64_t, 1> owner;    // [E]? the sequence of an expected window
+  View<int64_t, 1> window;   // [E]? context * w + symbol
+  View<double, 1> number;    // [E]? how often it is expected
 };
 
 // The possible contexts of one sequence, layer by layer, with their forward weights.

@@ -14,17 +14,17 @@
 namespace mercer {
 
 struct CountSumArguments {
-  View<const double, 3> left;   // I w s: terms of w outcomes, for counts below s
-  View<const double, 3> right;  // J w s
-  View<double, 3> tables;       // I s J: sums for every total, in place
+  View<const double, 3> left;   // [I w s] terms of w outcomes, for counts below s
+  View<const double, 3> right;  // [J w s]
+  View<double, 3> tables;       // [I s J] sums for every total, in place
 };
 
 struct LogCountSumArguments {
-  View<const double, 3> left;      // I w s: logarithms of terms
-  View<const double, 3> right;     // J w s
-  View<const int64_t, 1> rows;     // P: the member of the left side of each pair
-  View<const int64_t, 1> columns;  // P
-  View<double, 2> logs;            // P s: logarithms of the sums, in place
+  View<const double, 3> left;      // [I w s] logarithms of terms
+  View<const double, 3> right;     // [J w s]
+  View<const int64_t, 1> rows;     // [P] the member of the left side of each pair
+  View<const int64_t, 1> columns;  // [P]
+  View<double, 2> logs;            // [P s] logarithms of the sums, in place
 };
 
 // Multiply a table by the terms of one outcome. T totals share the loads of T terms and of 2 T - 1
@@ -113,19 +113,19 @@ inline int64_t log_count_sums(const LogCountSumArguments& a) {
 // total; a word of neither side is free.
 
 struct WordCounts {
-  View<const double, 1> values;   // word frequencies
-  View<const int64_t, 1> words;   // ascending within a row
-  View<const int64_t, 1> begins;  // I + 1
-  View<const int64_t, 1> totals;  // I: numbers of draws
+  View<const double, 1> values;   // [e] word frequencies
+  View<const int64_t, 1> words;   // [e] ascending within a row
+  View<const int64_t, 1> begins;  // [I1]
+  View<const int64_t, 1> totals;  // [I] numbers of draws
 };
 struct CountMeanMapArguments {
   WordCounts left;
-  WordCounts right;
-  View<const double, 1> log_factorials;  // up to the largest total
+  WordCounts right;                      // [e=f I1=J1 I=J]
+  View<const double, 1> log_factorials;  // [n] up to the largest total
   double gamma;
-  View<const int64_t, 1> rows;     // P
-  View<const int64_t, 1> columns;  // P
-  View<double, 1> log_value;       // P: log E exp(-gamma |x - y|^2), up to factors of the totals
+  View<const int64_t, 1> rows;     // [P]
+  View<const int64_t, 1> columns;  // [P]
+  View<double, 1> log_value;       // [P] log E exp(-gamma |x - y|^2), up to factors of the totals
 };
 
 // Rows of numbers, each after zeros.

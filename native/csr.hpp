@@ -11,17 +11,17 @@
 namespace mercer {
 
 struct CsrArguments {
-  View<const double, 1> values;        // entries of the left side
-  View<const double, 1> logs;          // their logarithms, or null
-  View<const int64_t, 1> indices;      // their words
-  View<const int64_t, 1> indptr;       // I + 1
-  View<const int64_t, 1> words;        // s: the words of the index
-  View<const int64_t, 1> starts;       // s + 1: their postings
-  View<const int32_t, 1> rows;         // rows of the right side
-  View<const double, 1> postings;      // their entries
-  View<const double, 1> posting_logs;  // logarithms, zero for absent words; or null
+  View<const double, 1> values;        // [e] entries of the left side
+  View<const double, 1> logs;          // [e]? their logarithms
+  View<const int64_t, 1> indices;      // [e] their words
+  View<const int64_t, 1> indptr;       // [I1]
+  View<const int64_t, 1> words;        // [s] the words of the index
+  View<const int64_t, 1> starts;       // [s1] their postings
+  View<const int32_t, 1> rows;         // [p] rows of the right side
+  View<const double, 1> postings;      // [p] their entries
+  View<const double, 1> posting_logs;  // [p]? logarithms, zero for absent words
   int64_t n_columns;
-  View<double, 2> out;  // I J
+  View<double, 2> out;  // [I J]
 };
 
 struct RowProduct {

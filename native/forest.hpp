@@ -17,21 +17,21 @@
 namespace mercer {
 
 struct HistoryArguments {
-  View<const int64_t, 1> children;  // V: numbers of children; children come before their parents
-  View<const int64_t, 1> roots;     // V: 1 for a root
-  View<const int64_t, 1> waits;     // V: 1 if the last message goes to the stack
+  View<const int64_t, 1> children;  // [V] numbers of children; children come before their parents
+  View<const int64_t, 1> roots;     // [V] 1 for a root
+  View<const int64_t, 1> waits;     // [V] 1 if the last message goes to the stack
   int64_t depth;                    // of the stack
-  View<const double, 3> step;       // V s s, or 1 s s for all nodes: [state][state of the parent]
-  View<const double, 1> root;       // s
-  View<const double, 3> left;       // I V s: evidence relative to the best state
-  View<const double, 3> right;      // J V s
-  View<const double, 3> log_left;   // I V s: its logarithms, or null where none underflows
-  View<const double, 3> log_right;  // J V s
+  View<const double, 3> step;       // [E s s] E is V, or 1 for all nodes alike: state, its parent's
+  View<const double, 1> root;       // [s]
+  View<const double, 3> left;       // [I V s] evidence relative to the best state
+  View<const double, 3> right;      // [J V s]
+  View<const double, 3> log_left;   // [I V s]? its logarithms, or null where none underflows
+  View<const double, 3> log_right;  // [J V s]?
   int64_t watched;                  // whether every positive entry is checked
   double least;           // of the largest entry of a message if not watched, before it is scaled
   double floor;           // of positive entries if watched, after they are scaled
-  View<double, 2> value;  // I J: logarithms, -inf for impossible pairs; or null
-  View<double, 1> alone;  // I: of each sample of the left side with its partner; or null
+  View<double, 2> value;  // [I J]? logarithms, -inf for impossible pairs
+  View<double, 1> alone;  // [I]? of each sample of the left side with its partner
 
   int64_t nodes() const { return children.shape[0]; }
   int64_t states() const { return root.shape[0]; }

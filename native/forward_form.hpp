@@ -11,15 +11,15 @@
 namespace mercer {
 
 struct Runs {
-  View<const double, 2> initial;      // N n: of best paths, logarithms, and so below
-  View<const double, 3> transition;   // N n n
-  View<const double, 2> log_density;  // T n: of every observation in every state; or null
-  View<const int64_t, 1> codes;       // T: symbols; or null
-  View<const double, 3> probability;  // N k n: of every symbol in every state
-  View<const int64_t, 1> start;       // S: first observation of every run
-  View<const int64_t, 1> length;      // S: number of observations
-  View<const int64_t, 1> model;       // S
-  View<const int64_t, 1> order;       // R: runs that are not empty, the longest first
+  View<const double, 2> initial;      // [N n] of best paths, logarithms, and so below
+  View<const double, 3> transition;   // [N n n]
+  View<const double, 2> log_density;  // [T n]? of every observation in every state
+  View<const int64_t, 1> codes;       // [T]? symbols
+  View<const double, 3> probability;  // [N k n]? of every symbol in every state
+  View<const int64_t, 1> start;       // [S] first observation of every run
+  View<const int64_t, 1> length;      // [S] number of observations
+  View<const int64_t, 1> model;       // [S]
+  View<const int64_t, 1> order;       // [R] runs that are not empty, the longest first
   int64_t begin;                      // first and last of the order
   int64_t end;
 
@@ -32,15 +32,15 @@ struct Runs {
 struct ForwardArguments : Runs {
   double trusted;               // bound of soundness
   int64_t ratios;               // divide posteriors by their own factors (FK-8)
-  View<double, 1> log_prob;     // S: -inf for impossible runs
-  View<double, 2> first;        // S n: posterior of the first state; null for log_prob only
-  View<double, 3> transitions;  // S n n: expected numbers
-  View<double, 2> visits;       // S n
-  View<double, 2> states;       // T n: posteriors; or null
-  View<double, 3> symbols;      // S n k: expected numbers; or null
-  View<const int64_t, 1> cell;  // T: number of the cell of the step to each observation
-  View<const int64_t, 1> ends;  // S + 1: run s has the cells from ends[s] on
-  View<double, 3> steps;        // C n n: mean posterior of the steps of each cell; or null
+  View<double, 1> log_prob;     // [S] -inf for impossible runs
+  View<double, 2> first;        // [S n]? posterior of the first state; null for log_prob only
+  View<double, 3> transitions;  // [S n n]? expected numbers
+  View<double, 2> visits;       // [S n]?
+  View<double, 2> states;       // [T n]? posteriors
+  View<double, 3> symbols;      // [S n k]? expected numbers
+  View<const int64_t, 1> cell;  // [T]? number of the cell of the step to each observation
+  View<const int64_t, 1> ends;  // [S1]? run s has the cells from ends[s] on
+  View<double, 3> steps;        // [C n n]? mean posterior of the steps of each cell
 };
 
 constexpr int BLOCK = 32;  // observations that are processed together, in the cache

@@ -195,12 +195,12 @@ struct Cells {
 };
 
 struct PairCellArguments {
-  View<const int64_t, 1> codes;    // T: all below `width`
-  View<const int64_t, 1> offsets;  // S + 1
+  View<const int64_t, 1> codes;    // [T] all below `width`
+  View<const int64_t, 1> offsets;  // [S1]
   int64_t width;
-  View<int64_t, 1> cell;   // T: cell of the step to each observation, counted within its sequence
-  View<int64_t, 1> owner;  // T: sequence of each cell
-  View<int64_t, 1> pair;   // T: its codes, first * width + second
+  View<int64_t, 1> cell;   // [T] cell of the step to each observation, counted within its sequence
+  View<int64_t, 1> owner;  // [T] sequence of each cell
+  View<int64_t, 1> pair;   // [T] its codes, first * width + second
 };
 
 // One cell for every sequence and pair of codes; returns their number.

@@ -11,11 +11,11 @@
 namespace mercer {
 
 struct GaussianRowArguments {
-  View<const double, 2> x;           // T d: missing coordinates are NaN
-  View<const int64_t, 1> owner;      // T: the model of every point
-  View<const double, 3> mean;        // N n d
-  View<const double, 3> covariance;  // N n c: c is d * d, d, or 1, the same for all coordinates
-  View<double, 2> out;               // T n: NaN where a coordinate is missing and d * d
+  View<const double, 2> x;           // [T d] missing coordinates are NaN
+  View<const int64_t, 1> owner;      // [T] the model of every point
+  View<const double, 3> mean;        // [N n d]
+  View<const double, 3> covariance;  // [N n c] c is d * d, d, or 1, the same for all coordinates
+  View<double, 2> out;               // [T n] NaN where a coordinate is missing and d * d
 };
 
 // The Gaussians of one model in lanes: [coordinate][state].

@@ -12,20 +12,20 @@
 namespace mercer {
 
 struct GaussianSide {
-  View<const double, 2> entries;  // N e: triangles, e = d (d + 1) / 2, or variances, e = d
-  View<const double, 2> mean;     // N d
+  View<const double, 2> entries;  // [N e] triangles, e = d (d + 1) / 2, or variances, e = d
+  View<const double, 2> mean;     // [N d]
 };
 struct GaussianPairArguments {
-  GaussianSide left;
-  GaussianSide right;
+  GaussianSide left;   // [N=I]
+  GaussianSide right;  // [N=J]
   double scale;
   double identity;
   double weight;                // of the quadratic form in `value`
-  View<const double, 1> own;    // I: terms that are added to `value`; or null
-  View<const double, 1> other;  // J
-  View<double, 2> value;        // I J: own + other - log|M| / 2 - weight v' M^-1 v; or null
-  View<double, 2> log_det;      // I J, or null
-  View<double, 2> quadratic;    // I J, or null
+  View<const double, 1> own;    // [I]? terms that are added to `value`
+  View<const double, 1> other;  // [J]?
+  View<double, 2> value;        // [I J]? own + other - log|M| / 2 - weight v' M^-1 v
+  View<double, 2> log_det;      // [I J]?
+  View<double, 2> quadratic;    // [I J]?
 };
 
 constexpr int GAUSSIAN_VECTORS = 4;

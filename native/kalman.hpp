@@ -15,30 +15,30 @@ namespace mercer {
 
 struct KalmanArguments {
   Systems systems;
-  View<const double, 2> x;        // T d: NaN is missing
-  View<const int64_t, 1> start;   // S: the first observation of each series
-  View<const int64_t, 1> length;  // S
-  View<const int64_t, 1> model;   // S: system, of the first step if there are paths
-  View<const int64_t, 1> place;   // S: where the states of a series are written
-  View<const int64_t, 1> parent;  // S: the state in `before` that a series goes on from, or null
-  View<const double, 2> before_mean;        // B n: filtered states
-  View<const double, 3> before_covariance;  // B n n
-  View<const int64_t, 1> path;              // W: the system of every step of all series, or null
-  View<const int64_t, 1> path_start;        // S
+  View<const double, 2> x;                  // [T d] NaN is missing
+  View<const int64_t, 1> start;             // [S] the first observation of each series
+  View<const int64_t, 1> length;            // [S]
+  View<const int64_t, 1> model;             // [S] system, of the first step if there are paths
+  View<const int64_t, 1> place;             // [S] where the states of a series are written
+  View<const int64_t, 1> parent;            // [S]? the state in `before` that a series goes on from
+  View<const double, 2> before_mean;        // [B n]? filtered states
+  View<const double, 3> before_covariance;  // [B n n]?
+  View<const int64_t, 1> path;              // [W]? the system of every step of all series
+  View<const int64_t, 1> path_start;        // [S]?
   int64_t regimes;                          // systems per model, if there are paths
-  View<const int64_t, 1> order;  // the series of this call; groups of lanes take them in order
+  View<const int64_t, 1> order;  // [O] the series of this call; groups of lanes take them in order
   int64_t by_model;              // whether a group has series of one system only
   int64_t block;                 // steps whose records are kept
   int64_t resumed;               // whether an earlier call with this memory returned MORE
   double limit;                  // multiply-adds of lanes after which a call returns MORE
-  View<double, 1> memory;        // as many numbers as kalman_room says
-  View<double, 1> log_prob;      // S
-  View<double, 2> means;         // C n: filtered, or smoothed if sums are given; or null
-  View<double, 3> covariances;   // C n n, or null
-  View<double, 3> lags;          // C n n: covariance of the next state and this one, or null
-  View<double, 2> sums;          // S, or S regimes; (d + 3 n)(n + 1) + n n + d d, or null: filter
-  View<double, 2> gradients;     // S n + n n: r and N of the first predicted state, or null
-  View<double, 1> converging;    // S: steps before the covariance has converged, or null
+  View<double, 1> memory;        // [M] as many numbers as kalman_room says
+  View<double, 1> log_prob;      // [S]
+  View<double, 2> means;         // [C n]? filtered, or smoothed if sums are given
+  View<double, 3> covariances;   // [C n n]?
+  View<double, 3> lags;          // [C n n]? covariance of the next state and this one
+  View<double, 2> sums;          // [R w]? R: S or S regimes; w = (d + 3 n)(n + 1) + n n + d d
+  View<double, 2> gradients;     // [S g]? g = n + n n: r and N of the first predicted state
+  View<double, 1> converging;    // [S]? steps before the covariance has converged
 };
 
 // The series of a group of lanes; a lane without one has length zero.

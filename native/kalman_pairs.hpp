@@ -10,16 +10,16 @@
 namespace mercer {
 
 struct SystemPairArguments {
-  Systems left;                    // I systems of n states
-  Systems right;                   // J systems of m states
-  View<const int64_t, 2> paths_a;  // A L: the system of each step of a path; or null: one system
-  View<const int64_t, 2> paths_b;  // B L
-  View<const int64_t, 1> rows;     // P: the system, or the path, of the left side of each pair
-  View<const int64_t, 1> columns;  // P
-  View<const int64_t, 1> lengths;  // H, strictly increasing
+  Systems left;                    // [N=I]
+  Systems right;                   // [N=J n=m]
+  View<const int64_t, 2> paths_a;  // [A L]? the system of each step of a path; null: one system
+  View<const int64_t, 2> paths_b;  // [B L]?
+  View<const int64_t, 1> rows;     // [P] the system, or the path, of the left side of each pair
+  View<const int64_t, 1> columns;  // [P]
+  View<const int64_t, 1> lengths;  // [H] strictly increasing
   double noise;                    // factor of all covariances
   double extra;                    // is added to the variances of observations
-  View<double, 2> log_density;     // H P
+  View<double, 2> log_density;     // [H P]
 };
 
 // One step of a group of pairs: its systems, record and scratch memory.

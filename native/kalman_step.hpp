@@ -12,14 +12,14 @@ namespace mercer {
 
 // Parameters of N systems: s' = A s + b + noise Q, x = C s + d + noise R, first state N(mu, S).
 struct Systems {
-  View<const double, 3> transition;              // N n n
-  View<const double, 2> state_offset;            // N n
-  View<const double, 3> emission;                // N d n
-  View<const double, 2> observation_offset;      // N d
-  View<const double, 3> process_covariance;      // N n n
-  View<const double, 3> observation_covariance;  // N d d
-  View<const double, 2> initial_mean;            // N n
-  View<const double, 3> initial_covariance;      // N n n
+  View<const double, 3> transition;              // [N n n]
+  View<const double, 2> state_offset;            // [N n]
+  View<const double, 3> emission;                // [N d n]
+  View<const double, 2> observation_offset;      // [N d]
+  View<const double, 3> process_covariance;      // [N n n]
+  View<const double, 3> observation_covariance;  // [N d d]
+  View<const double, 2> initial_mean;            // [N n]
+  View<const double, 3> initial_covariance;      // [N n n]
 };
 
 // The systems of a group of lanes. A is block diagonal: blocks of `first` and of n - first

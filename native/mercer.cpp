@@ -1,5 +1,5 @@
-// What Python calls: one function per recursion, each with one struct of arguments
-// (src/mercer/_native/signatures.py).
+// What Python calls: one function per recursion, each with one struct of arguments. The build reads
+// the functions here and the structs in the headers, and the library carries their description.
 #include "best_path.hpp"
 #include "chains.hpp"
 #include "contexts.hpp"
@@ -30,6 +30,7 @@ using namespace mercer;
   MERCER_EXPORT int64_t name(const Arguments* a) { return __VA_ARGS__; }
 
 MERCER_EXPORT const char* mercer_build() { return MERCER_BUILD; }
+MERCER_EXPORT const char* mercer_signatures() { return MERCER_SIGNATURES; }
 
 MERCER_CALL(affine_pairs, AffineArguments, affine_pairs(*a))
 MERCER_CALL(ranged_affine, RangedAffineArguments, ranged_affine(*a))

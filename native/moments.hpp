@@ -10,14 +10,14 @@
 namespace mercer {
 
 struct MomentArguments {
-  View<const double, 2> x;         // T d
-  View<const double, 2> weights;   // T n
-  View<const int64_t, 1> offsets;  // S + 1: sample s has the points from offsets[s] on
-  View<const double, 3> center;    // S n d, or 1 n d
-  View<double, 3> mass;            // S n d; or null
-  View<double, 3> first;           // S n d; or null with mass
-  View<double, 3> second;          // S n d: of every coordinate; or null
-  View<double, 4> full;            // S n d d: of complete points; or null
+  View<const double, 2> x;         // [T d]
+  View<const double, 2> weights;   // [T n]
+  View<const int64_t, 1> offsets;  // [S1] sample s has the points from offsets[s] on
+  View<const double, 3> center;    // [C n d] C is S, or 1 for all samples
+  View<double, 3> mass;            // [S n d]?
+  View<double, 3> first;           // [S n d]? with mass
+  View<double, 3> second;          // [S n d]? of every coordinate
+  View<double, 4> full;            // [S n d d]? of complete points
 };
 
 constexpr int PAIR = 2, POINTS = PAIR * WIDTH;  // vectors and points of a block

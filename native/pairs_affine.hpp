@@ -18,12 +18,12 @@
 namespace mercer {
 
 struct AffineArguments {
-  View<const double, 2> match;          // C D: tilted
-  View<const int32_t, 1> left;          // codes of all strings
-  View<const int64_t, 1> left_offsets;  // I+1
-  View<const int32_t, 1> right;
-  View<const int64_t, 1> right_offsets;  // J+1
-  View<const int64_t, 1> order;          // J: strings of the right side by length
+  View<const double, 2> match;           // [C D] tilted
+  View<const int32_t, 1> left;           // [A] codes of all strings
+  View<const int64_t, 1> left_offsets;   // [I1]
+  View<const int32_t, 1> right;          // [B]
+  View<const int64_t, 1> right_offsets;  // [J1]
+  View<const int64_t, 1> order;          // [J] strings of the right side by length
   double gap;                            // g, tilted
   double none;                           // weight of a flank of no letters,
   double first;                          // of one letter,
@@ -31,9 +31,9 @@ struct AffineArguments {
   int64_t single;                        // whether numbers are float32
   int64_t start;                         // exponent of one, to which numbers are rescaled
   int64_t rows;                          // rows between two updates of the exponents
-  View<int64_t, 1> place;     // 3: block, string of the left side and strip to go on with
-  View<double, 1> memory;     // of the edge of a strip: 64 bytes for each of its vectors
-  View<double, 2> log_value;  // I J: NaN or infinite where numbers left their range
+  View<int64_t, 1> place;     // [3] block, string of the left side and strip to go on with
+  View<double, 1> memory;     // [M] of the edge of a strip: 64 bytes for each of its vectors
+  View<double, 2> log_value;  // [I J] NaN or infinite where numbers left their range
 };
 
 constexpr double CELLS_OF_A_CALL = 4e8;  // about a tenth of a second

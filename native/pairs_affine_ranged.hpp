@@ -13,15 +13,15 @@
 namespace mercer {
 
 struct RangedAffineArguments {
-  View<const double, 2> joint;      // C C
-  View<const double, 1> insertion;  // C
-  View<const double, 1> rates;      // open, extend, continuation; local: open and extend of flanks
+  View<const double, 2> joint;      // [C C]
+  View<const double, 1> insertion;  // [C]
+  View<const double, 1> rates;  // [R] open, extend, continuation; local: open and extend of flanks
   PairStrings strings;
-  View<double, 1> log_value;  // P: -inf if a pair is impossible
-  View<double, 3> matched;    // P C C: expected matches; null for kernels only
-  View<double, 2> letters;    // P C: inserted letters
-  View<double, 2> runs;       // P 5: opened and extended runs, opened and extended flanks, no match
-  View<double, 2> probability;  // n m: of every match of the only pair; or null
+  View<double, 1> log_value;  // [P] -inf if a pair is impossible
+  View<double, 3> matched;    // [P C C]? expected matches; null for kernels only
+  View<double, 2> letters;    // [P C]? inserted letters
+  View<double, 2> runs;  // [P 5]? opened and extended runs, opened and extended flanks, no match
+  View<double, 2> probability;  // [n m]? of every match of the only pair
 };
 
 template <class V>

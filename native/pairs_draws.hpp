@@ -9,15 +9,15 @@ namespace mercer {
 struct WalkArguments {
   int64_t next;  // address of double next(void* generator)
   int64_t generator;
-  View<const double, 2> step;     // n n+1: cumulative; the last outcome is the end
-  View<const double, 1> silent;   // n
-  View<const double, 2> letters;  // n k: cumulative
-  View<int64_t, 1> state;         // N
-  View<int64_t, 1> on;            // N: first the trajectories that have not ended,
+  View<const double, 2> step;     // [n n1] cumulative; the last outcome is the end
+  View<const double, 1> silent;   // [n]
+  View<const double, 2> letters;  // [n k] cumulative
+  View<int64_t, 1> state;         // [N]
+  View<int64_t, 1> on;            // [N] first the trajectories that have not ended,
   int64_t count;                  // of this number
-  View<int32_t, 2> owner;         // copies room, room >= count: the trajectory of each symbol,
-  View<int32_t, 2> symbol;        // and the symbol
-  View<int64_t, 1> used;          // copies: how many there are
+  View<int32_t, 2> owner;         // [copies room] room >= count; the trajectory of each symbol,
+  View<int32_t, 2> symbol;        // [copies room] and the symbol
+  View<int64_t, 1> used;          // [copies] how many there are
 };
 
 constexpr int64_t VISITS_OF_A_CALL = 1 << 20;

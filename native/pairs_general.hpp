@@ -17,11 +17,11 @@
 namespace mercer {
 
 struct GeneralModel {
-  View<const double, 2> emission;  // C n: probability that a visit emits a symbol of each code
-  View<const double, 1> silent;    // n: eps
-  View<const double, 1> start;     // n, without visits that emit nothing
-  View<const double, 2> step;      // n n
-  View<const double, 1> stop;      // n
+  View<const double, 2> emission;  // [C n] probability that a visit emits a symbol of each code
+  View<const double, 1> silent;    // [n] eps
+  View<const double, 1> start;     // [n] without visits that emit nothing
+  View<const double, 2> step;      // [n n]
+  View<const double, 1> stop;      // [n]
 };
 
 struct GeneralPairArguments {
@@ -29,7 +29,7 @@ struct GeneralPairArguments {
   PairStrings strings;
   double empty;               // log kernel of two empty strings
   double floor;               // plain weights must not be smaller; > 1: numbers of unlimited range
-  View<double, 1> log_value;  // P
+  View<double, 1> log_value;  // [P]
 };
 
 constexpr double ZERO_EXPONENT = -1e300;  // of a cell that cannot be reached
@@ -231,12 +231,12 @@ int64_t general_pairs(const GeneralPairArguments& a) {
 struct GeneralExpectedArguments {
   GeneralModel model;
   PairStrings strings;        // no pair has two empty strings
-  View<double, 2> gain;       // P n+1: gradient in the start
-  View<double, 3> moves;      // P n n+1: in the step and the stop
-  View<double, 3> symbols;    // P n C: expected symbols
-  View<double, 2> once;       // P n: visits that emit one symbol only
-  View<double, 1> log_value;  // P
-  View<double, 2> matched;    // or null: that symbols of the only pair are from one visit
+  View<double, 2> gain;       // [P n1] gradient in the start
+  View<double, 3> moves;      // [P n n1] in the step and the stop
+  View<double, 3> symbols;    // [P n C] expected symbols
+  View<double, 2> once;       // [P n] visits that emit one symbol only
+  View<double, 1> log_value;  // [P]
+  View<double, 2> matched;    // [s t]? that symbols of the only pair are from one visit
 };
 
 template <int S>

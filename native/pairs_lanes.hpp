@@ -8,12 +8,12 @@ namespace mercer {
 // Given pairs of strings of two sides: string i of the left one is left[left_offsets[i]] to
 // left[left_offsets[i + 1] - 1].
 struct PairStrings {
-  View<const int32_t, 1> left;
-  View<const int64_t, 1> left_offsets;
-  View<const int32_t, 1> right;
-  View<const int64_t, 1> right_offsets;
-  View<const int64_t, 1> rows;     // P: the left string of each pair
-  View<const int64_t, 1> columns;  // P: similar sizes next to each other share lanes well
+  View<const int32_t, 1> left;           // [A]
+  View<const int64_t, 1> left_offsets;   // [I1]
+  View<const int32_t, 1> right;          // [B]
+  View<const int64_t, 1> right_offsets;  // [J1]
+  View<const int64_t, 1> rows;           // [P] the left string of each pair
+  View<const int64_t, 1> columns;        // [P] similar sizes next to each other share lanes well
 };
 
 // The pairs that share the W lanes of one group; the last one fills the other lanes.

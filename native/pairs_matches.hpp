@@ -8,10 +8,10 @@
 namespace mercer {
 
 struct MatchArguments {
-  View<const double, 2> probability;  // n m
+  View<const double, 2> probability;  // [n m]
   double least;                       // cells with a smaller one are left out
-  View<double, 2> best;               // n+1 m+1: memory
-  View<int64_t, 2> cells;             // k 2, k = min(n, m): the chain, last cell first
+  View<double, 2> best;               // [n1 m1] memory
+  View<int64_t, 2> cells;             // [k 2] k = min(n, m): the chain, last cell first
 };
 
 // Returns the number of cells; of chains with equal sums, the one with fewer cells.

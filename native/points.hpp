@@ -14,21 +14,21 @@ namespace mercer {
 
 // The sets, or sequences, of each pair.
 struct Spans {
-  View<const int64_t, 1> begin_x;  // P
-  View<const int64_t, 1> size_x;   // P
-  View<const int64_t, 1> begin_y;  // P
-  View<const int64_t, 1> size_y;   // P
+  View<const int64_t, 1> begin_x;  // [P]
+  View<const int64_t, 1> size_x;   // [P]
+  View<const int64_t, 1> begin_y;  // [P]
+  View<const int64_t, 1> size_y;   // [P]
 };
 struct PointArguments : Spans {
-  View<const double, 2> x;      // T d: points of the left side
-  View<const double, 2> v;      // T m: their weights, or null
-  View<const double, 2> y;      // d U: points of the right side, and WIDTH of padding
-  View<const double, 2> w;      // m U: their weights, or null
-  View<const double, 1> scale;  // P
-  View<const double, 1> shift;  // P, or one per point of the left set
+  View<const double, 2> x;      // [T d] points of the left side
+  View<const double, 2> v;      // [T m]? their weights
+  View<const double, 2> y;      // [d U] points of the right side, and WIDTH of padding
+  View<const double, 2> w;      // [m U]? their weights
+  View<const double, 1> scale;  // [P]
+  View<const double, 1> shift;  // [S] S is P, or one per point of the left set
   int64_t term;                 // a Term
   int64_t each;         // whether there is one result per point of the left set of the only pair
-  View<double, 2> out;  // P 2: the second number is of TWO_SUMS
+  View<double, 2> out;  // [S 2] the second number is of TWO_SUMS
 };
 
 enum Term : int64_t { SUM = 1, NEAREST = 2, TWO_SUMS = 3, WEIGHTED = 4 };

@@ -7,9 +7,9 @@
 namespace mercer {
 
 struct ProfilePathArguments : ProfileModel {
-  View<double, 1> value;  // S: log odds
+  View<double, 1> value;  // [S] log odds
   // T: k for the match state of node k, -k for its insert state, 0 for a flank
-  View<int64_t, 1> path;
+  View<int64_t, 1> path;  // [T]
 };
 
 enum ProfileKind : uint8_t { FROM_MATCH, FROM_INSERT, FROM_DELETE, FROM_BEGIN };

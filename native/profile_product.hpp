@@ -34,12 +34,12 @@
 namespace mercer {
 
 struct ProfileNodes {
-  View<const double, 2> nodes;  // T w: emissions of match and insert, mm im dm md dd into it, mi ii
-  View<const double, 2> powers;    // T w: their powers in floats
-  View<const int64_t, 1> offsets;  // N + 1: nodes of every profile
-  View<const uint8_t, 1> plain;    // N: whether plain numbers may do
-  View<const uint8_t, 1> alike;    // N: whether all insert states of a profile emit alike
-  View<const int64_t, 1> members;  // I: the profiles of this side, of the right the smallest first
+  View<const double, 2> nodes;   // [T w] emissions of match and insert, mm im dm md dd to it, mi ii
+  View<const double, 2> powers;  // [T w] their powers in floats
+  View<const int64_t, 1> offsets;  // [N1] nodes of every profile
+  View<const uint8_t, 1> plain;    // [N] whether plain numbers may do
+  View<const uint8_t, 1> alike;    // [N] whether all insert states of a profile emit alike
+  View<const int64_t, 1> members;  // [I] the profiles of this side, of the right the smallest first
 
   int64_t size(int64_t k) const { return offsets(members(k) + 1) - offsets(members(k)); }
   int64_t longest() const {
@@ -50,11 +50,11 @@ struct ProfileNodes {
 };
 struct ProfileProductArguments {
   ProfileNodes left;
-  ProfileNodes right;
+  ProfileNodes right;  // [T=U N1=M1 N=M I=J]
   double rho;
   int64_t ranged;             // whether to compute all pairs in numbers of unlimited range
-  View<int64_t, 1> place;     // 1: where the next call goes on, 0 first
-  View<double, 2> log_value;  // I J
+  View<int64_t, 1> place;     // [1] where the next call goes on, 0 first
+  View<double, 2> log_value;  // [I J]
 };
 
 constexpr int PROFILE_STEPS = 7;

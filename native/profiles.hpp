@@ -15,23 +15,23 @@
 namespace mercer {
 
 struct ProfileModel {
-  View<const double, 2> odds;         // c w: of every code at every node, w = M + 2
-  View<const double, 2> insert_odds;  // c w
-  View<const double, 2> steps;        // 7 w: mm, mi, md, im, ii, dm, dd
-  View<const double, 1> entry;        // w
-  View<const double, 1> leave;        // w
-  View<const int64_t, 1> codes;       // T
-  View<const int64_t, 1> offsets;     // S + 1
-  View<const double, 2> flanks;       // S 4: stay, go on, E to J, E to C
+  View<const double, 2> odds;         // [c w] of every code at every node, w = M + 2
+  View<const double, 2> insert_odds;  // [c w]
+  View<const double, 2> steps;        // [7 w] mm, mi, md, im, ii, dm, dd
+  View<const double, 1> entry;        // [w]
+  View<const double, 1> leave;        // [w]
+  View<const int64_t, 1> codes;       // [T]
+  View<const int64_t, 1> offsets;     // [S1]
+  View<const double, 2> flanks;       // [S 4] stay, go on, E to J, E to C
 };
 struct ProfileArguments : ProfileModel {
   int64_t watch;             // whether small numbers are watched
   int64_t ranged;            // whether to compute in numbers of unlimited range at once
-  View<double, 1> log_odds;  // S
-  View<double, 3> matched;   // S c w: expected counts, zero before; or null
-  View<double, 3> inserted;  // S c w
-  View<double, 3> stepped;   // S 7 w
-  View<double, 2> entered;   // S w
+  View<double, 1> log_odds;  // [S]
+  View<double, 3> matched;   // [S c w]? expected counts, zero before
+  View<double, 3> inserted;  // [S c w]?
+  View<double, 3> stepped;   // [S 7 w]?
+  View<double, 2> entered;   // [S w]?
 };
 
 // Plain numbers, vectors of them, and rows with a power of two.

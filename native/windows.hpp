@@ -9,13 +9,13 @@
 namespace mercer {
 
 struct WindowArguments : Spans {
-  View<const double, 2> x;  // T d, and padding: vectors of the left side
-  View<const double, 2> y;  // d U, and padding: vectors of the right side, coordinate by coordinate
+  View<const double, 2> x;  // [T d] and padding: vectors of the left side
+  View<const double, 2> y;  // [d U] and padding: those of the right side, by coordinates
   int64_t width;            // vectors in a window
   double scale;
-  View<const double, 1> shift;  // P
+  View<const double, 1> shift;  // [P]
   int64_t term;                 // SUM or NEAREST
-  View<double, 1> out;          // P
+  View<double, 1> out;          // [P]
 };
 
 constexpr int64_t BLOCK_ROWS = 64,
@@ -88,9 +88,9 @@ int64_t window_sums(const WindowArguments& a) {
 }
 
 struct DifferenceArguments : Spans {
-  View<const int32_t, 1> x;  // symbols of the left side
-  View<const int32_t, 1> y;  // symbols of the right side
-  View<double, 2> out;       // P w+1: pairs of windows that differ in 0, 1, ... positions
+  View<const int32_t, 1> x;  // [T] symbols of the left side
+  View<const int32_t, 1> y;  // [U] symbols of the right side
+  View<double, 2> out;       // [P c] c = w + 1: pairs of windows that differ in 0, 1, ... positions
 };
 
 inline int64_t difference_counts(const DifferenceArguments& a) {

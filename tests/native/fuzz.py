@@ -22,7 +22,6 @@ import numpy as np
 
 import mercer as mc
 from mercer import _native
-from mercer._native.signatures import SIGNATURES
 
 ODD = [0.0, -0.0, 1.0, -1.0, np.nan, np.inf, -np.inf, 1e308, -1e308, 1e-300, 5e-324, 0.5]
 MOST_NUMBERS = 20_000
@@ -86,7 +85,7 @@ def recorded(seed: int, cases: Iterable[Callable[[], Any]], draws: int = 20) -> 
 def changed(rng: np.random.Generator, name: str, arguments: dict[str, Any]) -> dict[str, Any]:
     """Return arguments with other numbers in some of the arrays that are read."""
     found = {key: _copied(value) for key, value in arguments.items()}
-    for field in _native.fields(name):
+    for field in _native.signatures()[name]:
         value = found[field.name]
         if field.written or value is None or rng.random() < 0.5:
             continue
@@ -127,7 +126,9 @@ def main() -> None:
     calls = recorded(0, [*few, *(case.compute for case in CASES.values())])
     made = run(int(sys.argv[1]), calls)
     print(", ".join(f"{name} {count}" for name, count in sorted(made.items())))
-    missing = sorted(set(SIGNATURES) - set(made) - {"walk"})  # it calls a generator of NumPy, which must be alive
+    missing = sorted(
+        set(_native.signatures()) - set(made) - {"walk"}
+    )  # it calls a generator of NumPy, which must be alive
     if missing:
         sys.exit(f"No public call reached {', '.join(missing)}: add a case to tests/native/bits.py.")
 

@@ -1,63 +1,61 @@
-"""The border between Python and C++: the table of signatures, the checks of arrays, the choice of a library."""
+"""The border between Python and C++: the description of arguments, the checks of arrays, the choice of a library."""
 
 from __future__ import annotations
 
 import os
-import re
 import subprocess
 import sys
-from pathlib import Path
 
 import numpy as np
 import pytest
 
-from mercer._native import call, fields, library
-from mercer._native.signatures import GROUPS, SIGNATURES
+from mercer._native import call, library
 
-SOURCES = Path(__file__).parents[2] / "native"
-CODES = {"double": "f64", "float": "f32", "int64_t": "i64", "int32_t": "i32", "uint8_t": "u8"}
-DTYPES = {"float64": "f64", "float32": "f32", "int64": "i64", "int32": "i32", "uint8": "u8"}
+SOURCE = """
+struct Side {
+  View<const double, 2> mean;  // [N d]
 
-
-def structs() -> dict[str, list[tuple[str, str]]]:
-    """Parse the structs in native/: for each the names of its fields and their types, with those of inner structs."""
-    found = {}
-    for path in SOURCES.glob("*.hpp"):
-        pattern = r"struct (\w+)(?: : (\w+))? \{\n(.*?)\n\};"
-        for name, base, body in re.findall(pattern, path.read_text(encoding="utf-8"), re.S):
-            body = re.sub(r"\s*\n\s+", " ", re.sub(r"//.*", "", body.split("\n\n")[0]))
-            parts = [part.strip() for part in body.split(";") if part.strip()]
-            own = [tuple(part.rsplit(" ", 1)[::-1]) for part in parts]
-            found[name] = [("", base), *own] if base else own
-    return {name: [one for field in found[name] for one in inner(*field, found)] for name in found if "Arg" in name}
-
-
-def inner(field: str, kind: str, known: dict[str, list[tuple[str, str]]]) -> list[tuple[str, str]]:
-    """Return a field, or those of an inner struct; fields of a group have its name before a dot."""
-    before = f"{field}." if kind in GROUPS else ""
-    return [(before + part, own) for part, own in known[kind]] if kind in known else [(field, kind)]
+  int64_t count() const { return mean.shape[0]; }
+};
+struct Base {
+  int64_t width;
+};
+struct Arguments : Base {
+  Side left;
+  Side right;  // [N=M]
+  View<const uint8_t, 1> kept;  // [3*d]? which
+  double scale;
+  View<double, 2> out;  // [N M] results
+};
+MERCER_CALL(distances, Arguments, distances(*a))
+"""
 
 
-def prototypes() -> dict[str, str]:
-    """Parse the exported functions: for each the struct that it takes."""
-    source = (SOURCES / "mercer.cpp").read_text(encoding="utf-8")
-    return dict(re.findall(r"^MERCER_CALL\((\w+), (\w+),", source, re.M))
+def described(folder, source: str) -> str:
+    (folder / "native").mkdir(exist_ok=True)
+    (folder / "native" / "mercer.cpp").write_text(source, encoding="utf-8")
+    return library.signatures(folder)
 
 
-def spelled(field) -> str:
-    if field.dtype is None:
-        return {"q": "int64_t", "d": "double"}[field.code]
-    kind = next(c for c, short in CODES.items() if short == DTYPES[field.dtype.name])
-    return f"View<{'' if field.written else 'const '}{kind}, {len(field.sizes)}>"
+def test_signatures_are_read_from_structs(tmp_path):
+    expected = (
+        "distances width: int64_t; left.mean: const double[N d]; right.mean: const double[M d]; "
+        "kept: const uint8_t[3*d]?; scale: double; out: double[N M]"
+    )
+    assert described(tmp_path, SOURCE) == expected
 
 
-def test_every_exported_function_has_a_signature():
-    assert sorted(prototypes()) == sorted(SIGNATURES)
-
-
-@pytest.mark.parametrize("name", SIGNATURES)
-def test_the_table_is_that_of_the_structs(name):
-    assert [(field.name, spelled(field)) for field in fields(name)] == structs()[prototypes()[name]]
+@pytest.mark.parametrize(
+    ("member", "other"),
+    [
+        ("View<double, 2> out;  // [N M]", "View<double, 2> out;  // N M"),
+        ("View<double, 2> out;  // [N M]", "View<double, 2> out;  // [N]"),
+        ("double scale;", "double scale, other;"),
+    ],
+)
+def test_members_that_cannot_be_read_fail_the_build(tmp_path, member, other):
+    with pytest.raises(ValueError, match=r"Arguments.* (needs a comment|cannot be read)"):
+        described(tmp_path, SOURCE.replace(member, other))
 
 
 def good() -> dict:

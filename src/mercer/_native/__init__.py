@@ -1,7 +1,7 @@
 """The compiled library: C++ recursions (native/), loaded with ctypes on first use.
 
-Each function takes one struct of arguments, described in `mercer._native.signatures`; `call` checks arrays against it
-and packs them. ctypes releases the GIL during a call.
+Each function takes one struct of arguments. Its members are described where C++ declares them, and the library carries
+the description: `call` checks arrays against it and packs them. ctypes releases the GIL during a call.
 """
 
 from __future__ import annotations
@@ -17,19 +17,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from mercer._native.library import loaded
-from mercer._native.signatures import GROUPS, SIGNATURES
 
 MORE = 1
 """What a call returns that did not finish: the next one goes on."""
-_GROUP = re.compile(r"(\w+): ([A-Z]\w+)(?:\[(.*)\])?$")
-_FIELD = re.compile(r"([\w.]+): (out )?(?:(int|real)|(\w+)\[([^\]]*)\](\?)?)$")
-_DTYPES = {
-    "f64": np.dtype(np.float64),
-    "f32": np.dtype(np.float32),
-    "i64": np.dtype(np.int64),
-    "i32": np.dtype(np.int32),
-    "u8": np.dtype(np.uint8),
-}
+_FIELD = re.compile(r"([\w.]+): (const )?(\w+?)(?:_t)?(?:\[(.*)\](\??))?$")
 
 
 class Field(NamedTuple):
@@ -44,32 +35,24 @@ class Field(NamedTuple):
     optional: bool
 
 
-def fields(name: str) -> list[Field]:
-    """Parse the signature of a function; the fields of a group have its name before a dot."""
-    found = []
-    for line in _lines(SIGNATURES[name]):
-        group = _GROUP.match(line)
-        if group is None:
-            found.append(_field(line, {}))
-        else:
-            sizes = dict(size.split("=") for size in (group[3] or "").split())
-            found += [_field(f"{group[1]}.{part}", sizes) for part in _lines(GROUPS[group[2]])]
-    return found
+@functools.cache
+def signatures() -> dict[str, list[Field]]:
+    """Return the arguments of every function, which the library describes; those of a group have its name and a dot."""
+    describe = loaded().mercer_signatures
+    describe.restype = ctypes.c_char_p
+    parts = (function.partition(" ") for function in describe().decode().split("|"))
+    return {name: [_field(text) for text in fields.split("; ")] for name, _, fields in parts}
 
 
-def _lines(text: str) -> list[str]:
-    return [line.strip() for line in text.split("\n") if line.strip()]
-
-
-def _field(line: str, renamed: dict[str, str]) -> Field:
-    match = _FIELD.match(line)
-    if match is None:
-        raise ValueError(f"A signature has a line that cannot be read: {line!r}.")
-    name, out, number, dtype, sizes, optional = match.groups()
-    names = [renamed.get(axis, axis) for axis in (sizes or "").split()]
-    axes = tuple(axis if axis.isidentifier() else tuple(axis.split("*")) for axis in names)
-    code = {"int": "q", "real": "d"}.get(number) or "P" + "q" * len(axes)
-    return Field(name, bool(out), code, _DTYPES[dtype] if dtype else None, axes, bool(optional))
+def _field(text: str) -> Field:
+    """Read one argument of a description, see `mercer._native.library.signatures`."""
+    match = _FIELD.match(text)
+    assert match is not None
+    name, const, dtype, sizes, optional = match.groups()
+    if sizes is None:
+        return Field(name, False, {"int64": "q", "double": "d"}[dtype], None, (), False)
+    axes = tuple(axis if axis.isidentifier() else tuple(axis.split("*")) for axis in sizes.split())
+    return Field(name, not const, "P" + "q" * len(axes), np.dtype(dtype), axes, bool(optional))
 
 
 def flat(name: str, arguments: dict[str, Any]) -> dict[str, Any]:
@@ -92,7 +75,7 @@ class _Function(NamedTuple):
 def _function(name: str) -> _Function:
     function = getattr(loaded(), name)
     function.argtypes, function.restype = [ctypes.c_char_p], ctypes.c_int64
-    known = fields(name)
+    known = signatures()[name]
     groups: dict[str, list[str]] = {}
     for field in known:
         if "." in field.name:

@@ -7,6 +7,7 @@ import functools
 import hashlib
 import os
 import platform
+import re
 from pathlib import Path
 from typing import NamedTuple
 
@@ -52,12 +53,49 @@ def _features() -> set[str] | None:
     return next((set(line.split()) for line in text.splitlines() if line.startswith("flags")), None)
 
 
+_STRUCT = re.compile(r"^struct (\w+)(?: : (\w+))? \{\n(.*?)^\};", re.DOTALL | re.MULTILINE)
+_MEMBER = re.compile(r"^  (?:View<((?:const )?\w+), (\d)>|(\w+)) (\w+);(?: *// *\[(.*?)\](\??))?", re.MULTILINE)
+
+
+def _sources(root: Path) -> list[Path]:
+    return sorted((root / "native").glob("*.?pp"))
+
+
 def digest(root: Path) -> str:
     """Return a digest of the sources in a checkout, which a library carries."""
     found = hashlib.sha256()
-    for path in sorted((root / "native").glob("*.?pp")):
+    for path in _sources(root):
         found.update(path.name.encode() + b"\0" + path.read_bytes())
     return found.hexdigest()[:16]
+
+
+def signatures(root: Path) -> str:
+    """Return the arguments of all functions, which a library carries: read from the structs in a checkout.
+
+    The text is ``function field; field|function ...``. A field is ``name: type``, arrays with ``[sizes]`` and ``?`` if
+    they can be None; fields of a base are its own, those of a member that is a struct have its name before a dot.
+    """
+    text = "".join(path.read_text(encoding="utf-8") for path in _sources(root))
+    structs = {name: (base, body.split("\n\n")[0]) for name, base, body in _STRUCT.findall(text)}
+
+    def fields(struct: str, before: str, renamed: dict[str, str]) -> list[str]:
+        base, body = structs[struct]
+        members = _MEMBER.findall(body)
+        if len(members) != re.sub(r"//.*", "", body).count(";"):
+            raise ValueError(f"native: {struct} has a member that cannot be read; write one per line, as type name;")
+        found = fields(base, before, renamed) if base else []
+        for array, axes, kind, name, sizes, optional in members:
+            if kind in structs:
+                found += fields(kind, f"{name}.", dict(size.split("=") for size in sizes.split()))
+                continue
+            names = [renamed.get(size, size) for size in sizes.split()]
+            if array and len(names) != int(axes):
+                raise ValueError(f"native: {struct}.{name} needs a comment with the names of its sizes: // [n m]")
+            found.append(f"{before}{name}: {array or kind}" + (f"[{' '.join(names)}]{optional}" if array else ""))
+        return found
+
+    calls = re.findall(r"^MERCER_CALL\((\w+), (\w+),", text, re.MULTILINE)
+    return "|".join(f"{name} " + "; ".join(fields(struct, "", {})) for name, struct in calls)
 
 
 def _level() -> str:
