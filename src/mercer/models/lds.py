@@ -466,18 +466,9 @@ class LDSs(Batch):
         length = whole_size(length, "observations", name="length", least=1)
         size = whole_size(size, "series")
         rng, own = random_generator(random_state), runs.systems_of(self)
-        n, d = own.size
-        roots = [_root(part) for part in (own.initial_covariance, own.process_covariance, own.observation_covariance)]
-        state = own.initial_mean[:, None] + rng.normal(size=(len(self), size, n)) @ roots[0].swapaxes(1, 2)
-        out = np.empty((len(self), size, length, d))
+        regimes = np.zeros((len(self), size, length), dtype=np.int64)
         with np.errstate(over="ignore", invalid="ignore"):  # checked at the end
-            for t in range(length):
-                if t:
-                    noise = rng.normal(size=state.shape) @ roots[1].swapaxes(1, 2)
-                    state = state @ own.transition.swapaxes(1, 2) + own.state_offset[:, None] + noise
-                noise = rng.normal(size=(len(self), size, d)) @ roots[2].swapaxes(1, 2)
-                out[:, :, t] = state @ own.emission.swapaxes(1, 2) + own.observation_offset[:, None] + noise
-        return within_range(out, 2, "length", "samples")
+            return within_range(runs.drawn_series(own, regimes, rng), 2, "length", "samples")
 
     def marginals(self, length: int) -> Gaussians:
         """Distributions of the observations at steps 1 to ``length``, each by itself, ``(N, length)``.
@@ -571,9 +562,3 @@ def _observations(systems: runs.Systems, steps: int) -> tuple[Floats, Floats]:
         means = (c @ states.means.reshape(*shape, -1, 1))[..., 0] + systems.observation_offset[:, None]
         spread = c @ states.covariances.reshape(*shape, *systems.transition.shape[1:]) @ c.swapaxes(-1, -2)
         return means, spread + systems.observation_covariance[:, None]
-
-
-def _root(covariance: Floats) -> Floats:
-    """Return B with B B' equal to covariances, which may be singular."""
-    values, vectors = np.linalg.eigh(covariance)
-    return np.asarray(vectors * np.sqrt(np.maximum(values, 0.0))[..., None, :])

@@ -15,6 +15,7 @@ __all__ = [
     "StateExpectations",
     "States",
     "Systems",
+    "drawn_series",
     "expected",
     "filtered",
     "log_likelihoods",
@@ -217,3 +218,35 @@ def expected(systems: Systems, x: Floats, runs: Runs) -> StateExpectations:
     log_prob, sums, first = _smooth(systems, x, runs)
     r, curve = first[:, :n], first[:, n:].reshape(-1, n, n)
     return StateExpectations._make([log_prob, *split_sums(n, d, sums), r, r[:, :, None] * r[:, None, :] - curve])
+
+
+def drawn_series(systems: Systems, regimes: Indices, rng: np.random.Generator) -> Floats:
+    """Draw a series for every path of regimes, ``(N, size, length, d)``."""
+    n, d = systems.size
+    size = regimes.shape[:2]
+    k = len(systems.transition) // max(len(regimes), 1)
+    base = k * np.arange(len(regimes))[:, None]
+    roots = [_root(part) for part in
+             (systems.initial_covariance, systems.process_covariance, systems.observation_covariance)]  # fmt: skip
+
+    def noise(root: Floats, which: Indices, width: int) -> Floats:
+        return np.asarray(np.einsum("...ij,...j->...i", root[which], rng.normal(size=(*size, width))))
+
+    out = np.empty((*regimes.shape, d))
+    state = np.empty((*size, n))
+    for t in range(regimes.shape[2]):
+        which = base + regimes[..., t]
+        if t:
+            moved = np.einsum("...ij,...j->...i", systems.transition[which], state)
+            state = moved + systems.state_offset[which] + noise(roots[1], which, n)
+        else:
+            state = systems.initial_mean[which] + noise(roots[0], which, n)
+        seen = np.einsum("...ij,...j->...i", systems.emission[which], state)
+        out[:, :, t] = seen + systems.observation_offset[which] + noise(roots[2], which, d)
+    return out
+
+
+def _root(covariance: Floats) -> Floats:
+    """Return B with B B' equal to covariances, which may be singular."""
+    values, vectors = np.linalg.eigh(covariance)
+    return np.asarray(vectors * np.sqrt(np.maximum(values, 0.0))[..., None, :])
