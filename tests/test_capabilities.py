@@ -1,9 +1,9 @@
-"""What mercer can do, one capability per line of capabilities.txt: all of it still works.
+"""What mercer can do, as capabilities.txt lists it: all of it still works.
 
-A line has a kind of data and a kernel or transformer; or "compact", "explain" or "save" and a pipeline of strings; or
-"name" and a public name, with its parameters and the attributes that the documentation mentions. What is refused is not
-listed; a new capability is a new line. ``python -m tests.test_capabilities`` prints the lines that work, so that a diff
-with the file shows what is lost.
+A line has kinds of data and a kernel or transformer; or "compact", "explain" or "save" and a pipeline of strings; or
+"name" and a public name, with its parameters and the attributes that the documentation mentions. ``<a | b>`` stands for
+either, so a line has every combination of such choices. What is refused is not listed. ``python -m
+tests.test_capabilities`` prints what is lost.
 """
 
 from __future__ import annotations
@@ -12,6 +12,8 @@ import ast
 import functools
 import importlib.util
 import inspect
+import itertools
+import re
 import shlex
 import sys
 import tempfile
@@ -27,10 +29,18 @@ from scipy import sparse
 import mercer as mc
 from mercer import kernels
 
+
+def choices(text: str) -> list[str]:
+    """Return what a text with ``<a | b>`` stands for."""
+    parts = [re.split(r" *\| *", part) if k % 2 else [part] for k, part in enumerate(re.split("<(.*?)>", text))]
+    return ["".join(chosen).replace(", )", ")") for chosen in itertools.product(*parts)]
+
+
 LISTED: dict[str, list[str]] = {}
 for _line in Path(__file__).with_name("capabilities.txt").read_text(encoding="utf-8").splitlines():
-    _section, _, _entry = _line.partition(": ")
-    LISTED.setdefault(_section, []).append(_entry)
+    _sections, _, _text = _line.partition(": ")
+    for _section in _sections.split(", "):
+        LISTED[_section] = sorted([*LISTED.get(_section, []), *choices(_text)])
 
 STRINGS = ["".join(np.random.default_rng(k).choice(list("ACGTACAAGTTT"[k % 2 :: 2]), 12)) for k in range(16)]
 LABELS = np.arange(16) % 2
@@ -297,4 +307,4 @@ def test_every_program_is_listed():
 if __name__ == "__main__":
     warnings.simplefilter("ignore")
     for _section, _entries in LISTED.items():
-        sys.stdout.writelines(f"{_section}: {text}\n" for text in _entries if not lost(_section, [text]))
+        sys.stdout.writelines(f"{text}\n" for text in lost(_section, _entries))
