@@ -228,25 +228,26 @@ struct AffineSweep {
  public:
   Scratch& scratch;
   const AffineArguments& a;
-  int64_t used, longest, columns;  // codes of the left side; rows and columns, in whole strips
-  int64_t n_codes = a.match.shape[1] + 1, strips = 0, whole = 0;
+  int64_t longest, columns;  // rows and columns, in whole strips
+  int64_t used = a.match.shape[0], n_codes = a.match.shape[1] + 1, strips = 0, whole = 0;
   FlankWeights<T> flanks{scratch, a.growth, LOCAL ? longest : 0};
   const T start = T(ldexp(1.0, int(a.start)));
-  // match weights of the codes that occur on the left; zero after the end of a string
+  // match weights; zero after the end of a string
   T* table = scratch.take<T>(used * n_codes);
   int32_t* letters = scratch.take<int32_t>(columns * L);
   V *profile = scratch.take<V>(columns * used), *tails = scratch.take<V>(columns);
-  const int64_t* codes = nullptr;  // of the left side, as places of their weights in a strip
+  int64_t* codes = scratch.take<int64_t>(a.left.shape[0]);  // places of their weights in a strip
   V* edge = reinterpret_cast<V*>((reinterpret_cast<uintptr_t>(a.memory.data) + 63) / 64 * 64);
   I* powers = reinterpret_cast<I*>(edge + 2 * longest);
-  V* total = reinterpret_cast<V*>(powers + (longest + a.rows - 1) / a.rows);
-  I* total_power = reinterpret_cast<I*>(total + 1);
+  V& total = *reinterpret_cast<V*>(powers + longest / a.rows);
+  I& total_power = *reinterpret_cast<I*>(&total + 1);
 
-  void fill(const int32_t* compact) {
+  void fill() {
     if (LOCAL) flanks.fill(a);
-    for (int64_t code = 0; code < a.match.shape[0]; ++code) {
-      if (compact[code] < 0) continue;
-      T* row = table + compact[code] * n_codes;
+    for (int64_t at = 0; at < a.left.shape[0]; ++at)
+      codes[at] = a.left(at) * int64_t(S * sizeof(V));
+    for (int64_t code = 0; code < used; ++code) {
+      T* row = table + code * n_codes;
       for (int64_t b = 0; b + 1 < n_codes; ++b)
         row[b] = T(LOCAL ? a.match(code, b) * flanks.decay : a.match(code, b));
       row[n_codes - 1] = T(0);
@@ -255,26 +256,23 @@ struct AffineSweep {
 
   int64_t run() {
     const int64_t lefts = a.left_offsets.shape[0] - 1, rights = a.order.shape[0];
-    int64_t *place = a.place.data, i = place[1], k = place[2];
+    int64_t &block = a.place(0), &i = a.place(1), &k = a.place(2);
     double cells = 0.0;
-    for (int64_t block = place[0]; block < rights; block += L, i = 0) {
+    for (; block < rights; block += L, i = 0) {
       arrange(block);
       for (; i < lefts; ++i, k = 0) {
         const int64_t n = a.left_offsets(i + 1) - a.left_offsets(i);
         if (LOCAL) flanks.fill_out(n, a.rows);
         if (k == 0) begin(n, block);
         for (; k < strips; ++k) {
-          if (cells > CELLS_OF_A_CALL) {
-            place[0] = block, place[1] = i, place[2] = k;
-            return MORE;
-          }
+          if (cells > CELLS_OF_A_CALL) return MORE;
           sweep(i, n, k, block);
-          cells += double(n) * S * L;
+          cells += double(n * S * L);
         }
         for (int64_t lane = 0; LOCAL && lane < L && block + lane < rights; ++lane) {
           const double more = double(length(block + lane)) * log2(a.growth);
           a.log_value(i, a.order(block + lane)) =
-              log(double((*total)[lane])) + (double((*total_power)[lane]) + more) * LOG_2;
+              log(double(total[lane])) + (double(total_power[lane]) + more) * LOG_2;
         }
       }
     }
@@ -325,11 +323,11 @@ struct AffineSweep {
     for (int64_t group = 0; group < groups; ++group)
       powers[group] = I{} + (LOCAL ? Whole(flanks.entry(group, a.rows)) : Whole(0));
     if (!LOCAL) return;
-    *total = V{};
-    *total_power = I{} + Whole(flanks.power[n] + flanks.some_power);
+    total = V{};
+    total_power = I{} + Whole(flanks.power[n] + flanks.some_power);
     for (int64_t lane = 0; lane < L && block + lane < a.order.shape[0];
          ++lane)  // no match: one flank
-      (*total)[lane] = T(flanks.run[n] * (length(block + lane) > 0 ? flanks.some : flanks.none));
+      total[lane] = T(flanks.run[n] * (length(block + lane) > 0 ? flanks.some : flanks.none));
   }
 
   void sweep(int64_t i, int64_t n, int64_t k, int64_t block) {
@@ -341,8 +339,8 @@ struct AffineSweep {
       const double step = S * log2(flanks.growth);
       f.weights = &flanks, f.share = T(flanks.some * drift * (1 - decay)), f.back = T(1 / drift);
       f.fall = k ? Whole(floor(step * double(k)) - floor(step * double(k - 1))) : Whole(0);
-      f.start = Whole(a.start), f.tails = tails + k * S, f.total = total,
-      f.total_power = total_power;
+      f.start = Whole(a.start), f.tails = tails + k * S, f.total = &total,
+      f.total_power = &total_power;
       head = T(flanks.run[0]) * T(flanks.some * drift);
       corner = k == 0 ? T(flanks.run[0]) * flanks.none : head;
     }
@@ -368,27 +366,17 @@ struct AffineSweep {
 
 template <class V, int S, bool LOCAL>
 int64_t affine_sweep(const AffineArguments& a) {
-  const int64_t n_codes = a.match.shape[0];
-  int64_t longest = 0, columns = 0, used = 0, *codes;
+  int64_t longest = 0, columns = 0;
   for (int64_t i = 0; i + 1 < a.left_offsets.shape[0]; ++i)
     longest = maximum(a.left_offsets(i + 1) - a.left_offsets(i), longest);
   for (int64_t j = 0; j < a.order.shape[0]; ++j)
     columns = maximum(a.right_offsets(j + 1) - a.right_offsets(j), columns);
   longest = (longest + a.rows - 1) / a.rows * a.rows, columns = (columns + S - 1) / S * S;
-  Scratch names, scratch;
-  int32_t* compact;
-  if (!names.lay_out([&] { names.give(n_codes, compact), names.give(a.left.shape[0], codes); }))
-    return OUT_OF_MEMORY;
-  for (int64_t code = 0; code < n_codes; ++code) compact[code] = -1;
-  for (int64_t at = 0; at < a.left.shape[0]; ++at) compact[a.left(at)] = 0;
-  for (int64_t code = 0; code < n_codes; ++code)
-    if (compact[code] == 0) compact[code] = int32_t(used++);
-  for (int64_t at = 0; at < a.left.shape[0]; ++at)
-    codes[at] = compact[a.left(at)] * int64_t(S * sizeof(V));
-  AffineSweep<V, S, LOCAL>{scratch, a, used, longest, columns};
+  Scratch scratch;
+  AffineSweep<V, S, LOCAL>{scratch, a, longest, columns};
   if (!scratch.allocate()) return OUT_OF_MEMORY;
-  AffineSweep<V, S, LOCAL> sweep{scratch, a, used, longest, columns};
-  sweep.codes = codes, sweep.fill(compact);
+  AffineSweep<V, S, LOCAL> sweep{scratch, a, longest, columns};
+  sweep.fill();
   return sweep.run();
 }
 

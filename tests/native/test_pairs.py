@@ -43,26 +43,3 @@ def test_work_of_several_calls_has_the_same_bits(flanked, monkeypatch):
     assert len(calls) > 1
     alone = np.concatenate([left[i : i + 1].pair(right) for i in (0, 4, 8)])
     np.testing.assert_array_equal(together[[0, 4, 8]], alone)
-
-
-def test_random_trajectories_in_several_calls_have_the_same_bits(monkeypatch):
-    from mercer._probability import drawn
-
-    rng = np.random.default_rng(5)
-    step, letters = (np.cumsum(rng.dirichlet(np.ones(k), 3), axis=1) for k in (4, 5))
-    silent, start = rng.random(3), rng.integers(0, 4, 6)
-    whole = pairs.walk(np.random.default_rng(1), start, step, silent, letters, 2)
-    monkeypatch.setattr(pairs, "SYMBOLS_OF_A_CALL", 1)
-    for (owner, codes), (same, again) in zip(
-        whole, pairs.walk(np.random.default_rng(1), start, step, silent, letters, 2), strict=True
-    ):
-        np.testing.assert_array_equal(owner, same)
-        np.testing.assert_array_equal(codes, again)
-    state, slow, found = start.copy(), np.random.default_rng(1), [[], []]
-    while (on := np.flatnonzero(state < 3)).size:
-        for part in found:
-            loud = on[slow.random(len(on)) >= silent[state[on]]]
-            part += zip(loud, drawn(letters[state[loud]], slow.random(len(loud))), strict=True)
-        state[on] = drawn(step[state[on]], slow.random(len(on)))
-    for (owner, codes), part in zip(whole, found, strict=True):
-        np.testing.assert_array_equal(np.stack([owner, codes], axis=1), np.array(part).reshape(-1, 2))

@@ -5,7 +5,6 @@ Strings of one side are all codes, and offsets: string i is ``codes[offsets[i]:o
 
 from __future__ import annotations
 
-import ctypes
 from typing import Any
 
 import numpy as np
@@ -15,8 +14,6 @@ from mercer._native import call
 
 CELLS_OF_A_CALL = 1e7
 """Number of cells of pairs, times states, after which an interrupt is answered."""
-SYMBOLS_OF_A_CALL = 1 << 14
-"""Number of random symbols after which an interrupt is answered."""
 
 
 def affine_pairs(
@@ -58,12 +55,11 @@ def affine_pairs(
     longest = -(-int(np.diff(left[1]).max(initial=0)) // rows) * rows
     none, first, growth = flanks or (0.0, 0.0, 0.0)
     value = np.full((len(left[1]) - 1, len(sizes)), np.nan)
-    place, memory = np.zeros(3, np.int64), np.empty(8 * (2 * longest + longest // rows + 3))
     arguments = {
         "match": match, "left": left[0], "left_offsets": left[1], "right": right[0], "right_offsets": right[1],
         "order": np.argsort(sizes, kind="stable"), "gap": gap, "none": none, "first": first, "growth": growth,
-        "single": precision == "float32", "start": start, "rows": rows, "place": place, "memory": memory,
-        "log_value": value,
+        "single": precision == "float32", "start": start, "rows": rows, "place": np.zeros(3, np.int64),
+        "memory": np.empty(8 * (2 * longest + longest // rows + 3)), "log_value": value,
     }  # fmt: skip
     while call("affine_pairs", **arguments):
         pass  # a bounded amount of work at a time, so that an interrupt is answered
@@ -181,58 +177,3 @@ def general_expected(
         "general_expected", model=model[:5], strings=(*strings, *strings, rows, columns), gain=gain, moves=moves,
         symbols=symbols, once=once, log_value=value, matched=matched,
     )  # fmt: skip
-
-
-def most_accurate(probability: Floats, least: float) -> Any:
-    """Return the increasing chain of cells (k, 2) of ``probability`` (n, m) with the largest sum.
-
-    Of chains with equal sums, the one with fewer cells; cells below ``least`` are left out.
-    """
-    n, m = probability.shape
-    cells = np.empty((min(n, m), 2), np.int64)
-    count = call("most_accurate", probability=probability, least=least, best=np.empty((n + 1, m + 1)), cells=cells)
-    return cells[:count][::-1]
-
-
-def walk(
-    rng: np.random.Generator, state: Any, step: Floats, silent: Floats, letters: Floats, copies: int
-) -> list[tuple[Any, Any]]:
-    """Simulate trajectories of a model of any states from their first states on, and the symbols that they emit (MK-5).
-
-    Parameters
-    ----------
-    rng : Generator
-        Source of uniform numbers; its state advances as if they were drawn one by one.
-    state : ndarray of int of shape (N,)
-        First states; n for trajectories without a visit.
-    step : ndarray of shape (n, n + 1)
-        Cumulative probabilities of the next state; the last outcome is the end.
-    silent : ndarray of shape (n,)
-        Probability that a visit emits nothing.
-    letters : ndarray of shape (n, k)
-        Cumulative probabilities of the symbols.
-    copies : int
-        Number of independent strings of each trajectory.
-
-    Returns
-    -------
-    list of pairs of ndarrays
-        For each copy the trajectory of every symbol, and the symbols, in the order of the visits.
-    """
-    state = np.array(state, np.int64)
-    on = np.flatnonzero(state < len(silent))
-    count, uniform = len(on), rng.bit_generator.ctypes
-    on = np.concatenate([on, np.empty(len(state) - count, np.int64)])
-    owner, symbol = np.empty((2, copies, max(SYMBOLS_OF_A_CALL, count)), np.int32)
-    parts: list[list[tuple[Any, Any]]] = [[(owner[0, :0], symbol[0, :0])] for _ in range(copies)]
-    with rng.bit_generator.lock:
-        while count:
-            used = np.zeros(copies, np.int64)
-            count = call(
-                "walk", next=ctypes.cast(uniform.next_double, ctypes.c_void_p).value, generator=uniform.state_address,
-                step=step, silent=silent, letters=letters, state=state, on=on, count=count, owner=owner, symbol=symbol,
-                used=used,
-            )  # fmt: skip
-            for copy, number in enumerate(used):
-                parts[copy].append((owner[copy, :number].copy(), symbol[copy, :number].copy()))
-    return [(np.concatenate([o for o, _ in part]), np.concatenate([s for _, s in part])) for part in parts]

@@ -8,7 +8,6 @@ import numpy as np
 
 from mercer._array import Floats, as_array
 from mercer._checks import kind_of_target
-from mercer._native.pairs import walk
 from mercer._probability import drawn
 from mercer.data import Alphabet, Sequences
 from mercer.data.segments import digest_order
@@ -101,12 +100,18 @@ def draw_strings(
     begin, step = np.cumsum(model.initial), np.cumsum(model.transition, axis=1)
     letters = np.cumsum(model.letters[:, :k], axis=1)
     state = drawn(np.broadcast_to(begin, (size, n + 1)), rng.random(size))
-    drawn_symbols = walk(rng, state, step, model.silent, letters, copies)
-    return tuple(_strings(owner, codes, size, alphabet) for owner, codes in drawn_symbols)
+    parts: list[list[Any]] = [[np.empty((2, 0), dtype=np.int64)] for _ in range(copies)]
+    while (on := np.flatnonzero(state < n)).size:  # one visit of all trajectories at a time
+        for part in parts:
+            loud = on[rng.random(len(on)) >= model.silent[state[on]]]
+            part.append(np.stack([loud, drawn(letters[state[loud]], rng.random(len(loud)))]))
+        state[on] = drawn(step[state[on]], rng.random(len(on)))
+    return tuple(_strings(np.concatenate(part, axis=1), size, alphabet) for part in parts)
 
 
-def _strings(owner: Floats, codes: Floats, size: int, alphabet: Alphabet) -> Sequences:
-    """Group symbols by string, in the order of emission."""
+def _strings(symbols: Floats, size: int, alphabet: Alphabet) -> Sequences:
+    """Group symbols ``(2, T)``, rows are trajectories and codes, by string, in the order of emission."""
+    owner, codes = symbols
     order = np.argsort(owner, kind="stable")
     offsets = np.concatenate([[0], np.cumsum(np.bincount(owner, minlength=size))])
-    return Sequences._make(codes[order], offsets, alphabet, None)
+    return Sequences._make(codes[order].astype(np.int32), offsets, alphabet, None)

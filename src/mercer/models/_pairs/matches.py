@@ -9,7 +9,6 @@ import numpy as np
 
 from mercer._array import Floats
 from mercer._checks import is_number
-from mercer._native.pairs import most_accurate
 from mercer.data import Alphabet, Sequences
 from mercer.models.inference import read_before
 
@@ -100,8 +99,20 @@ class Matches:
         """
         if not is_number(least) or not 0 <= least <= 1:
             raise ValueError(f"least must be a probability from 0 to 1; got {least!r}.")
-        cells = most_accurate(self.probability, float(least)).tolist()
-        return [(i, j, float(self.probability[i, j])) for i, j in cells]
+        i, j = self.probability.shape
+        best = np.zeros((i + 1, j + 1))  # largest sum of the first symbols; with equal sums, the fewest matches
+        for row, p in enumerate(np.where(self.probability >= least, self.probability, 0.0)):
+            best[row + 1, 1:] = np.maximum.accumulate(np.maximum(best[row, 1:], best[row, :-1] + p))
+        found = []
+        while i > 0 and j > 0:
+            if best[i, j] == best[i - 1, j]:
+                i -= 1
+            elif best[i, j] == best[i, j - 1]:
+                j -= 1
+            else:
+                i, j = i - 1, j - 1
+                found.append((i, j, float(self.probability[i, j])))
+        return found[::-1]
 
     def __repr__(self) -> str:
         n, m = self.probability.shape
