@@ -52,10 +52,6 @@ KERNELS = [
     mc.Fisher(CHAIN),
     mc.Fisher(mc.MarkovChain(3, smoothing=1.0), information="diagonal", power=0.5),
     mc.kernels.Normalized(mc.Fisher(CHAIN, normalize=False) + 2.0 * mc.Spectrum(2)),
-    mc.TOP(hmm()),
-    mc.TOP(CHAIN, information="diagonal", per="step"),
-    mc.PosteriorCounts(hmm()),
-    mc.PosteriorCounts(hmm(), k=2),
     mc.kernels.TargetAligned([mc.Spectrum(1), mc.Fisher(CHAIN)]),
 ]
 
@@ -71,9 +67,9 @@ def test_symbols(kernel):
 
 
 def test_three_classes():
-    for kernel in (mc.TOP(CHAIN), mc.Fisher(hmm(), by_class=True)):
-        assert exact(make_pipeline(kernel, estimator()).fit(STRINGS, CLASSES), NEW).outputs == ("0", "1", "2")
-    linear = make_pipeline(mc.Features(mc.TOP(CHAIN)), LogisticRegression()).fit(STRINGS, CLASSES)
+    kernel = mc.Fisher(hmm(), by_class=True)
+    assert exact(make_pipeline(kernel, estimator()).fit(STRINGS, CLASSES), NEW).outputs == ("0", "1", "2")
+    linear = make_pipeline(mc.Features(mc.Fisher(CHAIN)), LogisticRegression()).fit(STRINGS, CLASSES)
     exact(linear, NEW, linear.decision_function(NEW))
 
 
@@ -117,7 +113,7 @@ def test_powers_are_shared_in_proportion():
 def test_words():
     counts = RNG.poisson(0.7, size=(24, 9)).astype(float) + np.eye(9)[np.arange(24) % 9]
     kernels = [mc.Linear(), mc.Fisher(mc.Multinomial()), mc.Fisher(mc.Multinomial(), information="diagonal")]
-    kernels += [mc.Fisher(mc.Multinomial(), parametrization="weight"), mc.TOP(mc.Multinomial())]
+    kernels += [mc.Fisher(mc.Multinomial(), parametrization="weight")]
     for kernel in kernels:
         thick = exact(make_pipeline(kernel, estimator()).fit(counts, LABELS), counts[:2])
         thin = sparse.csr_array(counts)
@@ -125,8 +121,6 @@ def test_words():
         for row, c, whole in zip(counts, found.contributions, thick.contributions, strict=False):
             np.testing.assert_allclose(whole[row > 0], c, atol=1e-8)
             assert not whole[row == 0].any()  # words that do not occur contribute nothing
-    with pytest.raises(TypeError, match="TOP has log odds of 3 classes"):
-        exact(make_pipeline(mc.TOP(mc.Multinomial()), estimator()).fit(counts, CLASSES), counts[:2])
 
 
 def test_names_of_words():

@@ -11,7 +11,7 @@ from scipy import sparse
 import mercer as mc
 from mercer.data.segments import segment_sum
 from mercer.models.scores import score_rows
-from mercer.models.step_scores import channel_shares, prefix_log_prob, prefixes, step_scores
+from mercer.models.step_scores import channel_shares, prefixes, step_scores
 
 DNA = mc.Sequences(["ACGT", "GGNTA", "T", "NACNN"], alphabet="dna")
 PLAIN = mc.Sequences(["ACGT", "GGTA", "TA"], alphabet="dna")
@@ -79,10 +79,6 @@ def test_hidden_paths_by_enumeration():
 
 def test_beginnings():
     assert list(prefixes(PLAIN)) == ["A", "AC", "ACG", "ACGT", "G", "GG", "GGT", "GGTA", "T", "TA"]
-    model, source = fitted(mc.Categorical(), PLAIN)
-    logs = prefix_log_prob(model, source)
-    last = source.offsets[1:] - 1
-    np.testing.assert_allclose(logs[last, 0], [model.log_prob(source[i : i + 1].values)[0].sum() for i in range(3)])
 
 
 def test_channels_of_parameters():

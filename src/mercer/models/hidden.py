@@ -122,15 +122,6 @@ class HiddenChain(NamedTuple):
                 counts += codes[..., code, None] * shares.of(code)
         return counts, found
 
-    def step_posteriors(self, X: Sequences) -> Floats:
-        """Posteriors of the states before and at every observation, ``(T, n, n)``; zero for the first ones."""
-        offsets = np.asarray(X.offsets, dtype=np.int64)
-        local = np.arange(len(X.values), dtype=np.int64) - np.repeat(offsets[:-1], X.lengths)
-        runs = Runs.shared(offsets)
-        means, log_prob = steps(self.initial, self.transition, self.evidence(X.values), runs, local, offsets)
-        require_possible(X, log_prob)
-        return np.asarray(means * np.repeat(np.maximum(X.lengths - 1, 1), X.lengths)[:, None, None])
-
     def step_counts(self, X: Sequences) -> Any:
         """Mean over the steps of every sequence, ``(N, k k n n)``: dense, or a CSR matrix where there are many columns.
 

@@ -1,4 +1,4 @@
-"""Fisher scores and log probabilities, split into the parts of single observations."""
+"""Fisher scores, split into the parts of single observations."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from mercer.models.hmm import HMMs
 from mercer.models.markov import MarkovChains
 from mercer.models.scores import is_sequential, score_names, score_rows
 
-__all__ = ["channel_shares", "prefix_log_prob", "prefixes", "step_scores"]
+__all__ = ["channel_shares", "prefixes", "step_scores"]
 
 
 def step_scores(models: Any, X: Any, parametrization: str = "logit") -> Any:
@@ -66,17 +66,6 @@ def prefixes(X: Sequences) -> Sequences:
     out = offsets_of(ends)
     where = np.repeat(np.repeat(X.offsets[:-1], X.lengths) - out[:-1], ends) + np.arange(out[-1])
     return Sequences._make(X.values[where], out, X.alphabet, None, None, None, X.channels)
-
-
-def prefix_log_prob(models: Any, X: Any) -> Floats:
-    """Return the log probabilities of all beginnings of sequences under every model, ``(T, C)``."""
-    if is_sequential(models):
-        return np.asarray(to_numpy(models.log_prob(prefixes(X))), dtype=np.float64).T
-    x, offsets = segments(X)
-    logs = np.asarray(to_numpy(models.log_prob(x)), dtype=np.float64).T
-    total = np.cumsum(logs, axis=0)
-    before = np.concatenate([np.zeros((1, len(models))), total])[offsets[:-1]]
-    return np.asarray(total - np.repeat(before, np.diff(offsets), axis=0))
 
 
 def channel_shares(models: Any, channels: int) -> Floats:

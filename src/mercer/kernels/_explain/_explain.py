@@ -14,7 +14,7 @@ from mercer.data.channels import by_name, inside
 from mercer.data.csr import CSRRows
 from mercer.data.sequences import Sequences
 from mercer.kernels._data import unwrapped
-from mercer.kernels._explain import _kernels, _scores  # noqa: F401  (they register kernels)
+from mercer.kernels._explain import _kernels  # noqa: F401  (it registers kernels)
 from mercer.kernels._explain._decision import Decision, Term, decision_of
 from mercer.kernels._explain._explanation import (
     Columns,

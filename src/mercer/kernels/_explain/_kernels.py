@@ -1,20 +1,23 @@
-"""Shares of kernels that sum over windows, counts or columns, and of kernels that are made of others."""
+"""Shares of kernels that sum over windows, columns or Fisher scores, and of kernels that are made of others."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from functools import reduce
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
+from scipy import sparse
 
 from mercer._array import Floats, Indices, to_numpy
 from mercer.data.csr import CSRRows
 from mercer.data.ragged import windows_of
-from mercer.data.segments import segment_sum
 from mercer.data.sequences import Sequences
 from mercer.kernels._explain._shares import (
     Shares,
     Weights,
+    layout,
     not_additive,
     observed,
     over_channels,
@@ -25,17 +28,22 @@ from mercer.kernels._explain._shares import (
 from mercer.kernels.algebra import Scaled, Sum
 from mercer.kernels.centered import Centered
 from mercer.kernels.empiricalmeanmap import EmpiricalMeanMap
+from mercer.kernels.fisher import Fisher
 from mercer.kernels.fisherensemble import FisherEnsemble
 from mercer.kernels.linear_rbf import Linear
 from mercer.kernels.normalized import Normalized
-from mercer.kernels.posteriorcounts import PosteriorCounts
 from mercer.kernels.residualized import Residualized
 from mercer.kernels.spectrum import Spectrum
 from mercer.kernels.targetaligned import TargetAligned
-from mercer.models.hidden import HiddenChain, SymbolShares, hidden_chain
+from mercer.models.scores import dense, is_posterior, lengths_of
+from mercer.models.step_scores import channel_shares, step_scores
 
-BLOCK = 1 << 22
+WINDOW_VALUES = 1 << 22
 """Number of kernel values of windows with reference objects in memory at once."""
+SCORES = 1 << 23
+"""Number of scores of single observations in memory at once."""
+NEAR_ZERO = 0.01
+"""A feature is near zero if so little is left of the sum of its absolute terms."""
 
 # -- windows ---------------------------------------------------------------------------------------------------
 
@@ -86,7 +94,7 @@ def _window_sums(kernel: Any, windows: Sequences, weights: Weights) -> Floats:
         return np.asarray(to_numpy(plain.features(windows) @ weights.values.T), dtype=np.float64)
     evaluation = plain._evaluation
     columns = evaluation.prepared(weights.reference)
-    step = max(1, BLOCK // max(1, weights.values.shape[1]))
+    step = max(1, WINDOW_VALUES // max(1, weights.values.shape[1]))
     blocks = (evaluation.prepared(windows[at : at + step]) for at in range(0, len(windows), step))
     return np.concatenate([np.asarray(to_numpy(evaluation.matrix(a, columns))) @ weights.values.T for a in blocks])
 
@@ -99,7 +107,7 @@ def _spread(shares: Shares, source: Sequences, start: Indices, sums: Floats, wid
     shares.values += over_channels(steps, source)
 
 
-# -- counts and columns ----------------------------------------------------------------------------------------
+# -- columns ---------------------------------------------------------------------------------------------------
 
 
 @plain_shares.register(Linear)
@@ -107,63 +115,139 @@ def _linear(kernel: Any, data: Any, source: Any, weights: Weights) -> Shares:
     """Share an inner product by columns."""
     vector = weights.of_features(kernel)
     shares = Shares.zeros(source, len(vector))
-    if isinstance(source, CSRRows):
-        shares.values[:, 0] = (vector[:, source.indices] * source.data).T
-    else:
-        shares.values[:] = np.asarray(to_numpy(source), dtype=float)[:, :, None] * vector.T
+    shares.values[:] = _column_shares(source, vector)
     return shares
 
 
-@plain_shares.register(PosteriorCounts)
-def _posterior_counts(kernel: Any, data: Any, source: Any, weights: Weights) -> Shares:
-    """Share expected counts by position; the counts of missing symbols are bias."""
-    model = kernel.model_
-    if hasattr(model, "latent_cliques"):
-        raise not_additive(kernel, f"of {type(model).__name__} counts whole rows")
-    chain = hidden_chain(model, "PosteriorCounts")
+def _column_shares(source: Any, each: Floats) -> Floats:
+    """Return values times the worth of every column, ``(R, columns)``, for the positions of rows."""
+    if isinstance(source, CSRRows):
+        return np.asarray((each[:, source.indices] * source.data).T[:, None, :])
+    return np.asarray(np.asarray(to_numpy(source), dtype=np.float64)[:, :, None] * each.T)
+
+
+# -- Fisher scores ----------------------------------------------------------------------------------------------
+
+
+@plain_shares.register(Fisher)
+def _fisher(kernel: Any, data: Any, source: Any, weights: Weights) -> Shares:
+    r"""Share :math:`\langle w, \phi(W g)\rangle` with :math:`g = \sum_t g_t`; of a power, in proportion (AS)."""
+    models = kernel.model_
+    if is_posterior(source):
+        raise not_additive(kernel, "was fitted to posteriors, which have no transitions of single steps")
+    _, per, power = kernel._recipe()
+    parametrization, whiten = kernel.parametrization, kernel._whiten
     vector = weights.of_features(kernel)
-    return _single(chain, source, vector) if int(kernel.k) == 1 else _pairs(chain, source, vector)
+    if hasattr(models, "token_probabilities") and not isinstance(source, Sequences):  # counts of words
+        if power != 1:
+            raise not_additive(kernel, f"takes the power {power:g} of scores of word counts")
+        found = _tokens(models, source, vector if whiten is None else whiten.pulled(vector), parametrization)
+    elif power == 1:
+        found = _steps(models, source, vector if whiten is None else whiten.pulled(vector), parametrization)
+    else:
+        found = _powered(kernel, source, vector, power)
+    return found if per == "sequence" else found.scaled(1 / np.maximum(lengths_of(source), 1))
 
 
-def _single(chain: HiddenChain, source: Sequences, vector: Floats) -> Shares:
-    symbols = SymbolShares(chain.emission)
-    n, k = symbols.probability.shape
-    states = chain.expected(source, states=True).states
-    assert states is not None
-    table = vector.reshape(len(vector), k, n)
-    codes, place = np.unique(source.values, return_inverse=True)
-    worth = np.array([np.einsum("ia,rai->ir", symbols.of(int(code)), table) for code in codes])
-    counts = np.einsum("ti,tir->tr", states, worth.reshape(len(codes), n, len(vector))[place])
-    counts /= np.repeat(np.maximum(source.lengths, 1), source.lengths)[:, None]
-    seen = observed(source)
+def _blocks(source: Any, width: int) -> Iterator[tuple[slice, slice, Any]]:
+    """Yield samples, their positions and the samples themselves, with a limited number of scores at once."""
+    offsets = layout(source)[2]
+    most, start = max(1, SCORES // max(width, 1)), 0
+    while start < len(offsets) - 1:
+        stop = max(start + 1, int(np.searchsorted(offsets, offsets[start] + most, side="right")) - 1)
+        yield slice(start, stop), slice(int(offsets[start]), int(offsets[stop])), source[start:stop]
+        start = stop
+
+
+def _steps(models: Any, source: Any, vector: Floats, parametrization: str) -> Shares:
+    """Return the shares of observations in weighted sums of scores, with the same weights for all samples."""
     shares = Shares.zeros(source, len(vector))
-    shares.values[:, 0] = np.where(seen, counts, 0.0)
-    return shares.with_bias(segment_sum(np.where(seen, 0.0, counts), source.offsets))
+    channels = _Channels(models, source)
+    for _, at, block in _blocks(source, vector.shape[1]):
+        shares.values[at] = channels.summed(step_scores(models, block, parametrization), vector, at)
+    return _carried(shares, source)
 
 
-def _pairs(chain: HiddenChain, source: Sequences, vector: Floats) -> Shares:
-    """Share the counts of neighbors, half to each of the two; all to one of them if the other is missing."""
-    symbols = SymbolShares(chain.emission)
-    n, k = symbols.probability.shape
-    table = vector.reshape(len(vector), k, k, n, n)
-    moves = chain.step_posteriors(source)
-    second = np.setdiff1d(np.arange(len(source.values)), source.offsets)  # all but the first of every sequence
-    pairs = np.stack([source.values[second - 1], source.values[second]], axis=1)
-    kinds, place = np.unique(pairs, axis=0, return_inverse=True)
-    worth = [np.einsum("ia,jb,rabij->rij", symbols.of(int(a)), symbols.of(int(b)), table) for a, b in kinds]
-    counts = np.zeros((len(source.values), len(vector)))
-    for kind, value in enumerate(worth):
-        at = second[place.ravel() == kind]
-        counts[at] = np.einsum("tij,rij->tr", moves[at], value)
-    counts /= np.repeat(np.maximum(source.lengths - 1, 1), source.lengths)[:, None]
-    seen = observed(source)[:, 0]
-    number = seen[second].astype(float) + seen[second - 1]
-    part = counts[second] / np.maximum(number, 1.0)[:, None]
-    shares, lost = Shares.zeros(source, len(vector)), np.zeros_like(counts)
-    shares.values[second, 0] += np.where(seen[second, None], part, 0.0)
-    shares.values[second - 1, 0] += np.where(seen[second - 1, None], part, 0.0)
-    lost[second] = np.where((number == 0)[:, None], counts[second], 0.0)
-    return shares.with_bias(segment_sum(lost, source.offsets))
+def _powered(kernel: Any, source: Any, vector: Floats, power: float) -> Shares:
+    r"""Return shares of powers of whitened scores, :math:`z_t \phi(z) / z`, and how much is near zero."""
+    models, whiten, parametrization = kernel.model_, kernel._whiten, kernel.parametrization
+    shares, channels = Shares.zeros(source, len(vector)), _Channels(models, source)
+    shares.near = np.zeros((len(shares.offsets) - 1, len(vector), 2))
+    # Of scores per step, the power is taken of the mean.
+    lengths = np.ones(len(shares.near)) if kernel._recipe().per == "sequence" else np.maximum(lengths_of(source), 1)
+    for samples, at, block in _blocks(source, vector.shape[1]):
+        rows = dense(step_scores(models, block, parametrization), "power")
+        places = shares.offsets[samples.start : samples.stop + 1] - at.start
+        for i, (a, b) in enumerate(pairwise(places.tolist()), start=samples.start):
+            part = rows[a:b]
+            z = part if whiten is None else np.asarray(whiten.applied(part))
+            total, size = z.sum(axis=0) / lengths[i], np.abs(z).sum(axis=0) / lengths[i]
+            factor = np.zeros_like(total)
+            np.power(np.abs(total), power - 1, out=factor, where=total != 0)
+            own = vector * factor
+            pulled = own if whiten is None else whiten.pulled(own)
+            where = slice(at.start + a, at.start + b)
+            shares.values[where] = channels.summed(part, pulled, where)
+            terms = np.abs(own) * size * lengths[i]
+            shares.near[i, :, 0] = terms[:, np.abs(total) < NEAR_ZERO * size].sum(axis=1)
+            shares.near[i, :, 1] = terms.sum(axis=1)
+    return _carried(shares, source)
+
+
+class _Channels:
+    """Sums of weighted scores by channel: parameters belong to channels, or to a step as a whole."""
+
+    def __init__(self, models: Any, source: Any) -> None:
+        number = layout(source)[1]
+        self.shares = sparse.csr_array(channel_shares(models, number)) if number > 1 else None
+        if self.shares is not None:
+            seen = observed(source).astype(float)
+            seen[~seen.any(axis=1), 0] = 1.0  # carried to an observed step later
+            self.fraction = seen / seen.sum(axis=1, keepdims=True)
+
+    def summed(self, rows: Any, vector: Floats, at: slice) -> Floats:
+        """Return the sums of scores ``(T, P)`` of the positions ``at`` with weights ``(R, P)``, ``(T, D, R)``."""
+        if self.shares is None:
+            return np.asarray(rows @ vector.T)[:, None, :]
+        rows = np.asarray(rows.toarray() if sparse.issparse(rows) else rows)
+        parts = np.stack([np.asarray((rows * weights) @ self.shares) for weights in vector], axis=-1)
+        return np.asarray(parts[:, :-1] + parts[:, -1:] * self.fraction[at][:, :, None])
+
+
+def _carried(shares: Shares, source: Any) -> Shares:
+    """Give the shares of steps without any observed value to the next observed step of the sample.
+
+    What is known about a state that emits nothing comes from later observations; the rest is bias.
+    """
+    unseen = np.asarray(~observed(source).any(axis=1))
+    if not unseen.any():
+        return shares
+    whole = shares.values.sum(axis=1)
+    for i in np.unique(np.searchsorted(shares.offsets, np.flatnonzero(unseen), side="right") - 1):
+        a, b = shares.offsets[i], shares.offsets[i + 1]
+        seen = np.flatnonzero(~unseen[a:b])
+        target = np.searchsorted(seen, np.flatnonzero(unseen[a:b]))
+        moved = whole[a:b][unseen[a:b]]
+        late = target == len(seen)
+        shares.bias[i] += moved[late].sum(axis=0)
+        steps = np.zeros((b - a, whole.shape[1]))
+        np.add.at(steps, seen[target[~late]], moved[~late])
+        shares.values[a:b][unseen[a:b]] = 0.0
+        shares.values[a:b] += over_channels(steps, source[i : i + 1])
+    return shares
+
+
+def _tokens(models: Any, source: Any, vector: Floats, parametrization: str) -> Shares:
+    r"""Share :math:`\sum_v w_v (x_v - n p_v)`: a word that occurs x times gets :math:`x (w_v - \sum_u w_u p_u)`."""
+    shares = Shares.zeros(source, len(vector))
+    p = np.asarray(models.token_probabilities(), dtype=np.float64)
+    for c, own in enumerate(np.split(vector, len(models), axis=1)):
+        if parametrization == "logit":
+            each = own - (own @ p[c])[:, None]
+        else:
+            each = np.divide(own, p[c], out=np.zeros_like(own), where=p[c] > 0) - own.sum(axis=1)[:, None]
+        shares.values += _column_shares(source, each)
+    return shares
 
 
 # -- kernels that are made of others ---------------------------------------------------------------------------
