@@ -1,8 +1,5 @@
 """Probability products of 500 Bayesian networks of 20 binary nodes with treewidth 3, against pgmpy pair by pair.
 
-Also factorial hidden Markov models of 10 binary chains: chain by chain, against the hidden Markov model of all 1,024
-joint states.
-
 Run: python benchmarks/bench_nets.py           (pgmpy if it is installed; `--quick` takes 100 networks)
 """
 
@@ -55,25 +52,6 @@ def by_pgmpy(nets: mc.BayesNets, i: int, j: int) -> float:
     return float(np.prod([factor.values for factor in factors]))
 
 
-def factorial(size: int) -> None:
-    """Compare the log probabilities and posteriors of a factorial HMM with those of the HMM of its joint states."""
-    rng = np.random.default_rng(0)
-    model = mc.models.FactorialHMMs(
-        rng.dirichlet([1, 1], size=(1, 10)),
-        rng.dirichlet([1, 1], size=(1, 10, 2)),
-        rng.normal(size=(1, 10, 2, 3)),
-        np.eye(3)[None],
-    )
-    X, flat = list(model.sample(100, size, random_state=0)[0]), model.hmms()
-    print(f"{size} series of 100 steps, 10 binary chains, {model.n_joint} joint states")
-    for name in ("log_prob", "posterior"):
-        times = []
-        for tried in (model, flat):
-            getattr(tried, name)(X[:1])
-            times.append(once(lambda tried=tried, name=name: getattr(tried, name)(X))[0])
-        print(f"{name}: {times[0]:.2f} s chain by chain, {times[1]:.2f} s through all joint states")
-
-
 def main(n: int) -> None:
     nets = random_nets(n)
     print(f"{n} networks of {len(nets.nodes)} binary nodes; {nets.contraction_cost()}")
@@ -81,7 +59,6 @@ def main(n: int) -> None:
     kernel(nets[:8])  # finds the elimination order
     (took, K), pairs = once(lambda: kernel(nets)), n * (n + 1) // 2
     print(f"mercer: {took:.2f} s, {1e6 * took / pairs:.2f} us per pair")
-    factorial(2 if n < 500 else 10)
     if DiscreteFactor is None:
         print("pgmpy is not installed")
         return

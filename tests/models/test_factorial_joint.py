@@ -1,4 +1,4 @@
-"""Joint states of factorial hidden Markov models: chain by chain, of symbols, with missing values, and their scores."""
+"""Joint states of factorial hidden Markov models: of symbols, with missing values, and their scores."""
 
 import itertools
 
@@ -9,8 +9,7 @@ from hypothesis import strategies as st
 from tests.models.test_factorial_hmm import models
 
 import mercer as mc
-from mercer.models import factorial_hmm
-from mercer.models._factorial import em, joint, operand
+from mercer.models._factorial import em
 
 
 def tables(seed=0, size=2, n_chains=2, n=2, k=3, alphabet="abc"):
@@ -33,84 +32,8 @@ def holes(X, seed=0, share=0.3):
     return out
 
 
-@pytest.fixture
-def wide(monkeypatch):
-    """Compute chain by chain, in pieces, whatever the number of joint states."""
-
-    def switch(memory=joint.MEMORY):
-        monkeypatch.setattr(operand, "FEW_JOINT", 0)
-        for module in (joint, factorial_hmm):
-            monkeypatch.setattr(module, "DENSE", 0)
-        monkeypatch.setattr(joint, "MEMORY", memory)
-
-    return switch
-
-
 SERIES = [np.random.default_rng(s).normal(size=(length, 2)) for s, length in enumerate((7, 1, 12, 4))]
 STRINGS = mc.Sequences(["abcab", "c", "abbcabcacbba", "aa"], alphabet="abc")
-
-
-@pytest.mark.parametrize("memory", [joint.MEMORY, 32])
-def test_chain_by_chain_is_the_joint_hidden_markov_model(wide, memory):
-    gaussian, table = models(0, 2, chains=3, d=2), tables(1, n_chains=3)
-    data = ((gaussian, SERIES), (gaussian, holes(SERIES)), (table, STRINGS))
-    before = [(m.log_prob(X), m[:1].posterior(X), m.sequence_scores(X)) for m, X in data]
-    wide(memory)
-    for (m, X), (logs, states, scores) in zip(data, before, strict=True):
-        np.testing.assert_allclose(m.log_prob(X), logs, rtol=1e-12, atol=1e-12)
-        for found, expected in zip(m[:1].posterior(X), states, strict=True):
-            np.testing.assert_allclose(found, expected, atol=1e-12)
-        np.testing.assert_allclose(m.sequence_scores(X), scores, atol=1e-10)
-        assert scores.shape == (2, 4, len(m.score_names()))
-
-
-@pytest.mark.parametrize("kernel", [mc.ProbabilityProduct(rho=0.5, length=4), mc.MeanMap(gamma=0.3, length=4)])
-@pytest.mark.parametrize("make", [models, tables])
-def test_kernels_chain_by_chain(kernel, make, wide):
-    kernel = kernel.set_params(normalize=False)
-    p, q = make(0, 3), make(1, 2, 3)
-    values = kernel.log(p, q), kernel.log(p), kernel.path(p, q, lengths=[1, 3])
-    wide()
-    for found, expected in zip(
-        (kernel.log(p, q), kernel.log(p), kernel.path(p, q, lengths=[1, 3])), values, strict=True
-    ):
-        np.testing.assert_allclose(found, expected, rtol=1e-11)
-    np.testing.assert_allclose(kernel.log(p, p), kernel.log(p), rtol=1e-12)
-
-
-@pytest.mark.slow
-def test_many_joint_states(monkeypatch):
-    """2,048 joint states, whose hidden Markov model would have four million transitions."""
-    big = models(0, 1, chains=11)
-    small = mc.models.FactorialHMMs(big.initial[:, :6], big.transition[:, :6], big.mean[:, :6], big.covariance)
-    still = np.zeros((1, 5, 2, 1))  # five more chains that do nothing
-    same = mc.models.FactorialHMMs(
-        big.initial, big.transition, np.concatenate([small.mean, still], axis=1), big.covariance
-    )
-    x = [SERIES[2][:, :1]]
-    np.testing.assert_allclose(same.log_prob(x), small.log_prob(x), rtol=1e-12)
-    np.testing.assert_allclose(same.posterior(x)[0][:, :6], small.posterior(x)[0], atol=1e-12)
-    kernel = mc.ProbabilityProduct(rho=1.0, length=3, normalize=False)
-    few = models(3, 1)
-    np.testing.assert_allclose(kernel(same, few), kernel(small, few), rtol=1e-12)
-    np.testing.assert_allclose(kernel(few, same), kernel(few, small), rtol=1e-12)
-    monkeypatch.setattr(operand, "MOST_PAIRS", 1000)
-    with pytest.raises(ValueError, match=r"8,192 pairs of joint states, more than 1,000\. Use mc\.MeanField"):
-        kernel(same, few)
-
-
-@pytest.mark.slow
-def test_numbers_that_underflow_are_rescued(wide):
-    """A step that only an improbable path explains, so that scaled numbers are all zero."""
-    model = mc.models.FactorialHMMs([[[0.5, 0.5]]], [[[[1.0, 0.0], [0.0, 1.0]]]], [[[[0.0], [100.0]]]], [[[1.0]]])
-    x = [np.array([[0.0], [0.0], [100.0], [100.0], [100.0]]), np.array([[0.0], [1.0]])]
-    logs, states, value = model.log_prob(x), model.posterior(x), mc.ProbabilityProduct(length=3).log(model)
-    assert np.isfinite(logs).all()
-    wide()
-    np.testing.assert_allclose(model.log_prob(x), logs, rtol=1e-12)
-    for found, expected in zip(model.posterior(x), states, strict=True):
-        np.testing.assert_allclose(found, expected, atol=1e-12)
-    np.testing.assert_allclose(mc.ProbabilityProduct(length=3).log(model), value, atol=1e-12)
 
 
 def test_symbols_are_sums_over_all_paths():
@@ -194,9 +117,7 @@ def test_em_with_missing_values_reaches_a_stationary_point(inference):
         model.fit(X)
         one = em.Parameters(*(np.asarray(getattr(model.model_, name))[0] for name in em.Parameters._fields))
         x, offsets = np.concatenate(X), np.array([0, 30, 60, 90])
-        reached.append(
-            em.exact(one, x, offsets)[0] if inference == "exact" else em.variational(one, x, offsets, None)[0]
-        )
+        reached.append(one.exact(x, offsets)[0] if inference == "exact" else em.variational(one, x, offsets, None)[0])
     assert (np.diff(reached) >= -1e-6).all()
     if inference == "exact":
         many = mc.FactorialHMM(inference=inference, prior=None, n_iter=300, tol=0, n_init=1, floor=0.0).fit(X).model_
@@ -280,9 +201,9 @@ def test_bad_tables_are_named(change, match):
 @pytest.mark.slow
 def test_bad_symbols_are_named():
     many = {"initial": np.full((1, 17, 2), 0.5), "transition": np.full((1, 17, 2, 2), 0.5)}
-    with pytest.raises(ValueError, match=r"131,072 joint states, more than 100,000\. Use fewer"):
+    with pytest.raises(ValueError, match=r"131,072 joint states, more than 1,024\. Use fewer"):
         mc.models.FactorialHMMs(**many, probability=np.full((1, 4, 2), 0.5))
-    with pytest.raises(ValueError, match="up to 100,000 joint states; got 131,072"):
+    with pytest.raises(ValueError, match="up to 1,024 joint states; got 131,072"):
         mc.FactorialHMM(17).fit(["ab"])
     with pytest.raises(ValueError, match=r"needs vectors; got symbols\. Use inference='exact'"):
         mc.FactorialHMM(inference="variational").fit(["ab"])
@@ -337,4 +258,4 @@ def test_the_structured_bound_is_at_or_above_the_factorized_one(seed):
         assert em.variational(one, x, offsets, q)[0] >= value - 1e-9
     structured = em.variational(one, x, offsets, None)[0]
     assert structured >= max(value for value, _ in bounds) - 1e-9
-    assert structured <= em.exact(one, x, offsets)[0] + 1e-9
+    assert structured <= one.exact(x, offsets)[0] + 1e-9

@@ -9,7 +9,7 @@ import numpy as np
 from mercer._array import Array, Floats, as_float, beside, namespace, to_numpy
 from mercer._batch import Batch
 from mercer._checks import check_rho, is_whole
-from mercer._coupling import Coupling
+from mercer._coupling import Coupling, Operand
 from mercer._parameters import check, whole
 from mercer._probability import checked_probability, drawn
 from mercer._random import random_generator, whole_size
@@ -17,23 +17,22 @@ from mercer.data import Alphabet, Sequences
 from mercer.families.categorical import Categoricals
 from mercer.families.gaussian import Gaussians
 from mercer.models._factorial.bound import ChainBound
-from mercer.models._factorial.joint import DENSE, Evidence, Joint, check_joint, expected_joint, joint_log_prob
-from mercer.models._factorial.missing import GaussianEvidence
-from mercer.models._factorial.operand import FactorialOperand, factorial_cliques, factorial_scores, score_names
-from mercer.models._factorial.table import SymbolEvidence
+from mercer.models._factorial.joint import (
+    MOST_JOINT,
+    factorial_cliques,
+    factorial_scores,
+    joint_states,
+    score_names,
+)
 from mercer.models._scores.weighted import check_parametrization
-from mercer.models.discount import check_lengths
-from mercer.models.hidden import Clique, require_possible
+from mercer.models.hidden import Clique
 from mercer.models.hmm import HMMs
-from mercer.models.inference import double, own_runs, read
+from mercer.models.inference import double, read
 
 if TYPE_CHECKING:
     from mercer.models.factorial_hmm_estimator import FactorialHMM
 
 __all__ = ["FactorialHMMs"]
-
-MOST_FLAT = 1024
-"""Number of joint states up to which models are turned into hidden Markov models."""
 
 
 class FactorialHMMs(Batch):
@@ -60,9 +59,9 @@ class FactorialHMMs(Batch):
     .. math:: x_t \sim \mathcal N\Big(\sum_c \mu^c_{q^c_t},\ R\Big)
               \qquad\text{or}\qquad P(x_t = o) = B_{q^1_t, \dots, q^C_t, o}
 
-    (PPK-6.1, Ghahramani and Jordan 1997). Probabilities and posteriors are exact, up to 100,000 joint states: a step
-    applies the transitions of one chain after the other. `ProbabilityProduct` and `MeanMap` are exact up to 4,096 joint
-    states of both models. `mercer.kernels.MeanField` compares larger models of vectors by a lower bound.
+    (PPK-6.1, Ghahramani and Jordan 1997). Probabilities, posteriors and kernels are exact, up to 1,024 joint states:
+    they are those of the hidden Markov models of all joint states. `mercer.kernels.MeanField` compares larger models of
+    vectors by a lower bound.
 
     Examples
     --------
@@ -114,7 +113,11 @@ class FactorialHMMs(Batch):
                 raise ValueError(
                     "FactorialHMMs have mean and covariance, or probability; got both. Use probability for symbols."
                 )
-            check_joint(n**chains, "Use fewer chains or states.")
+            if n**chains > MOST_JOINT:
+                raise ValueError(
+                    f"These models have {n**chains:,} joint states, more than {MOST_JOINT:,}. Use fewer chains or "
+                    "states."
+                )
             table = Categoricals(probability, alphabet)
             _check_shape("probability", table.probability, (*batch, n**chains, table.probability.shape[-1]))
             none = beside(initial, np.zeros((*batch, chains, n, 0)), initial.dtype)
@@ -191,9 +194,9 @@ class FactorialHMMs(Batch):
 
     def hmms(self) -> HMMs:
         """Return the hidden Markov models of all joint states, the states of the last chain varying fastest."""
-        if self.n_joint > MOST_FLAT:
+        if self.n_joint > MOST_JOINT:
             raise ValueError(
-                f"These models have {self.n_joint:,} joint states, more than {MOST_FLAT:,}. Use fewer chains or "
+                f"These models have {self.n_joint:,} joint states, more than {MOST_JOINT:,}. Use fewer chains or "
                 "states, or compare them with mc.MeanField."
             )
         xp, batch = namespace(self.initial), self.shape
@@ -217,31 +220,9 @@ class FactorialHMMs(Batch):
             return read(Categoricals(np.full((1, len(self.alphabet)), 1 / len(self.alphabet)), self.alphabet), X)
         return read(Gaussians(np.zeros((1, int(self.mean.shape[-1]))), np.ones(1)), X)
 
-    def _evidence(self, i: int, values: Any) -> Evidence:
-        """Return the likelihoods of observations under model i."""
-        if self.alphabet is not None:
-            return SymbolEvidence(double(self.probability)[i], self.alphabet, values)
-        return GaussianEvidence(double(self.mean)[i], double(self.covariance)[i], double(values))
-
-    def _expected(self, i: int, X: Any, *, by_run: bool = False) -> Joint:
-        """Return expected statistics of sequences under model i; raise if one is impossible."""
-        check_joint(self.n_joint, "Use fewer chains or states.")
-        initial, transition = double(self.initial)[i], double(self.transition)[i]
-        found = expected_joint(initial, transition, self._evidence(i, X.values), X.offsets, by_run=by_run)
-        require_possible(X, found.log_prob)
-        return found
-
     def log_prob(self, X: Any) -> Floats:
         """Log probability of each sequence under each model, ``(N, M)``; missing values are marginalized."""
-        self._require_axis()
-        if self.n_joint <= DENSE:
-            return self.hmms().log_prob(X)
-        check_joint(self.n_joint, "Use fewer chains or states.")
-        X, initial, transition = self.read(X), double(self.initial), double(self.transition)
-        found = np.empty((len(self), len(X)))
-        for i in range(len(self)):
-            found[i] = joint_log_prob(initial[i], transition[i], self._evidence(i, X.values), X.offsets)
-        return found
+        return self.hmms().log_prob(X)
 
     def posterior(self, X: Any) -> list[Floats]:
         """Posterior probabilities of the states of all chains, one array ``(T, C, n)`` per sequence.
@@ -251,15 +232,10 @@ class FactorialHMMs(Batch):
         X : Sequences, or anything that converts to them
             For a batch of shape ``(1,)``, any number of sequences; otherwise sequence i under model i.
         """
-        self._require_axis()
-        X = self.read(X)
-        runs = own_runs(self, X)
-        found = []
-        for i in range(len(self)):
-            mine = X[np.flatnonzero(runs.model == i)]
-            states = self._expected(i, mine).states
-            found += [states[a:b] for a, b in zip(mine.offsets[:-1], mine.offsets[1:], strict=True)]
-        return found
+        chains, n = self.n_chains, int(self.initial.shape[-1])
+        shown = joint_states(n, chains)
+        found = self.hmms().posterior(X)
+        return [(found[k] @ shown).reshape(-1, chains, n) for k in range(len(found))]
 
     def sample(self, length: int, size: int = 1, random_state: Any = None) -> Floats:
         """Sample ``size`` sequences of ``length`` observations from each model.
@@ -311,7 +287,7 @@ class FactorialHMMs(Batch):
         self._require_axis()
         check_parametrization(parametrization)
         X = self.read(X)
-        return np.stack([factorial_scores(self, i, X, parametrization) for i in range(len(self))])
+        return np.stack([factorial_scores(self[i : i + 1], X, parametrization) for i in range(len(self))])
 
     def latent_cliques(self, X: Any) -> list[Clique]:
         """Return the mean posteriors of observations with their states, and of transitions, for latent kernels.
@@ -333,11 +309,9 @@ class FactorialHMMs(Batch):
         """Return no sequence."""
         return Sequences.from_codes([np.empty(0, dtype=int)], self.alphabet)[:0]
 
-    def couple(self, coupling: Coupling, lengths: Any = None) -> FactorialOperand:
+    def couple(self, coupling: Coupling, lengths: Any = None) -> Operand:
         """Prepare for a coupling of the models of all joint states (PPK-6.1, GMMK-9)."""
-        self._require_axis()
-        check_lengths(lengths)
-        return FactorialOperand(self, coupling, lengths)
+        return self.hmms().couple(coupling, lengths)
 
     def couple_mean_field(self, rho: float, length: Any, n_init: int, seed: int) -> ChainBound:
         """Prepare for the structured mean field bound of the probability product (PPK-6.1)."""

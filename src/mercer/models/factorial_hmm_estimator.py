@@ -19,8 +19,8 @@ from mercer.data.alphabet import ALPHABET
 from mercer.data.segments import check_coordinates, check_some_points, in_digest_order, in_double
 from mercer.families.categorical import Categorical
 from mercer.families.estimator import Context
-from mercer.models._factorial import em, table
-from mercer.models._factorial.joint import FEW_JOINT, MOST_JOINT
+from mercer.models._factorial import em
+from mercer.models._factorial.joint import MOST_JOINT
 from mercer.models._fitting.checks import (
     check_range,
     check_something,
@@ -32,6 +32,9 @@ from mercer.models.factorial_hmm import FactorialHMMs
 from mercer.models.inference import double
 
 __all__ = ["FactorialHMM"]
+
+FEW_JOINT = 64
+"""Number of joint states up to which EM is exact if not asked."""
 
 
 @dataclass(frozen=True)
@@ -58,7 +61,7 @@ class FactorialHMM(IterativeEstimator):
     n_chains, n_states : int, default=2
         Number of chains, and of the states of each.
     inference : {"auto", "exact", "variational"}, default="auto"
-        The E-step: through all joint states, of which there may be 100,000, or structured mean field, which keeps the
+        The E-step: through all joint states, of which there may be 1,024, or structured mean field, which keeps the
         Markov chain of each chain. "auto" is exact for up to 64 joint states. Models of symbols are always exact.
     floor : float, default=1e-3
         Fraction of the pooled variance of each channel that is added to the variance of the noise.
@@ -221,10 +224,11 @@ class FactorialHMM(IterativeEstimator):
         if self.prior is None:
             return found, None
         if isinstance(self.prior, FactorialHMMs):
-            return replace(found, expected=_steps(found).prior_sums(_centered(self.prior, found))), None
+            return replace(found, expected=_centered(self.prior, found).prior_sums()), None
         alone = clone(self).set_params(prior=None)
         fit = alone._best(X.values, X.offsets, found, smooth=True)
-        expected = table.prior_sums(fit.model) if X.is_symbols else fit.expected.per_observation()
+        sums = fit.expected
+        expected = fit.model.prior_sums() if X.is_symbols else em.Sums(*(part / sums.size for part in sums))
         pooled = _batch([fit], found)
         return replace(found, pooled=pooled, expected=expected), joined(pooled, [fit])
 
@@ -259,7 +263,7 @@ class FactorialHMM(IterativeEstimator):
             starts = [self._start(context, k, x) for k in range(int(self.n_init))]
         strength = float(self.prior_strength)
         if smooth and context.alphabet is not None:
-            expected, strength = table.even_sums(starts[0]), 1.0
+            expected, strength = starts[0].even_sums(), 1.0
         fits = [self._run_em(x, offsets, start, context, expected, strength) for start in starts]
         best = max(fits, key=lambda fit: fit.objective)
         if context.alphabet is not None:
@@ -273,9 +277,7 @@ class FactorialHMM(IterativeEstimator):
         if context.alphabet is not None:
             often = np.bincount(x, minlength=d)[:d] + 1.0
             rows = often / often.sum() * rng.gamma(1.0, size=(self._joint, d)) + 1e-3
-            return table.TableParameters(
-                np.full((chains, n), 1 / n), transition, rows / rows.sum(axis=1, keepdims=True)
-            )
+            return em.TableParameters(np.full((chains, n), 1 / n), transition, rows / rows.sum(axis=1, keepdims=True))
         assert context.scale is not None
         mean = np.sqrt(context.scale / chains) * rng.standard_normal((chains, n, d))
         return em.Parameters(np.full((chains, n), 1 / n), transition, mean, np.diag(context.scale))
@@ -284,39 +286,34 @@ class FactorialHMM(IterativeEstimator):
         self, x: Any, offsets: Indices, start: Any, context: Context, expected: Any, strength: float
     ) -> EMResult:
         """Fit one model of centered vectors, or of symbols, from a start."""
-        steps, alphabet, states = _steps(context), context.alphabet, None
+        alphabet, states = context.alphabet, None
         whole = self.inference == "exact" or (self.inference == "auto" and self._joint <= FEW_JOINT)
         if alphabet is None:
             assert context.scale is not None
             x, floor = x - context.center, float(self.floor) * context.scale
 
         def total(sums: Any) -> Any:
-            return sums if expected is None else sums.plus(expected, strength)
+            return sums if expected is None else em.plus(sums, expected, strength)
 
         def expect(model: Any) -> tuple[float, Any]:
             nonlocal states
             sums: Any
             if alphabet is not None:
-                objective, sums = table.exact(model, x, offsets, alphabet)
+                objective, sums = model.exact(x, offsets, alphabet)
             elif whole:
-                objective, sums = em.exact(model, x, offsets)
+                objective, sums = model.exact(x, offsets)
             else:
                 objective, sums, states = em.variational(model, x, offsets, states)
             if expected is not None:
-                objective += steps.log_prior(model, expected, strength)
-            return objective if alphabet is not None else objective - em.penalty(model, total(sums).size, floor), sums
+                objective += model.log_prior(expected, strength)
+            return objective if alphabet is not None else objective - model.penalty(total(sums).size, floor), sums
 
         def maximize(model: Any, sums: Any) -> Any:
             if alphabet is not None:
-                return table.maximized(total(sums), model)
-            return em.maximized(total(sums), model, floor) if total(sums).size > 0 else model
+                return model.maximized(total(sums))
+            return model.maximized(total(sums), floor) if total(sums).size > 0 else model
 
         return em_single(expect, maximize, start, int(self.n_iter), self.tol * max(len(x), 1))
-
-
-def _steps(context: Context) -> Any:
-    """Return the module of the steps of EM."""
-    return em if context.alphabet is None else table
 
 
 def _share(context: Context, chains: int) -> Any:
@@ -326,7 +323,7 @@ def _share(context: Context, chains: int) -> Any:
 
 def _centered(models: FactorialHMMs, context: Context) -> Any:
     """Return the parameters of one model, of centered data."""
-    kind = em.Parameters if context.alphabet is None else table.TableParameters
+    kind = em.Parameters if context.alphabet is None else em.TableParameters
     parts = kind(*(double(getattr(models, part))[0] for part in kind._fields))
     if isinstance(parts, em.Parameters):
         return parts._replace(mean=parts.mean - _share(context, len(parts.mean)))

@@ -1,30 +1,25 @@
-"""EM of factorial hidden Markov models with additive Gaussians, exact or by structured mean field (PPK-6.1)."""
+"""EM of factorial hidden Markov models: of vectors, exact or by structured mean field, and of symbols (PPK-6.1)."""
 
 from __future__ import annotations
 
+from functools import reduce
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from mercer._array import Floats, Indices
-from mercer._probability import normalized
-from mercer.models._factorial.joint import Joint, expected_joint, joint_states
-from mercer.models._factorial.missing import GaussianEvidence, Patterns, completed
-from mercer.models._forward.interface import Densities, Runs, expectations
+from mercer._probability import normalized, shared_out
+from mercer.families.categorical import Categoricals
+from mercer.families.gaussian import Gaussians
+from mercer.models._factorial.joint import ByChain, joint_states
+from mercer.models._factorial.missing import Patterns, completed
+from mercer.models._forward.evidence import evidence_of
+from mercer.models._forward.interface import Densities, Expectations, Runs, expectations
 
 INNER = 1e-6
 """Growth of the bound per observation at which sweeps over the chains end."""
 SWEEPS = 30
 """Most sweeps over all chains in one iteration."""
-
-
-class Parameters(NamedTuple):
-    """One model: ``(C, n)``, ``(C, n, n)``, ``(C, n, d)`` and ``(d, d)``."""
-
-    initial: Floats
-    transition: Floats
-    mean: Floats
-    covariance: Floats
 
 
 class Sums(NamedTuple):
@@ -40,32 +35,136 @@ class Sums(NamedTuple):
     """Sum of x x', ``(d, d)``."""
     size: float
 
-    def plus(self, other: Sums, weight: float) -> Sums:
-        """Add other statistics, with a weight."""
-        parts: list[Any] = [a + weight * b for a, b in zip(list[Any](self), list[Any](other), strict=True)]
-        return Sums(*parts)
 
-    def per_observation(self) -> Sums:
-        """Return averages over the observations."""
-        parts: list[Any] = [part / self.size for part in self]
-        return Sums(*parts)
+class TableSums(NamedTuple):
+    """Expected statistics: of states and transitions, and of symbols in all joint states."""
 
-
-def exact(model: Parameters, x: Floats, offsets: Indices) -> tuple[float, Sums]:
-    """Return the log probability and the expected statistics, through all joint states."""
-    evidence = GaussianEvidence(model.mean, model.covariance, x)
-    found = expected_joint(model.initial, model.transition, evidence, offsets)
-    return float(found.log_prob.sum()), sums_of(model, evidence, found, found.kinds[0])
+    first: Floats
+    transitions: Floats
+    counts: Floats
+    """``(J, k)``."""
+    size: float
 
 
-def sums_of(model: Parameters, patterns: Patterns, found: Joint, kinds: Floats) -> Sums:
-    """Return the expected statistics of posteriors, where ``kinds (K, J)`` are sums over each pattern."""
-    chains, n, d = model.mean.shape
-    shown = joint_states(n, chains)
-    pairs = np.stack([shown.T @ (row[:, None] * shown) for row in kinds])
-    eta = found.states.reshape(-1, chains * n)
-    moments = completed(patterns, model.mean.reshape(-1, d), model.covariance, eta, pairs)
-    return Sums(found.first.sum(axis=0), found.transitions.sum(axis=0), *moments, float(len(eta)))
+def plus(sums: Any, other: Any, weight: float) -> Any:
+    """Add other statistics, with a weight."""
+    return type(sums)(*(a + weight * b for a, b in zip(sums, other, strict=True)))
+
+
+def joint_expectations(model: Any, emission: Any, x: Any, offsets: Indices) -> Expectations:
+    """Return the expectations of the hidden Markov model of all joint states, with emissions of shape ``(1, J)``."""
+    chains = zip(model.initial, model.transition, strict=True)
+    first, step = reduce(lambda a, b: (np.kron(a[0], b[0]), np.kron(a[1], b[1])), chains)
+    evidence = evidence_of(emission, x, np.zeros(len(x), dtype=int))
+    return expectations(first[None], step[None], evidence, Runs.shared(offsets), states=True)
+
+
+class TableParameters(NamedTuple):
+    """One model: ``(C, n)``, ``(C, n, n)``, and the probabilities of symbols in all joint states, ``(J, k)``."""
+
+    initial: Floats
+    transition: Floats
+    probability: Floats
+
+    def exact(self, codes: Indices, offsets: Indices, alphabet: Any) -> tuple[float, TableSums]:
+        """Return the log probability and the expected statistics.
+
+        Ambiguity codes count as their symbols, by their probabilities; missing symbols do not count.
+        """
+        p, sets = self.probability, alphabet.ambiguity
+        found = joint_expectations(self, Categoricals(p[None], alphabet), codes, offsets)
+        assert found.symbols is not None
+        own, coded = ByChain.of(found, *self.initial.shape[::-1]), found.symbols.sum(axis=0)
+        k = p.shape[1]
+        counts = coded[:, :k] + shared_out(coded[:, k:-1], p @ sets.T, p, sets) if len(sets) else coded[:, :k]
+        sums = TableSums(own.first.sum(axis=0), own.transitions.sum(axis=0), counts, float(len(codes)))
+        return float(found.log_prob.sum()), sums
+
+    def maximized(self, sums: TableSums) -> TableParameters:
+        """Refit a model to expected statistics."""
+        return TableParameters(*map(normalized, sums[:3], self))
+
+    def log_prior(self, expected: TableSums, strength: float) -> float:
+        """Return the log density of the Dirichlet prior, up to a constant."""
+        return strength * sum(map(_log_of, expected[:3], self))
+
+    def prior_sums(self) -> TableSums:
+        """Return the prior of a model: one observation in each row of each table (EST-2b)."""
+        return TableSums(*self, 1.0)
+
+    def even_sums(self) -> TableSums:
+        """Return one observation in each joint state, spread evenly over the symbols."""
+        counts = np.full_like(self.probability, 1 / self.probability.shape[1])
+        return TableSums(np.zeros_like(self.initial), np.zeros_like(self.transition), counts, 0.0)
+
+
+class Parameters(NamedTuple):
+    """One model: ``(C, n)``, ``(C, n, n)``, ``(C, n, d)`` and ``(d, d)``."""
+
+    initial: Floats
+    transition: Floats
+    mean: Floats
+    covariance: Floats
+
+    @property
+    def effects(self) -> Floats:
+        """Effects of all states, ``(C n, d)``."""
+        return self.mean.reshape(-1, self.mean.shape[-1])
+
+    def exact(self, x: Floats, offsets: Indices) -> tuple[float, Sums]:
+        """Return the log probability and the expected statistics, through all joint states."""
+        chains, n = self.initial.shape
+        shown, patterns = joint_states(n, chains), Patterns(x)
+        means = (shown @ self.effects)[None]
+        covariance = np.broadcast_to(self.covariance, (*means.shape, means.shape[-1]))
+        found = joint_expectations(self, Gaussians(means, covariance), x, offsets)
+        assert found.states is not None
+        pairs = np.stack([shown.T @ (found.states[rows].sum(axis=0)[:, None] * shown) for rows in patterns.rows])
+        moments = completed(patterns, self.effects, self.covariance, found.states @ shown, pairs)
+        own = ByChain.of(found, n, chains)
+        sums = Sums(own.first.sum(axis=0), own.transitions.sum(axis=0), *moments, float(len(x)))
+        return float(found.log_prob.sum()), sums
+
+    def maximized(self, sums: Sums, floor: Floats) -> Parameters:
+        """Refit a model to expected statistics; ``floor`` is added to the variances."""
+        # One state per chain is redundant: the least squares solution of smallest norm.
+        mean = np.linalg.pinv(sums.states, rcond=1e-10, hermitian=True) @ sums.crossed
+        covariance = _residual(mean, sums) / sums.size
+        covariance = (covariance + covariance.T) / 2 + np.diag(floor)
+        first, steps = normalized(sums.first, self.initial), normalized(sums.transitions, self.transition)
+        return Parameters(first, steps, mean.reshape(self.mean.shape), covariance)
+
+    def penalty(self, count: float, floor: Floats) -> float:
+        """Return the penalty of the floor on the objective."""
+        return float(count * (np.diag(np.linalg.inv(self.covariance)) @ floor) / 2)
+
+    def log_prior(self, expected: Sums, strength: float) -> float:
+        """Return the expected log probability of ``strength`` observations of the prior, up to a constant."""
+        _, log_det = np.linalg.slogdet(self.covariance)
+        value = -np.sum(np.linalg.inv(self.covariance) * _residual(self.effects, expected)) / 2
+        value -= expected.size * log_det / 2
+        return float(strength * (value + sum(map(_log_of, expected[:2], self))))
+
+    def prior_sums(self) -> Sums:
+        """Return the expectations of a given model for one observation, if all states are equally probable."""
+        chains, n = self.initial.shape
+        states = np.full((chains * n, chains * n), 1 / n**2)
+        for c in range(chains):
+            states[c * n : (c + 1) * n, c * n : (c + 1) * n] = np.eye(n) / n
+        squares = self.effects.T @ states @ self.effects + self.covariance
+        return Sums(self.initial, self.transition, states @ self.effects, states, squares, 1.0)
+
+
+def _residual(mean: Floats, sums: Sums) -> Floats:
+    """Sum of squares of what the effects of the states leave, ``(d, d)``."""
+    explained = mean.T @ sums.crossed
+    return np.asarray(sums.squares - explained - explained.T + mean.T @ sums.states @ mean)
+
+
+def _log_of(counts: Floats, p: Floats) -> float:
+    """Return the log probability of counts, up to a constant."""
+    seen = counts > 0
+    return float(np.sum(counts[seen] * np.log(np.maximum(p[seen], 1e-300))))
 
 
 def variational(model: Parameters, x: Floats, offsets: Indices, start: Floats | None) -> tuple[float, Sums, Floats]:
@@ -101,7 +200,7 @@ def variational(model: Parameters, x: Floats, offsets: Indices, start: Floats | 
         before = bound
     flat = states.reshape(len(x), -1)
     pairs = np.stack([_independent(flat[rows], chains, n) for rows in patterns.rows])
-    moments = completed(patterns, model.mean.reshape(chains * n, -1), model.covariance, flat, pairs)
+    moments = completed(patterns, model.effects, model.covariance, flat, pairs)
     return bound, Sums(first, steps, *moments, float(len(x))), states
 
 
@@ -112,53 +211,3 @@ def _independent(flat: Floats, chains: int, n: int) -> Floats:
         own = slice(c * n, (c + 1) * n)
         pairs[own, own] = np.diag(flat[:, own].sum(axis=0))
     return pairs
-
-
-def maximized(sums: Sums, old: Parameters, floor: Floats) -> Parameters:
-    """Refit a model to expected statistics; ``floor`` is added to the variances."""
-    chains, n = old.initial.shape
-    # One state per chain is redundant: the least squares solution of smallest norm.
-    mean = np.linalg.pinv(sums.states, rcond=1e-10, hermitian=True) @ sums.crossed
-    explained = mean.T @ sums.crossed
-    covariance = (sums.squares - explained - explained.T + mean.T @ sums.states @ mean) / sums.size
-    covariance = (covariance + covariance.T) / 2 + np.diag(floor)
-    return Parameters(
-        normalized(sums.first, old.initial),
-        normalized(sums.transitions, old.transition),
-        mean.reshape(chains, n, -1),
-        covariance,
-    )
-
-
-def penalty(model: Parameters, count: float, floor: Floats) -> float:
-    """Return the penalty of the floor on the objective."""
-    return float(count * (np.diag(np.linalg.inv(model.covariance)) @ floor) / 2)
-
-
-def log_prior(model: Parameters, expected: Sums, strength: float) -> float:
-    """Return the expected log probability of ``strength`` observations of the prior, up to a constant."""
-    precision = np.linalg.inv(model.covariance)
-    mean = model.mean.reshape(-1, model.mean.shape[-1])
-    explained = mean.T @ expected.crossed
-    residual = expected.squares - explained - explained.T + mean.T @ expected.states @ mean
-    _, log_det = np.linalg.slogdet(model.covariance)
-    value = -(np.sum(precision * residual) + expected.size * log_det) / 2
-    value += log_of(expected.first, model.initial) + log_of(expected.transitions, model.transition)
-    return float(strength * value)
-
-
-def log_of(counts: Floats, p: Floats) -> float:
-    """Return the log probability of counts, up to a constant."""
-    seen = counts > 0
-    return float(np.sum(counts[seen] * np.log(np.maximum(p[seen], 1e-300))))
-
-
-def prior_sums(model: Parameters) -> Sums:
-    """Return the expectations of a given model for one observation, if all states are equally probable."""
-    chains, n = model.initial.shape
-    states = np.full((chains * n, chains * n), 1 / n**2)
-    for c in range(chains):
-        states[c * n : (c + 1) * n, c * n : (c + 1) * n] = np.eye(n) / n
-    mean = model.mean.reshape(chains * n, -1)
-    squares = mean.T @ states @ mean + model.covariance
-    return Sums(model.initial, model.transition, states @ mean, states, squares, 1.0)

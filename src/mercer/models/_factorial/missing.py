@@ -8,7 +8,6 @@ from typing import NamedTuple
 import numpy as np
 
 from mercer._array import Floats, Indices, Mask
-from mercer.models._factorial.joint import joint_states
 
 LOG_2PI = float(np.log(2 * np.pi))
 
@@ -47,13 +46,6 @@ class Patterns:
             return [np.arange(len(self.x))]
         return [np.flatnonzero(self.kind == k) for k in range(self.n_kinds)]
 
-    def part(self, begin: int, end: int) -> Patterns:
-        """Return some of the observations, with all patterns."""
-        found = object.__new__(Patterns)
-        found.x, found.filled, found.kind = self.x[begin:end], self.filled[begin:end], self.kind[begin:end]
-        found.seen = self.seen
-        return found
-
     def precisions(self, covariance: Floats) -> Floats:
         """Inverses of the covariances of what is seen in each pattern, zero elsewhere, ``(K, d, d)``."""
         found = np.zeros((self.n_kinds, *covariance.shape))
@@ -67,26 +59,6 @@ class Patterns:
         logs = np.zeros(len(away))
         for rows, seen in zip(self.rows, self.seen, strict=True):
             logs[rows] = log_density(away[rows][:, seen], covariance[np.ix_(seen, seen)])
-        return logs
-
-
-class GaussianEvidence(Patterns):
-    """Densities of observations under all joint states of one model."""
-
-    def __init__(self, mean: Floats, covariance: Floats, x: Floats) -> None:
-        super().__init__(x)
-        chains, n, d = mean.shape
-        self.means = joint_states(n, chains) @ mean.reshape(chains * n, d)
-        self.covariance = covariance
-
-    def log_density(self, rows: Indices) -> Floats:
-        """Return log densities of some observations under all joint states, ``(len(rows), J)``."""
-        logs = np.empty((len(rows), len(self.means)))
-        kinds = self.kind[rows]
-        for k in np.unique(kinds):
-            mine, seen = np.flatnonzero(kinds == k), self.seen[k]
-            away = self.x[rows[mine]][:, None, seen] - self.means[:, seen]
-            logs[mine] = log_density(away, self.covariance[np.ix_(seen, seen)])
         return logs
 
 
