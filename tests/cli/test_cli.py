@@ -13,7 +13,6 @@ import pytest
 from tests.cli.command import run
 
 import mercer
-from mercer.datasets import sources
 
 
 class TestEntry:
@@ -39,22 +38,15 @@ class TestEntry:
         found = subprocess.run([command, "--help"], capture_output=True, text=True, check=True, env={**os.environ})
         assert "compare" in found.stdout
 
-    @pytest.mark.parametrize("command", ["compare", "fit", "predict", "gram", "datasets", "doctor"])
+    @pytest.mark.parametrize("command", ["compare", "fit", "predict", "test", "doctor"])
     def test_every_help_has_an_example(self, command):
         result = run(command, "--help")
         assert result.exit_code == 0
         assert f"Example: mercer {command}" in " ".join(result.stdout.split())
 
-    @pytest.mark.parametrize("command", ["compare", "fit", "predict", "gram", "datasets", "doctor"])
+    @pytest.mark.parametrize("command", ["compare", "fit", "predict", "test", "doctor"])
     def test_every_command_can_be_quiet(self, command):
         assert "--quiet" in run(command, "--help").stdout
-
-    def test_quiet(self, tmp_path):
-        advice = "A set is downloaded on first use."
-        assert advice in run("datasets", MERCER_DATA=str(tmp_path)).stdout
-        quiet = run("datasets", "--quiet", MERCER_DATA=str(tmp_path)).stdout
-        assert advice not in quiet
-        assert "fetch_splice" in quiet
 
     def test_exit_codes_are_documented(self):
         assert "Exit codes: 0 done, 1 the work failed, 2 unusable options" in " ".join(run("--help").stdout.split())
@@ -87,13 +79,3 @@ class TestMachine:
         assert re.match(r"level \w+, .+ -march=", facts["native library"])
         assert "openblas" in facts["BLAS"].lower() or "mkl" in facts["BLAS"].lower() or facts["BLAS"]
         assert "native library" in run("doctor").stdout
-
-    def test_datasets(self, tmp_path):
-        folder, file = next(iter(sources.SOURCES))
-        (tmp_path / folder).mkdir()
-        (tmp_path / folder / f"{file}.gz").touch()
-        listed = json.loads(run("datasets", "--json", "-", MERCER_DATA=str(tmp_path)).stdout)
-        here = {row["folder"]: row["here"] for row in listed["folders"]}
-        assert here[folder].startswith("1 of ")
-        assert {row["function"] for row in listed["functions"]} >= {"make_dna", "fetch_splice"}
-        assert "fetch_splice" in run("datasets", MERCER_DATA=str(tmp_path)).stdout

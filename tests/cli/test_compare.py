@@ -19,7 +19,7 @@ from tests.cli.command import run, said
 from mercer._comparison.results import wilson
 from mercer._comparison.summary import snippet
 from mercer.cli import _demonstration, _own_data
-from mercer.datasets import make_dna, make_documents, make_families, make_hmm_sequences, make_point_sets
+from mercer.datasets import make_documents, make_families, make_hmm_sequences, make_point_sets
 
 pytestmark = pytest.mark.slow
 
@@ -101,7 +101,7 @@ class TestBuiltIn:
 
     @pytest.mark.parametrize("task", list(_demonstration.TASKS))
     def test_every_kernel_of_every_task_has_code_that_runs(self, task):
-        made = {"point-sets": make_point_sets, "dna": make_dna, "proteins": make_families}.get(task, make_documents)
+        made = {"point-sets": make_point_sets, "proteins": make_families}.get(task, make_documents)
         X, y = made(12, random_state=0)
         if task == "series":
             X, y = make_hmm_sequences(12, n_features=2, random_state=0)
@@ -109,12 +109,12 @@ class TestBuiltIn:
             X, y = _demonstration.phylogeny(0).X[:12], _demonstration.phylogeny(0).y[:12]
         for contender in _demonstration.TASKS[task](0).contenders:
             if contender.is_kernel:
-                names: dict[str, object] = {"X": X.toarray() if task in ("vectors", "digits") else X, "y": y}
+                names: dict[str, object] = {"X": X, "y": y}
                 exec(snippet(contender), names)
                 assert names["model"].predict(names["X"]).shape == y.shape
 
     def test_the_seed_decides(self):
-        first, again, other = (_demonstration.dna(seed).X for seed in (1, 1, 2))
+        first, again, other = (_demonstration.proteins(seed).X for seed in (1, 1, 2))
         assert np.array_equal(first, again)
         assert not np.array_equal(first, other)
 
@@ -128,7 +128,7 @@ class TestBuiltIn:
         "option", [("--label", "1"), ("--group", "1"), ("--alphabet", "dna"), ("--limit", "300"), ("--skip-bad",)]
     )
     def test_options_about_data_without_any(self, option):
-        result = run("compare", "--task", "dna", *option)
+        result = run("compare", "--task", "proteins", *option)
         assert result.exit_code == 2
         assert said(result).startswith(f"{option[0]} applies to your own data only; pass a file or folder")
 
@@ -231,7 +231,7 @@ class TestOwnData:
     @pytest.mark.skipif(os.name == "nt", reason="signals of POSIX")
     def test_ctrl_c_leaves_a_partial_table_and_json(self, tmp_path):
         path = tmp_path / "part.json"
-        command = [sys.executable, "-m", "mercer", "compare", "--task", "dna", "--json", str(path)]
+        command = [sys.executable, "-m", "mercer", "compare", "--task", "proteins", "--json", str(path)]
         environment = {**os.environ, "XDG_CACHE_HOME": str(tmp_path)}
         process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment)
         while not [*tmp_path.glob("**/*.jsonl")] and process.poll() is None:  # until a fold is done

@@ -1,4 +1,4 @@
-"""`mercer fit`, `mercer predict` and `mercer gram`: from the user's file to predictions in a new process."""
+"""`mercer fit` and `mercer predict`: from the user's file to predictions in a new process."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.cli.test_own_data import write_long
 
 import mercer as mc
 from mercer.cli import _fitting, _own_data
-from mercer.cli._terminal import write_table
+from mercer.cli._terminal import write_csv
 from mercer.datasets import make_dna
 
 
@@ -155,9 +155,6 @@ class TestFitAndPredict:
         X = mc.read_table(path, covariates=["age"])
         expected = mc.load(saved).predict(mc.Confounded(X.X, X.covariates["age"]))
         assert [row["prediction"] for row in rows] == expected.tolist()
-        assert "do not apply to a Gram matrix" in said(
-            run("gram", str(path), "--confounds", "age", "--kernel", kernel, "-o", str(tmp_path / "g.npy"))
-        )
 
     def test_confounds_of_targets(self, people, tmp_path):
         saved = tmp_path / "score.mercer"
@@ -263,7 +260,8 @@ class TestSpreadsheets:
 
     @pytest.mark.parametrize("text", FORMULAS)
     def test_text_that_looks_like_a_formula(self, tmp_path, text):
-        write_table(tmp_path / "x.csv", ["id", text], [[text, -1.5], ["-1.5", "+2e3"], ["a=b", "'q"], ["", None]])
+        cells = [[text, -1.5], ["-1.5", "+2e3"], ["a=b", "'q"], ["", None]]
+        write_csv([{"id": first, text: second} for first, second in cells], tmp_path / "x.csv")
         with open(tmp_path / "x.csv", newline="") as file:
             assert list(csv.reader(file)) == [
                 ["id", f"'{text}"], [f"'{text}", "-1.5"], ["-1.5", "+2e3"], ["a=b", "'q"], ["", ""],
@@ -284,32 +282,6 @@ class TestSpreadsheets:
         result = run("predict", str(model), str(genes), "--quiet", "-o", "/dev/full")
         assert result.exit_code == 1
         assert "/dev/full was not written because the disk is full" in said(result)
-
-
-class TestGram:
-    @pytest.mark.parametrize("ending", ["npz", "npy", "csv"])
-    def test_the_matrix_is_that_of_the_kernel(self, genes, ending):
-        path = genes.with_name(f"gram.{ending}")
-        result = run("gram", str(genes), "--kernel", "Spectrum(k=2)", "-o", str(path))
-        assert result.exit_code == 0, result.output
-        assert "24 x 24 matrix written to" in result.stdout
-        X, _ = mc.read_fasta(genes)
-        expected = mc.Spectrum(k=2).fit_transform(X)
-        if ending == "npz":
-            found = mc.load(path)
-            assert found.rows == list(X.ids)
-            assert np.array_equal(found.K, expected)
-        elif ending == "npy":
-            assert np.array_equal(np.load(path), expected)
-        else:
-            rows = list(csv.reader(path.open(newline="")))
-            assert rows[0][1:] == list(X.ids)
-            assert np.array_equal(np.array([row[1:] for row in rows[1:]], dtype=float), expected)
-
-    def test_a_recipe(self, genes):
-        path = genes.with_name("gram.npy")
-        assert run("gram", str(genes), "--kernel", "fisher-markov-chain", "-o", str(path)).exit_code == 0
-        assert np.load(path).shape == (24, 24)
 
 
 class TestBadInput:
@@ -376,11 +348,6 @@ class TestBadInput:
         result = run("fit", str(genes), "--label", "1", "--kernel", "spectrum", "-o", str(genes))
         assert result.exit_code == 2
         assert "would be replaced" in said(result)
-
-    def test_endings(self, genes, tmp_path):
-        result = run("gram", str(genes), "--kernel", "Spectrum(k=2)", "-o", str(tmp_path / "gram.doc"))
-        assert "gram.doc must end in .npz (with ids), .npy or .csv." in said(result)
-        assert "Pass --kernel" in said(run("gram", str(genes), "-o", str(tmp_path / "gram.npy")))
 
     def test_code_in_all_its_forms(self):
         made = _fitting.kernel_of("mc.ProbabilityProduct(HMM(3, random_state=0), length=Discounted(0.9))")

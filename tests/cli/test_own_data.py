@@ -412,7 +412,7 @@ class TestBadData:
         assert result.exit_code == 2
         assert said(result).endswith("none.fa does not exist; pass the path of a file or folder.")
         (tmp_path / "x.fa").write_text(FASTA)
-        result = run("compare", str(tmp_path / "x.fa"), "--task", "dna")
+        result = run("compare", str(tmp_path / "x.fa"), "--task", "series")
         assert said(result) == "--task selects built-in data; pass data or --task, not both."
 
     def test_gzip(self, tmp_path):

@@ -6,7 +6,6 @@ import json
 import os
 import subprocess
 import sys
-import warnings
 from pathlib import Path
 
 import numpy as np
@@ -152,7 +151,6 @@ class TestOtherForms:
         assert result.exit_code == 2
         assert "sequence 'new' has two rows at the time 0" in said(result)
         assert "pass --id with all columns that name a series" in said(result)
-        assert run("explain", str(saved), str(new), "--id", "id").exit_code == 0
 
     def test_a_model_of_a_table_and_a_folder(self, tmp_path):
         saved = fitted(write_long(tmp_path / "old.csv"))
@@ -260,7 +258,6 @@ class TestOutputs:
             ("predict", str(saved), str(other), "-o", str(saved)),
             ("predict", str(saved), str(other), "--label-table", str(table), "--json", str(table)),
             ("fit", str(path), "--label-table", str(table), "-k", "spectrum", "-o", str(table)),
-            ("gram", str(path), "--label-table", str(table), "-k", "spectrum", "-o", str(table)),
             ("compare", str(path), "--label-table", str(table), "--csv", str(table)),
             ("test", str(path), str(other), "--json", str(other)),
         ):
@@ -328,13 +325,6 @@ class TestMessages:
     def test_parameters_of_other_libraries(self):
         with pytest.raises(ValueError, match=r"HMM has no parameter 'n_components'\. It is called 'n_states'"):
             _fitting.kernel_of("Fisher(HMM(n_components=2))")
-
-    def test_a_matrix_without_raw_warnings(self, tmp_path):
-        path = write_fasta(tmp_path / "x.fa", "ACGT")
-        with warnings.catch_warnings():
-            warnings.simplefilter("error")
-            result = run("gram", str(path), "-k", "Spectrum(k=8)", "-q", "-o", str(tmp_path / "g.npy"))
-        assert (result.exit_code, result.output) == (0, "")
 
 
 class TestTwoSamples:

@@ -10,7 +10,6 @@ import typer
 from mercer._version import __version__
 from mercer.cli import (
     _compare_command,
-    _explain_command,
     _info_commands,
     _model_commands,
     _two_sample_command,
@@ -38,10 +37,7 @@ _EXAMPLES: dict[Callable[..., None], str] = {
     _compare_command.compare: "mercer compare genes.fasta --label 1 --groups 'gene=(\\w+)' --budget 10m",
     _model_commands.fit: "mercer fit walks.csv --id walk --time t --label gait --best -o gait.mercer",
     _model_commands.predict: "mercer predict gait.mercer new.csv --json -",
-    _explain_command.explain: "mercer explain genes.mercer new.fasta --top 10 --plot why.png",
-    _model_commands.gram: "mercer gram genes.fasta --kernel 'Spectrum(k=4)' -o gram.npz",
     _two_sample_command.two_sample: "mercer test patients.fasta controls.fasta --kernel 'Spectrum(k=3)'",
-    _info_commands.datasets: "mercer datasets",
     _info_commands.doctor: "mercer doctor",
 }
 for _command, _example in _EXAMPLES.items():

@@ -5,18 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import numpy as np
-from sklearn.datasets import load_digits, load_wine
 from sklearn.feature_extraction.text import CountVectorizer
 from sklearn.impute import SimpleImputer
-from sklearn.naive_bayes import GaussianNB
 from sklearn.preprocessing import StandardScaler
 
 import mercer as mc
-from mercer._comparison.evaluation import Contender, Task
+from mercer._comparison.evaluation import Task
 from mercer._comparison.recipes import ContenderFactory
 from mercer.data.baseline_features import Flat, Means, Moments, Summary
 from mercer.datasets import (
-    make_dna,
     make_documents,
     make_families,
     make_hmm_sequences,
@@ -72,46 +69,6 @@ def documents(seed: int) -> Task:
     )
 
 
-def digits(seed: int) -> Task:
-    """Images, with pixel intensities read as counts."""
-    data = load_digits()
-    chosen = np.random.default_rng(seed).permutation(len(data.target))[:400]
-    return Task(
-        "400 of scikit-learn's digits, 8 x 8 pixels read as counts, 10 classes",
-        data.data[chosen],
-        data.target[chosen],
-        [
-            *_for.trivial(),
-            _for.naive_bayes("naive Bayes"),
-            _for.linear("logistic regression", StandardScaler()),
-            _for.linear_svm("linear SVM", StandardScaler()),
-            _for.rbf_svm("RBF SVM"),
-            _for.with_kernel("JensenShannon, exp", mc.JensenShannon(mc.Multinomial()), t=(1.0, 5.0, 20.0)),
-            _for.with_kernel("ProbabilityProduct", mc.ProbabilityProduct(mc.Multinomial()), rho=(0.5, 1.0)),
-        ],
-    )
-
-
-def vectors(seed: int) -> Task:
-    """Plain vectors, where a model sees a single point per sample."""
-    data = load_wine()
-    diagonal, pooled = mc.Gaussian("diagonal"), mc.Gaussian("diagonal", prior="pooled")
-    return Task(
-        "scikit-learn's wine, 178 vectors of 13 measurements, 3 classes",
-        data.data,
-        data.target,
-        [
-            *_for.trivial(),
-            Contender("naive Bayes", GaussianNB()),
-            _for.linear("logistic regression", StandardScaler()),
-            _for.linear_svm("linear SVM", StandardScaler()),
-            _for.rbf_svm("RBF SVM"),
-            _for.with_kernel("Fisher", mc.Fisher(diagonal), information=("identity", "diagonal", "exact")),
-            _for.with_kernel("JensenShannon, exp", mc.JensenShannon(pooled), t=(0.1, 1.0, 10.0)),
-        ],
-    )
-
-
 def point_sets(seed: int) -> Task:
     """Point sets of different sizes whose classes differ only in their covariance."""
     X, y = make_point_sets(90, size=(8, 30), n_classes=3, elongation=3.0, random_state=seed)
@@ -128,32 +85,6 @@ def point_sets(seed: int) -> Task:
             _for.with_kernel("JensenShannon, exp", mc.JensenShannon(mc.Gaussian()), t=(1.0, 2.0, 5.0)),
             _for.with_kernel("MeanMap", mc.MeanMap(mc.Gaussian()), gamma=(0.1, 1.0)),
             _for.with_kernel("EmpiricalMeanMap", mc.EmpiricalMeanMap(), gamma=(0.1, 1.0)),
-        ],
-    )
-
-
-def dna(seed: int) -> Task:
-    """Strings of different lengths, with one Markov chain per class."""
-    X, y = make_dna(150, n_classes=3, concentration=5.0, random_state=seed)
-    pairs, letters = _words(2), _words(1)
-    return Task(
-        "150 strings of 30 to 90 letters, 3 classes of Markov chains",
-        np.array(X, dtype=object),
-        y,
-        [
-            *_for.trivial(),
-            _for.only_length("length"),
-            _for.linear("logistic regression on letters", letters),
-            _for.naive_bayes("naive Bayes on pairs", pairs),
-            _for.linear_svm("linear SVM on pairs", pairs),
-            _for.with_kernel("EmpiricalMeanMap, pairs", mc.EmpiricalMeanMap(order=1, alphabet="dna"), gamma=(0.1, 1.0)),
-            _for.with_kernel(
-                "JensenShannon on pairs",
-                pairs,
-                mc.JensenShannon(mc.Multinomial(), form="inverse"),
-                t=(0.1, 1.0, 10.0),
-            ),
-            _for.aligned("dna"),
         ],
     )
 
@@ -216,9 +147,6 @@ TASKS: dict[str, Callable[[int], Task]] = {
     "documents": documents,
     "phylogeny": phylogeny,
     "point-sets": point_sets,
-    "dna": dna,
-    "digits": digits,
-    "vectors": vectors,
 }
 """Built-in tasks: functions that create the task from a seed."""
 SHOWN = ("series", "proteins", "documents", "point-sets")

@@ -1,4 +1,4 @@
-"""Fit a recipe to all data, save it, predict with it, and compute Gram matrices."""
+"""Fit a recipe to all data, save it, and predict with it."""
 
 from __future__ import annotations
 
@@ -16,14 +16,12 @@ from sklearn.pipeline import make_pipeline
 from threadpoolctl import threadpool_limits
 
 import mercer as mc
-from mercer._atomic import replacing
 from mercer._comparison.evaluation import Contender, Task, searched, splits
 from mercer._comparison.recipes import ContenderFactory, contenders, slug
 from mercer._notices import collected
 from mercer.cli._data_options import Reading
 from mercer.cli._own_data import Known
 from mercer.cli._readers import Read, read
-from mercer.cli._terminal import write_table
 from mercer.kernels import Kernel
 
 FOLDS = 5
@@ -169,23 +167,3 @@ def kernel_of_data(X: Any, kernel: str | None, seed: int) -> tuple[str, Any, Any
     contender = known()[0] if kernel is None else chosen(kernel, factory, known)
     *before, made = (step for _, step in contender.estimator.steps[:-1])
     return kernel or slug(contender.name), make_pipeline(*before).fit_transform(X) if before else X, made
-
-
-def gram(source: Path, reading: Reading, kernel: str, output: Path, seed: int) -> list[str]:
-    """Compute and write a Gram matrix; return sentences that describe the data and the matrix."""
-    records = read(source, reading, with_answers=False)
-    if output.suffix not in (".npz", ".npy", ".csv"):
-        raise ValueError(f"{output} must end in .npz (with ids), .npy or .csv.")
-    with collected():  # the verdict says what a warning would
-        _, data, made = kernel_of_data(records.X, kernel, seed)
-        K = made.fit_transform(data)
-        verdict = str(mc.gram.diagnose(K))
-    names = [str(name) for name in records.ids]
-    if output.suffix == ".npz":
-        mc.gram.save(output, K, rows=names, kernel=kernel)
-    elif output.suffix == ".npy":
-        with replacing(output) as file:
-            np.save(file, K)
-    else:
-        write_table(output, ["id", *names], ([name, *row] for name, row in zip(names, K.tolist(), strict=True)))
-    return [records.about, *records.warnings, f"{len(K)} x {len(K)} matrix written to {output}.", verdict]

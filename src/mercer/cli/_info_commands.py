@@ -1,8 +1,7 @@
-"""``mercer doctor`` and ``mercer datasets``: this computer, and the data sets."""
+"""``mercer doctor``: what mercer finds on this computer."""
 
 from __future__ import annotations
 
-import inspect
 import os
 import platform
 import shutil
@@ -40,28 +39,6 @@ def doctor(quiet: Quiet = False, json_path: Json = None) -> None:
         table.add_row(name, shown)
     console().print(table)
     say("Add this to a bug report.", quiet=quiet)
-
-
-def datasets(quiet: Quiet = False, json_path: Json = None) -> None:
-    """List the functions of mercer.datasets, and the real sets: which files are here, license, citation and home."""
-    functions, files = _functions(), _folders()
-    write_json({"functions": functions, "folders": files}, json_path)
-    if json_path == STDOUT:
-        return
-    _print_table("Functions of mercer.datasets", ("function", "what it returns"), functions)
-    _print_table("Files of the real sets", ("folder", "files here", "license", "cite", "home"), files)
-    root = os.environ.get("MERCER_DATA")
-    where = f"MERCER_DATA is {root}." if root else "To read them elsewhere, set MERCER_DATA to a folder that has them."
-    say(f"A set is downloaded on first use. {where}", quiet=quiet)
-
-
-def _print_table(title: str, headings: tuple[str, ...], rows: list[dict[str, str]]) -> None:
-    table = Table(box=box.SIMPLE_HEAD, title=title, title_justify="left")
-    for i, heading in enumerate(headings):
-        table.add_column(heading, overflow="fold", no_wrap=i == 0)
-    for row in rows:
-        table.add_row(*row.values())
-    console().print(table)
 
 
 def _facts() -> dict[str, Any]:
@@ -118,43 +95,3 @@ def _gpu() -> str:
     if not torch.cuda.is_available():
         return "torch finds none"
     return ", ".join(torch.cuda.get_device_name(i) for i in range(torch.cuda.device_count()))
-
-
-def _functions() -> list[dict[str, str]]:
-    """Return the generators and loaders with the first sentence of their documentation."""
-    from mercer import datasets
-
-    rows = []
-    for name in datasets.__all__:
-        if name.startswith(("make_", "fetch_")):
-            about = (inspect.getdoc(getattr(datasets, name)) or "").partition("\n\n")[0]
-            rows.append({"function": name, "about": " ".join(about.split())})
-    return rows
-
-
-def _folders() -> list[dict[str, str]]:
-    """Return the real sets: how many files are in ``MERCER_DATA`` or were downloaded, license, citation and home."""
-    from mercer.datasets.sources import SOURCES, TERMS
-
-    rows = []
-    for folder in dict.fromkeys(folder for folder, _ in SOURCES):
-        own = {file: source for (name, file), source in SOURCES.items() if name == folder}
-        here = sum(any((root / folder / f"{file}{end}").is_file() for root in _roots() for end in ("", ".gz"))
-                   for file in own)  # fmt: skip
-        first = next(iter(own.values()))
-        home = first.url.rpartition("/")[0] if first.url else f"derived from {first.origin}"
-        terms = TERMS[folder]._asdict()
-        rows.append({"folder": folder, "here": f"{here} of {len(own)}", **terms, "home": home})
-    return rows
-
-
-def _roots() -> list[Path]:
-    """Return the folders in which files of data sets are looked for."""
-    given = os.environ.get("MERCER_DATA")
-    if given:
-        return [Path(given)]
-    try:
-        import pooch
-    except ImportError:
-        return []
-    return [Path(pooch.os_cache("mercer"))]

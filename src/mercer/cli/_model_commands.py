@@ -1,4 +1,4 @@
-"""``mercer fit``, ``mercer predict`` and ``mercer gram``."""
+"""``mercer fit`` and ``mercer predict``."""
 
 from __future__ import annotations
 
@@ -130,26 +130,3 @@ def predict(
     write_json(rows, json_path)
     if output is not None or json_path != STDOUT:
         write_csv(rows, output or STDOUT)
-
-
-@data.with_reading
-def gram(
-    source: data.Source,
-    reading: data.Reading,
-    output: Annotated[Path, typer.Option("--output", "-o", help="File to write: .npz with ids, .npy, or .csv.")],
-    kernel: Kernel = None,
-    seed: Seed = 0,
-    quiet: Quiet = False,
-) -> None:
-    """Compute the Gram matrix of your data, and say whether it is usable."""
-    if kernel is None:
-        fail("Pass --kernel with a name or code, such as --kernel spectrum or --kernel 'Spectrum(k=4)'.")
-    if reading.confounds or reading.weight:
-        fail("--confounds and --weight do not apply to a Gram matrix; omit them.")
-    check_outputs(output, inputs=(source, reading.label_table))
-    with one_sentence(code=UNUSABLE):
-        from mercer.cli import _fitting
-
-        said = _fitting.gram(source, reading, kernel, output, seed)
-    for line in said:
-        say(line, quiet=quiet)

@@ -69,11 +69,6 @@ class Read:
         return list(self.records.ids) if self.records.ids else [str(i) for i in range(self.X.shape[0])]
 
     @property
-    def about(self) -> str:
-        """Description of the data."""
-        return _joined(describe(self.X), self.taken_for(LEAK), self.skipped)
-
-    @property
     def about_new(self) -> str:
         """Description of new data, without correcting options, labels and copies, which predictions do not use."""
         return _joined(describe(self.X), self.records.taken_for.rstrip("."), self.skipped)

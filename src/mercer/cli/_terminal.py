@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import csv
 import io
-import itertools
 import json
 import os
 import sys
@@ -106,22 +105,20 @@ def write_json(content: Any, path: Path | None) -> None:
 
 
 def write_csv(rows: list[dict[str, Any]], path: Path | None) -> None:
-    """Write rows with the same keys to a CSV file or to the output; lists and tables become JSON."""
+    """Write rows with the same keys to a CSV file or to the output.
+
+    Lists and tables become JSON, and text that a spreadsheet would run gets an apostrophe.
+    """
     if path is not None and rows:
         cells = ([json.dumps(v) if isinstance(v, (list, dict)) else v for v in row.values()] for row in rows)
-        write_table(path, list(rows[0]), cells)
-
-
-def write_table(path: Path, header: list[str], rows: Iterable[list[Any]]) -> None:
-    """Write a header and rows to a CSV file or to the output; text that a spreadsheet would run gets an apostrophe."""
-    safe = ([_not_a_formula(cell) for cell in row] for row in itertools.chain([header], rows))
-    if path == STDOUT:
-        _write_rows(sys.stdout, safe)
-        return
-    with one_sentence(code=FAILED), replacing(path) as file:
-        stream = io.TextIOWrapper(file, encoding="utf-8", newline="", write_through=True)
-        _write_rows(stream, safe)
-        stream.detach()
+        safe = ([_not_a_formula(cell) for cell in row] for row in (list(rows[0]), *cells))
+        if path == STDOUT:
+            _write_rows(sys.stdout, safe)
+            return
+        with one_sentence(code=FAILED), replacing(path) as file:
+            stream = io.TextIOWrapper(file, encoding="utf-8", newline="", write_through=True)
+            _write_rows(stream, safe)
+            stream.detach()
 
 
 def _write_rows(stream: TextIO, rows: Iterable[list[Any]]) -> None:
@@ -139,12 +136,6 @@ def _not_a_formula(cell: Any) -> Any:
     except ValueError:
         return f"'{cell}"
     return cell
-
-
-def write_figure(figure: Any, path: Path, **options: Any) -> None:
-    """Write a figure of matplotlib in the format that the suffix names."""
-    with replacing(path) as file:
-        figure.savefig(file, format=path.suffix[1:] or None, dpi=150, **options)
 
 
 def say(text: str, *, quiet: bool = False, to_stderr: bool = False) -> None:
