@@ -1,4 +1,4 @@
-"""Lengths of coupled chains: discounted sums, paths over lengths, and gradients by the backward sweep."""
+"""Lengths of coupled chains: discounted sums, paths over lengths, and gradients."""
 
 import copy
 import itertools
@@ -13,14 +13,12 @@ from tests.batches import WIDTH, categoricals, gaussian_hmms, hmms, softmax
 
 import mercer as mc
 from mercer.families import PowerProduct, Smoothed
-from mercer.models._chains import adjoint as _adjoint
 from mercer.models._chains import coupled as _coupled
 from mercer.models._chains import resolvent as _resolvent
-from mercer.models._chains.adjoint import differentiable_chains, play_back
-from mercer.models._chains.coupled import coupled_chains, coupled_pairs
-from mercer.models._chains.layout import Aligned, Tile
+from mercer.models._chains import sweep as _sweep
+from mercer.models._chains.coupled import coupled_chains
 from mercer.models._chains.resolvent import spectral_radius
-from mercer.models._chains.sweep import steps_between_scalings, sweep
+from mercer.models._chains.sweep import Aligned, Tile, sweep
 from mercer.models._markov.discount import DiscountedProductOperand
 from mercer.models._markov.operand import ProductOperand
 from mercer.models.discount import Discounted, discounted_sum
@@ -81,7 +79,7 @@ def way(request, monkeypatch):
     return request.param
 
 
-def _in_logarithms(layout, left, right, log_psi, d, check=False):
+def _in_logarithms(layout, left, right, log_psi, d, failure):
     return np.full((left[0].shape[0], right[0].shape[0])[: 2 if layout is Tile else 1], np.nan)
 
 
@@ -390,7 +388,7 @@ def test_path_of_objects_without_norm():
 def test_path_takes_one_sweep(monkeypatch):
     calls = []
     monkeypatch.setattr(
-        "mercer.models._chains.operand.coupled_chains_inner",
+        "mercer.models._chains.operand.coupled_features",
         lambda *args: calls.append(args[-1]) or np.zeros((len(args[-1]), 2, 2)),
     )
     mc.ProbabilityProduct().path(symbols(0, 2), lengths=[9, 3])
@@ -411,64 +409,32 @@ def test_path_errors():
     np.testing.assert_array_equal(kernel.path(models, lengths=4), kernel.path(models, lengths=[4]))
 
 
-# ------------------------------------------------------------------ the adjoint
-
-
-def weights(rng, count, n):
-    return rng.random((count, n)), rng.random((count, n, n)) / n
-
-
-@pytest.mark.parametrize("lengths", [(1,), (2,), (1, 4), (3, 9, 40), (16,)])
-def test_gradients_against_finite_differences(lengths):
-    """All five arrays of PPK-4.2c, for a weighted sum of several lengths."""
-    rng = np.random.default_rng(0)
-    arrays = [*weights(rng, 2, 3), *weights(rng, 3, 2), rng.random((2, 3, 3, 2))]
-    share = rng.normal(size=(len(lengths), 2, 3))
-    sides = arrays[:2], arrays[2:4], arrays[4]
-    values, tape = sweep(Tile, *sides, lengths, steps_between_scalings(*sides), keep=True)
-    gradients = play_back(Tile, *sides, tape, share)
-
-    def objective(arrays):
-        *rest, psi = arrays
-        return np.sum(share * coupled_chains(rest[:2], rest[2:], psi.reshape(6, 6), np.zeros((2, 3)), lengths))
-
-    np.testing.assert_allclose(np.sum(share * values), objective(arrays), rtol=1e-12)
-    for at, gradient in enumerate(gradients):
-        direction = rng.normal(size=gradient.shape)
-        sides = [[x + s * 1e-6 * direction if i == at else x for i, x in enumerate(arrays)] for s in (1, -1)]
-        slope = (objective(sides[0]) - objective(sides[1])) / 2e-6
-        np.testing.assert_allclose(np.sum(gradient * direction), slope, rtol=1e-6, atol=1e-7)
+# ------------------------------------------------------------------ gradients
 
 
 @pytest.mark.parametrize("layout", [Tile, Aligned])
-@pytest.mark.parametrize("block", [1, 3, 8])
-def test_adjoint_is_what_torch_finds(layout, block, monkeypatch, torch):
-    """The backward sweep against automatic differentiation of the forward one, over kept and recomputed tables."""
-    rng = np.random.default_rng(1)
-    shape = (2, 3, 4, 2) if layout is Tile else (2, 3, 2)
-    arrays = [*weights(rng, 2, 3), *weights(rng, 4 if layout is Tile else 2, 2), rng.random(shape)]
-    lengths = (1, 7, 24, 50)
-    share = None
-    found = []
-    for own in (True, False):
-        tensors = [torch.asarray(x).requires_grad_() for x in arrays]
-        if own:
-            values = differentiable_chains(layout, tensors[:2], tensors[2:4], tensors[4], lengths, block)
-        else:
-            monkeypatch.setattr("mercer.models._chains.coupled.needs_gradient", lambda *_: False)
-            if layout is Tile:
-                table = tensors[4].reshape(6, 8)
-                values = coupled_chains(
-                    tensors[:2], tensors[2:4], table, torch.zeros(2, 4, dtype=torch.float64), lengths
-                )
-            else:
-                zero = torch.zeros(2, dtype=torch.float64)
-                values = coupled_pairs(tensors[:2], tensors[2:4], tensors[4], zero, lengths)
-        share = torch.asarray(rng.normal(size=values.shape)) if share is None else share
-        (values * share).sum().backward()
-        found.append([values.detach(), *(x.grad for x in tensors)])
-    for mine, theirs in zip(*found, strict=True):
-        np.testing.assert_allclose(mine, theirs, rtol=1e-10, atol=1e-10)
+@pytest.mark.parametrize("lengths", [(1,), (2,), (1, 4), (3, 9, 40), (1, 7, 24, 50)])
+def test_gradients_against_finite_differences(layout, lengths, torch):
+    """All five arrays of PPK-4.2c, for a weighted sum of several lengths, over kept and recomputed tables."""
+    rng = np.random.default_rng(0)
+    count, shape = (3, (2, 3, 3, 2)) if layout is Tile else (2, (2, 3, 2))
+    shapes = (2, 3), (2, 3, 3), (count, 2), (count, 2, 2), shape
+    arrays = [rng.random(size) / size[-1] for size in shapes]
+    tensors = [torch.asarray(x).requires_grad_() for x in arrays]
+    values = sweep(layout, tensors[:2], tensors[2:4], tensors[4], lengths)
+    share = rng.normal(size=values.shape)
+    gradients = torch.autograd.grad((values * torch.asarray(share)).sum(), tensors, allow_unused=True)
+
+    def objective(arrays):
+        return np.sum(share * coupled_chains(layout, arrays[:2], arrays[2:4], np.log(arrays[4]), lengths))
+
+    np.testing.assert_allclose(np.sum(share * values.detach().numpy()), objective(arrays), rtol=1e-12)
+    for at, gradient in enumerate(gradients):
+        direction = rng.normal(size=arrays[at].shape)
+        ends = [[x + s * 1e-6 * direction if i == at else x for i, x in enumerate(arrays)] for s in (1, -1)]
+        slope = (objective(ends[0]) - objective(ends[1])) / 2e-6
+        found = 0.0 if gradient is None else np.sum(gradient.numpy() * direction)
+        np.testing.assert_allclose(found, slope, rtol=1e-6, atol=1e-7)
 
 
 @pytest.mark.parametrize("log", [False, True])
@@ -504,14 +470,13 @@ def test_gradcheck(kernel, kind, normalize, log, torch):
 @pytest.mark.slow
 def test_ten_thousand_steps_in_the_memory_of_a_few(monkeypatch, torch):
     """Of 10,000 tables a few hundred are alive at once; the gradient is that of the growth per step."""
-    kept = []
-    again = _adjoint._again
-    monkeypatch.setattr(_adjoint, "_again", lambda *args: kept.append(len(args[5])) or again(*args))
+    parts, repeated = [], _sweep._repeated
+    monkeypatch.setattr(_sweep, "_repeated", lambda run: repeated(lambda *a: parts.append(len(a[-1])) or run(*a)))
     z = torch.asarray(free(3, 1, 12)).requires_grad_()
     kernel = mc.ProbabilityProduct(rho=1.0, normalize=False, length=10_000)
     (slope,) = torch.autograd.grad(kernel.log(hmms(z)).sum(), z)
-    assert len(kept) < 400
-    assert max(kept) < 400
+    assert max(parts) == 100
+    assert len(parts) <= 400  # there and back, of a tile and of its diagonal
     direction = np.random.default_rng(0).normal(size=z.shape)
     ends = [kernel.log(hmms(z.detach().numpy() + s * 1e-6 * direction)).sum() for s in (1, -1)]
     assert np.sum(slope.numpy() * direction) == pytest.approx((ends[0] - ends[1]) / 2e-6, rel=1e-6)
@@ -522,10 +487,9 @@ def test_pairs_that_underflow_keep_their_gradient(torch):
     initial = np.array([[1.0, 0.0], [0.5, 0.5]])
     transition = np.array([[[0.0, 1.0], [0.0, 1.0]], [[0.5, 0.5], [0.5, 0.5]]])
     leaf = torch.asarray([[0.0, -1000.0, -1.0, -2.0], [-1000.0, -900.0, -3.0, -1.0]]).double().requires_grad_()
-    zeros = torch.zeros(1, 2, dtype=torch.float64)
     sides = [torch.asarray(x) for x in (initial[:1], transition[:1], initial, transition)]
-    values = coupled_chains(sides[:2], sides[2:], torch.exp(leaf), zeros, (3,))
-    assert values[0, 0, 0] == -np.inf  # two leaves of exp(-900) are no float; operands look at logarithms
+    values = coupled_chains(Tile, sides[:2], sides[2:], leaf.reshape(1, 2, 2, 2), (3,))
+    assert values[0, 0, 0].item() == pytest.approx(-1800.0, rel=1e-12)
     (slope,) = torch.autograd.grad(values[0, 0, 1], leaf)
     assert torch.isfinite(slope).all()
     assert slope.sum().item() == pytest.approx(3.0, rel=1e-12)  # three observations, each a leaf

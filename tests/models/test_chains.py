@@ -11,26 +11,38 @@ from hypothesis import strategies as st
 import mercer as mc
 from mercer._native.chains import small_chains
 from mercer.models._chains import coupled as _chain
-from mercer.models._chains import rescue as _rescue
 from mercer.models._chains import sweep as _sweep
-from mercer.models._chains.layout import Tile
+from mercer.models._chains.sweep import Aligned, Tile
 
 
-def coupled_chains(initial_a, transition_a, initial_b, transition_b, *rest):
-    return _chain.coupled_chains((initial_a, transition_a), (initial_b, transition_b), *rest)
+def log(x):
+    """Return logarithms of leaf kernels of any library."""
+    xp = _chain.namespace(x)
+    return xp.where(x > 0, xp.log(xp.where(x > 0, x, xp.ones_like(x))), -xp.inf)
 
 
-def coupled_chains_log(initial_a, transition_a, initial_b, transition_b, *rest):
-    return _chain.coupled_chains_log((initial_a, transition_a), (initial_b, transition_b), *rest)
+def coupled_chains(initial_a, transition_a, initial_b, transition_b, psi, log_scale, lengths):
+    left, right = (initial_a, transition_a), (initial_b, transition_b)
+    table = log(_chain.namespace(psi).reshape(psi, (*initial_a.shape, *initial_b.shape)))
+    return _chain.coupled_chains(Tile, left, right, table + log_scale[:, None, :, None], lengths)
 
 
-def coupled_chains_inner(*arrays_and_lengths):
-    return _chain.coupled_chains_inner(arrays_and_lengths[:3], arrays_and_lengths[3:6], arrays_and_lengths[6])
+def coupled_chains_log(initial_a, transition_a, initial_b, transition_b, log_psi, lengths):
+    """Return the truth: every pair by the recursion in the log domain."""
+    (i, n), (j, m) = initial_a.shape, initial_b.shape
+    rows, columns = np.divmod(np.arange(i * j), max(j, 1))
+    pairs = log_psi.reshape(i, n, j, m)[rows, :, columns, :]
+    left, right = (initial_a[rows], transition_a[rows]), (initial_b[columns], transition_b[columns])
+    return _sweep.log_sweep(left, right, pairs, lengths).reshape(len(lengths), i, j)
+
+
+def coupled_features(*arrays_and_lengths):
+    return _chain.coupled_features(arrays_and_lengths[:3], arrays_and_lengths[3:6], arrays_and_lengths[6])
 
 
 def coupled_pairs(initial, transition, psi, log_scale, lengths, *other):
     left = initial, transition
-    return _chain.coupled_pairs(left, other or left, psi, log_scale, lengths)
+    return _chain.coupled_chains(Aligned, left, other or left, log(psi) + log_scale[:, None, None], lengths)
 
 
 def models(rng, count, n, k=3, zeros=0.0):
@@ -108,7 +120,7 @@ def test_enumeration(rng, rho, scheme):
     truth = [[[enumerated(one(a, i), one(b, j), t, rho) for j in range(3)] for i in range(2)] for t in lengths]
     np.testing.assert_allclose(result, truth, rtol=0, atol=1e-12)
     powers = [x**rho for x in a], [x**rho for x in b]
-    np.testing.assert_allclose(coupled_chains_inner(*powers[0], *powers[1], lengths), truth, rtol=0, atol=1e-12)
+    np.testing.assert_allclose(coupled_features(*powers[0], *powers[1], lengths), truth, rtol=0, atol=1e-12)
     np.testing.assert_allclose(logs(*arguments(a, b, rho), lengths), truth, rtol=0, atol=1e-12)
 
 
@@ -152,13 +164,6 @@ def test_aligned_pairs(rng):
     np.testing.assert_allclose(coupled_pairs(*powers[0][:2], own, np.zeros(4), (5,)), expected, rtol=1e-12)
 
 
-@pytest.mark.parametrize("lengths", [(), (0, 1), (2, 2), (3, 1)])
-def test_lengths_are_checked(rng, lengths):
-    a = models(rng, 1, 2)
-    with pytest.raises(ValueError, match="strictly increasing"):
-        coupled_chains(*arguments(a, a), lengths)
-
-
 # ------------------------------------------------------------------ where numbers run out
 
 
@@ -197,14 +202,8 @@ def test_a_lost_path_that_overtakes(scheme, epsilon):
 def test_only_the_offending_pairs_are_redone(rng, monkeypatch, scheme):
     a = models(rng, 6, 2)
     a[0][2], a[1][2] = [1.0, 0.0], [[0.0, 1e-300], [0.0, 1.0]]
-    redone = []
-    careful = _rescue._careful
-
-    def spy(left, right, psi, lengths):
-        redone.append(psi.shape[0])
-        return careful(left, right, psi, lengths)
-
-    monkeypatch.setattr(_rescue, "_careful", spy)
+    redone, ranged = [], _chain.ranged_pairs
+    monkeypatch.setattr(_chain, "ranged_pairs", lambda *args: redone.append(len(args[2])) or ranged(*args))
     result = coupled_chains(*arguments(a, a), (5,))
     np.testing.assert_allclose(result, logs(*arguments(a, a), (5,)), rtol=1e-12)
     assert sum(redone) <= 11
@@ -244,7 +243,7 @@ def no_rescue(monkeypatch):
     def careful(*_):
         raise AssertionError("an ordinary pair was redone")
 
-    monkeypatch.setattr(_rescue, "_careful", careful)
+    monkeypatch.setattr(_chain, "_again", careful)
 
 
 def test_rows_that_sum_to_n(scheme, no_rescue):
@@ -271,7 +270,6 @@ def test_zero_is_minus_infinity(scheme):
     assert not np.isnan(result).any()
 
 
-@pytest.mark.slow
 @pytest.mark.slow
 def test_log_domain_over_many_steps(rng):
     a = models(rng, 1, 2)
@@ -302,7 +300,7 @@ def test_same_numbers_on_other_libraries(rng, library):
     result = coupled_chains(*map(library.asarray, args), (1, 3, 20))
     np.testing.assert_allclose(np.asarray(result), expected, rtol=1e-12)
     np.testing.assert_allclose(expected, logs(*args, (1, 3, 20)), rtol=1e-12)
-    inner = coupled_chains_inner(*map(library.asarray, a), *map(library.asarray, b), (1, 3, 20))
+    inner = coupled_features(*map(library.asarray, a), *map(library.asarray, b), (1, 3, 20))
     np.testing.assert_allclose(np.asarray(inner), expected, rtol=1e-12)
     psi = np.einsum("iak,ibk->iab", a[2], a[2])
     pairs = [coupled_pairs(*[lib.asarray(x) for x in (*a[:2], psi, np.zeros(3))], (1, 20)) for lib in (np, library)]
@@ -355,14 +353,13 @@ def test_three_forms_agree(n, m, sizes, rho, zeros, length, seed):
     lengths = (1, length + 1) if length % 2 else (length,)
     truth = logs(*args, lengths)
     left, right = args[:2], args[2:4]
-    block = _sweep.steps_between_scalings(left, right, args[4])
     pairs = args[4].reshape(sizes[0], n, sizes[1], m)
-    products, _ = _sweep.sweep(Tile, left, right, pairs, lengths, block)
+    products = _sweep.sweep(Tile, left, right, pairs, lengths)
     powers = [x**rho for x in a], [x**rho for x in b]
     lanes = small_chains(args[:2], args[2:4], lengths, args[4])
     categorical = small_chains(powers[0], powers[1], lengths)
     for raw in (products, lanes, categorical):
-        result = _rescue.rescue(raw, left, right, args[4], lengths)
+        result = _chain.repaired(Tile, raw, left, right, lambda: log(pairs), lengths)
         np.testing.assert_allclose(result, truth, rtol=1e-11, atol=1e-11)
 
 
@@ -397,7 +394,6 @@ def test_powers_beyond_the_range_take_no_loop_in_python(rng, monkeypatch):
         side = [(logs[0][k][None], logs[1][k][None]) for k in (i, j)]
         truth.append(_sweep.log_sweep(*side, leaf[i, j][None], lengths)[:, 0])
     monkeypatch.setattr(_chain, "log_sweep", None)
-    monkeypatch.setattr(_rescue, "log_sweep", None)
     found = [kernel.set_params(length=length).log(models) for length in lengths]
     np.testing.assert_allclose(found, np.array(truth).T.reshape(3, 3, 3), rtol=1e-12)
 

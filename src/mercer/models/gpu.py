@@ -21,7 +21,7 @@ from mercer.families.dirichlet import Dirichlets
 from mercer.families.gaussian import Gaussians
 from mercer.families.multinomial import Multinomials
 from mercer.models._chains import fused as chains
-from mercer.models._chains.operand import ChainOperand, LogChainOperand
+from mercer.models._chains.operand import ChainOperand
 from mercer.models._dynamics import fused as systems
 from mercer.models._dynamics.operand import SystemOperand
 from mercer.models._history import fused as histories
@@ -67,9 +67,6 @@ def _(operand: LaneOperand, device: Any) -> Any:
 def pairs_at_once(operand: Any) -> int | None:
     """Return the number of pairs that a Triton kernel computes at once; None if there is none for this operand."""
     return None
-
-
-pairs_at_once.register(LogChainOperand, lambda operand: None)
 
 
 @pairs_at_once.register

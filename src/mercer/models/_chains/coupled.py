@@ -4,144 +4,88 @@ For two models with initial weights pi, pi', transition weights A, A' and leaf k
 
     Phi_1 = (pi pi'^T) o psi,    Phi_{t+1} = (A^T Phi_t A') o psi,    k_L = sum of Phi_L,
 
-where o multiplies entry by entry. Weights are nonnegative and need not sum to one. The recursion is written twice:
-compiled, for float64 in NumPy (`mercer._native.chains`), and in array code, for many states and other libraries
-(`mercer.models._chains.sweep`, with gradients in `mercer.models._chains.adjoint`). Pairs that leave the floating-point
-range are repeated with numbers of unlimited range (`mercer._native.chains`), or as logarithms.
+where o multiplies entry by entry. Weights are nonnegative and need not sum to one. Every tile is computed in three
+stages: fast, in floating-point numbers (`fast_kernels`); a check of which pairs are accurate (`repaired`); and those
+that may not be again, in numbers of unlimited range (`careful_kernels`).
 """
 
 from __future__ import annotations
 
-import itertools
+import functools
+import math
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 from array_api_compat import is_numpy_array
 
-from mercer._array import Array, Floats, namespace
-from mercer._rescue import rescued
-from mercer.models._chains.adjoint import differentiable_chains, needs_gradient
-from mercer.models._chains.layout import Aligned, Tile
-from mercer.models._chains.rescue import (
-    doubt,
-    nothing_lost,
-    pieces,
-    replace_unsound,
-    rescue,
-    robust_weight,
-    smallest_weight,
-    take_pairs,
-    upper_bound,
-)
-from mercer.models._chains.sweep import Side, log_sweep, steps_between_scalings, sweep
+from mercer._array import Array, Floats, beside, namespace, safe_log, to_numpy
+from mercer._native.chains import ranged_pairs, small_chains
+from mercer.models._chains.sweep import Layout, Side, Tile, largest, log_sweep, sweep, without_gradient
 
 # Up to these sizes, SIMD lanes are faster than products of large matrices.
 _LANE_STATES = 40
 _LANE_SYMBOLS = 64
+LOG_ENTRIES = 2**22
+"""Entries of the largest array of a sweep in the log domain: 32 MB."""
+_CHUNK = 1 << 15
+"""Numbers that fit into the L2 cache."""
 
 
 def chain_tile(n_states: int) -> int:
-    """Recommend the number of models on each side of a tile.
-
-    Parameters
-    ----------
-    n_states : int
-        Number of hidden states.
-
-    Returns
-    -------
-    int
-        A multiple of eight, such that a tile takes one to ten milliseconds and its tables fit into the cache.
-    """
+    """Recommend a number of models on each side of a tile, which takes 1 to 10 ms and fits into the cache."""
     for states, tile in ((4, 256), (8, 128), (24, 64), (_LANE_STATES, 32)):
         if n_states <= states:
             return tile
     return 8
 
 
-def coupled_chains(left: Side, right: Side, psi: Array, log_scale: Array, lengths: tuple[int, ...]) -> Array:
-    """Compute the log kernels of all pairs of two sets of chains (PPK-4.2).
+def coupled_chains(layout: Layout, left: Side, right: Side, log_psi: Array, lengths: tuple[int, ...]) -> Array:
+    """Compute the log kernels of pairs of chains (PPK-4.2).
 
     Parameters
     ----------
+    layout : Aligned or Tile
+        Whether chain i of the left side is paired with chain i of the right, or with all.
     left, right : pair of arrays
         Initial and transition weights, probabilities to the power rho: (I, n) and (I, n, n), (J, m) and (J, m, m).
-    psi : array of shape (I * n, J * m)
-        Leaf kernels, each pair of models scaled to a maximum of about one.
-    log_scale : array of shape (I, J)
-        Logarithm of the factor taken out of ``psi``; it counts once per time step.
+    log_psi : array of shape (I, n, J, m), or (N, n, m) if aligned
+        Logarithms of the leaf kernels.
     lengths : tuple of int
         Strictly increasing numbers of time steps, at least 1; one sweep serves all of them.
 
     Returns
     -------
-    array of shape (H, I, J)
-        Logarithms of the kernels, one table per length; -inf if a kernel is zero.
+    array of shape (H, I, J) or (H, N)
+        Logarithms of the kernels, one row per length; -inf if a kernel is zero.
     """
-    lengths = _checked_lengths(lengths)
-    values = rescue(_all_pairs(left, right, psi, lengths), left, right, psi, lengths)
-    return values + _length_column(values, lengths) * log_scale
+    psi, scale = scaled_leaves(layout, log_psi)
+    values = fast_kernels(layout, left, right, psi, lengths)
+    return repaired(layout, values, left, right, lambda: log_psi, lengths, scale, _tiny_leaves(layout, psi, log_psi))
 
 
-def coupled_chains_inner(left: tuple[Array, ...], right: tuple[Array, ...], lengths: tuple[int, ...]) -> Array:
-    """Do the same where leaf kernels are inner products of nonnegative features.
+def coupled_features(left: tuple[Array, ...], right: tuple[Array, ...], lengths: tuple[int, ...]) -> Array:
+    """Compute a tile in NumPy whose leaf kernels are inner products of nonnegative features.
 
     The features, (I, n, k) and (J, m, k), are the third array of each side; for categorical emissions they are
     probabilities to the power rho.
     """
-    lengths = _checked_lengths(lengths)
-    a, b, (features_a, features_b) = (left[0], left[1]), (right[0], right[1]), (left[2], right[2])
-    xp, k = namespace(*left), features_a.shape[-1]
-
-    def psi() -> Array:
-        return xp.reshape(features_a, (-1, k)) @ xp.reshape(features_b, (-1, k)).T
-
-    if k <= _LANE_SYMBOLS and fits_lanes(a[0], b[0]):
-        from mercer._native.chains import small_chains
-
-        return rescue(small_chains(left, right, lengths), a, b, psi, lengths)
-    table = psi()
-    return rescue(_all_pairs(a, b, table, lengths), a, b, table, lengths)
-
-
-def coupled_pairs(left: Side, right: Side, psi: Array, log_scale: Array, lengths: tuple[int, ...]) -> Array:
-    """Compute the log kernels of N aligned pairs of chains, (H, N); ``psi`` has shape (N, n, m), ``log_scale`` (N,)."""
-    lengths = _checked_lengths(lengths)
-    block = steps_between_scalings(left, right, psi)
-    if needs_gradient(*left, *right, psi):
-        values = differentiable_chains(Aligned, left, right, psi, lengths, block)
+    a, b = (left[0], left[1]), (right[0], right[1])
+    inner = functools.cache(functools.partial(inner_products, left[2], right[2]))
+    if left[2].shape[-1] <= _LANE_SYMBOLS and fits_lanes(a[0], b[0]):
+        values = small_chains(left, right, lengths)
     else:
-        values, _ = sweep(Aligned, left, right, psi, lengths, block)
-    values = doubt(
-        values, smallest_weight(left) * smallest_weight(right), lambda: upper_bound(left, right, psi, lengths[-1])
-    )
-    values = replace_unsound(values, lambda which: take_pairs(left, right, psi, which), lengths, pieces(left, right))
-    return values + _length_column(values, lengths) * log_scale
+        values = fast_kernels(Tile, a, b, inner(), lengths)
+    return repaired(Tile, values, a, b, lambda: safe_log(inner()), lengths)
 
 
-def coupled_chains_log(left: Side, right: Side, log_psi: Array, lengths: tuple[int, ...]) -> Array:
-    """Do as `coupled_chains` from logarithms, in the log domain: slow, and true wherever the kernels are finite."""
-    xp = namespace(left[0], log_psi)
-    (i, n), (j, m) = left[0].shape, right[0].shape
-    pairs = xp.permute_dims(xp.reshape(log_psi, (i, n, j, m)), (0, 2, 1, 3))
-    a, b = (left[0][:, None, :], left[1][:, None, :, :]), (right[0][None, :, :], right[1][None, :, :, :])
-    return log_sweep(a, b, pairs, _checked_lengths(lengths))
+def inner_products(a: Array, b: Array) -> Array:
+    """Multiply features (I, n, k) and (J, m, k) to leaf kernels (I, n, J, m)."""
+    xp, (i, n, k), (j, m, _) = namespace(a), a.shape, b.shape
+    return xp.reshape(xp.reshape(a, (i * n, k)) @ xp.reshape(b, (j * m, k)).T, (i, n, j, m))
 
 
-def _checked_lengths(lengths: tuple[int, ...]) -> tuple[int, ...]:
-    lengths = tuple(int(length) for length in lengths)
-    if not lengths or lengths[0] < 1 or any(b <= a for a, b in itertools.pairwise(lengths)):
-        raise ValueError(f"lengths must be strictly increasing and at least 1; got {lengths}.")
-    return lengths
-
-
-def _length_column(values: Array, lengths: tuple[int, ...]) -> Array:
-    """Reshape the lengths for broadcasting against one table per length."""
-    xp = namespace(values)
-    column = xp.asarray(lengths, dtype=values.dtype, device=values.device)
-    return xp.reshape(column, (-1,) + (1,) * (values.ndim - 1))
-
-
-# ------------------------------------------------------------------ all pairs of a tile, scaled
+# ------------------------------------------------------------------ fast
 
 
 def fits_lanes(initial_a: Array, initial_b: Array) -> bool:
@@ -152,49 +96,192 @@ def fits_lanes(initial_a: Array, initial_b: Array) -> bool:
     return bool(0 < n <= _LANE_STATES and n * m <= _LANE_STATES**2 and len(initial_a) and len(initial_b))
 
 
-def _all_pairs(left: Side, right: Side, psi: Array, lengths: tuple[int, ...], first: Array | None = None) -> Array:
-    """Compute the log kernels of a tile without scales; NaN if the sums of a pair leave the floating-point range."""
-    if fits_lanes(left[0], right[0]):
-        from mercer._native.chains import small_chains
-
-        return small_chains(left, right, lengths, psi, first)
-    xp = namespace(psi)
-    block = steps_between_scalings(left, right, psi)
-    shape = (*left[0].shape, *right[0].shape)
-    table = xp.reshape(psi, shape)
-    if needs_gradient(*left, *right, psi):
-        return differentiable_chains(Tile, left, right, table, lengths, block)
-    start = None if first is None else xp.reshape(first, shape)
-    return sweep(Tile, left, right, table, lengths, block, first=start)[0]
+def fast_kernels(layout: Layout, left: Side, right: Side, psi: Array, lengths: tuple[int, ...]) -> Array:
+    """Compute log kernels in floating-point numbers; NaN if the sums of a pair leave their range."""
+    if layout is Tile and fits_lanes(left[0], right[0]):
+        i, n, j, m = psi.shape
+        return small_chains(left, right, lengths, psi.reshape(i * n, j * m))
+    return sweep(layout, left, right, psi, lengths)
 
 
-def wide_chains(
-    left: Side, right: Side, psi: Floats, log_scale: Floats, log_psi: Floats, lengths: tuple[int, ...]
-) -> Floats:
-    """Compute the log kernels of all pairs in NumPy if leaf kernels of a pair exceed the floating-point range.
+def scaled_leaves(layout: Layout, log_psi: Array) -> tuple[Array, Array]:
+    """Turn log leaf kernels into values with one scale per pair of models, and return the logarithms of the scales."""
+    if layout is Tile and is_numpy_array(log_psi) and log_psi.size:
+        return _scaled_tile(log_psi)
+    top = largest(layout, log_psi)
+    return namespace(log_psi).exp(log_psi - layout.wide(top)), top
 
-    The leaf of the first observation has its own scale, because the first states may differ widely while later ones
-    agree. If later leaves that underflow relative to the largest of their pair may matter, the pair is repeated with
-    numbers of unlimited range.
 
-    Parameters are those of `coupled_chains`, and ``log_psi``, the logarithms of the leaf kernels.
+def _scaled_tile(log_psi: Floats) -> tuple[Floats, Floats]:
+    """Scale a tile (I, n, J, m) in NumPy, a few models at a time, to stay in the cache."""
+    i, n, j, m = log_psi.shape
+    blocks = log_psi.reshape(i, n, j * m)
+    psi, top = np.empty_like(blocks), np.empty((i, j), log_psi.dtype)
+    step = max(1, _CHUNK // (n * j * m))
+    for first in range(0, i, step):
+        some = blocks[first : first + step]
+        # Along the long axis first, row by row, because maxima over short axes are slow.
+        columns = some.max(axis=1).reshape(-1, j, m)
+        highest = functools.reduce(np.maximum, (columns[:, :, b] for b in range(m)))
+        highest = np.where(np.isfinite(highest), highest, 0.0)
+        top[first : first + step] = highest
+        out = psi[first : first + step]
+        np.subtract(some, np.repeat(highest, m, axis=1)[:, None, :], out=out)
+        np.exp(out, out=out)
+    return psi.reshape(log_psi.shape), top
+
+
+# ------------------------------------------------------------------ is it accurate?
+
+
+def repaired(
+    layout: Layout,
+    values: Array,
+    left: Side,
+    right: Side,
+    log_psi: Callable[[], Array],
+    lengths: tuple[int, ...],
+    scale: Any = 0.0,
+    tiny: Array | None = None,
+) -> Array:
+    """Repeat the pairs that are NaN, or that may have lost a path to underflow while their sum did not underflow.
+
+    Parameters
+    ----------
+    layout : Aligned or Tile
+        Which pairs there are.
+    values : array of shape (H, I, J) or (H, N)
+        Log kernels, without the scales of leaf kernels.
+    left, right : pair of arrays
+        Initial and transition weights.
+    log_psi : callable
+        Returns the logarithms of the leaf kernels, a table.
+    lengths : tuple of int
+        Numbers of time steps.
+    scale : array of shape (I, J) or (N,), default=0.0
+        Logarithms of the scales of leaf kernels, which count once per time step.
+    tiny : array of bool of shape (I, J) or (N,), default=None
+        Pairs with leaf kernels that are positive and tiny, relative to the scale; None if there are none.
+
+    Notes
+    -----
+    A pair is accurate if one of these holds: no product of two weights is tiny, and no leaf kernel; or no transition is
+    impossible and no product of weights is tiny, so that every lost path has an alternative through the best pair of
+    states, which loses two steps and gains more than the underflow; or the kernel is near its upper bound. Lost paths
+    are below the square root of the smallest number, relative to the sum at that time, and grow no faster than the
+    largest row sums allow, so that they do not matter to a kernel that stays near that bound.
     """
-    from mercer._native.chains import ranged_pairs
+    xp = namespace(values)
+    column = xp.reshape(beside(values, lengths, values.dtype), (-1,) + (1,) * (values.ndim - 1))
+    total = values + column * scale
+    if tiny is None and is_calm(values, left, right):
+        return total
+    info, table = xp.finfo(values.dtype), log_psi()
+    half, leaf = 0.5 * math.log(float(info.smallest_normal)), without_gradient(table)
+    top = largest(layout, leaf)
+    ordinary = layout.crossed(_smallest_weight(left), _smallest_weight(right)) >= _plain(values)
+    if tiny is not None:
+        starts = layout.outer(*(xp.astype(side[0] > 0, values.dtype) for side in (left, right))) > 0
+        begins = xp.max(xp.where(starts, leaf, -xp.inf), axis=layout.states) - top >= half
+        open_ = (xp.astype(xp.all(side[1] > 0, axis=(-2, -1)), values.dtype) for side in (left, right))
+        ordinary = ordinary & (~tiny | (begins & (layout.crossed(*open_) > 0)))
+    bounds = xp.reshape(beside(values, _bounds(left, right, lengths), values.dtype), column.shape)
+    near = xp.all(without_gradient(total) - column * top >= bounds + (half - math.log(float(info.eps))), axis=0)
+    sound = (ordinary | near) & ~xp.any(xp.isnan(values), axis=0)
+    return _again(layout, total, ~sound, left, right, table, lengths)
 
-    lengths = _checked_lengths(lengths)
-    (i, n), (j, m) = left[0].shape, right[0].shape
-    starts = [np.where(side[0] > 0, 0.0, -np.inf) for side in (left, right)]
-    begin = log_psi.reshape(i, n, j, m) + starts[0][:, :, None, None] + starts[1]
-    first_scale = begin.max(axis=(1, 3))
-    first_scale[~np.isfinite(first_scale)] = 0.0
-    first = np.exp(begin - first_scale[:, None, :, None]).reshape(psi.shape)
-    values = _all_pairs(left, right, psi, lengths, first)
-    sound = nothing_lost(values, left, right, robust_weight(left)[:, None] * robust_weight(right), lengths)
-    values += (_length_column(values, lengths) - 1) * log_scale + first_scale
 
-    def careful(rows: Floats, columns: Floats) -> Floats:
-        leaf = log_psi.reshape(i, n, j, m)[rows, :, columns, :]
-        return ranged_pairs(left, right, rows, columns, leaf, lengths).T
+def is_calm(values: Array, left: Side, right: Side) -> bool:
+    """Whether no pair left the floating-point range, and no product of weights is tiny."""
+    xp = namespace(values)
+    if 0 in values.shape:
+        return True
+    least = float(xp.min(_smallest_weight(left))) * float(xp.min(_smallest_weight(right)))
+    return least >= _plain(values) and not bool(xp.any(xp.isnan(values)))
 
-    by_pair = np.moveaxis(values, 0, -1)
-    return np.moveaxis(rescued(by_pair, sound & ~np.isnan(by_pair).any(axis=-1), careful), -1, 0)
+
+def _plain(values: Array) -> float:
+    """Return the size of a leaf kernel, or a product of two weights, above which no step loses a path to underflow."""
+    return float(namespace(values).finfo(values.dtype).smallest_normal) ** (1 / 3)
+
+
+def _tiny_leaves(layout: Layout, psi: Array, log_psi: Array) -> Array | None:
+    """Mark the pairs with leaf kernels that are positive and tiny; None if there are none."""
+    xp = namespace(psi)
+    if 0 in psi.shape or float(without_gradient(xp.min(psi))) >= _plain(psi):
+        return None
+    found = xp.any((psi < _plain(psi)) & (log_psi > -xp.inf), axis=layout.states)
+    return found if bool(xp.any(found)) else None
+
+
+def _smallest_weight(side: Side) -> Array:
+    """Find the smallest positive weight of every chain."""
+    xp = namespace(*side)
+    initial, transition = (without_gradient(x) for x in side)
+    smallest = [xp.min(xp.where(x > 0, x, xp.inf), axis=-1) for x in (initial, transition)]
+    return xp.minimum(smallest[0], xp.min(smallest[1], axis=-1))
+
+
+def _bounds(left: Side, right: Side, lengths: tuple[int, ...]) -> list[float]:
+    """Bound the log kernels of all pairs whose leaf kernels are at most 1: by the largest sums of rows."""
+    logs = []
+    for part in (0, 1):
+        largest_sums = [to_numpy(without_gradient(side[part])).sum(axis=-1).max() for side in (left, right)]
+        logs.append(float(safe_log(np.asarray(largest_sums)).sum()))
+    return [logs[0] + (length - 1) * logs[1] if length > 1 else logs[0] for length in lengths]
+
+
+# ------------------------------------------------------------------ again, with range
+
+
+def careful_kernels(layout: Layout, left: Side, right: Side, log_psi: Array, lengths: tuple[int, ...]) -> Array:
+    """Do as `coupled_chains` with the logarithms of all weights, in numbers of unlimited range: slow, always right."""
+    xp = namespace(log_psi)
+    shape = [size for axis, size in enumerate(log_psi.shape) if axis not in layout.states]
+    unknown = xp.zeros((len(lengths), *shape), dtype=log_psi.dtype, device=log_psi.device)
+    return _again(layout, unknown, unknown[0, ...] == 0, left, right, log_psi, lengths, logarithms=True)
+
+
+def _again(
+    layout: Layout,
+    values: Array,
+    where: Array,
+    left: Side,
+    right: Side,
+    log_psi: Array,
+    lengths: tuple[int, ...],
+    logarithms: bool = False,
+) -> Array:
+    """Compute the marked pairs in numbers of unlimited range: the native ones in NumPy, else logarithms."""
+    xp = namespace(values)
+
+    def compute(which: Array) -> Array:
+        a, b, leaf = layout.take(left, right, log_psi, which)
+        if all(is_numpy_array(x) and x.dtype == np.float64 for x in (*a, *b, leaf)):
+            everyone = np.arange(len(leaf))
+            return ranged_pairs(a, b, everyone, everyone, leaf, lengths, logarithms)
+        if not logarithms:
+            a, b = ((safe_log(first), safe_log(step)) for first, step in (a, b))
+        return log_sweep(a, b, leaf, lengths)
+
+    flat = patch(xp.reshape(values, (len(lengths), -1)), xp.reshape(where, (-1,)), compute, pieces(left, right))
+    return xp.reshape(flat, values.shape)
+
+
+def pieces(left: Side, right: Side) -> int:
+    """Count the pairs of chains that a sweep in the log domain takes at once, to bound its memory."""
+    n, m = int(left[0].shape[-1]), int(right[0].shape[-1])
+    return max(1, LOG_ENTRIES // (n * m * max(n, m)))
+
+
+def patch(values: Array, where: Array, compute: Callable[[Array], Array], size: int) -> Array:
+    """Replace what ``where`` marks along the last axis, ``size`` places at a time, without writing into ``values``."""
+    xp = namespace(values)
+    if not bool(xp.any(where)):
+        return values
+    which = xp.nonzero(where)[0]
+    count = int(which.shape[0])
+    parts = [compute(which[first : min(first + size, count)]) for first in range(0, count, size)]
+    position = xp.cumulative_sum(xp.astype(where, xp.int64)) - 1
+    position = xp.where(where, position, xp.zeros_like(position))
+    return xp.where(where, xp.take(xp.concat(parts, axis=-1), position, axis=-1), values)

@@ -9,7 +9,7 @@ import numpy as np
 
 from mercer._array import Array, Floats, beside, namespace, safe_log, to_numpy
 from mercer._coupling import InnerLeaf, PowerProduct
-from mercer.models._chains.operand import ChainOperand, LogChainOperand, chain_operand
+from mercer.models._chains.operand import ChainOperand, chain_operand
 from mercer.models.discount import Lengths
 from mercer.models.mixture import MixtureOperand
 from mercer.models.powers import MOST_STATES, multisets, products, transitions, weights
@@ -40,7 +40,7 @@ def powered_chain(
     logs = _underflows(initial, r) or _underflows(transition, r)
     first, step = weights(initial, members, logs=logs), transitions(transition, members, logs=logs)
     if logs:
-        return LogChainOperand(first, step, leaf, sizes, lengths)
+        return ChainOperand(first, step, leaf, sizes, lengths, True)
     return chain_operand(first, step, leaf, sizes, 1.0, lengths)
 
 

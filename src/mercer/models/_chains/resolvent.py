@@ -12,19 +12,15 @@ is finite.
 
 from __future__ import annotations
 
-import functools
 import math
 from collections.abc import Callable, Iterator
 
 import numpy as np
-from array_api_compat import is_numpy_array
 
-from mercer._array import Array, Floats, identity, logsumexp, namespace, safe_log, to_numpy
-from mercer._rescue import rescued
-from mercer.models._chains.coupled import fits_lanes
-from mercer.models._chains.layout import Aligned, Layout, Tile
-from mercer.models._chains.rescue import LOG_ENTRIES, patch, pieces, take_from_tile, take_pairs
-from mercer.models._chains.sweep import Side, without_gradient
+from mercer._array import Array, identity, logsumexp, namespace, safe_log, to_numpy
+from mercer._native.chains import discounted_lanes
+from mercer.models._chains.coupled import LOG_ENTRIES, fits_lanes, patch, pieces, scaled_leaves
+from mercer.models._chains.sweep import Aligned, Layout, Side, Tile, largest, sums, without_gradient
 from mercer.models.discount import MOST_STEPS, TAIL, discounted_sum, infinite, too_slow
 
 # Pairs of states up to which a linear system is faster than any series, and up to which its matrix is formed at all.
@@ -35,186 +31,133 @@ _LARGEST_LOG = 700.0
 _LARGEST_SOLUTION = 1e12
 
 
-def discounted_chains(left: Side, right: Side, log_psi: Array, d: float) -> Array:
-    """Compute the log discounted kernels of all pairs of two sets of chains.
+def discounted_chains(
+    layout: Layout, left: Side, right: Side, log_psi: Array, d: float, *, check: bool = False, logarithms: bool = False
+) -> Array:
+    """Compute the log discounted kernels of pairs of chains.
 
     Parameters
     ----------
+    layout : Aligned or Tile
+        Whether chain i of the left side is paired with chain i of the right, or with all.
     left, right : pair of arrays
         Initial and transition weights, (I, n) and (I, n, n), (J, m) and (J, m, m).
-    log_psi : array of shape (I * n, J * m)
+    log_psi : array of shape (I, n, J, m), or (N, n, m) if aligned
         Logarithms of the leaf kernels.
     d : float
         The discount; every chain must have a finite kernel with itself.
+    check : bool, default=False
+        Whether chains are paired with themselves, and an error names one whose kernel is infinite.
+    logarithms : bool, default=False
+        Whether weights are given as logarithms.
 
     Returns
     -------
-    array of shape (I, J)
+    array of shape (I, J) or (N,)
         Logarithms.
     """
     xp = namespace(log_psi)
-    (i, n), (j, m) = left[0].shape, right[0].shape
-    table = xp.reshape(log_psi, (i, n, j, m))
-    if fits_lanes(left[0], right[0]):
-        found = _in_lanes(left, right, log_psi, d)
-    else:
-        found = _discounted(Tile, left, right, table, d)
-    values = xp.reshape(found, (1, i * j))
+
+    def failure() -> Exception:
+        if not check:
+            return too_slow(d, MOST_STEPS)
+        return diverging((xp.exp(left[0]), xp.exp(left[1])) if logarithms else left, log_psi, d)
 
     def redo(which: Array) -> Array:
-        return _redone(*take_from_tile(left, right, log_psi, which), d)
+        a, b, leaf = layout.take(left, right, log_psi, which)
+        if not logarithms:
+            a, b = ((safe_log(first), safe_log(step)) for first, step in (a, b))
+        return _logarithmic(a, b, leaf, d, failure)[None, :]
 
-    return xp.reshape(patch(values, xp.isnan(values[0, ...]), redo, pieces(left, right)), (i, j))
-
-
-def discounted_pairs(side: Side, log_psi: Array, d: float) -> Array:
-    """Compute the log discounted kernel of every chain with itself; raise if it is infinite.
-
-    Parameters
-    ----------
-    side : pair of arrays
-        Initial and transition weights, (N, n) and (N, n, n).
-    log_psi : array of shape (N, n, n)
-        Logarithms of the leaf kernels.
-    d : float
-        The discount.
-
-    Returns
-    -------
-    array of shape (N,)
-        Logarithms.
-    """
-    xp = namespace(log_psi)
-    values = _discounted(Aligned, side, side, log_psi, d, check=True)
-
-    def redo(which: Array) -> Array:
-        return _redone(*take_pairs(side, side, log_psi, which), d)
-
-    return patch(values[None, :], xp.isnan(values), redo, pieces(side, side))[0, ...]
+    found = xp.full_like(largest(layout, log_psi), xp.nan)
+    if not logarithms:
+        found = _discounted(layout, left, right, log_psi, d, failure)
+    flat = xp.reshape(found, (1, -1))
+    return xp.reshape(patch(flat, xp.isnan(flat[0, ...]), redo, pieces(left, right)), found.shape)
 
 
-def discounted_log(
-    left: Side, right: Side, log_psi: Array, d: float, failure: Callable[[], Exception] | None = None
-) -> Array:
-    """Compute log discounted kernels from logarithms of weights; leading axes align and broadcast."""
+def _logarithmic(left: Side, right: Side, log_psi: Array, d: float, failure: Callable[[], Exception]) -> Array:
+    """Compute log discounted kernels of aligned pairs from logarithms of weights."""
     xp = namespace(log_psi)
 
     def terms() -> Iterator[tuple[Array, Array]]:
-        start = left[0][..., :, None] + right[0][..., None, :] + log_psi
+        start = left[0][:, :, None] + right[0][:, None, :] + log_psi
         reached, other = (safe_log(_reached(side[0] > -xp.inf, side[1] > -xp.inf, start)) for side in (left, right))
-        shut = reached[..., :, None] + other[..., None, :]
+        shut = reached[:, :, None] + other[:, None, :]
         table = xp.zeros_like(start)
         while True:
             value = logsumexp(start + table, axis=(-2, -1))
-            half = logsumexp((log_psi + table)[..., :, None, :] + right[1][..., None, :, :], axis=-1)
-            table = logsumexp(left[1][..., :, :, None] + half[..., None, :, :], axis=-2) + shut
+            half = logsumexp((log_psi + table)[:, :, None, :] + right[1][:, None, :, :], axis=-1)
+            table = logsumexp(left[1][:, :, :, None] + half[:, None, :, :], axis=-2) + shut
             yield value, without_gradient(xp.max(table, axis=(-2, -1)))
 
     total = discounted_sum(terms(), d)
     if bool(xp.any(xp.isnan(total))):
-        raise too_slow(d, MOST_STEPS) if failure is None else failure()
+        raise failure()
     return total
 
 
 # ------------------------------------------------------------------ values
 
 
-def _discounted(layout: Layout, left: Side, right: Side, log_psi: Array, d: float, check: bool = False) -> Array:
-    """Sum over all lengths; NaN if the sum is too small and must be repeated in logarithms."""
+def _discounted(
+    layout: Layout, left: Side, right: Side, log_psi: Array, d: float, failure: Callable[[], Exception]
+) -> Array:
+    """Sum over all lengths: as a series, else by a linear system. NaN if a sum is too small for numbers.
+
+    The series is summed in SIMD lanes in NumPy. It is not tried if a system is faster than any series.
+    """
     xp = namespace(log_psi)
-    top = layout.largest(log_psi)
-    top = without_gradient(xp.where(xp.isfinite(top), top, xp.zeros_like(top)))
-    psi = xp.exp(log_psi - layout.wide(top))
-    start = layout.outer(left[0], right[0]) * psi
+    leaf, top = scaled_leaves(layout, log_psi)
     # The first leaf has its own scale. Later ones may underflow, because longer sequences then do not matter.
-    psi = psi * layout.wide(d * xp.exp(xp.clip(top, None, _LARGEST_LOG)))
+    factors = d * xp.exp(xp.clip(top, None, _LARGEST_LOG))
     # Unreachable states, such as padding, must not affect the bound.
     a, b = (weights * _reached(first > 0, weights > 0, weights)[..., :, None] for first, weights in (left, right))
     size = int(left[0].shape[-1] * right[0].shape[-1])
-    total: Array | None = None
-    if size > _SYSTEM_AT_ONCE:
-        # A linear system costs as much as this many steps of a sweep.
-        patience = max(64, round(size**1.5 / 6)) if size <= _LARGEST_SYSTEM else MOST_STEPS
-        total = _series(layout, start, a, b, psi, patience)
-    if total is None:
+    few = size <= _LARGEST_SYSTEM
 
-        def failure() -> Exception:
-            return diverging(left, log_psi, d) if check else too_slow(d, MOST_STEPS)
-
-        if size > _LARGEST_SYSTEM:
+    def solve(which: Array) -> Array:
+        """Solve x = 1 + d Op x for some pairs, and return start . x."""
+        if not few:
             raise failure()
-        total = _systems(layout, start, a, b, psi, failure)
+        (first, p), (other, q), some = layout.take((left[0], a), (right[0], b), leaf, which)
+        scaled = some * xp.take(xp.reshape(factors, (-1,)), which, axis=0)[:, None, None]
+        both = p[:, :, None, :, None] * q[:, None, :, None, :] * scaled[:, None, None, :, :]
+        matrix = xp.astype(identity(leaf, size) - xp.reshape(both, (-1, size, size)), xp.float64)
+        start = xp.reshape(xp.astype(Aligned.outer(first, other) * some, xp.float64), (-1, size))
+        return xp.astype(xp.sum(start * _solved(matrix, failure), axis=-1), leaf.dtype)[None, :]
+
+    # A linear system costs as much as this many steps of a series.
+    if layout is Tile and fits_lanes(left[0], right[0]):
+        patience = max(256, round(size**1.5)) if few else MOST_STEPS
+        flat = leaf.reshape(len(leaf) * leaf.shape[1], -1)
+        total = discounted_lanes((left[0], a), (right[0], b), flat, factors, TAIL, patience)
+    elif size > _SYSTEM_AT_ONCE:
+        patience = max(64, round(size**1.5 / 6)) if few else MOST_STEPS
+        total = _series(layout, layout.outer(left[0], right[0]) * leaf, a, b, leaf * layout.wide(factors), patience)
+    else:
+        total = xp.full_like(top, xp.nan)
+    found = xp.reshape(total, (1, -1))
+    total = xp.reshape(patch(found, xp.isnan(found[0, ...]), solve, max(1, LOG_ENTRIES // size**2)), total.shape)
     tiny = math.sqrt(float(xp.finfo(total.dtype).smallest_normal))
-    values = safe_log(total) + top + math.log1p(-d)
-    return xp.where(without_gradient(total) >= tiny, values, xp.nan)
+    return xp.where(without_gradient(total) >= tiny, safe_log(total) + top + math.log1p(-d), xp.nan)
 
 
-def _in_lanes(left: Side, right: Side, log_psi: Floats, d: float) -> Floats:
-    """Sum over all lengths in NumPy: the series in SIMD lanes, linear systems for pairs with slow convergence."""
-    from mercer._native.chains import discounted_lanes
-
-    (i, n), (j, m) = left[0].shape, right[0].shape
-    psi, top = scaled_leaves(log_psi, (i, n, j, m), (1, 3))
-    factors = d * np.exp(np.minimum(top, _LARGEST_LOG))
-    a, b = (weights * _reached(first > 0, weights > 0, weights)[..., :, None] for first, weights in (left, right))
-    size = n * m
-    patience = max(256, round(size**1.5)) if size <= _LARGEST_SYSTEM else MOST_STEPS
-    total = discounted_lanes((left[0], a), (right[0], b), psi, factors, TAIL, patience)
-
-    def careful(rows: Floats, columns: Floats) -> Floats:
-        if size > _LARGEST_SYSTEM:
-            raise too_slow(d, MOST_STEPS)
-        leaf = psi.reshape(i, n, j, m)[rows, :, columns, :]
-        start = Aligned.outer(left[0][rows], right[0][columns]) * leaf
-        leaf = leaf * factors[rows, columns][:, None, None]
-        return _systems(Aligned, start, a[rows], b[columns], leaf, lambda: too_slow(d, MOST_STEPS))
-
-    rescued(total, ~np.isnan(total), careful)
-    tiny = math.sqrt(float(np.finfo(np.float64).tiny))
-    return np.where(total >= tiny, safe_log(total) + top + math.log1p(-d), np.nan)
-
-
-def _series(layout: Layout, start: Array, a: Array, b: Array, psi: Array, patience: int) -> Array | None:
-    """Sum start . U_t with U_t = (d Op)^t 1; None if convergence is too slow."""
+def _series(layout: Layout, start: Array, a: Array, b: Array, psi: Array, patience: int) -> Array:
+    """Sum start . U_t with U_t = (d Op)^t 1; NaN if convergence is too slow."""
     xp = namespace(psi)
     back = xp.matrix_transpose(b)
-    total, table = layout.sums(start), xp.ones_like(psi)
+    total, table = sums(layout, start), xp.ones_like(psi)
     for time in range(1, patience + 1):
         table = layout.right(layout.left(a, psi * table), back)
-        total = total + layout.sums(start * table)
+        total = total + sums(layout, start * table)
         if time < 8 or time % 8 == 0:
-            largest = float(without_gradient(xp.max(table)))
-            if largest <= TAIL:
+            highest = float(without_gradient(xp.max(table)))
+            if highest <= TAIL:
                 return total
-            if not largest < 1e100:
-                return None
-    return None
-
-
-def _systems(layout: Layout, start: Array, a: Array, b: Array, psi: Array, failure: Callable[[], Exception]) -> Array:
-    """Solve x = 1 + d Op x for every pair, some pairs at a time, and return start . x."""
-    xp = namespace(psi)
-    tile = layout is Tile
-    if tile:
-        i, n, j, m = psi.shape
-        start, psi = (xp.reshape(xp.permute_dims(x, (0, 2, 1, 3)), (i * j, n, m)) for x in (start, psi))
-    count, n, m = psi.shape
-    size = n * m
-    one = xp.astype(identity(psi, size), xp.float64)
-    parts = []
-    piece = max(1, LOG_ENTRIES // size**2)
-    for first in range(0, count, piece):
-        some = slice(first, min(first + piece, count))
-        where = xp.arange(some.start, some.stop, device=psi.device)
-        p = xp.take(a, where // j if tile else where, axis=0)
-        q = xp.take(b, where % j if tile else where, axis=0)
-        both = p[:, :, None, :, None] * q[:, None, :, None, :] * psi[some, None, None, :, :]
-        matrix = one - xp.astype(xp.reshape(both, (-1, size, size)), xp.float64)
-        x = _solved(matrix, failure)
-        weights = xp.astype(xp.reshape(start[some, ...], (-1, size)), xp.float64)
-        parts.append(xp.astype(xp.sum(weights * x, axis=-1), psi.dtype))
-    total = xp.concat(parts)
-    return xp.reshape(total, (i, j)) if tile else total
+            if not highest < 1e100:
+                break
+    return xp.full_like(without_gradient(total), xp.nan)
 
 
 def _solved(matrix: Array, failure: Callable[[], Exception]) -> Array:
@@ -237,12 +180,6 @@ def _reached(initial: Array, transition: Array, like: Array) -> Array:
     for _ in range(int(initial.shape[-1]) - 1):
         marks = marks | xp.any(marks[..., :, None] & transition, axis=-2)
     return xp.astype(marks, like.dtype)
-
-
-def _redone(left: Side, right: Side, log_psi: Array, d: float) -> Array:
-    """Sum aligned pairs in the log domain, (1, N)."""
-    logs = [(safe_log(side[0]), safe_log(side[1])) for side in (left, right)]
-    return discounted_log(logs[0], logs[1], log_psi, d)[None, :]
 
 
 # ------------------------------------------------------------------ infinite sums
@@ -280,49 +217,3 @@ def spectral_radius(initial: Array, transition: Array, log_psi: Array, steps: in
         table = (transition.T @ (table / total) @ transition) * psi
         logs += math.log(total) if step > steps // 2 else 0.0
     return math.exp(logs / (steps - 1 - steps // 2) + top)
-
-
-# Leaf kernels of coupled chains: from logarithms to values with one scale per pair of models.
-
-_CHUNK = 1 << 15  # numbers that fit into the L2 cache
-
-
-def lost_leaves(psi: Array, log_psi: Array) -> Array | None:
-    """Mark leaf kernels that underflow relative to a larger one; None if there are none."""
-    xp = namespace(psi)
-    if 0 in psi.shape or bool(xp.min(psi) > 0):
-        return None
-    lost = (psi == 0) & (log_psi > -xp.inf)
-    return lost if bool(xp.any(lost)) else None
-
-
-def scaled_leaves(log_psi: Array, shape: tuple[int, ...], state_axes: tuple[int, ...]) -> tuple[Array, Array]:
-    """Turn log leaf kernels into values with one scale per pair of models."""
-    if is_numpy_array(log_psi) and len(shape) == 4 and 0 not in shape:
-        return _scaled_tile(log_psi, shape)
-    xp = namespace(log_psi)
-    blocks = xp.reshape(log_psi, shape)
-    top = xp.max(blocks, axis=state_axes, keepdims=True)
-    top = xp.where(xp.isfinite(top), top, xp.zeros_like(top))
-    psi = xp.reshape(xp.exp(blocks - top), log_psi.shape)
-    kept = tuple(n for axis, n in enumerate(shape) if axis not in state_axes)
-    return psi, xp.reshape(top, kept)
-
-
-def _scaled_tile(log_psi: Floats, shape: tuple[int, ...]) -> tuple[Floats, Floats]:
-    """Scale a tile (I, n, J, m) in NumPy, a few models at a time, to stay in the cache."""
-    i, n, j, m = shape
-    blocks = log_psi.reshape(i, n, j * m)
-    psi, top = np.empty_like(blocks), np.empty((i, j), log_psi.dtype)
-    step = max(1, _CHUNK // (n * j * m))
-    for first in range(0, i, step):
-        some = blocks[first : first + step]
-        # Along the long axis first, row by row, because maxima over short axes are slow.
-        columns = some.max(axis=1).reshape(-1, j, m)
-        highest = functools.reduce(np.maximum, (columns[:, :, b] for b in range(m)))
-        highest = np.where(np.isfinite(highest), highest, 0.0)
-        top[first : first + step] = highest
-        out = psi[first : first + step]
-        np.subtract(some, np.repeat(highest, m, axis=1)[:, None, :], out=out)
-        np.exp(out, out=out)
-    return psi.reshape(log_psi.shape), top

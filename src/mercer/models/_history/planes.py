@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple, Self
 
 from mercer._array import Array, logsumexp, namespace, safe_log
-from mercer.models._chains.rescue import patch
+from mercer.models._chains.coupled import patch
 from mercer.models._chains.sweep import without_gradient
 from mercer.models._history.forest import Forest, Range
 
