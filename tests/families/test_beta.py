@@ -7,7 +7,6 @@ from scipy import special, stats
 
 import mercer as mc
 from mercer.families.beta import Beta, Betas
-from mercer.families.dirichlet import Dirichlet, Dirichlets
 from mercer.testing.families import EstimatorContract, FamilyContract
 
 
@@ -58,22 +57,6 @@ class TestBeta(EstimatorContract):
 
     def totals(self, sample):
         return np.concatenate([np.log(sample), np.log1p(-sample)], axis=1).sum(axis=0), len(sample)
-
-
-@pytest.mark.parametrize("rho", [0.3, 0.5, 1.0, 2.0])
-def test_one_beta_is_a_dirichlet_of_two(rho):
-    ab = np.random.default_rng(0).uniform(0.8, 5, size=(4, 2))
-    p, q = Betas(ab[:, :1], ab[:, 1:]), Dirichlets(ab)
-    assert_allclose(p.log_product(p, rho), q.log_product(q, rho), rtol=1e-13, atol=1e-14)
-    assert_allclose(p.kl(p), q.kl(q), atol=1e-14)
-    assert_allclose(p.dual_divergence(p), q.dual_divergence(q), atol=1e-14)
-    x = np.array([[0.2], [0.7]])
-    pairs = np.concatenate([x, 1 - x], axis=1)
-    assert_allclose(p.log_prob(x), q.log_prob(pairs), rtol=1e-12)
-    assert_allclose(p.fisher_scores(x), q.fisher_scores(pairs), rtol=1e-12)
-    assert_allclose(p.fisher_information(), q.fisher_information(), rtol=1e-13)
-    found = Beta().fit(x).model_, Dirichlet().fit(pairs).model_
-    assert_allclose([found[0].a[0, 0], found[0].b[0, 0]], found[1].concentration[0], rtol=1e-9)
 
 
 def test_betas_found_no_counterexample():

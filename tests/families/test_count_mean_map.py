@@ -5,8 +5,6 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse, stats
 from tests.batches import categoricals, poissons, softmax
@@ -154,17 +152,6 @@ def test_values_below_the_smallest_number():
     assert_allclose(p[:1].log_count_mean_map(q, gamma)[0, 0], np.logaddexp.reduce(terms), rtol=1e-12)
 
 
-@given(seed=st.integers(0, 10**6), s=st.integers(0, 12), t=st.integers(1, 12), gamma=st.floats(1e-3, 60))
-@settings(max_examples=30, deadline=None)
-def test_two_words_are_binomials(seed, s, t, gamma):
-    """Of two words the first count says all: |x - y|^2 = (m - n)^2 + (s - m - t + n)^2."""
-    a, b = np.random.default_rng(seed).random(2)
-    p, q = (CountVectors([[c, 1 - c]], [float(total)], length_distribution="fixed") for c, total in ((a, s), (b, t)))
-    m, n = np.arange(s + 1)[:, None], np.arange(t + 1)
-    terms = stats.binom.logpmf(m, s, a) + stats.binom.logpmf(n, t, b) - gamma * ((m - n) ** 2 + (s - m - t + n) ** 2)
-    assert_allclose(p.log_count_mean_map(q, gamma)[0, 0], np.logaddexp.reduce(terms.ravel()), rtol=1e-11, atol=1e-12)
-
-
 def test_long_documents_are_nearly_normal():
     """Of two words, x - y is nearly Gaussian: GMMK-2 of its mean and variance (exact sums, by binomials)."""
     s, gamma, a, b = 150, 1e-3, 0.4, 0.5
@@ -222,17 +209,6 @@ def test_errors_of_random_features_are_those_reported(normalize):
     assert_allclose(said[off], found.std(axis=0)[off], rtol=0.35)
     assert np.all(np.abs(found.mean(axis=0) - exact)[off] < 5 * said[off] / math.sqrt(80) + 5 * said[off] ** 2)
     assert_allclose(random[0].standard_errors(p, p[:2]), random[0].standard_errors(p)[:, :2], rtol=1e-9, atol=1e-9)
-
-
-@pytest.mark.parametrize("distribution", ["poisson", "geometric", "fixed"])
-def test_features_are_right_on_average(distribution):
-    """Against draws of counts: five standard errors of both."""
-    p = CountVectors([[0.5, 0.3, 0.2], [0.1, 0.2, 0.7]], [3.0, 6.0], length_distribution=distribution)
-    x, y = p.sample(20000, random_state=0)
-    draws = np.exp(-0.1 * np.sum((x - y) ** 2, axis=1))
-    kernel = mc.MeanMap(gamma=0.1, base="counts", n_components=4000, normalize=False)
-    error = math.hypot(kernel.standard_errors(p)[0, 1], draws.std() / math.sqrt(len(draws)))
-    assert abs(kernel(p)[0, 1] - draws.mean()) < 5 * error
 
 
 def test_pieces_of_frequencies_change_nothing(monkeypatch):

@@ -148,16 +148,6 @@ def exact_divergence(mpmath, a, b):
         return float((dual(a) + dual(b)) / 2 - dual(list(found)))
 
 
-def test_fit_maximises_the_likelihood():
-    x = np.random.default_rng(0).dirichlet([2.0, 0.7, 5.0], size=300)
-    p = Dirichlet(floor=0).fit(x).model_
-    assert_allclose(p.fisher_scores(x)[0].sum(axis=0), 0, atol=1e-8)
-    assert_allclose(p.concentration[0], [2.0, 0.7, 5.0], rtol=0.15)
-    best = p.log_prob(x).sum()
-    for step in 0.01 * np.vstack([np.eye(3), -np.eye(3)]):
-        assert Dirichlets(p.concentration + step).log_prob(x).sum() < best
-
-
 def test_one_point_and_equal_points_have_a_law():
     x = np.array([0.2, 0.3, 0.5])
     for floor in (1e-3, 1e-2):

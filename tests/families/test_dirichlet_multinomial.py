@@ -11,7 +11,6 @@ from scipy import sparse, stats
 from scipy.special import logsumexp
 
 import mercer as mc
-from mercer.families._counts import convolution
 from mercer.families._counts.convolution import log_sum_over_counts
 from mercer.families.dirichlet_multinomial import DirichletMultinomials
 from mercer.testing.plain_families import PlainFamilyContract
@@ -185,13 +184,3 @@ def test_few_and_many_laws_have_the_same_bits():
 def test_sparse_concentrations():
     with pytest.raises(TypeError, match=r"got a sparse matrix. Use concentration.toarray\(\)"):
         DirichletMultinomials(sparse.csr_array(np.eye(2)))
-
-
-@pytest.mark.parametrize("rho", [0.3, 1.0, 2.0])
-def test_self_kernels_are_convolved_in_compiled_code(monkeypatch, rho):
-    """Of 100,000 words, a loop over words in Python took minutes."""
-    p = DirichletMultinomials(np.random.default_rng(0).gamma(0.3, size=(4, 300)), trials=5)
-    pairs = np.asarray(p.log_product(p, rho))
-    monkeypatch.setattr(convolution, "logsumexp", lambda *_, **__: pytest.fail("a loop over words"))
-    alone = mc.families.PowerProduct(rho)
-    np.testing.assert_allclose(p.couple(alone).alone(), np.diagonal(pairs), rtol=1e-12)

@@ -5,12 +5,11 @@ import itertools
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
-from scipy import optimize, special, stats
+from scipy import special, stats
 
 import mercer as mc
 from mercer._array import namespace
 from mercer.families._gamma_functions import binet, gap, gap_slope, solve_shape
-from mercer.families.exponential import Exponentials
 from mercer.families.gamma import Gamma, Gammas
 from mercer.testing.families import EstimatorContract, FamilyContract
 
@@ -75,16 +74,6 @@ def test_against_scipy():
     assert_allclose(p.log_prob(x), stats.gamma.logpdf(x[:, 0], p.concentration, scale=p.scale), rtol=1e-9, atol=1e-7)
 
 
-def test_shape_one_is_the_exponential_law():
-    scale = np.array([[0.5, 2.0], [3.0, 1.0], [0.1, 7.0]])
-    p, q = Gammas(np.ones_like(scale), scale), Exponentials(scale)
-    for rho in (0.3, 0.5, 1.0, 2.0):
-        assert_allclose(p.log_product(p, rho), q.log_product(q, rho), rtol=1e-12, atol=1e-13)
-    assert_allclose(p.kl(p), q.kl(q), rtol=1e-12, atol=1e-13)
-    x = q.sample(5, random_state=0)
-    assert_allclose(p.log_prob(x), q.log_prob(x), rtol=1e-11, atol=1e-13)
-
-
 def test_functions_about_log_gamma():
     """Both sides of where Stirling's series takes over, against arbitrary precision; the solver inverts."""
     mpmath = pytest.importorskip("mpmath")
@@ -138,19 +127,6 @@ def test_dual_divergence_is_negative_definite_as_far_as_one_sees():
     psi = p.dual_divergence(p)
     for t in (0.01, 0.1, 1.0, 10.0):
         assert np.linalg.eigvalsh(np.exp(-t * psi))[0] > -1e-12
-
-
-def test_fit_maximises_the_likelihood():
-    x = np.random.default_rng(0).gamma(2.5, 3.0, size=(200, 1))
-    p = Gamma(floor=0).fit(x).model_
-    a, _, b = stats.gamma.fit(x[:, 0], floc=0)
-    assert_allclose([p.concentration[0, 0], p.scale[0, 0]], [a, b], rtol=1e-4)
-
-    def loss(v):
-        return -Gammas(np.exp(v[None, :1]), np.exp(v[None, 1:])).log_prob(x).sum()
-
-    best = optimize.minimize(loss, [0.0, 0.0])
-    assert_allclose(np.exp(best.x), [p.concentration[0, 0], p.scale[0, 0]], rtol=1e-4)
 
 
 def test_one_point_and_equal_points_have_a_law():

@@ -338,18 +338,6 @@ def test_maximum_likelihood_and_floor():
     assert_allclose(p.covariance, [s.var(axis=0).mean() + floor for s in sets], rtol=1e-10)
 
 
-@pytest.mark.parametrize("structure", ["full", "diagonal", "isotropic"])
-def test_one_point_per_datum(structure):
-    X = np.random.default_rng(0).normal(size=(6, 2))
-    floor = 1e-3 * nearest_power_of_two(X.var(axis=0).mean())
-    p = mc.Gaussian(structure).fit_each(X)
-    assert_allclose(p.mean, X, rtol=1e-12)
-    assert_allclose(p._as_full().covariance, np.stack([floor * np.eye(2)] * 6), atol=1e-15)
-    assert p.digests() == mc.Gaussian(structure).fit_each(list(X[:, None, :])).digests()
-    sequences = mc.Sequences([x[None] for x in X])
-    assert p.digests() == mc.Gaussian(structure).fit_each(sequences).digests()
-
-
 def test_equal_points_have_a_floor():
     """Their variance is rounding (1e-34), of which no fraction is a floor: it counts as 1."""
     X = np.array([[0.1, 0.7]] * 3)
@@ -388,19 +376,6 @@ def test_a_strong_prior_is_the_estimate_whatever_the_floor(structure):
     if structure != "full":
         truth = np.diag(truth) if structure == "diagonal" else np.diag(truth).mean()
     assert_allclose(theta0.covariance[0], truth, rtol=1e-10)
-
-
-def test_folds_have_one_context():
-    rng = np.random.default_rng(0)
-    sets = np.empty(100, dtype=object)
-    sets[:] = [rng.normal([3.0, -40.0], [1.2, 5.0], size=(6, 2)) for _ in range(100)]
-    for structure in ("full", "diagonal", "isotropic"):
-        estimator = mc.Gaussian(structure)
-        folds = [list(sets[rng.permutation(100)[:80]]) for _ in range(2)]
-        a, b = (estimator.context(estimator.accept(fold, reset=True)) for fold in folds)
-        assert_array_equal(a.center, b.center)
-        assert (a.dimension, a.floor, a.scale) == (b.dimension, b.floor, b.scale)
-        assert not np.array_equal(np.concatenate(folds[0]).mean(axis=0), np.concatenate(folds[1]).mean(axis=0))
 
 
 def test_a_centre_of_zero_has_no_sign():

@@ -7,7 +7,6 @@ from scipy.optimize import minimize
 from scipy.stats import multivariate_normal
 
 import mercer as mc
-from mercer.families.gaussian_gaps import gaps_of, patterns
 
 
 def correlated(seed, n, d=3):
@@ -142,20 +141,6 @@ def test_equal_coordinates_tell_each_other():
     assert_allclose(mc.Gaussian("full", floor=0.0).fit(constant).model_.covariance, 0, atol=1e-12)
 
 
-def test_mixtures_have_the_maximum_too():
-    x = np.concatenate([gapped(3, 30, 2), gapped(4, 30, 2) + 6])
-    estimator = mc.Mixture(mc.Gaussian("full", floor=0.0), 2, prior=None, n_iter=2000, tol=1e-13).fit(x)
-    model = estimator.model_
-
-    def log_prob(theta):
-        first, second = unpacked(theta[:5], 2), unpacked(theta[5:], 2)
-        parts = mc.Gaussians([[first[0], second[0]]], [[first[1], second[1]]])
-        return mc.Mixtures(model.weights, parts).log_prob(x).sum()
-
-    theta = np.concatenate([packed(model.components.mean[0, j], model.components.covariance[0, j]) for j in range(2)])
-    assert_allclose(slopes(theta, log_prob), 0, atol=1e-3)
-
-
 def test_scores_are_the_gradient_of_the_density_of_what_was_observed():
     x = gapped(6, 9)
     x[4] = np.nan
@@ -172,24 +157,6 @@ def test_scores_are_the_gradient_of_the_density_of_what_was_observed():
             step[i, j] = step[j, i] = 1e-6 * (1.0 if i == j else np.sqrt(0.5))
             slope = log_density([point], mean, covariance + step) - log_density([point], mean, covariance - step)
             assert_allclose(found[t, 3 + k], slope / 2e-6, atol=1e-7)
-
-
-def test_groups_and_patterns_cover_every_point_with_something_once():
-    x = gapped(0, 60, 9, share=0.6)
-    x[:3] = np.nan
-    owner = np.repeat(np.arange(4), 15)
-    groups = gaps_of(x, owner)
-    missing = np.isnan(x)
-    some = np.flatnonzero(missing.any(axis=1) & ~missing.all(axis=1))
-    assert_array_equal(np.sort(groups.rows), some)
-    assert_array_equal(owner[groups.rows], groups.owner[groups.group])
-    assert_array_equal(~missing[groups.rows], groups.seen[groups.group])
-    assert len(np.unique(np.column_stack([groups.owner, groups.seen]), axis=0)) == len(groups.owner)
-    parts = list(groups.blocks(2**20))  # one group at a time
-    assert len(parts) == len(groups.owner)
-    assert_array_equal(np.concatenate([part.rows for part in parts]), groups.rows)
-    found = np.concatenate([rows for rows, _ in patterns(x)])
-    assert_array_equal(np.sort(found), np.flatnonzero(~missing.all(axis=1)))
 
 
 @pytest.mark.parametrize("structure", ["full", "isotropic", "diagonal"])

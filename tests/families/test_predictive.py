@@ -9,7 +9,6 @@ from scipy import integrate, sparse, special, stats
 from sklearn.base import clone
 
 import mercer as mc
-from mercer.families.dirichlet_multinomial import DirichletMultinomials
 from mercer.families.negative_binomial import NegativeBinomials
 
 COUNTS = np.array([[3.0, 0.0, 2.0], [0.0, 0.0, 7.0], [1.0, 1.0, 1.0], [0.0, 0.0, 0.0]])
@@ -44,18 +43,6 @@ def test_multinomial_is_an_integral_over_the_posterior(counts, rate, s):
     for x in range(4):
         truth = stats.binom.pmf(x, 3, (1 + t) / 2) @ weights / weights.sum()
         assert_allclose(np.exp(p.log_prob([[x, 3 - x]])[0, 0]), truth, rtol=1e-9)
-
-
-def test_multinomial_by_monte_carlo():
-    p = mc.Multinomial(trials=4, prior="pooled", prior_strength=2.0, estimate="predictive").fit_each(COUNTS)
-    assert isinstance(p, DirichletMultinomials)
-    pooled = COUNTS.sum(axis=0) / COUNTS.sum()
-    assert_allclose(p.concentration, COUNTS + 2.0 * pooled, rtol=1e-14)
-    draws = np.random.default_rng(0).dirichlet(p.concentration[0], size=200_000)
-    x = [2.0, 1.0, 1.0]
-    chances = 12 * draws[:, 0] ** 2 * draws[:, 1] * draws[:, 2]
-    error = chances.std() / np.sqrt(len(chances))
-    assert abs(np.exp(p.log_prob([x])[0, 0]) - chances.mean()) < 5 * error
 
 
 @settings(max_examples=20, deadline=None)
@@ -171,19 +158,6 @@ def test_many_points_are_a_gaussian_about_their_mean():
     assert_allclose(p.log_product(p), q.log_product(q), atol=2e-3)
 
 
-def test_folds_and_test_data():
-    """What the training data share is all that a datum's law takes from others."""
-    for model, X in predictive():
-        fitted = clone(model).fit(X)
-        with mc.config(cache_bytes=0):
-            together = fitted.fit_each(X).digests()
-            assert [fitted.fit_each(X[i : i + 1]).digests()[0] for i in range(len(X))] == together
-        kernel = mc.ProbabilityProduct(model).fit(X)
-        assert_allclose(kernel.transform(X[1:3]), kernel(X)[1:3], rtol=1e-12)
-        assert fitted.model_.shape == (1,)
-        assert np.isfinite(fitted.score(X))
-
-
 def test_sparse_counts_equal_dense_counts():
     model = mc.Multinomial(trials=3, prior="pooled", estimate="predictive").fit(COUNTS)
     rows = sparse.csr_array(COUNTS)
@@ -249,20 +223,6 @@ def test_gaussians_that_do_not_vary():
     sets = [[[1.0, np.nan], [2.0, np.nan]], [[1.0, 3.0], [2.0, np.nan]]]
     with pytest.raises(ValueError, match="several points in coordinate 1"):
         mc.Gaussian("diagonal", prior="pooled", estimate="predictive").fit_each(sets)
-
-
-@pytest.mark.parametrize("covariance", ["full", "diagonal", "isotropic"])
-def test_the_shared_covariance_has_the_same_bits_for_any_order(covariance):
-    rng = np.random.default_rng(0)
-    sets = [rng.normal(size=(2 + i % 5, 3)) * 10.0**i for i in range(9)]
-    prior = mc.Gaussian(covariance).fit(sets).model_
-    law = mc.Gaussian(covariance, prior=prior, estimate="predictive")
-    within = law.fit(sets).context_.within
-    np.testing.assert_array_equal(law.fit([sets[i] for i in rng.permutation(9)]).context_.within, within)
-    rest = np.concatenate([x - x.mean(axis=0) for x in sets])
-    full = rest.T @ rest / (len(rest) - 9) + law.context_.floor * np.eye(3)
-    truth = {"full": full, "diagonal": np.diag(full), "isotropic": np.trace(full) / 3}[covariance]
-    np.testing.assert_allclose(within, truth, rtol=1e-10)
 
 
 @pytest.mark.parametrize("covariance", ["full", "diagonal"])

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pickle
-from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pandas as pd
@@ -221,20 +220,6 @@ def test_weights_of_samples():
         assert small.kept_[0].kept <= 40
 
 
-def test_a_class_without_support():
-    """Samples of weight zero are no support objects, even if they are a whole class."""
-    weights = np.where(NAMES == "middle", 1e-12, 1.0)
-    pipeline = make_pipeline(mc.Centered(rbf()), svc()).fit(TABLE, NAMES, svc__sample_weight=weights)
-    assert_equal(mc.compact(pipeline), pipeline, NEW)
-
-
-@pytest.mark.filterwarnings("ignore:.*probability")
-def test_probabilities_of_a_support_vector_machine():
-    pipeline = make_pipeline(mc.Centered(rbf()), svc(probability=True, random_state=0)).fit(TABLE, NAMES)
-    assert hasattr(pipeline, "predict_proba")
-    assert_equal(mc.compact(pipeline), pipeline, NEW)
-
-
 def test_data_of_every_kind():
     strings = ["ACGTACGT", "GGTAGGA", "TTACGTT", "ACCAACC", "GATTACA", "CATCATC"] * 5
     y = np.arange(30) % 2
@@ -255,13 +240,6 @@ def test_data_of_every_kind():
         small.predict(frame[["c", "b", "a"]])
 
 
-def test_single_precision():
-    X, new = TABLE.astype(np.float32), NEW.astype(np.float32)
-    pipeline = make_pipeline(mc.Centered(rbf()), svc()).fit(X, TWO)
-    found, expected = mc.compact(pipeline).decision_function(new), pipeline.decision_function(new)
-    np.testing.assert_allclose(found, expected, atol=1e-6)
-
-
 def test_names_of_columns_and_pandas_output():
     pipeline = make_pipeline(rbf(), svc()).set_output(transform="pandas").fit(TABLE, TWO)
     small = mc.compact(pipeline)
@@ -269,18 +247,6 @@ def test_names_of_columns_and_pandas_output():
     index = pipeline[-1].support_
     assert list(small[0].get_feature_names_out()) == [f"rbf{i}" for i in np.sort(index)]
     assert list(small[-1].feature_names_in_) == list(small[0].get_feature_names_out())
-
-
-def test_sparse_coefficients():
-    for estimator, y in (
-        (LinearSVC(penalty="l1", dual=False), TWO),
-        (SGDClassifier(penalty="l1", alpha=0.02, random_state=0), NAMES),
-    ):
-        pipeline = make_pipeline(rbf(), estimator).fit(TABLE, y)
-        pipeline[-1].sparsify()
-        small = mc.compact(pipeline)
-        assert_equal(small, pipeline, NEW)
-        assert small.kept_[0].kept < N
 
 
 @pytest.mark.filterwarnings("ignore:Centered leaves")
@@ -323,17 +289,6 @@ def test_fitted_parameters_keep_no_data():
     assert_equal(small, ridge, NEW)
     assert not hasattr(small.kernel.kernel, "train_")
     assert len(pickle.dumps(small)) < 6000
-
-
-def test_threads_get_the_serial_result():
-    strings = ["".join(RNG.choice(list("ACGT"), size=20)) for _ in range(40)]
-    pipeline = make_pipeline(mc.Centered(mc.Fisher(mc.MarkovChain())), svc()).fit(strings[:30], np.arange(30) % 3)
-    small = mc.compact(pipeline)
-    serial = [mc.compact(pipeline).decision_function([x]) for x in strings[30:]]
-    with ThreadPoolExecutor(8) as pool:
-        found = list(pool.map(lambda x: small.decision_function([x]), strings[30:] * 8))
-    for i, values in enumerate(found):
-        np.testing.assert_array_equal(values, serial[i % 10])
 
 
 def test_it_neither_reads_nor_fills_caches():

@@ -8,9 +8,6 @@ import pytest
 from scipy import sparse
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
-from sklearn.model_selection import cross_val_score
-from sklearn.pipeline import make_pipeline
-from sklearn.svm import SVC
 from tests.batches import string_weights, strings
 
 import mercer as mc
@@ -181,15 +178,6 @@ def test_exact_information_does_not_depend_on_the_parameters():
     np.testing.assert_allclose(mc.Fisher(model, "exact", normalize=False)(X), expected, rtol=1e-6, atol=1e-8)
 
 
-def test_given_model_is_the_fitted_one():
-    X = np.random.default_rng(0).normal(size=(9, 2))
-    model = mc.Gaussian().fit(X).model_
-    for information in ("identity", "exact", "sampled"):
-        fitted = mc.Fisher(mc.Gaussian(), information=information).fit(X)
-        np.testing.assert_allclose(mc.Fisher(model, information=information)(X), fitted(X), rtol=1e-10)
-        np.testing.assert_allclose(mc.Fisher(model, information=information).fit_transform(X), fitted(X), rtol=1e-10)
-
-
 def test_degenerate_scores_are_no_nan():
     """A coordinate without information counts nothing; a datum at the mean has zero norm."""
     X = np.column_stack([np.arange(4.0), np.zeros(4)])
@@ -201,15 +189,6 @@ def test_degenerate_scores_are_no_nan():
     with pytest.raises(ValueError, match=r"sequence 1 has zero norm under Fisher"):
         flat(["a", "ab"])
     assert np.array_equal(flat.set_params(on_zero="zero")(["a", "ab"]), np.diag([1.0, 0.0]))
-
-
-def test_data_of_another_width_do_not_broadcast():
-    given = mc.Multinomials([[0.5, 0.3, 0.2]])
-    with pytest.raises(ValueError, match=r"The data have 1 coordinates, but the model of Fisher has 3"):
-        mc.Fisher(given)(np.array([[1.0], [2.0], [5.0]]))
-    with pytest.raises(ValueError, match=r"The data have 1 coordinates, but the model of Fisher has 3"):
-        mc.Fisher(given)([np.ones((2, 1)), np.ones((3, 1))])
-    assert mc.Fisher(given)(np.array([[1.0, 0.0, 2.0]])).shape == (1, 1)
 
 
 def test_other_parameters_of_the_metric_ask_for_another_fit():
@@ -227,18 +206,6 @@ def test_other_parameters_of_the_metric_ask_for_another_fit():
         k.transform(X)
     k.set_params(information="identity").fit(X).set_params(ridge=0.1)  # which the identity does not know
     np.testing.assert_array_equal(k.transform(X), before)
-
-
-@pytest.mark.parametrize("ridge", [0.0, 0.01])
-def test_more_parameters_than_data_form_no_square_matrix(ridge):
-    X = np.random.default_rng(0).normal(size=(5, 40))
-    k = mc.Fisher(mc.Gaussian("diagonal", floor=1.0), information="empirical", ridge=ridge, normalize=False).fit(X)
-    g = mc.Fisher(mc.Gaussian("diagonal", floor=1.0), information="identity", normalize=False).fit(X).features(X)
-    moment = g.T @ g / 5
-    moment += ridge * np.trace(moment) / 80 * np.eye(80)
-    expected = g @ np.linalg.pinv(moment, rcond=1e-12, hermitian=True) @ g.T
-    np.testing.assert_allclose(k.transform(X), expected, rtol=1e-8, atol=1e-8)
-    assert max(np.size(part) for part in k._whiten) == 5 * 80
 
 
 @pytest.mark.parametrize("normalize", [True, False])
@@ -489,46 +456,7 @@ def test_sampled_information_of_a_linear_dynamical_system_is_near_that_of_its_ow
     np.testing.assert_allclose(found, expected, atol=0.05 * np.abs(expected).max())
 
 
-def test_complete_information_is_that_of_data_whose_states_are_seen():
-    """Counts of states and symbols along paths drawn by hand: their covariance is what `complete` inverts."""
-    rng, size, length = np.random.default_rng(0), 20_000, 5
-    first, steps, symbols = np.zeros((size, 2)), np.zeros((size, 2, 2)), np.zeros((size, 2, 3))
-    state, who = (rng.random(size) < INITIAL[1]).astype(int), np.arange(size)
-    first[who, state] = 1
-    for t in range(length):
-        u = rng.random(size)
-        symbols[who, state, (u[:, None] > np.cumsum(EMISSION[state], axis=1)).sum(axis=1).clip(0, 2)] += 1
-        if t + 1 < length:
-            after = (rng.random(size) < TRANSITION[state, 1]).astype(int)
-            steps[who, state, after] += 1
-            state = after
-    g = np.concatenate(
-        [
-            first - INITIAL,
-            (steps - steps.sum(-1, keepdims=True) * TRANSITION).reshape(size, -1),
-            (symbols - symbols.sum(-1, keepdims=True) * EMISSION).reshape(size, -1),
-        ],
-        axis=1,
-    )
-    X = ["aaaaa"] * 2
-    k = mc.Fisher(chain(), information="complete", normalize=False).fit(X)
-    z = k._whiten.applied(g)
-    moment = z.T @ z / size
-    # A row of k probabilities has k - 1 degrees of freedom: every block is a projection
-    for begin, width in ((0, 2), (2, 2), (4, 2), (6, 3), (9, 3)):
-        block = moment[begin : begin + width, begin : begin + width]
-        np.testing.assert_allclose(np.sort(np.linalg.eigvalsh(block)), [0.0] + [1.0] * (width - 1), atol=0.06)
-    weight = mc.Fisher(chain(), information="complete", parametrization="weight", normalize=False).fit(X)
-    np.testing.assert_allclose(weight(["abcab", "b"]), k(["abcab", "b"]), rtol=1e-10)
-
-
 # -- Fisher vectors -----------------------------------------------------------------------------------------
-
-
-def separated():
-    mean = np.array([[[-20.0, 0.0], [0.0, 5.0], [30.0, -5.0]]])
-    variance = np.array([[[1.0, 4.0], [0.25, 1.0], [2.0, 0.5]]])
-    return mc.Mixtures([[0.2, 0.5, 0.3]], mc.Gaussians(mean, variance))
 
 
 def test_fisher_vector_written_out():
@@ -556,16 +484,6 @@ def test_fisher_vector_written_out():
     np.testing.assert_allclose(
         k.features(sets), powered / np.linalg.norm(powered, axis=1, keepdims=True), rtol=1e-10, atol=1e-12
     )
-
-
-def test_fisher_vectors_of_separated_components_are_white():
-    mixture = separated()
-    x = mixture.sample(40_000, random_state=0)[0]
-    z = mc.Fisher(mixture, "complete", normalize=False).features(x)
-    moment, w = z.T @ z / len(z), np.array([0.2, 0.5, 0.3])
-    expected = np.eye(len(moment))
-    expected[:3, :3] -= np.outer(np.sqrt(w), np.sqrt(w))
-    np.testing.assert_allclose(moment, expected, atol=0.1)
 
 
 def test_complete_information_of_a_family_is_the_exact_one():
@@ -607,18 +525,6 @@ class TestMixture(KernelContract):
         z = np.array([np.log(0.4), np.log(0.6), 0.0, 0.0, 1.5, 0.5 * np.log(0.5)])
         g = np.array([scores_by_differences(x, z, log_density).mean(axis=0) for x in X])
         return g @ g.T
-
-
-def test_fitted_mixtures_and_models_of_classes():
-    rng = np.random.default_rng(0)
-    sets, y = [rng.normal(3 * (i % 2), 1.0, size=(6, 2)) for i in range(12)], np.arange(12) % 2
-    estimator = mc.Mixture(n_components=2, tol=1e-2)
-    k = mc.Fisher(estimator, "complete", per="step", power=0.5).fit(sets)
-    assert k.features(sets).shape == (12, 10)
-    assert mc.Fisher(estimator, by_class=True).fit(sets, y).features(sets).shape == (12, 20)
-    hidden = mc.Fisher(HMM(2, n_iter=3, tol=1.0), "diagonal", by_class=True).fit(sets, y)
-    assert hidden.features(sets).shape == (12, 2 * (2 + 4 + 8))
-    assert hidden.transform(sets[:3]).shape == (3, 12)
 
 
 def test_weights_of_counts():
@@ -687,22 +593,6 @@ def test_one_model_per_class():
         mc.Fisher(chain(), by_class=True).fit(X, y)
     with pytest.raises(NotFittedError, match="was fitted with by_class = True, which is False now"):
         k.set_params(by_class=False).transform(X)
-
-
-def test_gaussianized_scores():
-    """12.29 of the book: a Gaussian of the distance of scores."""
-    X, y = two_classes()
-    model = HMM(2, alphabet="ab")
-    k = mc.kernels.Gaussianized(mc.Fisher(model, normalize=False, per="step"), gamma=2.0).fit(X)
-    g = mc.Fisher(model, normalize=False, per="step").fit(X).features(X)
-    expected = np.exp(-2.0 * ((g[:, None] - g) ** 2).sum(axis=-1))
-    np.testing.assert_allclose(k.transform(X), expected, rtol=1e-9)
-    assert (
-        cross_val_score(
-            make_pipeline(mc.kernels.Gaussianized(mc.Fisher(model)), SVC(kernel="precomputed")), X, y, cv=3
-        ).mean()
-        > 0.7
-    )
 
 
 @pytest.mark.parametrize("parametrization", ["logit", "weight"])
@@ -888,10 +778,3 @@ def test_complete_information_is_that_of_draws_where_states_are_seen(per):
     ]
     scale = np.sqrt(np.outer(np.diag(grams[0]), np.diag(grams[0])))
     assert np.abs((grams[0] - grams[1]) / scale).max() < 0.02  # the error of a covariance from 400,000 draws
-
-
-def test_a_string_of_missing_symbols_has_no_direction():
-    p = mc.Categoricals(np.random.default_rng(0).dirichlet(np.ones(4), size=1), alphabet="dna")
-    assert np.all(np.asarray(p.fisher_scores(p.alphabet.encode("NN"))) == 0)
-    with pytest.raises(ValueError, match="sequence 1 has zero norm"):
-        mc.Fisher(p)(["ACG", "NNNN"])

@@ -7,14 +7,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
-from sklearn.gaussian_process import GaussianProcessClassifier, GaussianProcessRegressor
+from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process.kernels import RBF as SklearnRBF
 from sklearn.gaussian_process.kernels import ConstantKernel, WhiteKernel
-from sklearn.model_selection import GridSearchCV, cross_val_predict
 
 import mercer as mc
 from mercer.kernels.gp import GPKernel
@@ -124,17 +121,6 @@ def test_derivatives_are_those_of_differences(case: str, fitted: bool):
         np.testing.assert_allclose(gradient, differences(gp, X), rtol=0, atol=2e-7 * max(1, np.abs(gradient).max()))
         assert np.abs(gradient).max(axis=(0, 1)).min() > 1e-3  # it can fail
     np.testing.assert_array_equal(gp.diag(X), K.diagonal())
-
-
-@pytest.mark.slow
-@settings(max_examples=25)
-@given(st.integers(0, 10**6), st.floats(-2, 1.5), st.floats(-2, 0), st.floats(-3, 3))
-def test_derivatives_at_any_parameters(seed: int, gamma: float, exponent: float, weight: float):
-    inner = mc.RBF(gamma=float(np.exp(gamma))) + mc.RBF(gamma=0.2)
-    gp = (float(np.exp(weight)) * mc.Tempered(inner, exponent=float(np.exp(exponent - 0.1)))).as_gp()
-    X = vectors(5, 2, seed)
-    K, gradient = gp(X, eval_gradient=True)
-    np.testing.assert_allclose(gradient, differences(gp, X), rtol=0, atol=1e-7 * np.abs(K).max())
 
 
 def test_the_rbf_is_that_of_scikit_learn():
@@ -400,51 +386,6 @@ def test_the_evidence_has_the_right_derivative_on_sequences():
         assert abs(gradient[place] - (ends[0] - ends[1]) / 2e-4) < 1e-5
 
 
-@pytest.mark.slow
-@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
-def test_regression_on_sequences_improves_and_predicts():
-    X = strings(40)
-    y = np.array([d.value[0].count("G") / len(d.value[0]) for d in X])
-    kernel = (1.0 * mc.EmpiricalMeanMap(gamma=0.2)).fit(X)
-    gp = kernel.as_gp({"kernel__gamma": (1e-2, 10)}) + WhiteKernel(0.1)
-    process = GaussianProcessRegressor(gp, normalize_y=True).fit(X[:30], y[:30])
-    before = GaussianProcessRegressor(gp, normalize_y=True, optimizer=None).fit(X[:30], y[:30])
-    assert process.log_marginal_likelihood_value_ > before.log_marginal_likelihood_value_ + 1
-    mean, std = process.predict(X[30:], return_std=True)
-    assert np.corrcoef(mean, y[30:])[0, 1] > 0.9
-    assert (std > 0).all()
-    assert kernel.weight == 1.0
-    assert cross_val_predict(process, X, y, cv=4).shape == (40,)
-
-
-@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
-def test_classification_of_sequences():
-    X = strings(30)
-    y = np.array(["much" if d.value[0].count("G") > len(d.value[0]) / 4 else "little" for d in X])
-    process = GaussianProcessClassifier((1.0 * mc.EmpiricalMeanMap(gamma=1.0)).as_gp({"weight": (0.1, 100)})).fit(X, y)
-    assert process.score(X, y) > 0.8
-    np.testing.assert_allclose(process.predict_proba(X).sum(axis=1), 1)
-    three = np.arange(30) % 3
-    assert GaussianProcessClassifier(mc.RBF(gamma=1.0).as_gp()).fit(vectors(30), three).classes_.shape == (3,)
-
-
-@pytest.mark.filterwarnings("error")
-def test_a_data_frame():
-    frame = pytest.importorskip("pandas").DataFrame(vectors(20), columns=["a", "b", "c"])
-    kernel = (1.0 * mc.RBF(gamma=1.0)).fit(frame)
-    process = GaussianProcessRegressor(kernel.as_gp("fixed"), alpha=0.1).fit(frame, frame["a"])
-    np.testing.assert_array_equal(process.kernel_(frame.to_numpy()), kernel(frame))
-    assert process.predict(frame).shape == (20,)
-
-
-def test_a_grid_over_hyperparameters():
-    X = vectors(20)
-    process = GaussianProcessRegressor((1.0 * mc.RBF(gamma=1.0)).as_gp("fixed"), alpha=0.1)
-    search = GridSearchCV(process, {"kernel__kernel__gamma": [0.1, 3.0]}, cv=2).fit(X, X[:, 0])
-    assert search.best_params_ == {"kernel__kernel__gamma": 0.1}
-    assert search.best_estimator_.kernel_.kernel.kernel.gamma == 0.1
-
-
 def test_a_generator_does_not_move_on_between_calls():
     emission = mc.Gaussians([[[0.0, 0.0], [2.0, 1.0]]], np.array([[np.eye(2), 2 * np.eye(2)]]))
     model = mc.HMMs([[0.3, 0.7]], [[[0.9, 0.1], [0.2, 0.8]]], emission)
@@ -475,14 +416,6 @@ def test_slopes_of_random_features(gamma):
     np.testing.assert_allclose(slope[..., 0], (near - far) / (2 * step), atol=1e-4 * np.abs(slope).max() + 1e-9)
 
 
-def test_bounds_are_copied_and_compared():
-    bounds = {"gamma": (0.1, 2.0)}
-    k = mc.RBF(gamma=1.0).as_gp(bounds)
-    bounds["gamma"] = (5.0, 6.0)
-    np.testing.assert_allclose(np.exp(k.bounds), [[0.1, 2.0]])
-    assert mc.RBF(gamma=1.0).as_gp(np.array([0.1, 1])) == mc.RBF(gamma=1.0).as_gp([0.1, 1])
-
-
 def test_batches_of_other_libraries_are_compared_by_content():
     torch = pytest.importorskip("torch")
 
@@ -493,11 +426,3 @@ def test_batches_of_other_libraries_are_compared_by_content():
 
     assert made(0.25) == made(0.25)
     assert made(0.25) != made(0.5)
-
-
-@pytest.mark.parametrize("make", [mc.MeanMap, mc.ProbabilityProduct, lambda: 2.0 * mc.MeanMap()])
-def test_single_precision_has_one_matrix(make):
-    rng = np.random.default_rng(3)
-    p = mc.Gaussians(rng.normal(size=(9, 2)).astype(np.float32), rng.uniform(1, 2, (9, 2)).astype(np.float32))
-    k = make().as_gp()
-    assert np.array_equal(k(p), k(p, eval_gradient=True)[0])

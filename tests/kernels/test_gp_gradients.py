@@ -8,8 +8,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from scipy import sparse
 from sklearn.base import clone
 
@@ -302,19 +300,6 @@ def test_whole_kernels(case: str):
         assert np.abs(gradient[..., place]).max() > 0
 
 
-@settings(max_examples=15, deadline=None)
-@given(st.integers(0, 10**6), st.floats(-1.5, 1.0), st.floats(-3.0, 1.5), st.integers(1, 40))
-def test_any_models_and_parameters(seed: int, rho: float, gamma: float, length: int):
-    batch = mc.HMMs.concat([hmms(2, 2, seed, sparse_rows=True), hmms(2, 3, seed)])
-    product = mc.ProbabilityProduct(rho=float(np.exp(rho)), length=length)
-    gp = (product + mc.MeanMap(gamma=float(np.exp(gamma)), length=length)).as_gp()
-    _, gradient = gp(batch, eval_gradient=True)
-    for place in (0, 1):
-        step = 1e-4 * np.eye(2)[place]
-        ahead, behind = (gp.clone_with_theta(gp.theta + sign * step)(batch) for sign in (1, -1))
-        np.testing.assert_allclose(gradient[..., place], (ahead - behind) / 2e-4, atol=1e-6 * (1 + length) ** 2)
-
-
 # -- kernels of your own, and special cases --------------------------------------------------------------
 
 
@@ -351,40 +336,6 @@ def test_kernels_of_your_own_declare_their_parameters():
     truth = 1.5 * extrapolated(lambda x: (2.0 * Cauchy(width=x) + mc.Linear())(X), 1.5)
     np.testing.assert_allclose(gradient[..., 1], truth, rtol=1e-6, atol=1e-9)
     np.testing.assert_allclose(gradient[..., 0], 2.0 * Cauchy(width=1.5)(X), rtol=1e-6)
-
-
-def test_other_parts_of_a_sum_are_evaluated_once(monkeypatch: pytest.MonkeyPatch):
-    calls: list[str] = []
-    for kind in (mc.ProbabilityProduct, mc.MeanMap):
-
-        def counting(self: Any, source: Any, kind: Any = kind, prepare: Any = kind._prepare) -> Any:
-            calls.append(kind.__name__)
-            return prepare(self, source)
-
-        monkeypatch.setattr(kind, "_prepare", counting)
-    gp = (2.0 * mc.ProbabilityProduct(length=3) + mc.MeanMap(length=3)).as_gp({"k1__gamma": "fixed"})
-    assert gp(UNLIKE, eval_gradient=True)[1].shape[-1] == 2
-    assert sorted(calls) == ["MeanMap"] + 3 * ["ProbabilityProduct"]
-
-
-def test_discounted_lengths_are_differences():
-    gp = mc.ProbabilityProduct(rho=1.2, length=mc.Discounted(0.6)).as_gp()
-    _, gradient = gp(UNLIKE, eval_gradient=True)
-    truth = 1.2 * extrapolated(lambda x: mc.ProbabilityProduct(rho=x, length=mc.Discounted(0.6))(UNLIKE), 1.2)
-    np.testing.assert_allclose(gradient[..., 0], truth, atol=1e-6)
-
-
-def test_single_precision():
-    batch = hmms(4, 2)
-    small = mc.HMMs(
-        batch.initial.astype(np.float32),
-        batch.transition.astype(np.float32),
-        mc.Categoricals(batch.emission.probability.astype(np.float32)),
-    )
-    gp = mc.ProbabilityProduct(rho=0.7, length=10).as_gp()
-    found, truth = (gp(p, eval_gradient=True)[1] for p in (small, batch))
-    assert found.dtype == np.float64
-    np.testing.assert_allclose(found, truth, atol=1e-3 * np.abs(truth).max())
 
 
 def test_a_marginal_power_is_not_searched():

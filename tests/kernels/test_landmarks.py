@@ -4,21 +4,16 @@ import pickle
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from scipy import sparse
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
-from sklearn.model_selection import cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.svm import SVC, LinearSVC
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import mercer as mc
 from mercer.datasets import fetch_r8, make_dna
-from mercer.gram import engine
 from mercer.kernels import landmarks as module
-from mercer.kernels import linear_rbf
 from mercer.kernels._choice import Draw, by_residual, far_apart, leverage_scores
 from mercer.kernels.landmarks import Landmarks
 
@@ -65,27 +60,6 @@ def test_all_objects_as_landmarks_are_exact(method):
     np.testing.assert_allclose(found.errors(X), 0, atol=1e-9)
 
 
-@given(st.integers(0, 100), st.integers(1, 12), st.sampled_from(METHODS))
-def test_a_projection_never_lengthens(seed, m, method):
-    X = points(25, seed)
-    found = Landmarks(mc.RBF(gamma=0.5), m, method, random_state=seed)
-    features = found.fit_transform(X)
-    assert np.all(np.sum(features**2, axis=1) <= 1 + 1e-9)
-    assert np.linalg.eigvalsh(gaussian(X, X, 0.5) - features @ features.T)[0] > -1e-9
-    assert -1e-9 <= found.error_ <= 1
-    # The trace error bounds the Frobenius error, both of the matrix and not relative.
-    errors = found.errors(X)
-    assert errors.frobenius * np.linalg.norm(gaussian(X, X, 0.5)) <= errors.trace * 25 + 1e-9
-
-
-def test_few_dimensions_need_few_features():
-    found = Landmarks(mc.Linear(normalize=False), 30, explicit=False)
-    features = found.fit_transform(points())
-    assert features.shape == (80, 3)
-    assert abs(found.error_) < 1e-12
-    np.testing.assert_allclose(features @ features.T, points() @ points().T, atol=1e-10)
-
-
 def test_single_precision_cuts_its_own_rounding():
     X = points(60).astype(np.float32)
     found = Landmarks(mc.Linear(normalize=False), 30, explicit=False).fit(X)
@@ -123,11 +97,6 @@ def test_the_error_by_its_formula():
     np.testing.assert_allclose(found.error_spread_, bootstrap, rtol=0.1)
 
 
-def test_the_spread_does_not_overflow():
-    found = Landmarks(mc.Linear(normalize=False), 1, explicit=False).fit(1e100 * points())
-    assert 0 < found.error_spread_ < found.error_
-
-
 def test_errors_by_their_formulas():
     X = points()
     found = Landmarks(mc.RBF(gamma=0.3), 10).fit(X)
@@ -150,12 +119,6 @@ def test_the_choice_depends_on_objects_and_seed_alone(method):
     assert {*a.indices_} != {*other.indices_}
     for state in (None, np.random.default_rng(0), np.random.RandomState(0)):
         assert Landmarks(mc.RBF(), 9, method, random_state=state).fit_transform(X).shape == (80, 9)
-
-
-def test_folds_share_most_landmarks():
-    X = points(200)
-    whole = {*Landmarks(mc.RBF(), 20, held_out=0).fit(X).indices_}
-    assert len(whole & {*Landmarks(mc.RBF(), 20, held_out=0).fit(X[:160]).indices_}) >= 10
 
 
 @pytest.mark.slow
@@ -190,16 +153,6 @@ def test_equal_objects_are_chosen_once():
             assert found.error_ == pytest.approx(0, abs=1e-9)
 
 
-@pytest.mark.parametrize("method", METHODS)
-def test_many_equal_objects(method):
-    strings = Landmarks(mc.ProbabilityProduct(mc.Categorical()), method=method).fit(["ab", "ba", "aa", "bb"] * 50)
-    # "ab" and "ba" have the same frequencies; the greedy choice stops at the rank
-    assert len(strings.indices_) == (2 if method == "greedy" else 3)
-    numbers = Landmarks(mc.RBF(), method=method).fit(np.repeat(np.arange(5.0), 40)[:, None])
-    assert len(numbers.indices_) == 5
-    assert len(Landmarks(mc.RBF(), 3, method).fit(np.repeat(np.arange(5.0), 40)[:, None]).indices_) == 3
-
-
 def repeated(seed):
     """30 kinds of objects, from 1 to 60 of each."""
     return np.repeat(points(30, seed), np.linspace(1, 60, 30).astype(int), axis=0)
@@ -220,56 +173,6 @@ def test_the_error_of_equal_objects_is_that_of_the_data(method):
     np.testing.assert_allclose(np.sqrt(np.mean(np.square(spread))), difference.std(ddof=1), rtol=0.3)
 
 
-def test_who_is_held_out_is_drawn_one_by_one():
-    X = np.repeat(np.arange(4), [1, 2, 3, 6])
-    counts = np.zeros(12)
-    for seed in range(600):
-        held = Draw(seed, [bytes([x]) for x in X]).all_but(1)[:3]
-        assert len({*held}) == 3
-        counts[held] += 1
-    # Binomial with probability 1/4: five standard deviations are 53.
-    assert np.abs(counts - 150).max() < 53
-    for m in range(1, 5):
-        all_but = Draw(0, [bytes([x]) for x in X]).all_but(m)
-        left = np.setdiff1d(np.arange(12), all_but)
-        assert len(left) == len({*X[left]}) == m
-
-
-def test_clusters_are_all_visited():
-    X = np.concatenate([points(300, d=2) * 0.05, [[9.0, 0.0], [0.0, 9.0], [9.0, 9.0]]])
-    found = Landmarks(mc.RBF(gamma=0.3), 4, "kmeans++", held_out=0).fit(X)
-    assert {300, 301, 302} < {*found.indices_}
-
-
-def test_kmeans_plus_plus_evaluates_columns_alone(monkeypatch):
-    monkeypatch.setattr(module, "_choices", module.ByteCache())
-    X = points(50, seed=31)
-    with mc.config(memo_bytes=0):
-        engine._runs.clear()
-        Landmarks(mc.RBF(gamma=0.37), 7, "kmeans++", held_out=0).fit_transform(X)
-        assert sorted(run.shape for run in mc.gram.runs()) == [(7, 7), *[(50, 1)] * 7, (50, 7)]
-        engine._runs.clear()
-        Landmarks(mc.RBF(gamma=0.37), 7, "kmeans++", held_out=0).fit(X)  # chosen before
-        assert [run.shape for run in mc.gram.runs()] == [(7, 7)]
-
-
-def test_features_do_not_depend_on_what_is_remembered(monkeypatch):
-    monkeypatch.setattr(module, "_choices", module.ByteCache())
-    X = points(50, seed=33)
-    with mc.config(memo_bytes=0):
-        first, again = (Landmarks(mc.RBF(gamma=0.37), 7, "kmeans++").fit_transform(X) for _ in range(2))
-    np.testing.assert_array_equal(first, again)
-
-
-def test_the_memo_serves_a_search(monkeypatch):
-    monkeypatch.setattr(linear_rbf, "CHEAP_COLUMNS", 0)  # so that pairs of rows are remembered, too
-    X = points(40, seed=32)
-    Landmarks(mc.RBF(gamma=0.41), 8).fit_transform(X)
-    engine._runs.clear()
-    Landmarks(mc.RBF(gamma=0.41), 8).fit_transform(X)
-    assert not mc.gram.runs()
-
-
 # -- explicit features ---------------------------------------------------------------------------------------
 
 
@@ -285,13 +188,6 @@ def test_explicit_features_are_exact():
     assert found.error_ == found.clipped_ == 0
     np.testing.assert_allclose(found.errors(strings[:9]), 0, atol=1e-12)
     assert Landmarks(mc.Spectrum(k=3), 5, explicit=False).fit_transform(strings).shape == (len(strings), 5)
-
-
-def test_sparse_explicit_features_reach_a_linear_model():
-    strings, y = make_dna(60, random_state=0)
-    pipeline = make_pipeline(Landmarks(mc.Spectrum(k=7, alphabet="dna")), LinearSVC())
-    assert sparse.issparse(pipeline[:1].fit_transform(strings))
-    assert cross_val_score(pipeline, strings, y, cv=3, error_score="raise").mean() > 0.6
 
 
 def test_wide_dense_features_only_on_demand(monkeypatch):
@@ -343,28 +239,6 @@ def test_leverage_scores_by_their_formula(monkeypatch):
     np.testing.assert_allclose(leverage_scores(kernel._evaluation, prepared, np.arange(50), 6), truth, rtol=1e-9)
     part = leverage_scores(kernel._evaluation, prepared, np.arange(25), 6)
     assert np.corrcoef(part, truth)[0, 1] > 0.7
-
-
-def test_leverage_prefers_what_is_rare():
-    """Of 195 objects at one place and 5 at others, the others are mostly chosen; by chance, half an object."""
-    X = np.concatenate([0.1 * points(195), 50 * points(5, seed=1)])
-    counts = [np.sum(Landmarks(mc.RBF(), 20, "leverage", held_out=0, random_state=i).fit(X).indices_ >= 195)
-              for i in range(5)]  # fmt: skip
-    assert np.mean(counts) > 3
-
-
-@pytest.mark.parametrize("method", METHODS)
-def test_errors_decrease_with_landmarks(method):
-    X = points(300)
-    errors = [Landmarks(mc.RBF(gamma=0.3), m, method).fit(X).error_ for m in (5, 20, 80)]
-    assert errors[0] > 2 * errors[1] > 4 * errors[2] > 0
-
-
-def test_blocks_of_rows_change_nothing(monkeypatch):
-    found = Landmarks(mc.RBF(gamma=0.3), 8).fit(points())
-    whole = found.transform(points())
-    monkeypatch.setattr(module, "BLOCK", 8 * 7)
-    np.testing.assert_allclose(found.transform(points()), whole, rtol=1e-12, atol=1e-14)
 
 
 def test_more_landmarks_than_objects_are_lowered_with_a_sentence():
@@ -425,14 +299,6 @@ def test_torch_batches():
         assert set(chosen[0]) == set(chosen[1]) == set(order[chosen[2]])
 
 
-def test_a_fitted_kernel_forgets_what_it_does_not_need():
-    X = points()
-    found = Landmarks(mc.RBF() + mc.Linear(), 5).fit(X)
-    assert len(found.kernel_.train_) == 5
-    assert all(len(part.train_) == 5 for part in found.kernel_.kernels_)
-    assert len(Landmarks(mc.Centered(mc.RBF()), 5).fit(X).kernel_._inner.train_) == 5
-
-
 def test_objects_of_zero_norm_are_zero():
     X = np.concatenate([points(), np.zeros((2, 3))])
     features = Landmarks(mc.Linear(on_zero="zero"), 10, explicit=False).fit_transform(X)
@@ -449,14 +315,6 @@ def test_a_kernel_that_learns_from_y():
     found = Landmarks(TargetAligned([mc.RBF(gamma=1.0), mc.Linear(normalize=False)]), 80, held_out=0)
     features = found.fit_transform(X, X[:, 0] > 0)
     np.testing.assert_allclose(features @ features.T, found.kernel_(X), atol=1e-6)
-
-
-def test_a_second_fit_forgets_the_first():
-    found = Landmarks(mc.Linear(normalize=False), 5, explicit=False).fit(points())
-    found.set_params(explicit="auto").fit(points(d=2))
-    expected = Landmarks(mc.Linear(normalize=False), 5).fit(points(d=2))
-    assert vars(found).keys() == vars(expected).keys()
-    assert found.n_features_in_ == 2
 
 
 def test_a_changed_parameter_asks_for_another_fit():

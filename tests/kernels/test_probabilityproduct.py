@@ -6,7 +6,6 @@ import math
 import numpy as np
 import pytest
 from scipy import sparse
-from sklearn.base import clone
 from sklearn.model_selection import cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.svm import SVC
@@ -458,23 +457,6 @@ def test_hellinger_and_known_values():
 POINTS = [[[1.0, 2.0], [2.0, 3.0], [0.0, 5.0]], [[3.0, 4.0], [1.0, 1.0], [2.0, 7.0]]]
 
 
-@pytest.mark.parametrize("library", ["pyarrow", "awkward", "polars"])
-def test_columns_of_points_and_of_strings(library):
-    module = pytest.importorskip(library)
-    column = {"pyarrow": "array", "awkward": "Array", "polars": "Series"}[library]
-    make = getattr(module, column)
-    k = mc.ProbabilityProduct(mc.Gaussian())
-    np.testing.assert_allclose(k(make(POINTS)), k(POINTS))
-    np.testing.assert_allclose(k(make(POINTS), POINTS[:1]), k(POINTS, POINTS[:1]))
-    np.testing.assert_allclose(k(make(POINTS), make(POINTS[:1])), k(POINTS, POINTS[:1]))
-    np.testing.assert_allclose(clone(k).fit(make(POINTS)).transform(make(POINTS[:1])), k(POINTS)[:1])
-    series = [[1.0, 2.0, 4.0], [3.0, 1.0]]
-    arrays = [np.array(s)[:, None] for s in series]
-    np.testing.assert_allclose(k(make(series), make(series[:1])), k(arrays, arrays[:1]))
-    k = mc.ProbabilityProduct(mc.Categorical())
-    np.testing.assert_allclose(k(make(["b"]), make(["ab"])), k(["b"], ["ab"]))
-
-
 def test_matrices_of_different_kinds_meet():
     rows = [[1.0, 2.0], [2.0, 3.0], [0.0, 1.0]]
     forms = [rows, np.array(rows), tuple(map(tuple, rows)), iter(rows)]
@@ -518,9 +500,3 @@ def test_two_array_libraries():
             k(a, b)
         with pytest.raises(TypeError, match="arrays of different libraries"):
             (k + mc.MeanMap()).fit(a).transform(b)
-
-
-def test_a_batch_has_no_width():
-    k = mc.ProbabilityProduct(mc.Gaussian(floor=1.0)).fit(np.eye(3))
-    assert k.n_features_in_ == 3
-    assert not hasattr(k.fit(mc.Gaussians(np.zeros((2, 4)), np.ones((2, 4)))), "n_features_in_")

@@ -173,17 +173,6 @@ def test_collinear_and_constant_columns_change_nothing():
     np.testing.assert_allclose(other.transform(new, confounds=more_new), expected, atol=1e-10)
 
 
-def test_one_hot_levels():
-    """All levels and an intercept are collinear, which is no matter: every level is centred by itself."""
-    X, new, _, _ = example()
-    site, site_new = np.arange(30) % 3, np.arange(8) % 3
-    kernel = Residualized(mc.Linear(normalize=False)).fit(X, confounds=np.eye(3)[site])
-    means = np.stack([X[site == s].mean(axis=0) for s in range(3)])
-    expected = (new - means[site_new]) @ (X - means[site]).T
-    np.testing.assert_allclose(kernel.transform(new, confounds=np.eye(3)[site_new]), expected, atol=1e-10)
-    assert kernel.rank_ == 3
-
-
 def test_nothing_left():
     X, _, C, _ = example(n=4)
     with pytest.warns(UserWarning, match="4 independent confounds explain 4 objects completely"):
@@ -359,26 +348,6 @@ def test_nested_search_with_groups(explicit):
     assert {count for reset, count, _ in Watched.seen if reset} == {30, 45}
 
 
-@pytest.mark.slow
-def test_confounds_inside_the_data():
-    """Where no argument reaches: scorers with a name, predictions of a search, kernels around Residualized."""
-    X, y, C, groups = families()
-    both = Confounded(X.tolist(), pd.DataFrame(C, columns=["age", "motion"]))
-    pipeline = make_pipeline(Residualized(mc.RBF(gamma=0.1)), SVC(kernel="precomputed"))
-    search = GridSearchCV(pipeline, {"svc__C": [1.0, 10.0]}, cv=GroupKFold(3), scoring="roc_auc", error_score="raise")
-    assert search.fit(both, y, groups=groups).best_score_ > 0.95
-    assert search.predict(both[:7]).tolist() == y[:7].tolist()
-    assert cross_val_score(search.best_estimator_, both, y, groups=groups, cv=GroupKFold(3)).mean() > 0.9
-    nested = cross_validate(search, both, y, groups=groups, params={"groups": groups}, cv=GroupKFold(4))
-    assert nested["test_score"].min() > 0.9
-    given = Residualized(mc.RBF(gamma=0.1)).fit(X, confounds=C)
-    inside = Residualized(mc.RBF(gamma=0.1)).fit(both)
-    np.testing.assert_allclose(inside.transform(both[5:9]), given.transform(X[5:9], confounds=C[5:9]), rtol=1e-12)
-    np.testing.assert_allclose(inside(both), given(X, confounds=C), rtol=1e-12)
-    around = mc.kernels.Gaussianized(Residualized(mc.RBF(gamma=0.1)), gamma=2.0).fit(both)
-    np.testing.assert_allclose(around(both), np.exp(-2.0 * inside.distance(both) ** 2), rtol=1e-9)
-
-
 @pytest.mark.usefixtures("routing")
 def test_a_refused_request():
     """A user who turns the request off hears scikit-learn's own sentence, not a silent result."""
@@ -430,15 +399,3 @@ def test_the_folds_do_not_see_the_test_data():
     shifted[test] += 100.0  # the test part's confounds change nothing that was learned
     again = pipeline.fit(X[train], y[train], confounds=shifted[train])
     np.testing.assert_array_equal(again[:1].transform(X[test], confounds=C[test]), rows)
-
-
-@pytest.mark.parametrize("seed", range(10))
-def test_a_confound_said_twice_is_one(seed):
-    rng = np.random.default_rng(seed)
-    age, other = rng.uniform(20, 80, 40), rng.uniform(20, 80, 5)
-    X, T = rng.normal(size=(40, 3)) + age[:, None] / 30, rng.normal(size=(5, 3)) + other[:, None] / 30
-    once = mc.Residualized(mc.Linear(normalize=False)).fit(X, confounds=age[:, None])
-    twice = mc.Residualized(mc.Linear(normalize=False)).fit(X, confounds=np.c_[age, 2024.5 - age])
-    assert twice.rank_ == once.rank_ == 2
-    found = twice.transform(T, confounds=np.c_[other, 2024.5 - other])
-    np.testing.assert_allclose(found, once.transform(T, confounds=other[:, None]), atol=1e-9)

@@ -269,26 +269,6 @@ def test_sparse_counts(classes, information, parametrization):
     assert isinstance(kept, CenteredCounts) == (information == "identity" and parametrization == "logit")
 
 
-def test_steps():
-    X, y = three_classes()
-    k = TOP(mc.HMM(2, n_iter=3, tol=1.0), normalize=False).fit(X, y)
-    lengths = np.array([len(x) for x in X])[:, None]
-    np.testing.assert_allclose(clone(k).set_params(per="step").fit(X, y).features(X), k.features(X) / lengths)
-
-
-@pytest.mark.parametrize(
-    "model",
-    [mc.Mixture(n_components=2, tol=1e-2), mc.Gaussian(), mc.HMM(2, n_iter=3, tol=1.0), mc.Gaussian("diagonal")],
-)
-def test_any_model_with_scores(model):
-    rng = np.random.default_rng(0)
-    X, y = [rng.normal(2 * (i % 3), 1.0, size=(8, 2)) for i in range(18)], np.arange(18) % 3
-    for information in ("identity", "diagonal"):
-        K = TOP(model, information).fit_transform(X, y)
-        assert mc.gram.psd.check(K, 1e-10)
-        assert np.all(np.diag(K) == 1)
-
-
 def test_far_from_all_but_one_class():
     """Posteriors underflow, log odds and their gradients do not."""
     p = mc.Gaussians([[0.0], [100.0], [-100.0]], [1.0, 1.0, 1.0])
@@ -352,17 +332,6 @@ def test_log_odds_are_those_of_the_likelihood_ratio(model):
     X, y = [rng.normal(rng.choice([0, 3], (9, 1)) * (i % 2), 1.0) for i in range(16)], np.arange(16) % 2
     expected = mc.LikelihoodRatio(model).fit(X, y).decision_function(X)
     np.testing.assert_allclose(TOP(model).fit(X, y).log_odds(X)[:, 0], expected, rtol=1e-9)
-
-
-def test_a_search_fits_the_models_once(monkeypatch):
-    X, y = three_classes(seed=77)
-    fits = []
-    fit = mc.HMM.fit
-    monkeypatch.setattr(mc.HMM, "fit", lambda self, X, y=None: fits.append(len(X)) or fit(self, X, y))
-    model = mc.HMM(2, n_iter=3, tol=1.0)
-    for kernel in (TOP(model), TOP(model, "diagonal"), mc.Fisher(model, by_class=True)):
-        kernel.fit(X, y)
-    assert fits == [10, 10, 10]
 
 
 def test_names_of_given_models():

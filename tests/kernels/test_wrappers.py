@@ -153,12 +153,6 @@ def test_an_empirical_map_of_identical_objects_is_zero(center_rows, n, normalize
         mc.EmpiricalKernelMap(inner, center_rows=center_rows).fit_transform(words)
 
 
-def test_an_empirical_map_of_a_wide_kernel_keeps_its_digits():
-    X = np.random.default_rng(0).normal(size=(6, 2))
-    wide, usual = (mc.EmpiricalKernelMap(mc.RBF(gamma=gamma)).fit_transform(X) for gamma in (1e-30, 0.5))
-    np.testing.assert_allclose(wide, usual, atol=1e-12)
-
-
 class TestTempered(Matrices):
     def kernel(self):
         return mc.Tempered(3.0 * mc.RBF(gamma=2.0), exponent=0.25)
@@ -399,23 +393,6 @@ def test_powers_of_infinitely_divisible_kernels(kernel, answer):
     verdict = mc.Tempered(kernel, exponent=0.3).psd
     assert verdict == answer
     assert "infinitely divisible" in verdict.reason
-
-
-def test_powers_after_fit():
-    """Full covariances: in the plane t = 2 is safe and its powers need not be; on the line every t is safe."""
-    sets = [np.random.default_rng(i).normal(size=(9, 2)) for i in range(6)]
-    tempered = mc.Tempered(mc.JensenShannon(mc.Gaussian(), t=2.0), exponent=0.1)
-    assert tempered.fit(sets).psd == "conditional"
-    assert tempered.fit([x[:, :1] for x in sets]).psd == "always"
-    assert mc.gram.psd.check(tempered.fit_transform([x[:, :1] for x in sets]), 1e-10)
-
-
-def test_tempering_can_break_a_kernel_and_repair_mends_it():
-    """KK-2: a root of a kernel that is not infinitely divisible."""
-    p = mc.Categoricals(np.concatenate([np.eye(3), 1 - np.eye(3)]) / np.repeat([1, 2], 3)[:, None])
-    broken = mc.Tempered(mc.ProbabilityProduct(rho=1.0), exponent=0.05)
-    assert not mc.gram.psd.check(broken(p), 1e-6)
-    assert mc.gram.psd.check(mc.kernels.Repaired(broken).fit_transform(p))
 
 
 def test_bad_parameters():

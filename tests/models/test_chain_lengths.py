@@ -42,13 +42,6 @@ def mixed_sizes(seed=3):
     return mc.HMMs.concat([symbols(seed, 3, 2), symbols(seed + 1, 2, 3), symbols(seed + 2, 1, 1)])
 
 
-def sticky(epsilon=0.0):
-    """Models that stay where they are, over {0}, {0, 1} and {1}."""
-    stay = np.array([[1 - epsilon, epsilon], [epsilon, 1 - epsilon]])
-    emission = [[[1.0, 0.0], [1.0, 0.0]], [[1.0, 0.0], [0.0, 1.0]], [[0.0, 1.0], [0.0, 1.0]]]
-    return mc.HMMs(np.full((3, 2), 0.5), np.tile(stay, (3, 1, 1)), mc.Categoricals(emission))
-
-
 def resolvent(p, q, coupling, d):
     """(1 - d) v (I - d Op)^{-1} 1 for two models, with the Kronecker product written out."""
     power = coupling.power
@@ -109,42 +102,6 @@ def test_sum_over_lengths(coupling, way):
     np.testing.assert_allclose(kernel(models), truth / np.outer(own, own), rtol=1e-12)
     assert np.all(np.diag(kernel(models)) == 1)
     np.testing.assert_allclose(np.exp(kernel.log(models)), kernel(models), rtol=1e-12)
-
-
-@pytest.mark.parametrize("coupling", COUPLINGS, ids=repr)
-def test_small_discount_is_length_one(coupling, way):
-    models = symbols(2, 5)
-    np.testing.assert_allclose(raw(coupling, Discounted(1e-14))(models), raw(coupling, 1)(models), rtol=1e-12)
-
-
-@pytest.mark.parametrize("d", [0.5, 0.99, 1 - 1e-6])
-@pytest.mark.parametrize("coupling", [PowerProduct(1.0), Smoothed(0.2)], ids=repr)
-def test_gram_is_psd(coupling, d):
-    models = mc.HMMs.concat([symbols(5, 12, k=2), sticky(), sticky(1e-3), symbols(6, 6, 3, k=2)])
-    K = raw(coupling, Discounted(d)).set_params(normalize=True)(models)
-    assert np.isfinite(K).all()
-    assert mc.gram.psd.check(K, 1e-9), np.linalg.eigvalsh(K)[0]
-
-
-@pytest.mark.slow
-def test_growth_rate_is_no_kernel():
-    """Why it is not offered: three sticky models have the eigenvalue 1 - sqrt 2 (PPK-4.2b)."""
-    models = sticky()
-    rates = mc.ProbabilityProduct(rho=1.0, normalize=False).path(models, lengths=[999, 1000], log=True)
-    growth = np.exp(np.where(rates[1] > -np.inf, rates[1], -np.inf) - np.where(rates[0] > -np.inf, rates[0], 0.0))
-    np.testing.assert_allclose(growth, [[1, 1, 0], [1, 1, 1], [0, 1, 1]], atol=1e-12)
-    assert np.linalg.eigvalsh(growth)[0] == pytest.approx(1 - np.sqrt(2))
-
-
-def test_discount_near_one_takes_few_steps(monkeypatch):
-    """The number of steps does not grow with 1 / (1 - d): mean maps of gamma 0 are 1, whatever the lengths."""
-    models = hmms(free(0, 3, 6 + 36 + 12), 6, 2)
-    steps = []
-    series = _resolvent._series
-    monkeypatch.setattr(_resolvent, "_series", lambda *args: steps.append(args[-1]) or series(*args))
-    K = mc.MeanMap(gamma=0.0, length=Discounted(1 - 1e-9), normalize=False)(models)
-    np.testing.assert_allclose(K, 1.0, rtol=1e-6)
-    assert 0 < max(steps) <= 64
 
 
 @pytest.mark.parametrize("states", [2, 5])
@@ -253,11 +210,6 @@ def test_discounted_is_a_value():
             Discounted(wrong)
     with pytest.raises(ValueError, match=r"length must be .*; got 0.9. .*mc.Discounted\(0.9\)"):
         mc.ProbabilityProduct(length=0.9)(symbols(0, 2))
-
-
-def test_families_ignore_the_discount():
-    p = categoricals(free(0, 4, 3))
-    np.testing.assert_array_equal(mc.MeanMap(length=Discounted(0.5))(p), mc.MeanMap()(p))
 
 
 @given(st.floats(0.05, 0.95), st.floats(0.1, 3.0), st.integers(1, 4))
@@ -383,16 +335,6 @@ def test_path_of_objects_without_norm():
     np.testing.assert_array_equal(
         mc.ProbabilityProduct().path(models, lengths=[1, 9]), np.broadcast_to(np.eye(2), (2, 2, 2))
     )
-
-
-def test_path_takes_one_sweep(monkeypatch):
-    calls = []
-    monkeypatch.setattr(
-        "mercer.models._chains.operand.coupled_features",
-        lambda *args: calls.append(args[-1]) or np.zeros((len(args[-1]), 2, 2)),
-    )
-    mc.ProbabilityProduct().path(symbols(0, 2), lengths=[9, 3])
-    assert calls == [(3, 9)]
 
 
 def test_path_errors():

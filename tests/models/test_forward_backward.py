@@ -125,39 +125,6 @@ def test_loops_in_the_log_domain(n, codes):
     check(*problem(n, n, [7, 0, 1, 40, 2, 3, 5, 4, 33, 6, 1, 70], codes=codes, own=n % 2 == 0))
 
 
-def test_symbols_and_their_log_probabilities_agree():
-    initial, transition, evidence, runs = problem(5, 4, [9, 30, 1], codes=3)
-    densities = Densities(np.concatenate([log_table(evidence, runs, s) for s in range(3)]))
-    a = expectations(initial, transition, evidence, runs)
-    b = expectations(initial, transition, densities, runs)
-    assert b.symbols is None
-    assert b.states is None
-    np.testing.assert_allclose(a.log_prob, b.log_prob, rtol=1e-13)
-    np.testing.assert_allclose(a.transitions, b.transitions, rtol=1e-11)
-
-
-@pytest.mark.slow
-@given(
-    st.sampled_from([1, 2, 3, 5]),
-    st.lists(st.integers(0, 12), min_size=1, max_size=11),
-    st.integers(0, 10**6),
-    st.floats(0.1, 200.0),
-)
-def test_sums_of_posteriors(n, lengths, seed, spread):
-    initial, transition, evidence, runs = problem(seed, n, lengths, spread=spread)
-    found = expectations(initial, transition, evidence, runs, states=True)
-    lengths = np.asarray(lengths)
-    np.testing.assert_allclose(found.states.sum(axis=1), 1.0, rtol=1e-10)
-    np.testing.assert_allclose(found.first.sum(axis=1), lengths > 0, rtol=1e-10)
-    np.testing.assert_allclose(found.visits.sum(axis=1), lengths, rtol=1e-10)
-    np.testing.assert_allclose(found.transitions.sum(axis=(1, 2)), np.maximum(lengths - 1, 0), rtol=1e-10)
-    # Whoever is left, or arrived at, was visited: all visits but the last, all but the first.
-    last = np.array([found.states[a + m - 1] if m else np.zeros(n) for a, m in zip(*runs[:2], strict=True)])
-    np.testing.assert_allclose(found.transitions.sum(axis=2), found.visits - last, atol=1e-9)
-    np.testing.assert_allclose(found.transitions.sum(axis=1), found.visits - found.first, atol=1e-9)
-    np.testing.assert_allclose(found.log_prob, log_likelihoods(initial, transition, evidence, runs), rtol=1e-13)
-
-
 @given(st.integers(1, 5), st.integers(1, 20), st.integers(0, 10**6))
 def test_no_path_beats_the_best_and_all_together_do(n, length, seed):
     initial, transition, evidence, runs = problem(seed, n, [length])
@@ -172,15 +139,6 @@ def test_no_path_beats_the_best_and_all_together_do(n, length, seed):
     other = np.random.default_rng(seed).integers(0, n, length)
     weight = math.log(initial[0, other[0]]) + table[np.arange(length), other].sum()
     assert weight + np.log(transition[0, other[:-1], other[1:]]).sum() <= value[0] + 1e-9
-
-
-def test_probabilities_of_all_strings_sum_to_one():
-    rng = np.random.default_rng(11)
-    strings = np.array(list(itertools.product(range(2), repeat=5)))
-    evidence = Symbols(strings.ravel(), rng.dirichlet(np.ones(2), (1, 3)))
-    runs = Runs.shared(np.arange(0, strings.size + 1, 5))
-    values = log_likelihoods(rng.dirichlet(np.ones(3), 1), rng.dirichlet(np.ones(3), (1, 3)), evidence, runs)
-    assert np.exp(values).sum() == pytest.approx(1.0, rel=1e-12)
 
 
 def test_crossed_runs_are_every_pair():
@@ -207,14 +165,6 @@ def test_nothing_and_empty_runs():
     states, value = paths(initial, transition, Densities(np.zeros((3, 1))), Runs(*np.array([[1], [1], [0]])))
     np.testing.assert_array_equal(states, [-1, 0, -1])
     assert value[0] == 0.0
-
-
-def test_observations_outside_of_all_runs_have_no_posterior():
-    initial, transition, evidence, _ = problem(1, 2, [10], own=False)
-    found = expectations(initial, transition, evidence, Runs(*np.array([[2], [5], [0]])), states=True)
-    assert not found.states[:2].any()
-    assert not found.states[7:].any()
-    np.testing.assert_allclose(found.states[2:7].sum(axis=1), 1.0)
 
 
 # -- the same bits ----------------------------------------------------------------------------------------

@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 from scipy.stats import norm
 
 import mercer as mc
-from mercer.models._history.forest import Forest
 from mercer.models._history.operand import LANE_STATES, PlaneOperand, history_operand
 from mercer.models._history.planes import Evidence
 
@@ -204,25 +203,6 @@ def test_no_data_and_one():
 # -- the order of a forest ----------------------------------------------------------------------------------------
 
 
-@settings(max_examples=50, deadline=None)
-@given(st.integers(0, 2**32 - 1), st.integers(1, 200))
-def test_few_messages_wait(seed, nodes):
-    rng = np.random.default_rng(seed)
-    parent = np.array([-1, *(int(rng.integers(-1, v)) for v in range(1, nodes))])
-    forest = Forest.of(parent)
-    place = np.argsort(forest.order)
-    assert np.all(place[parent[parent >= 0]] > place[np.flatnonzero(parent >= 0)])
-    # Of siblings the largest goes first: whoever waits is at least as large as who is waited for.
-    # While child i works, i - 1 siblings wait, each with i times its nodes or more.
-    d = max(np.bincount(parent[parent >= 0], minlength=1).max(), 2)
-    assert forest.depth <= 1 + (d - 1) * np.log2(nodes) / np.log2(d) + 1e-9
-
-
-def test_children_of_one_node_wait_together():
-    assert Forest.of([-1, 0, 0, 0, 0, 0]).depth == 5
-    assert Forest.of([-1, *(np.arange(126) // 2)]).depth == 7  # a sibling of every level, and the last message
-
-
 def test_bad_histories():
     transition, root, evidence = random_history(np.random.default_rng(0), 3, 2, 4)
     for parent, message in (
@@ -316,13 +296,6 @@ def test_impossible_pairs():
     expected = check_range(np.arange(-1, 5), [[0.5, 0.5], [0.0, 1.0]], [0.0, 1.0], evidence)
     assert expected[0, 0] == -np.inf
     assert np.isfinite(expected[1, 1])
-
-
-def test_one_state_is_a_product():
-    evidence = np.log(np.random.default_rng(3).random((4, 7, 1)))
-    operand = history_operand(np.arange(-1, 6), [[1.0]], [1.0], evidence)
-    alone = evidence.sum(axis=(1, 2))
-    np.testing.assert_allclose(operand.pair(operand), alone[:, None] + alone, rtol=1e-13)
 
 
 @pytest.mark.parametrize("banded", [False, True])
@@ -477,25 +450,6 @@ def test_hmm_with_gaussian_emissions_and_nan():
         expected[i, j] = np.log(row.sum())
     operand = model.shared_history(list(X))
     np.testing.assert_allclose(operand.pair(operand), expected, rtol=1e-11)
-
-
-def test_hmm_with_mixture_emissions():
-    rng = np.random.default_rng(3)
-    weights, tables = rng.dirichlet(np.ones(2), (1, 2)), rng.dirichlet(np.ones(3), (1, 2, 2))
-    mixed = mc.Mixtures(weights, mc.Categoricals(tables, alphabet="abc"))
-    plain = mc.Categoricals(np.einsum("ijm,ijmk->ijk", weights, tables), alphabet="abc")
-    first, step = rng.dirichlet(np.ones(2), 1), rng.dirichlet(np.ones(2), (1, 2))
-    strings = ["abca", "bbac", "ccab"]
-    a, b = (mc.HMMs(first, step, emission).shared_history(strings) for emission in (mixed, plain))
-    np.testing.assert_allclose(a.pair(a), b.pair(b), rtol=1e-12)
-
-
-def test_padding_is_harmless():
-    rng = np.random.default_rng(4)
-    model = random_hmm(rng)
-    padded = mc.HMMs.concat([model, random_hmm(rng, states=4)])[:1]
-    a, b = (m.shared_history(["abab", "bbba"]) for m in (model, padded))
-    assert np.array_equal(a.pair(a), b.pair(b))
 
 
 def test_hmm_in_torch():

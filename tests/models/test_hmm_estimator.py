@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import warnings
 from itertools import product
 
@@ -15,8 +14,6 @@ from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 
 import mercer as mc
-from mercer._cache import parameter_key
-from mercer.families.estimator import fits
 from mercer.families.gaussian_step import fit_gaussians
 from mercer.models._fitting import goals as _goals
 from mercer.models._fitting import iterative
@@ -230,40 +227,6 @@ def test_the_map_is_a_stationary_point_of_an_objective_written_down_independentl
     assert all(objective(at) > objective(at + sign * 0.05 * h) for h in np.eye(7) for sign in (-1, 1))
 
 
-def test_weak_prior_is_maximum_likelihood_from_there_and_strong_prior_is_the_prior():
-    for data in (strings(4), series(4)):
-        estimator = HMM(2, tol=1e-10, n_iter=30)
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", UserWarning)
-            context = estimator.context(estimator.accept(data))
-            weak = clone(estimator).set_params(prior_strength=1e-12).fit_each(data, context)
-            alone = HMM(2, prior=None, init=context.pooled, tol=1e-10, n_iter=30).fit_each(data, context)
-            strong = clone(estimator).set_params(prior_strength=1e12).fit_each(data, context)
-        np.testing.assert_allclose(weak.transition, alone.transition, atol=1e-6)
-        np.testing.assert_allclose(strong.transition, np.repeat(context.pooled.transition, 4, axis=0), rtol=1e-8)
-        np.testing.assert_allclose(strong.initial, np.repeat(context.pooled.initial, 4, axis=0), rtol=1e-8, atol=1e-12)
-        name = "probability" if isinstance(data[0], str) else "mean"
-        weak_values, alone_values = (np.asarray(getattr(p.emission, name)) for p in (weak, alone))
-        np.testing.assert_allclose(weak_values, alone_values, atol=1e-6)
-        strong_values, pooled = (np.asarray(getattr(p.emission, name)) for p in (strong, context.pooled))
-        np.testing.assert_allclose(strong_values, np.repeat(pooled, 4, axis=0), rtol=1e-8, atol=1e-12)
-
-
-def test_baum_welch_finds_what_hmmlearn_finds():
-    hmm = pytest.importorskip("hmmlearn.hmm")
-    codes = np.random.default_rng(0).integers(0, 2, (5, 100))
-    rng = np.random.default_rng(1)
-    init = mc.HMMs(
-        rng.dirichlet(np.ones(3), 1), rng.dirichlet(np.ones(3), (1, 3)), mc.Categoricals(rng.dirichlet([1, 1], (1, 3)))
-    )
-    ours = HMM(3, prior=None, init=init, n_iter=50, tol=0.0).fit_each(codes).log_prob(codes).diagonal()
-    for row, value in zip(codes, ours, strict=True):
-        theirs = hmm.CategoricalHMM(3, n_iter=50, tol=-1.0, init_params="", n_features=2)
-        theirs.startprob_, theirs.transmat_ = np.array(init.initial[0]), np.array(init.transition[0])
-        theirs.emissionprob_ = np.array(init.emission.probability[0])
-        assert abs(theirs.fit(row[:, None]).score(row[:, None]) - value) < 1e-8
-
-
 @pytest.mark.parametrize("structure", ["full", "diagonal", "isotropic"])
 def test_baum_welch_of_gaussians_finds_what_hmmlearn_finds(structure):
     hmm = pytest.importorskip("hmmlearn.hmm")
@@ -308,19 +271,6 @@ def test_the_same_bits_in_any_order_subset_chunk_and_number_of_threads(kind, pri
         with mc.config(n_jobs=3):
             assert same(estimator.fit_each(X, context), together)
             assert same(estimator.context(X).pooled, context.pooled) if prior else True
-
-
-def test_fits_are_cached_by_content_and_parameters():
-    data, estimator = strings(6, seed=9), HMM(2, alphabet="dna")
-    context = estimator.context(estimator.accept(data))
-    fits.clear()
-    first = estimator.fit_each(data, context)
-    assert len(fits) == 6
-    again = clone(estimator).fit_each(data[::-1], context)
-    assert len(fits) == 6
-    assert same(again[::-1], first)
-    estimator.set_params(prior_strength=3.0).fit_each(data[:2], context)
-    assert len(fits) == 8
 
 
 def test_seeds_and_generators(monkeypatch):
@@ -374,15 +324,6 @@ def test_topologies_by_name():
     assert allowed(("banded", 2), 4)[1].astype(int)[0].tolist() == [1, 1, 1, 0]
     assert allowed("banded", 4)[0].all()
     assert allowed("ergodic", 2)[1].all()
-
-
-def test_a_left_right_model_finds_the_parts_of_time():
-    rng = np.random.default_rng(12)
-    data = [np.repeat([0.0, 5.0, -5.0], (10, 15, 8)) + rng.normal(0, 0.3, 33) for _ in range(5)]
-    model = HMM(3, topology="left-right").fit(data).model_
-    np.testing.assert_allclose(np.asarray(model.emission.mean)[0, :, 0], [0, 5, -5], atol=0.2)
-    paths, _ = model.viterbi(data)
-    assert all(path.tolist() == [0] * 10 + [1] * 15 + [2] * 8 for path in paths)
 
 
 @given(st.integers(1, 10_000), st.integers(1, 30))
@@ -444,17 +385,6 @@ def test_fit_learns_one_model_of_all_data(prior):
     if prior == "pooled":
         assert same(estimator.context_.pooled, estimator.model_)
         assert estimator.fit_each(data[:2]).shape == (2,)
-
-
-def test_a_shared_model_of_copies_is_the_model_of_one():
-    x = strings(1, 50, seed=16)
-    one, three = (HMM(2, prior=None, n_init=1, random_state=2) for _ in range(2))
-    init = one.fit(x).model_
-    a = HMM(2, prior=None, init=init, n_iter=3).fit(x).model_
-    b = HMM(2, prior=None, init=init, n_iter=3).fit(x * 3).model_
-    np.testing.assert_allclose(b.transition, a.transition, rtol=1e-10)
-    np.testing.assert_allclose(b.emission.probability, a.emission.probability, rtol=1e-10, atol=1e-14)
-    assert three.fit(x).score(x) == pytest.approx(one.score(x))
 
 
 def test_bic_counts_what_the_topology_leaves_free():
@@ -526,13 +456,6 @@ def test_empty_and_unobserved_sequences_get_the_prior():
         np.testing.assert_allclose(found.emission.mean[i], context.pooled.emission.mean[0], rtol=1e-10)
         np.testing.assert_allclose(found.transition[i], context.pooled.transition[0], rtol=1e-8)
     assert HMM(2, alphabet="dna").fit_each(["ACGT", "", "NNN"]).shape == (3,)
-
-
-def test_floats_of_single_precision_are_fitted_in_double():
-    data = series(3, seed=19)
-    small = HMM(2).fit_each([x.astype(np.float32) for x in data])
-    large = HMM(2).fit_each([x.astype(np.float32).astype(float) for x in data])
-    np.testing.assert_allclose(small.emission.mean, large.emission.mean, rtol=1e-6)
 
 
 def test_emissions_follow_the_data():
@@ -704,19 +627,6 @@ def test_a_probability_that_rounds_to_one_does_not_end_em():
     np.testing.assert_allclose(more.log_prob(x).sum(), -9.373188616, atol=1e-6)
 
 
-def test_the_log_prior_is_finite_at_the_border_and_counts_words():
-    from mercer.models._fitting.emission_steps import _divergence
-
-    sure = mc.families.Bernoullis([[1.0, 0.5]])
-    prior = mc.families.Bernoullis([[1 - 1e-16, 0.5]])
-    assert abs(float(_divergence(prior, sure)[0]) - np.log(2)) < 1e-12
-    p, q = np.array([0.2, 0.8]), np.array([0.6, 0.4])
-    found = _divergence(mc.Multinomials([p], trials=9), mc.Multinomials([q], trials=9))
-    np.testing.assert_allclose(found, -np.sum(p * np.log(q)))
-    rate = _divergence(mc.Poissons([[2.0]]), mc.Poissons([[3.0]]))
-    np.testing.assert_allclose(rate, 3.0 - 2.0 * np.log(3.0))
-
-
 def test_a_tolerance_of_zero_makes_all_iterations():
     with warnings.catch_warnings():
         warnings.simplefilter("error", ConvergenceWarning)
@@ -794,12 +704,6 @@ def test_contexts_of_other_estimators_are_refused():
         mc.Gaussian().fit(data).set_params(prior="pooled").fit_each(data)
 
 
-def test_estimators_with_a_function_anywhere_have_no_key():
-    assert parameter_key(HMM(2)) is not None
-    for size in (_sized, functools.partial(_sized, 3), [_sized], {"a": (_sized,)}):
-        assert parameter_key(mc.ProbabilityProduct(HMM(size), length=3)) is None
-
-
 def test_functions_are_not_remembered_by_their_names():
     namespace = {}
     data = strings(3)
@@ -857,13 +761,6 @@ def test_cures_are_not_what_was_done_already(estimator, data, message, prior):
         with pytest.raises(ValueError, match=message) as caught:
             estimator.fit(data)
     assert "pooled" not in str(caught.value)
-
-
-def test_small_data_are_fine_where_they_are_not_all():
-    estimator = HMM(2).fit(series(3))
-    tiny = np.zeros((4, 2))
-    tiny[0] = 1e-160
-    assert estimator.fit_each([tiny]).shape == (1,)
 
 
 @pytest.mark.slow

@@ -10,7 +10,6 @@ from sklearn.base import clone
 
 import mercer as mc
 from mercer.families import PowerProduct
-from mercer.models import powers as _powers
 
 GRID = np.linspace(-12, 12, 4801)[:, None]
 STEP = GRID[1, 0] - GRID[0, 0]
@@ -145,12 +144,6 @@ def test_small_emissions_stay_logarithms():
     np.testing.assert_array_equal(asked.log(tiny, usual), asked.log(usual, tiny).T)
 
 
-def test_long_sequences_are_finite():
-    found = kernel(2.0, length=2000, normalize=True).log(hmms(5))
-    assert np.isfinite(found).all()
-    assert (found < 1e-9).all()
-
-
 # ------------------------------------------------------------------ mixtures and density estimates
 
 
@@ -250,23 +243,6 @@ def test_mixtures_of_every_closed_family(family, rho):
     np.testing.assert_allclose(kernel(rho)(p), truth(np.exp(p.log_prob(x)), rho, weight), rtol=1e-9)
 
 
-def test_mixtures_of_symbols_are_symbols():
-    p = mixtures(6, emission=symbols)
-    same = mc.Categoricals(np.einsum("nm,nmk->nk", p.weights, p.components.probability), alphabet="abc")
-    for rho in (1, 2, 5):
-        np.testing.assert_allclose(kernel(rho)(p), kernel(rho, False)(same), rtol=1e-12)
-
-
-def test_disjoint_components():
-    apart = mc.Mixtures([[0.5, 0.5], [1.0, 0.0]], mc.Categoricals([[[1.0, 0.0], [0.0, 1.0]]] * 2))
-    np.testing.assert_allclose(kernel(2)(apart), [[2 / 16, 1 / 4], [1 / 4, 1.0]], rtol=1e-14)
-    certain = mc.Mixtures([[0.5, 0.5]], mc.families.Bernoullis([[[1.0], [0.0]]]))
-    np.testing.assert_allclose(kernel(2)(certain), [[2 / 16]], rtol=1e-14)
-    far = mc.Mixtures([[0.5, 0.5]], mc.Gaussians([[[0.0], [1e6]]], [[1.0, 1.0]]))
-    one = mc.ProbabilityProduct(rho=2, normalize=False)(mc.Gaussians([[0.0]], [1.0]))
-    np.testing.assert_allclose(kernel(2)(far), 2 * 0.5**4 * one, rtol=1e-12)
-
-
 # ------------------------------------------------------------------ what it promises
 
 
@@ -296,15 +272,6 @@ def test_splitting_a_component(seed, rho, share):
     np.testing.assert_allclose(kernel(rho)(cut, lone), kernel(rho)(lone), rtol=1e-10)
 
 
-def test_splitting_a_state():
-    models = hmms(7, sizes=(2,))
-    twin = np.array([0, 1, 1])
-    transition = np.asarray(models.transition)[:, twin][:, :, twin] * [1.0, 0.3, 0.7]
-    split = mc.HMMs(np.asarray(models.initial)[:, twin] * [1.0, 0.8, 0.2], transition, models.emission[:, twin])
-    np.testing.assert_allclose(kernel(3)(split, models), kernel(3)(models), rtol=1e-11)
-    assert not np.allclose(kernel(3, False)(split, models), kernel(3, False)(models), rtol=0.1)
-
-
 def test_no_hidden_variables_no_difference():
     rng = np.random.default_rng(8)
     observed = mc.MarkovChains(rng.dirichlet(np.ones(2), 3), rng.dirichlet(np.ones(2), (3, 2)), alphabet="ab")
@@ -319,26 +286,6 @@ def test_no_hidden_variables_no_difference():
 
 
 # ------------------------------------------------------------------ multisets
-
-
-@pytest.mark.parametrize(("n", "r"), [(1, 3), (3, 1), (3, 2), (2, 5)])
-def test_multisets_and_their_transitions(n, r):
-    members = _powers.multisets(n, r, 1000, "states")
-    assert (np.diff(members, axis=1) >= 0).all()
-    assert (np.diff(members[:, -1]) >= 0).all()
-    place = {tuple(m): i for i, m in enumerate(members.tolist())}
-    probability = np.random.default_rng(9).dirichlet(np.ones(n), (2, n))
-    law, moved = np.zeros((2, len(members))), np.zeros((2, len(members), len(members)))
-    for outcome in itertools.product(range(n), repeat=r):
-        to = place[tuple(sorted(outcome))]
-        law[:, to] += np.prod(probability[:, 0][:, list(outcome)], axis=-1)
-        for i, multiset in enumerate(members):
-            moved[:, i, to] += np.prod(probability[:, multiset, list(outcome)], axis=-1)
-    for logs in (False, True):
-        found = _powers.weights(probability[:, 0], members, logs=logs)
-        np.testing.assert_allclose(np.exp(found) if logs else found, law, rtol=1e-13)
-        found = _powers.transitions(probability, members, logs=logs)
-        np.testing.assert_allclose(np.exp(found) if logs else found, moved, rtol=1e-13)
 
 
 # ------------------------------------------------------------------ other libraries
@@ -472,11 +419,3 @@ def test_gradients_at_probabilities_of_zero():
         difference = (value(*moved) - value(*given)) / 1e-6
         assert slopes[place][index].item() == pytest.approx(difference.item(), rel=1e-4)
         assert abs(difference) > 0.01
-
-
-def test_self_kernels_of_many_components_a_few_members_at_a_time(monkeypatch):
-    operand = mixtures(count=5).couple(PowerProduct(2.0, marginal=True))
-    whole = operand.alone()
-    monkeypatch.setattr("mercer.models.mixture.TABLE", 80)  # 6 products: 2 members at a time
-    assert np.array_equal(operand.alone(), whole)
-    assert np.array_equal(operand.reshape(5, 1).alone()[:, 0], whole)

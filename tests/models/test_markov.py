@@ -126,14 +126,6 @@ def test_first_order_is_an_hmm_that_shows_its_states():
         assert_allclose(kernel(p), kernel(hmms), rtol=1e-11)
 
 
-def test_order_zero_is_a_power_of_a_categorical():
-    p = chains(3, 3, 0)
-    q = mc.Categoricals(p.transition[:, 0], alphabet="abc")
-    assert_allclose(p.log_prob(["abca"])[:, 0], q.log_prob(np.array([0, 1, 2, 0])).sum(axis=1), rtol=1e-12)
-    for kernel in (mc.ProbabilityProduct(rho=0.3, normalize=False), mc.MeanMap(gamma=0.5, normalize=False)):
-        assert_allclose(clone(kernel).set_params(length=4)(p), kernel(q) ** 4, rtol=1e-12)
-
-
 # -- kernels ---------------------------------------------------------------------------------------------------
 
 
@@ -262,11 +254,6 @@ def test_mass_that_underflows_on_the_way_is_found_again():
     assert_allclose(logs[0, 1], 2 * 1.5 * np.log(e), rtol=1e-10)  # abcc alone
 
 
-def test_disjoint_chains_have_kernel_zero():
-    p = MarkovChains([[1.0, 0.0], [0.0, 1.0]], [[[1.0, 0.0], [0.0, 1.0]]] * 2, alphabet="ab")
-    assert_array_equal(mc.ProbabilityProduct(length=300)(p), np.eye(2))
-
-
 # -- scores ----------------------------------------------------------------------------------------------------
 
 
@@ -306,16 +293,6 @@ def test_scores_are_derivatives(order, end, parametrization):
         assert_allclose(found[i], numerical_scores(p[i], X, parametrization), rtol=1e-6, atol=1e-6)
     flat = p.sequence_scores(X, parametrization, sparse=True)
     assert_allclose(flat.toarray().reshape(found.shape), found, atol=1e-14)
-
-
-def test_scores_have_mean_zero():
-    """T-22."""
-    for order in (0, 1, 2):
-        p, X = chains(3, 2, order), strings(5)
-        weight = np.exp(p.log_prob(X))
-        for parametrization in ("logit", "weight"):
-            mean = np.einsum("cm,cmp->cp", weight, p.sequence_scores(X, parametrization))
-            assert_allclose(mean, 0, atol=1e-13)
 
 
 def test_scores_at_the_uniform_point_are_projected_windows():
@@ -600,15 +577,6 @@ def test_fit_is_relative_frequencies(order, end):
         assert_allclose(p.transition[i], rows / rows.sum(axis=1, keepdims=True), rtol=1e-12)
 
 
-def test_maximum_likelihood():
-    """No other chain is likelier."""
-    X = ["ACGTACCA", "AAAC", "GATTACA"]
-    best = MarkovChain(order=1, alphabet="dna", prior=None).fit(X)
-    others = chains(50, 4, 1, alphabet="dna")
-    assert others.log_prob(X).sum(axis=1).max() < best.score_samples(X).sum()
-    assert_allclose(best.score(X), best.model_.log_prob(X).mean())
-
-
 def test_contexts_that_never_occurred():
     for order in (1, 3):
         p = MarkovChain(order=order, alphabet="dna", prior=None).fit_each(["AAAAAA"])
@@ -737,30 +705,6 @@ def test_weighted_sequences():
 
 
 # -- real sizes ------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(("alphabet", "order"), [("protein", 3), ("dna", 5)])
-def test_many_chains_of_high_order(alphabet, order):
-    rng = np.random.default_rng(0)
-    k = len(mc.data.Alphabet.of(alphabet))
-    X = mc.Sequences(
-        [mc.data.Alphabet.of(alphabet).decode(row) for row in rng.integers(0, k, (1000, 200))], alphabet=alphabet
-    )
-    p = MarkovChain(order=order).fit_each(X)
-    assert p.shape == (1000,)
-    assert p.nbytes < 1000 * 200 * (k + 3) * 8
-    logs = p[:20].log_prob(X[:20])
-    assert np.all(np.argmax(logs, axis=0) == np.arange(20))
-    assert p[:2].sequence_scores(X[:50], sparse=True).shape == (100, k ** (order + 1))
-    K = mc.ProbabilityProduct(rho=0.5, length=order + 3)(p[:6])
-    assert mc.gram.psd.check(K, 1e-10)
-
-
-@pytest.mark.parametrize("parametrization", ["logit", "weight"])
-def test_sequences_without_a_window_have_no_scores(parametrization):
-    chain = MarkovChain(3, alphabet="dna").fit(["ACGTACGT"]).model_
-    scores = chain.sequence_scores(["AC"], parametrization, sparse=False)
-    assert_allclose(scores, np.zeros_like(scores))
 
 
 def test_numbers_of_sequences_to_draw():

@@ -58,16 +58,6 @@ def test_mean_map_equals_quadrature():
     np.testing.assert_allclose(mc.MeanMap(gamma=gamma, normalize=False)(p), truth, rtol=1e-8)
 
 
-def test_splitting_a_component_multiplies_by_the_stated_factor():
-    p, u, rho = random_mixtures(1, 1, seed=4), 0.3, 0.5
-    split = mc.Mixtures([[u, 1 - u]], p.components[:, np.array([0, 0])])
-    q = random_mixtures(2, 2, seed=5)
-    kernel = mc.ProbabilityProduct(rho=rho, normalize=False)
-    np.testing.assert_allclose(kernel(split, q), kernel(p, q) * (u**rho + (1 - u) ** rho), rtol=1e-12)
-    one = mc.ProbabilityProduct(rho=1.0, normalize=False)
-    np.testing.assert_allclose(one(split, q), one(p, q), rtol=1e-12)
-
-
 def test_log_prob_sample_and_responsibilities():
     p = random_mixtures(2, 3, seed=6)
     w, f = densities(p, GRID)
@@ -142,26 +132,6 @@ def test_em_finds_what_scikit_learn_finds():
     ours = mc.Mixture(mc.Gaussian("full", floor=0.0), n_components=2, prior=None, tol=1e-10, n_iter=500).fit(x)
     theirs = GaussianMixture(2, reg_covar=0.0, tol=1e-10, max_iter=500, n_init=3, random_state=0).fit(x)
     assert abs(ours.score(x) - theirs.score(x)) < 1e-6
-
-
-def test_pooled_prior_interpolates_between_the_datum_and_everybody():
-    rng = np.random.default_rng(10)
-    sets = [rng.normal(c, 1.0, (30, 1)) for c in (-1.0, 0.0, 1.0)]
-    strong = mc.Mixture(n_components=2, prior_strength=1e9).fit_each(sets)
-    np.testing.assert_allclose(np.asarray(strong.weights), np.asarray(strong.weights[:1]).repeat(3, axis=0), atol=1e-6)
-    weak = mc.Mixture(n_components=2, prior_strength=1e-9).fit_each(sets)
-    means = (np.asarray(weak.weights)[..., None] * np.asarray(weak.components.mean)).sum(axis=1)[:, 0]
-    np.testing.assert_allclose(means, [s.mean() for s in sets], atol=1e-6)
-
-
-def test_degenerate_data_give_valid_mixtures():
-    same = [np.zeros((10, 2)), np.ones((1, 2)), np.repeat([[0.0, 1.0]], 3, axis=0)]
-    for prior in (None, "pooled"):
-        found = mc.Mixture(mc.Gaussian("full"), n_components=4, prior=prior).fit_each(same)
-        assert np.isfinite(np.asarray(found.weights)).all()
-        np.testing.assert_allclose(np.asarray(found.weights).sum(axis=-1), 1.0)
-        assert np.isfinite(found.log_prob(same[0])).all()
-        assert np.isfinite(mc.ProbabilityProduct(rho=0.5)(found)).all()
 
 
 def test_categorical_and_sparse_multinomial_components():
@@ -255,27 +225,6 @@ def test_a_mixture_takes_what_its_components_take():
 
 
 @pytest.mark.parametrize("prior", [None, "pooled"])
-def test_n_iter_counts_the_shared_fit(prior, monkeypatch):
-    rng = np.random.default_rng(15)
-    x = rng.normal(rng.choice([-3.0, 3.0], (80, 1)), 1.0, (80, 1))
-    estimator = mc.Mixture(prior=prior, n_init=1)
-    calls = []
-    expect = MixtureGoal.expect
-    monkeypatch.setattr(MixtureGoal, "expect", lambda self, *args: calls.append(1) or expect(self, *args))
-    estimator.fit(x)
-    assert estimator.n_iter_ == len(calls)
-    assert 1 < estimator.n_iter_ < estimator.n_iter
-    assert estimator.converged_ is True
-    before = estimator.n_iter_
-    estimator.fit_each([x[:20], x[20:30]])
-    assert estimator.n_iter_ == before
-    other = mc.Mixture(prior=prior)
-    other.fit_each([x[:20], x[20:]])
-    mc.MeanMap(other, gamma=0.5).fit([x[:20], x[20:]])
-    assert not hasattr(other, "n_iter_")
-
-
-@pytest.mark.parametrize("prior", [None, "pooled"])
 def test_init_is_where_every_fit_starts(prior):
     rng = np.random.default_rng(16)
     sets = [rng.normal(rng.choice([-3.0, 3.0], (60, 1)), 1.0, (60, 1)) for _ in range(3)]
@@ -302,22 +251,6 @@ def test_a_bad_init_gets_one_clear_sentence():
         mc.Mixture(mc.Gaussian("full"), init=two[:1]).fit_each(sets)
     with pytest.raises(TypeError, match="init does not suit Poisson components"):
         mc.Mixture(mc.Poisson(), init=two[:1]).fit_each(sets)
-
-
-def test_weights_of_points_count_in_the_mixing_weights_of_a_start():
-    x = np.array([[0.0], [0.1], [9.9], [10.0]])
-    estimator = mc.Mixture(mc.Gaussian("diagonal"), prior=None, n_init=1)
-    context = estimator.context(x)
-    start = estimator._start(x, np.array([3.0, 3.0, 1.0, 1.0]), np.array([0, 4]), context, 0, 0)
-    # Shares are 0.95 and 0.05: (6 * .95 + 2 * .05) / 8 and the rest.
-    np.testing.assert_allclose(np.sort(np.asarray(start.weights)[0]), [0.275, 0.725], rtol=1e-12)
-
-
-@pytest.mark.parametrize("make", [np.random.RandomState, np.random.default_rng])
-def test_a_generator_gives_a_seed(make):
-    sets = [np.random.default_rng(i).normal(size=(12, 1)) for i in range(2)]
-    fits = [mc.Mixture(prior=None, random_state=make(0), n_iter=3, tol=0.0).fit_each(sets) for _ in range(2)]
-    np.testing.assert_array_equal(fits[0].components.mean, fits[1].components.mean)
 
 
 @pytest.mark.parametrize("state", ["a", -1, 1.5, True])

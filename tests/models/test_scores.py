@@ -7,7 +7,7 @@ import pytest
 from scipy.stats import multivariate_normal, poisson
 
 import mercer as mc
-from mercer.models._scores.scores import family_scores, hmm_scores, mixture_scores
+from mercer.models._scores.scores import hmm_scores, mixture_scores
 from mercer.models.scores import score_names
 
 STEP = 1e-5
@@ -294,22 +294,6 @@ def test_zero_parameters(zero, parametrization):
         assert np.abs(found).max() < 1e3
 
 
-@pytest.mark.parametrize("parametrization", ["logit", "weight"])
-@pytest.mark.parametrize("length", [1, 3])
-def test_mean_score_is_zero_over_all_strings(length, parametrization):
-    model = models(INITIAL, TRANSITION, Symbols(DNA, parametrization))
-    X = ["".join(x) for x in itertools.product("ACGT", repeat=length)]
-    mass = np.exp(model.log_prob(X)[0])
-    np.testing.assert_allclose(mass @ hmm_scores(model, X, parametrization)[0], 0.0, atol=1e-12)
-
-
-def test_mean_score_is_zero_by_sampling():
-    model = models(INITIAL, TRANSITION, Normal(MEANS, spread_of("full"), "full"))
-    draws = model.sample(5, 4000, random_state=0)[0]
-    scores = hmm_scores(model, draws)[0]
-    assert np.all(np.abs(scores.mean(axis=0)) < 5 * scores.std(axis=0) / np.sqrt(len(scores)))
-
-
 def test_rows_of_weights_are_orthogonal_to_their_scores():
     """FK-8: sum_j A_ij d/dA_ij = 0, and the same for the other rows of probabilities."""
     model = models(INITIAL, TRANSITION, Symbols(DNA, "weight"))
@@ -320,18 +304,6 @@ def test_rows_of_weights_are_orthogonal_to_their_scores():
     logit = hmm_scores(model, STRINGS)[0]
     parameters = np.concatenate([INITIAL, TRANSITION.ravel(), DNA.ravel()])
     np.testing.assert_allclose(g * parameters, logit, atol=1e-12)
-
-
-@pytest.mark.parametrize("parametrization", [pytest.param("logit", marks=pytest.mark.slow), "weight"])
-def test_one_state_is_the_emission_model(parametrization):
-    """T-23."""
-    sets = points(3, [4, 1, 7], 2)
-    for emission in (mc.Gaussians([[0.3, 1.0]], [FULL[0]]), mc.Gaussians([[0.3, 1.0]], [[1.0, 2.0]])):
-        model = mc.HMMs([[1.0]], [[[1.0]]], emission.reshape(1, 1))
-        found = hmm_scores(model, sets, parametrization)[0]
-        expected = np.array([emission.fisher_scores(x)[0].sum(axis=0) for x in sets])
-        np.testing.assert_allclose(found[:, 2:], expected, rtol=1e-10, atol=1e-12)
-        np.testing.assert_allclose(found[:, :2], 0.0, atol=1e-12)
 
 
 def test_several_models_and_sizes():
@@ -388,17 +360,6 @@ def test_mixture_scores_are_derivatives(parametrization):
             [difference(lambda d, move=move, i=i: np.log(emission.table(x, move(d))[:, i])) for move in own], axis=-1
         )
         np.testing.assert_allclose(scores[i], expected, rtol=1e-7, atol=1e-8)
-
-
-@pytest.mark.parametrize("parametrization", ["logit", "weight"])
-def test_sums_over_sets_are_sums_of_points(parametrization):
-    """The compiled sums of Gaussians against the scores of points."""
-    emission, X = cases(parametrization)["mixtures of Gaussians"]
-    single, X = emission.batch()[0], mc.Sequences(X)
-    sums = family_scores(single, X.values, X.offsets, parametrization)
-    each = mixture_scores(single, X.values, parametrization)
-    expected = [[each[c, a:b].sum(axis=0) for a, b in itertools.pairwise(X.offsets)] for c in range(2)]
-    np.testing.assert_allclose(sums, expected, rtol=1e-10, atol=1e-12)
 
 
 def test_mixture_scores_of_torch_have_gradients():
