@@ -14,8 +14,7 @@ from mercer._parameters import boolean, check
 from mercer._probability import checked_probability, drawn
 from mercer._random import random_generator, whole_size
 from mercer.models._chains.characteristic import chain_characteristic
-from mercer.models._chains.operand import chain_operand
-from mercer.models._chains.powered import powered_chain
+from mercer.models._chains.operand import chain_operand, powered_chain
 from mercer.models._interop import from_glhmm, from_hmmlearn, joined, to_hmmlearn
 from mercer.models._scores.scores import hmm_scores
 from mercer.models.discount import check_lengths
