@@ -7,8 +7,6 @@ import pickle
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from sklearn import config_context
 from sklearn.base import clone, is_classifier
 from sklearn.calibration import CalibratedClassifierCV
@@ -425,32 +423,6 @@ def test_a_parameter_that_was_changed_after_fit():
     pipeline = make_pipeline(mc.Centered(rbf()), svc()).fit(TABLE, TWO).set_params(centered__kernel__gamma=9.0)
     with pytest.raises(NotFittedError, match="Call fit again"):
         mc.compact(pipeline)
-
-
-@given(
-    index=st.sets(st.integers(0, N - 1), min_size=1, max_size=N).map(sorted),
-    seed=st.integers(0, 2**31),
-    name=st.sampled_from(sorted(KERNELS)),
-)
-def test_any_training_objects(index, seed, name):
-    """Rows of some columns; twice is once; weights that sum to zero leave weighted sums as they are."""
-    index = np.array(index)
-    kernel = FITTED[name]
-    rows = kernel.transform(NEW[:4])
-    scale = np.abs(rows).max()
-    part = subset(kernel, index)
-    np.testing.assert_allclose(part.transform(NEW[:4]), rows[:, index], rtol=1e-12, atol=1e-12 * scale)
-    half = np.arange(0, len(index), 2)
-    np.testing.assert_array_equal(subset(part, half)._taken, index[half])
-    np.testing.assert_allclose(
-        subset(part, half).transform(NEW[:4]), rows[:, index[half]], rtol=1e-12, atol=1e-12 * scale
-    )
-    a = np.zeros((3, N))
-    a[:, index] = np.random.default_rng(seed).normal(size=(3, len(index)))
-    a[:, index] -= a[:, index].mean(axis=1, keepdims=True)
-    read = subset(kernel, index, a).transform(NEW[:4]) @ a[:, index].T
-    size = np.abs(a).sum(axis=1).max() * max(scale, 1.0)
-    np.testing.assert_allclose(read, rows @ a.T, rtol=1e-11, atol=1e-12 * size)
 
 
 FITTED = {name: clone(kernel).fit(TABLE, TWO) for name, (kernel, _) in KERNELS.items() if "flat" not in name}

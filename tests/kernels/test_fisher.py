@@ -681,19 +681,6 @@ def test_models_without_a_closed_form_say_so():
         mc.Fisher(chain(mc.Categoricals([[[1.0, 0.0, 0.0]] * 2], alphabet="abc")))(X)
 
 
-def test_empty_and_long_sequences():
-    k = mc.Fisher(chain(), on_zero="zero")
-    assert np.array_equal(k(["", "ab"])[0], [0.0, 0.0])
-    long = "abcabc" * 3000
-    assert np.isfinite(mc.Fisher(chain(), per="step")([long, "abc"])).all()
-    np.testing.assert_allclose(
-        mc.Fisher(chain(), per="step")([long, "abc", "b"]),
-        mc.Fisher(chain())([long, "abc", "b"]),
-        rtol=1e-9,
-        atol=1e-12,
-    )
-
-
 @pytest.mark.parametrize("parametrization", ["logit", "weight"])
 def test_what_was_not_observed_has_no_direction(parametrization):
     """Found as often as expected: the score is 0, not what rounding leaves, and the sequence is named."""
@@ -742,13 +729,6 @@ def test_the_seed_is_checked():
         for _ in range(2)
     ]
     np.testing.assert_array_equal(*again)
-
-
-def test_one_model_has_one_start():
-    strings = ["ACGTAC", "AACCGT", "TTGACG"]
-    apart = mc.HMM(2, alphabet="dna").fit_each(strings)
-    with pytest.raises(ValueError, match=r"init must have shape \(1,\), .* got shape \(3,\)"):
-        mc.Fisher(mc.HMM(2, alphabet="dna", init=apart, prior=None)).fit(strings)
 
 
 def test_what_is_found_in_the_cache_is_the_same_and_says_the_same():

@@ -362,18 +362,6 @@ def test_a_kernel_that_was_changed_after_its_fit():
 # -- scikit-learn's processes ----------------------------------------------------------------------------
 
 
-def test_regression_finds_what_scikit_learn_finds():
-    X = np.sort(np.random.default_rng(0).uniform(0, 6, size=(40, 1)), axis=0)
-    y = np.sin(2 * X[:, 0]) + np.random.default_rng(1).normal(scale=0.1, size=40)
-    ours = GaussianProcessRegressor((1.0 * mc.RBF(gamma=1.0)).as_gp() + WhiteKernel(0.1)).fit(X, y)
-    theirs = GaussianProcessRegressor(ConstantKernel() * SklearnRBF(np.sqrt(0.5)) + WhiteKernel(0.1)).fit(X, y)
-    assert abs(ours.log_marginal_likelihood_value_ - theirs.log_marginal_likelihood_value_) < 1e-4
-    mean, std = ours.predict(X[:5] + 0.1, return_std=True)
-    expected, expected_std = theirs.predict(X[:5] + 0.1, return_std=True)
-    np.testing.assert_allclose(mean, expected, atol=1e-2)
-    np.testing.assert_allclose(std, expected_std, atol=1e-2)
-
-
 def test_the_evidence_has_the_right_derivative_on_sequences():
     X, y = strings(12), np.random.default_rng(0).normal(size=12)
     kernel = (1.0 * mc.ProbabilityProduct(MARKOV, rho=0.5, length=5) + 0.3 * mc.EmpiricalMeanMap(gamma=0.5)).fit(X)

@@ -308,15 +308,6 @@ def test_objects_of_zero_norm_are_zero():
 # -- scikit-learn --------------------------------------------------------------------------------------------
 
 
-def test_a_kernel_that_learns_from_y():
-    from mercer.kernels.targetaligned import TargetAligned
-
-    X = points()
-    found = Landmarks(TargetAligned([mc.RBF(gamma=1.0), mc.Linear(normalize=False)]), 80, held_out=0)
-    features = found.fit_transform(X, X[:, 0] > 0)
-    np.testing.assert_allclose(features @ features.T, found.kernel_(X), atol=1e-6)
-
-
 def test_a_changed_parameter_asks_for_another_fit():
     found = Landmarks(mc.RBF(gamma=0.3), 5).fit(points())
     found.set_params(kernel__gamma=2.0)

@@ -146,18 +146,6 @@ def test_it_is_a_regression_of_the_features():
     np.testing.assert_allclose(unit.transform(new, confounds=C_new), expected, atol=1e-10)
 
 
-def test_centering_is_a_constant_confound():
-    X, new, _, _ = example()
-    centered = mc.Centered(mc.RBF(gamma=0.3)).fit(X)
-    for intercept, c in ((False, 1.0), (False, -7.5), (True, 3.0)):
-        kernel = Residualized(mc.RBF(gamma=0.3), intercept=intercept).fit(X, confounds=np.full(30, c))
-        np.testing.assert_allclose(kernel(X, confounds=np.full(30, c)), centered(X), atol=1e-12)
-        np.testing.assert_allclose(kernel.transform(new, confounds=np.full(8, c)), centered.transform(new), atol=1e-12)
-        assert kernel.rank_ == 1
-    none = Residualized(mc.RBF(gamma=0.3)).fit(X, confounds=np.zeros((30, 0)))
-    np.testing.assert_allclose(none.transform(new, confounds=np.zeros((8, 0))), centered.transform(new), atol=1e-12)
-
-
 def test_collinear_and_constant_columns_change_nothing():
     X, new, C, C_new = example()
     more = np.column_stack([C, 2 * C[:, 0] - C[:, 2], np.full(30, 0.1), np.zeros(30)])

@@ -178,15 +178,6 @@ def test_kernel_is_the_inner_product_of_features(seed, classes, per):
         np.testing.assert_allclose(f[:, :v], [log_odds(row) for row in joint], rtol=1e-9, atol=1e-9)
 
 
-def test_two_classes_are_scores_and_a_log_odds():
-    rng = np.random.default_rng(0)
-    p, X = mc.Gaussians([[0.0], [1.0]], [1.0, 2.0]), rng.normal(size=(9, 1))
-    v = (p.log_prob(X)[1] - p.log_prob(X)[0])[:, None]
-    expected = mc.Fisher(p, information="identity", normalize=False)(X) + v @ v.T
-    np.testing.assert_allclose(TOP(p, normalize=False)(X), expected, rtol=1e-12)
-    np.testing.assert_allclose(TOP(p).log_odds(X), v, rtol=1e-12)
-
-
 def three_classes(seed=0, n=10):
     rng = np.random.default_rng(seed)
     y = np.repeat(["fair", "quick", "slow"], n)

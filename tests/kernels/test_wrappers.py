@@ -347,24 +347,6 @@ def test_empirical_map_keeps_what_is_below_the_floor():
     np.testing.assert_allclose(found, phi @ phi.T, rtol=1e-9, atol=1e-9)
 
 
-def test_the_length_does_not_predict_the_first_component_of_centered_rows():
-    """Two families, with random letters around a common part, of the same lengths: one finds lengths, one families."""
-    rng = np.random.default_rng(1)
-    letters = list("ACDEFGHIKLMNPQRSTVWY")
-    ancestors, family = rng.choice(letters, (2, 40)), np.arange(30) % 2
-    copies = np.where(rng.random((30, 40)) < 0.3, rng.choice(letters, (30, 40)), ancestors[family])
-    sizes = np.repeat(rng.integers(5, 80, size=(15, 2)), 2, axis=0)
-    ends = [["".join(rng.choice(letters, n)) for n in pair] for pair in sizes]
-    X = [left + "".join(copy) + right for (left, right), copy in zip(ends, copies, strict=True)]
-    length = [len(x) for x in X]
-    kernel = mc.Marginalization(mc.AffinePairHMM())
-    for center_rows, named, other in ((False, length, family), (True, family, length)):
-        features = mc.EmpiricalKernelMap(kernel, center_rows=center_rows).fit(X).features(X)
-        first = np.linalg.svd(features - features.mean(axis=0), full_matrices=False)[0][:, 0]
-        assert abs(np.corrcoef(first, named)[0, 1]) > 0.95
-        assert abs(np.corrcoef(first, other)[0, 1]) < 0.3
-
-
 def test_verdicts():
     good, bad = mc.RBF(), -1.0 * mc.RBF()
     for wrapper in (mc.kernels.Normalized, mc.Centered, mc.kernels.Gaussianized):

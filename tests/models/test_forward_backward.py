@@ -203,19 +203,6 @@ def test_bits_do_not_depend_on_threads(codes, monkeypatch):
         np.testing.assert_array_equal(a, b)
 
 
-def test_arrays_of_any_layout_and_type():
-    initial, transition, evidence, runs = problem(6, 3, [5, 9])
-    want = log_likelihoods(initial, transition, evidence, runs)
-    table = np.asfortranarray(evidence.log_density)
-    table.setflags(write=False)
-    narrow = Runs(*(np.asarray(x, np.int32) for x in runs))
-    np.testing.assert_array_equal(log_likelihoods(initial, transition, Densities(table), narrow), want)
-    single = log_likelihoods(
-        initial.astype(np.float32), transition.astype(np.float32), Densities(table.astype(np.float32)), runs
-    )
-    np.testing.assert_allclose(single, want, rtol=1e-5)
-
-
 # -- where numbers run out --------------------------------------------------------------------------------
 
 

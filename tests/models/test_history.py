@@ -524,17 +524,6 @@ def test_mixture_of_gaussians_on_rows_and_series():
     np.testing.assert_allclose(np.exp(series.pair(series)[0, 1]), np.diag(expected[:3, 3:]).prod(), rtol=1e-12)
 
 
-def test_mixture_of_counts():
-    rng = np.random.default_rng(9)
-    model = mc.Mixture(mc.Multinomial(), n_components=2).fit(rng.poisson(2.0, size=(20, 5))).model_
-    X = mc.Multinomial().accept(rng.poisson(2.0, size=(4, 5)), reset=True)
-    joint = np.exp(np.asarray(model.components.reshape(-1).log_prob(X)))
-    operand = model.shared_history(X)
-    np.testing.assert_allclose(
-        np.exp(operand.pair(operand)), np.einsum("h,hi,hj->ij", model.weights[0], joint, joint), rtol=1e-10
-    )
-
-
 def test_mixture_of_hidden_markov_models():
     rng = np.random.default_rng(10)
     models = mc.HMMs.concat([random_hmm(rng), random_hmm(rng)])

@@ -246,18 +246,6 @@ def test_mixtures_of_every_closed_family(family, rho):
 # ------------------------------------------------------------------ what it promises
 
 
-@given(st.integers(0, 10_000), st.integers(1, 3), st.integers(1, 3))
-@settings(max_examples=15, deadline=None)
-def test_joint_is_at_most_marginal_and_both_are_psd(seed, rho, n):
-    for models in (hmms(seed, sizes=(n, 2)), mixtures(seed, m=n)):
-        joint, marginal = kernel(rho, False).log(models), kernel(rho).log(models)
-        assert (joint <= marginal + 1e-10).all()
-        if rho == 1:
-            np.testing.assert_array_equal(joint, marginal)
-        values = np.linalg.eigvalsh(kernel(rho, normalize=True)(models))
-        assert values.min() > -1e-12
-
-
 @given(st.integers(0, 10_000), st.integers(2, 4), st.floats(0.01, 0.99))
 @settings(max_examples=15, deadline=None)
 def test_splitting_a_component(seed, rho, share):

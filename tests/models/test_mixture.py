@@ -6,7 +6,6 @@ import warnings
 
 import numpy as np
 import pytest
-from scipy import sparse
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.mixture import GaussianMixture
@@ -132,20 +131,6 @@ def test_em_finds_what_scikit_learn_finds():
     ours = mc.Mixture(mc.Gaussian("full", floor=0.0), n_components=2, prior=None, tol=1e-10, n_iter=500).fit(x)
     theirs = GaussianMixture(2, reg_covar=0.0, tol=1e-10, max_iter=500, n_init=3, random_state=0).fit(x)
     assert abs(ours.score(x) - theirs.score(x)) < 1e-6
-
-
-def test_categorical_and_sparse_multinomial_components():
-    rng = np.random.default_rng(11)
-    strings = ["".join(rng.choice(list("ACGT"), 60, p=p)) for p in rng.dirichlet(np.ones(4), 5)]
-    found = mc.Mixture(mc.Categorical(alphabet="dna"), n_components=2).fit_each(strings)
-    assert found.shape == (5,)
-    assert mc.gram.psd.check(mc.ProbabilityProduct(rho=0.5)(found))
-    topics = rng.dirichlet(np.full(30, 0.1), 2)
-    counts = np.stack([rng.multinomial(50, topics[i % 2]) for i in range(40)]).astype(float)
-    dense = mc.Mixture(mc.Multinomial(prior=None), n_components=2, prior=None).fit(counts)
-    thin = mc.Mixture(mc.Multinomial(prior=None), n_components=2, prior=None).fit(sparse.csr_array(counts))
-    np.testing.assert_allclose(np.sort(np.asarray(dense.model_.weights)), 0.5, atol=1e-3)
-    assert abs(dense.score(counts) - thin.score(sparse.csr_array(counts))) < 1e-6
 
 
 @pytest.mark.parametrize(

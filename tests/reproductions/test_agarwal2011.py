@@ -8,7 +8,7 @@ from pathlib import Path
 import agarwal2011
 import numpy as np
 import pytest
-from agarwal2011 import HEAT_T, LINES, METHODS, Documents, document_methods, one_run
+from agarwal2011 import HEAT_T, LINES, METHODS, document_methods
 from scipy import sparse
 from sklearn.utils import Bunch
 
@@ -39,43 +39,12 @@ def test_centering_is_about_each_draws_mean():
     np.testing.assert_allclose(rows, slow / np.sqrt(np.outer(to[wanted], to[train])), atol=1e-12)
 
 
-def test_every_table_has_every_pair_and_method():
-    for table, classes in (("table1", 4), ("table2", 5)):
-        known = agarwal2011.TABLES[table]
-        assert len({frozenset(pair) for pair in known.errors}) == classes * (classes - 1) / 2
-        assert {len(row) for row in known.errors.values()} == {len(METHODS)}
-
-
 class TestRandomDocuments:
     """Figures 4 and 5, with fewer documents."""
 
     @pytest.fixture(autouse=True)
     def small(self, monkeypatch):
         monkeypatch.setattr(agarwal2011, "TEST", 200)
-
-    @pytest.mark.slow
-    def test_a_point_does_not_depend_on_the_others(self):
-        few, more, other = (
-            one_run("figure4", sizes, 100, seeds)
-            for sizes, seeds in (((5,), [0, 1, 100]), ((2, 5), [0, 1, 100]), ((5,), [1, 1, 100]))
-        )
-        for name in LINES:
-            assert len(more[name]) == 2
-            assert np.array_equal(few[name][0].test, more[name][1].test)
-            assert few[name][0].chosen == more[name][1].chosen
-            assert not np.array_equal(few[name][0].test, other[name][0].test)
-
-    @pytest.mark.slow
-    def test_without_noise_the_figures_meet(self):
-        four = one_run("figure4", (agarwal2011.PER_CLASS,), 100, [0, 0, 100])
-        five = one_run("figure5", (0.0, 0.8), 100, [0, 0, 100])
-        for name in LINES:
-            assert np.array_equal(four[name][0].test, five[name][0].test)
-        assert five["Naive Bayes"][1].chosen > five["Naive Bayes"][0].chosen
-
-    def test_best_is_one_setting_at_a_point(self):
-        wrong = np.array([[[0.1, 0.3], [0.4, 0.2]], [[0.4, 0.1], [0.3, 0.4]]])  # runs, points, settings
-        assert agarwal2011.best(wrong).tolist() == [[0.3, 0.2], [0.1, 0.4]]
 
     @pytest.mark.slow
     def test_quick_figure(self):
@@ -142,14 +111,6 @@ class TestRealDocuments:
             assert len(split.train) == 18
             assert len(split.test) == 160
             assert not set(split.train) & set(split.test)
-
-    def test_a_draw_depends_on_its_class_alone(self, fetch):
-        documents = Documents(fetch)
-        first, again, other = (documents.pool("a", 9, [0, i])[0].random() for i in (1, 1, 2))
-        assert first == again != other
-        assert documents.is_train[documents.pool("b", 9, [0])[1]].all()
-        with pytest.raises(ValueError, match="'a' has 120 training documents, so 500 cannot be drawn"):
-            documents.pool("a", 500, [0])
 
 
 @pytest.mark.slow

@@ -18,12 +18,6 @@ GROUPS = np.arange(120) // 5
 
 
 class TestSplits:
-    def test_drawn_training_objects(self):
-        for split in drawn_splits(LABELS, 30, 3):
-            assert len(split.train) == 30
-            assert np.mean(LABELS[split.train] == "a") == pytest.approx(1 / 3)
-            assert sorted([*split.train, *split.test]) == list(range(120))
-
     def test_halves_keep_groups_together(self):
         split, other = halves(LABELS, GROUPS, 1), halves(LABELS, GROUPS, 2)
         assert not set(GROUPS[split.train]) & set(GROUPS[split.test])
@@ -31,11 +25,6 @@ class TestSplits:
         assert sorted([*split.train, *split.test]) == list(range(120))
         assert not any(set(GROUPS[fit]) & set(GROUPS[held]) for fit, held in split.folds)
         assert not np.array_equal(split.train, other.train)
-
-    def test_fewer_draws_are_the_first_of_more(self):
-        few, many, other = (drawn_splits(LABELS, 30, n, seed) for n, seed in ((2, 1), (4, 1), (2, 2)))
-        assert all(np.array_equal(a.train, b.train) for a, b in zip(few, many, strict=False))
-        assert not np.array_equal(few[0].train, other[0].train)
 
     @pytest.mark.parametrize("split", [drawn_splits(LABELS, 30, 1)[0], halves(LABELS, GROUPS)])
     def test_folds_are_inside_the_training_part(self, split):
@@ -45,14 +34,6 @@ class TestSplits:
 
 
 class TestLines:
-    def test_a_good_and_a_useless_kernel(self):
-        truth = (LABELS == "a").astype(float)
-        good, useless = np.outer(truth, truth) + np.eye(120), np.eye(120)
-        split = halves(LABELS, GROUPS)
-        found = paper.along([good, useless], LABELS, split, (0.0, 2.0))
-        assert found.test[:2].tolist() == found.inside[:2].tolist() == [0.0, 0.0]
-        assert found.test[2] == pytest.approx(np.mean(LABELS[split.test] == "a"))
-
     def test_along_the_axis_the_member_is_chosen_inside(self):
         first = Outcome([], np.array([0.1, 0.4, 0.3, 0.2]), np.array([0.9, 0.1, 0.5, 0.6]))
         second = Outcome([], np.array([0.5, 0.6, 0.7, 0.8]), np.array([0.2, 0.2, 0.3, 0.3]))
@@ -105,12 +86,6 @@ class TestDNA:
         assert list(kept.data) == ["ACGT", "AC", "GT"]
         assert kept.labels.tolist() == ["exon", "exon", "intron"]
         assert kept.groups.tolist() == [0, 1, 3]
-
-    def test_cut_ends(self, monkeypatch: pytest.MonkeyPatch):
-        monkeypatch.setattr(paper, "human", lambda n, seed: strings())
-        cut = paper.human_ends_cut(12, (0,), trim=6)
-        assert list(cut.data) == [string[6:-6] for string in strings().data]
-        assert np.array_equal(cut.labels, strings().labels)
 
     def test_models_begin_in_the_long_run(self):
         models = paper.stationary(mc.HMM("jebara", prior=None, n_init=1).fit_each(strings().data))

@@ -8,13 +8,11 @@ import _niches
 import mehta2010
 import numpy as np
 import pytest
-from _niches import FEWEST_OWN, Species, niche_groups, niche_kernel, niches, read_species
+from _niches import Species, niche_groups, niche_kernel, niches, read_species
 from _protocol import Machine, evaluate
-from mehta2010 import Task, drawn_rows, make_folds, synthetic, two_machines
+from mehta2010 import Task, make_folds, synthetic, two_machines
 
 import mercer as mc
-
-LABELS = np.repeat(["a", "b"], [40, 60])
 
 
 class TestData:
@@ -23,34 +21,13 @@ class TestData:
         often = np.einsum("bi,bik->bk", machines.stationary(), np.asarray(machines.emission.probability))
         np.testing.assert_allclose(often, 0.5)
 
-    def test_synthetic(self):
-        task, again, other = (synthetic(seed, 5) for seed in (0, 0, 1))
-        assert task.data.lengths.tolist() == [100] * 10
-        assert task.labels.tolist() == [0] * 5 + [1] * 5
-        assert np.array_equal(task.data.values, again.data.values)
-        assert not np.array_equal(task.data.values, other.data.values)
-
     def test_the_true_models_err_as_the_papers_do(self):
         task = synthetic(0, 500)
         error = np.mean(np.argmax(two_machines().log_prob(task.data), axis=0) != task.labels)
         assert 0.035 < error < 0.075  # the paper's Bayes: .062
 
-    def test_drawn_rows(self):
-        rows = drawn_rows(LABELS, 40, seed=0)
-        assert np.unique(LABELS[rows], return_counts=True)[1].tolist() == [40, 40]
-        assert len(set(rows.tolist())) == 80
-
 
 class TestKernels:
-    def test_gaussians_are_those_of_the_wrapper(self):
-        X = np.random.default_rng(0).normal(size=(12, 2))
-        linear, train = mc.Linear(normalize=False), np.arange(9)
-        grams = mehta2010.gaussians(linear.distance(X) ** 2, train)
-        pairs = linear.distance(X[:9])[np.triu_indices(9, 1)] ** 2
-        for nu in mehta2010.WIDTHS:
-            truth = mc.kernels.Gaussianized(linear, gamma=nu / np.mean(pairs))(X)
-            np.testing.assert_allclose(grams[f"nu={nu:g}"], truth, atol=1e-12)
-
     @pytest.mark.slow
     @pytest.mark.filterwarnings("ignore")
     def test_models_are_learned_from_the_training_part(self):
@@ -109,16 +86,6 @@ class TestOwnSites:
             dropped = set(species.names) - set(own.names)
             assert bool(lost) <= bool(dropped)  # a site is lost with a species that has too few
 
-    def test_what_is_left_was_there(self):
-        species = some_species()
-        own = species.own_sites(0)
-        assert min(len(points) for points in own.points) >= FEWEST_OWN
-        for name, group, points, sites in zip(own.names, own.groups, own.points, own.sites, strict=True):
-            i = species.names.tolist().index(name)
-            assert group == species.groups[i]
-            where = [species.sites[i].tolist().index(site) for site in sites]
-            assert np.array_equal(species.points[i][where], points)
-
     def test_as_few_has_the_same_numbers_and_still_shares_sites(self):
         species = some_species()
         own, few = species.own_sites(0), species.as_few(0)
@@ -130,11 +97,6 @@ class TestOwnSites:
             where = [species.sites[i].tolist().index(site) for site in sites]
             assert len(set(where)) == len(where)
             assert np.array_equal(species.points[i][where], points)
-
-    def test_the_seed_decides(self):
-        first, again, other = (some_species().own_sites(seed).sites for seed in (1, 1, 2))
-        assert [s.tolist() for s in first] == [s.tolist() for s in again]
-        assert [s.tolist() for s in first] != [s.tolist() for s in other]
 
 
 class TestReading:

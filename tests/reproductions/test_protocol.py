@@ -144,14 +144,6 @@ def test_curves_have_a_panel_each_and_one_style_per_method():
     assert legend_of(figure) == ["linear", "ours", "late"]
 
 
-def test_many_panels_are_in_two_rows_and_sixteen_lines_differ():
-    figure = draw(FIGURE, [Curve(f"panel {i % 4}", f"line {i}", (0.0, 1.0), (0.2, 0.1), (0.0, 0.0)) for i in range(16)])
-    assert figure.axes[0].get_gridspec().get_geometry() == (2, 2)
-    assert [bool(ax.get_ylabel()) for ax in figure.axes] == [True, False, True, False]
-    lines = [container.lines[0] for ax in figure.axes for container in ax.containers]
-    assert len({(line.get_color(), line.get_linestyle()) for line in lines}) == 16
-
-
 def test_places_are_drawn_by_group_and_cells_against_the_papers():
     figure = draw(FIGURE, PLACES)
     assert [len(points.get_offsets()) for ax in figure.axes for points in ax.collections] == [2, 1]
