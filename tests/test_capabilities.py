@@ -233,10 +233,7 @@ def test_every_reader_is_listed():
 COMMANDS = (
     "fit a.fa --label 1 --kernel spectrum -o m.mercer",
     "predict m.mercer a.fa",
-    "explain m.mercer a.fa",
-    "gram a.fa --kernel 'Spectrum(k=2)' -o g.npz",
     "test a.fa b.fa --kernel 'Spectrum(k=2)' --permutations 19",
-    "datasets",
     "doctor",
 )
 SLOW_COMMANDS = ("compare a.fa --label 1 --folds 2",)

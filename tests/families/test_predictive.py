@@ -180,17 +180,6 @@ def test_components_are_point_estimates():
             mc.HMM(2, emission=emission).fit(rows)
 
 
-def test_symbols_in_hmms_may_be_predictive():
-    """A categorical law is its own predictive law, so that nothing changes."""
-    grams = [
-        mc.ProbabilityProduct(
-            mc.HMM(2, emission=mc.Categorical(alphabet="ab", prior="pooled", estimate=e), n_iter=3), length=3
-        )(["abab", "aabb", "bbba"])
-        for e in ("point", "predictive")
-    ]
-    assert_allclose(*grams)
-
-
 def test_gaussians_that_do_not_vary():
     with pytest.raises(ValueError, match="do not vary enough about the means of their samples"):
         mc.Gaussian(floor=0.0, prior="pooled", estimate="predictive").fit_each([[[1.0, 2.0], [3.0, 4.0]]])

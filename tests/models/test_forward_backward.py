@@ -271,19 +271,6 @@ def test_weights_of_any_size(n, length, tiny, spread, seed):
     check(initial, transition, Symbols(np.arange(length), table.T[None]), runs)
 
 
-def test_both_ways_to_compute_agree(monkeypatch):
-    initial, transition, evidence, runs = problem(9, 5, [40, 0, 7, 1])
-    fast = expectations(initial, transition, evidence, runs, states=True)
-    assert plain_is_sound(initial, transition, evidence, runs)
-    monkeypatch.setattr(native, "TRUSTED", 0.5)  # trusts nothing but empty runs
-    assert not plain_is_sound(initial, transition, evidence, runs)
-    slow_one = expectations(initial, transition, evidence, runs, states=True)
-    assert not np.array_equal(fast.states, slow_one.states)
-    for a, b in zip(flat(fast), flat(slow_one), strict=True):
-        np.testing.assert_allclose(a, b, rtol=1e-12, atol=1e-14)
-    np.testing.assert_allclose(log_likelihoods(initial, transition, evidence, runs), fast.log_prob, rtol=1e-13)
-
-
 def plain_is_sound(*problem):
     """Whether the results, forward only and both ways, are those of plain numbers: of a pass that trusts them all."""
     found = [*flat(expectations(*problem)), log_likelihoods(*problem)]

@@ -190,16 +190,6 @@ def test_many_states():
         )
 
 
-def test_no_data_and_one():
-    transition, root, evidence = random_history(np.random.default_rng(0), 3, 2, 1)
-    operand = history_operand([-1, 0, 0], transition, root, evidence)
-    assert operand[:0].pair(operand).shape == (0, 1)
-    assert operand.pair(operand[:0]).shape == (1, 0)
-    assert operand[:0].alone().shape == (0,)
-    assert operand.pair(operand).shape == (1, 1)
-    assert history_operand([-1, 0, 0], transition, root, evidence[:0]).shape == (0,)
-
-
 # -- the order of a forest ----------------------------------------------------------------------------------------
 
 

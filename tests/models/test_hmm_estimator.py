@@ -659,17 +659,6 @@ def _sized(length):
     return 2 if length < 60 else 3
 
 
-@pytest.mark.parametrize("shared", [False, True])
-def test_a_bar_counts_iterations_in_the_main_thread(shared, monkeypatch, capsys):
-    from mercer import _parallel
-
-    monkeypatch.setattr(_parallel, "BAR_AFTER_SECONDS", -1.0)
-    with mc.config(progress=True, cache_bytes=0):
-        estimator = HMM(2, prior=None, n_iter=4, tol=0.0, n_init=1)
-        estimator.fit(series(2)) if shared else estimator.fit_each(series(2))
-    assert "Baum-Welch, iteration" in capsys.readouterr().err
-
-
 # -- parameters that changed after fit -----------------------------------------------------------------------
 
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
-
 import numpy as np
 import pytest
 from sklearn.base import clone
@@ -158,22 +156,6 @@ def test_bad_batches_get_one_clear_sentence():
         mc.Mixtures([[1.0]], components)
     with pytest.raises(TypeError, match="JensenShannon needs"):
         mc.JensenShannon()(mc.Mixtures([[0.5, 0.5]], components))
-
-
-@pytest.mark.parametrize("structure", ["full", "diagonal", "isotropic"])
-def test_a_strong_prior_is_the_estimate_whatever_the_floor(structure):
-    rng = np.random.default_rng(12)
-    sets = [rng.normal(rng.choice([-3.0, 3.0], (20, 1)), 1.0, (20, 2)) for _ in range(3)]
-    estimator = mc.Mixture(mc.Gaussian(structure, floor=0.1), n_components=2, prior_strength=1e12)
-    context = estimator.context(estimator.accept(sets, reset=True))
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)
-        found = estimator.fit_each(sets, context)
-    for i in range(3):
-        for name in ("mean", "covariance"):
-            value, pooled = (np.asarray(getattr(p.components, name)) for p in (found, context.pooled))
-            np.testing.assert_allclose(value[i], pooled[0], rtol=1e-8, atol=1e-8)
-        np.testing.assert_allclose(np.asarray(found.weights)[i], np.asarray(context.pooled.weights)[0], rtol=1e-8)
 
 
 def test_seeds_see_every_coordinate_in_its_own_unit():
