@@ -12,7 +12,7 @@ from mercer._coupling import Coupling, Operand
 from mercer.families.categorical import Categoricals
 from mercer.models._chains.operand import chain_operand
 from mercer.models._chains.sweep import without_gradient
-from mercer.models._markov.operand import PAIR_CELLS, ProductOperand
+from mercer.models._markov.operand import ProductOperand
 from mercer.models.discount import MOST_STEPS, TAIL, infinite, too_slow
 
 _LOG_TINY = -745.0
@@ -37,25 +37,18 @@ class DiscountedProductOperand(ProductOperand):
 
     def _aligned(self, other: ProductOperand, rows: Floats, columns: Floats, named: bool) -> Array:
         """Compute the pairs (rows[p], columns[p]), a few at a time."""
-        a, b, d = self.logs, other.logs, self.lengths.d
-        xp = namespace(a.first, b.first)
-        size = max(1, PAIR_CELLS // (self.chains.n_contexts * len(self.chains.alphabet)))
-        parts = []
-        for begin in range(0, len(rows), size):
-            i, j = (beside(a.first, index[begin : begin + size]) for index in (rows, columns))
-
-            def both(x: Array, y: Array, i: Array = i, j: Array = j) -> Array:
-                return xp.take(x, i, axis=0) + xp.take(y, j, axis=0)
-
-            first, step, stop = (both(x, y) for x, y in zip(a[:3], b[:3], strict=True))
-            total, growth = _all_steps(first, step, stop, d, self.chains.order == 0)
+        xp, d, order = namespace(self.logs.first), self.lengths.d, self.chains.order
+        parts, done = [], 0
+        for both in self._products_in_logs(other, rows, columns):
+            total, growth = _all_steps(*both[:3], d, order == 0)
             bad = np.flatnonzero(~np.isnan(growth))
             if len(bad):
-                self._refuse(int(rows[begin + bad[0]]) if named else None, float(growth[bad[0]]))
-            terms = [total + self.chains.order * math.log(d)]
-            for length in range(1, self.chains.order):
-                terms.append(logsumexp(both(a.short[length], b.short[length]), axis=-1) + length * math.log(d))
+                self._refuse(int(rows[done + bad[0]]) if named else None, float(growth[bad[0]]))
+            terms = [total + order * math.log(d)]
+            for length in range(1, order):
+                terms.append(logsumexp(both.short[length], axis=-1) + length * math.log(d))
             parts.append(logsumexp(xp.stack(terms), axis=0) + (math.log1p(-d) - math.log(d)))
+            done += len(growth)
         return xp.concat(parts)
 
     def _refuse(self, index: int | None, growth: float) -> None:

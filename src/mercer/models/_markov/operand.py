@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple, Self
 
@@ -212,18 +213,22 @@ class ProductOperand(FieldOperand):
 
     def _aligned_logs(self, other: Self, rows: Floats, columns: Floats, wanted: Floats) -> Array:
         """Compute the pairs (rows[p], columns[p]) in logarithms, ``(H, P)``, a few at a time."""
+        found = [_log_products(*both[:3], wanted) for both in self._products_in_logs(other, rows, columns)]
+        first = self.logs.first
+        return namespace(first).concat(found, axis=-1) if found else beside(first, np.empty((len(wanted), 0)))
+
+    def _products_in_logs(self, other: ProductOperand, rows: Floats, columns: Floats) -> Iterator[Tables]:
+        """Multiply the tables of the pairs (rows[p], columns[p]), a few pairs at a time."""
         a, b = self.logs, other.logs
         xp = namespace(a.first, b.first)
-        cells = self.chains.n_contexts * len(self.chains.alphabet)
-        at_once = max(1, PAIR_CELLS // cells)
-        found = []
+        at_once = max(1, PAIR_CELLS // (self.chains.n_contexts * len(self.chains.alphabet)))
         for begin in range(0, len(rows), at_once):
             i, j = (beside(a.first, index[begin : begin + at_once]) for index in (rows, columns))
-            first, step, stop = (
-                xp.take(x, i, axis=0) + xp.take(y, j, axis=0) for x, y in zip(a[:3], b[:3], strict=True)
+            first, step, stop, *short = (
+                xp.take(x, i, axis=0) + xp.take(y, j, axis=0)
+                for x, y in zip((*a[:3], *a.short), (*b[:3], *b.short), strict=True)
             )
-            found.append(_log_products(first, step, stop, wanted))
-        return xp.concat(found, axis=-1) if found else beside(a.first, np.empty((len(wanted), 0)))
+            yield Tables(first, step, stop, tuple(short))
 
 
 def _log_products(first: Array, step: Array, stop: Array, wanted: Floats) -> Array:
