@@ -92,7 +92,6 @@ def main() -> None:
     compare("ProbabilityProduct, Gaussian HMMs, n = 8, d = 3", mc.ProbabilityProduct(rho=0.5, length=10), h, g, device)
     compare("MeanMap, the same, Discounted(0.9)", mc.MeanMap(gamma=0.1, length=mc.Discounted(0.9)), h, g, device)
     histories(scale, device, move)
-    gradients(int(100 * scale), device, move)
 
 
 def whole(device: str, scale: float) -> None:
@@ -212,27 +211,6 @@ def histories(scale: float, device: str, move: Callable[[Any], torch.Tensor]) ->
         Y = mc.Sequences.from_codes(h.sample(LENGTH, int(count * scale), random_state=4)[0], "dna")
         a, b = mc.Marginalization(h), mc.Marginalization(g)
         compare(f"Marginalization, HMM, n = {n}, length {LENGTH}", a, Y, Y, device, b)
-
-
-def gradients(count: int, device: str, move: Callable[[Any], torch.Tensor]) -> None:
-    """Compare gradients of a Gram matrix by the adjoint pass, on the device and on the CPU."""
-    h = gaussian(count, 8, "diagonal")
-    kernel, found, spent = mc.ProbabilityProduct(rho=0.5, length=50), [], []
-    for place in ("cpu", device):
-        mean = torch.tensor(np.asarray(h.emission.mean), device=place, requires_grad=True)
-        fixed = [torch.tensor(np.asarray(x), device=place) for x in (h.initial, h.transition, h.emission.covariance)]
-
-        def work(mean: torch.Tensor = mean, fixed: list[torch.Tensor] = fixed) -> torch.Tensor:
-            models = mc.HMMs(fixed[0], fixed[1], mc.Gaussians(mean, fixed[2]))
-            return torch.autograd.grad(kernel(models).sum(), mean)[0]
-
-        spent.append(seconds(work, place))
-        found.append(work().cpu())
-    difference = float((found[0] - found[1]).abs().max() / found[0].abs().max())
-    print(
-        f"{'gradient of a Gram matrix, length 50':45s} torch on cpu {spent[0]:7.3f} s, on {device} {spent[1]:7.3f} s "
-        f"({spent[0] / spent[1]:6.1f}x), difference {difference:.1e}"
-    )
 
 
 if __name__ == "__main__":

@@ -3,8 +3,8 @@
 Float64, the whole call with the symmetric half counted once. A tree of 100 leaves and 99 hidden nodes of 2 states with
 5,000 profiles, compared with a recursive Python function; a hidden Markov model of 4 states and 4 symbols with 2,000
 sequences of length 140, compared with a loop over pairs in NumPy (MK-4 directly). The loops are timed on some pairs.
-Flops are those of the recursion without its scaling: 2 S^2 + 2 S per node. Then other numbers of states, transitions
-with zeros (every entry is checked for underflow), and the same by array operations on planes of pairs.
+Flops are those of the recursion without its scaling: 2 S^2 + 2 S per node. Then other numbers of states, and
+transitions with zeros (every entry is checked for underflow).
 
 Run: python benchmarks/bench_history.py
 """
@@ -18,9 +18,6 @@ import numpy as np
 from _measure import best, matmul_rate
 
 import mercer as mc
-from mercer.gram import engine as _engine
-from mercer.models._history import operand as operands
-from mercer.models._history.operand import history_operand
 
 LEAVES, LENGTH = 100, 140
 
@@ -118,23 +115,17 @@ def shape_of(model: mc.models.HiddenTrees | mc.HMMs) -> tuple[int, int]:
     return int(model.parent.shape[-1]), int(model.root.shape[-1])
 
 
-def forms(states: int, zeros: bool, count: int = 384) -> None:
-    """Compare lanes with planes on one thread."""
-    model, rng, rate = chain(states, zeros), np.random.default_rng(2), matmul_rate(1)
-    evidence = np.log(model.emission.probability[0].T[rng.integers(0, 4, (count, LENGTH))])
-    arguments = np.arange(-1, LENGTH - 1), model.transition[0], model.initial[0], evidence
-    pairs, spent = count * (count + 1) // 2, []
-    for most in (operands.LANE_STATES, 0):
-        before, operands.LANE_STATES = operands.LANE_STATES, most
-        operand = history_operand(*arguments)
-        operands.LANE_STATES = before
-        with mc.config(n_jobs=1):
-            spent.append(best(lambda o=operand: _engine.fill(lambda a, b: a.pair(b), o), repeat=2))
-    share = [100 * pairs * LENGTH * (2 * states**2 + 2 * states) / s / rate for s in spent]
+def fraction(states: int, zeros: bool, count: int = 384) -> None:
+    """Compare a chain with the matrix product on one thread."""
+    model, rng = chain(states, zeros), np.random.default_rng(2)
+    X, kernel = mc.Sequences.from_codes(rng.integers(0, 4, (count, LENGTH)), "dna"), mc.Marginalization(model)
+    with mc.config(n_jobs=1, memo_bytes=0):
+        seconds = best(lambda: kernel(X), repeat=2)
+    flops = count * (count + 1) // 2 * LENGTH * (2 * states**2 + 2 * states) / seconds
     name = "with zeros" if zeros else "all positive"
     print(
-        f"chain of {LENGTH}, {states:2d} states, {name:12s}: lanes {spent[0]:6.3f} s ({share[0]:5.1f} % of the matrix "
-        f"product), planes {spent[1]:6.3f} s ({share[1]:5.1f} %)"
+        f"chain of {LENGTH}, {states:2d} states, {name:12s}: {seconds:6.3f} s, {100 * flops / matmul_rate(1):5.1f} % "
+        "of the matrix product"
     )
 
 
@@ -149,7 +140,7 @@ def main() -> None:
     compare("HMM, 2000 sequences", hidden, Y, lambda i, j: by_loop(hidden, rows[i], rows[j]))
     for states in (2, 4, 8, 16):
         for zeros in (False, True):
-            forms(states, zeros)
+            fraction(states, zeros)
 
 
 if __name__ == "__main__":
