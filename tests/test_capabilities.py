@@ -65,9 +65,6 @@ DATA: dict[str, Any] = {
     "equal strings": [x[:8] for x in _strings],
     "sites": _table,
     "tables": [np.roll(_table, k, axis=0)[: 4 + k % 2].astype(float) for k in range(6)],
-    "negative binomials": mc.families.NegativeBinomials(_rates, _rates / 4),
-    "Student t": mc.families.StudentTs(_rates, _rates[:, :, None] * np.eye(2), np.full(6, 5.0)),
-    "Dirichlet multinomials": mc.families.DirichletMultinomials(_rates, trials=3),
     "profiles": mc.models.ProfileHMMs.concat([mc.ProfileHMM(alphabet="dna").fit([x, x]).model_ for x in _strings[:3]]),
 }
 KNOWN: dict[str, Any] = {

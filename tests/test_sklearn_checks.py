@@ -27,10 +27,8 @@ ONE_OF_A_KIND = [
 OTHERS = [
     mc.Gaussian("diagonal"),
     mc.Gaussian("isotropic"),
-    mc.Multinomial(estimate="predictive", prior="pooled"),
     mc.families.CountVector(prior="pooled"),
     mc.Bernoulli(threshold=0.0),
-    mc.Poisson(estimate="predictive", prior="pooled"),
     mc.families.Gamma(smallest=0.01),
     mc.families.Exponential(),
     mc.families.Geometric(),

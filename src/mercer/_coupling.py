@@ -166,15 +166,8 @@ class Divergence:
 def required(batch: Any, method: str, kernel: str, able: str = "another model") -> Any:
     """Return a method of a batch; raise if it has none, with the kernel that needs it and what has it."""
     if not hasattr(batch, method):
-        raise TypeError(
-            f"{kernel} needs `{method}`, which {type(batch).__name__} does not have; use {able}{or_point(batch)}."
-        )
+        raise TypeError(f"{kernel} needs `{method}`, which {type(batch).__name__} does not have; use {able}.")
     return getattr(batch, method)
-
-
-def or_point(batch: Any) -> str:
-    """Return the additional advice for predictive distributions in error messages, else an empty string."""
-    return ", or estimate='point'" if getattr(batch, "is_predictive", False) else ""
 
 
 class Operand(Protocol):

@@ -169,10 +169,3 @@ def test_a_coordinate_that_was_never_observed_is_named(structure):
         mc.Gaussian(structure).fit_each([correlated(0, 5), x])
     shrunk = mc.Gaussian(structure, prior="pooled").fit_each([correlated(0, 5), x])
     assert np.isfinite(shrunk.covariance).all()
-
-
-@pytest.mark.parametrize("estimate", ["predictive", "student"])
-def test_predictive_distributions_need_complete_points(estimate):
-    sets = [correlated(0, 5), gapped(1, 5)]
-    with pytest.raises(ValueError, match=rf"missing coordinate .* With estimate='{estimate}', use covariance='diag"):
-        mc.Gaussian("full", prior="pooled", estimate=estimate).fit_each(sets)

@@ -108,14 +108,13 @@ def pair_hmms(silent):
     ("kernel", "accepts"),
     [
         (mc.ProbabilityProduct(mc.MarkovChain(1, end=True), length=mc.Discounted(0.9)), True),
-        (mc.ProbabilityProduct(mc.Categorical(prior="pooled", estimate="predictive")), True),
         (mc.ProbabilityProduct(mc.Categorical(prior="pooled")), False),
         (mc.Marginalization(pair_hmms(0.2)), True),
         (mc.Marginalization(pair_hmms(0.0)), False),
     ],
 )
 def test_a_model_that_defines_the_law_of_nothing(kernel, accepts):
-    """The end is an observation, a predictive distribution has its prior, and silent states emit no symbol."""
+    """The end is an observation, and silent states emit no symbol."""
     kernel = kernel.fit(STRINGS)
     assert kernel.model.accepts_empty == accepts
     if accepts:

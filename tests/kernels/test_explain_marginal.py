@@ -148,15 +148,6 @@ class TestMissing:
         expected = [decide([NEW])[0] - decide([NEW[:t] + NEW[t + 1 :]])[0] for t in range(5)]
         np.testing.assert_allclose(explained(pipeline, [NEW]).contributions[0], expected, atol=1e-10)
 
-    def test_points_of_a_set_are_left_out(self):
-        rng = np.random.default_rng(0)
-        X = [rng.normal(size=(5, 2)) + i % 2 for i in range(12)]
-        kernel = mc.ProbabilityProduct(mc.Gaussian(prior="pooled", estimate="predictive"))  # takes no NaN
-        pipeline = make_pipeline(kernel, SVC(kernel="precomputed")).fit(X, np.arange(12) % 2)
-        found, decide = explained(pipeline, X[:1]), pipeline.decision_function
-        assert found.channels is None
-        assert found.contributions[0][3] == pytest.approx((decide(X[:1]) - decide([X[0][[0, 1, 2, 4]]]))[0], abs=1e-12)
-
     def test_confounds_stay(self):
         X = mc.Confounded(TRAIN, np.arange(6.0))
         pipeline = make_pipeline(mc.Residualized(mc.Marginalization(AFFINE)), SVC(kernel="precomputed"))

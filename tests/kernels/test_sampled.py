@@ -274,7 +274,6 @@ def test_a_list_of_members_is_a_batch():
         ),
         mc.KDEs([np.zeros((3, 2)), np.ones((2, 2))], [0.5, 0.5]),
         mc.Multinomials([[0.5, 0.5], [0.9, 0.1]], trials=4),
-        mc.families.DirichletMultinomials([[1.0, 1.0], [3.0, 1.0]], trials=3),
     ],
     ids=lambda p: type(p).__name__,
 )

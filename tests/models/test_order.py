@@ -29,7 +29,6 @@ MODELS = {
     "MarkovChain": (mc.MarkovChain(2, alphabet="dna"), STRINGS),
     "Gaussian": (mc.Gaussian("full", prior="pooled"), SETS),
     "Gaussian of rows": (mc.Gaussian("diagonal", prior="pooled"), NUMBERS),
-    "Gaussian, predictive": (mc.Gaussian("full", prior="pooled", estimate="predictive"), SETS),
     "Exponential": (mc.families.Exponential(prior="pooled"), np.exp(NUMBERS)),
     "Gamma": (mc.families.Gamma(prior="pooled"), np.exp(NUMBERS)),
     "Dirichlet": (mc.families.Dirichlet(prior="pooled"), SIMPLEX),

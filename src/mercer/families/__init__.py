@@ -9,7 +9,6 @@ from mercer.families.coordinatewise import Coordinatewise, CoordinatewiseEstimat
 from mercer.families.count_vector import CountVectors
 from mercer.families.count_vector_estimator import CountVector
 from mercer.families.dirichlet import Dirichlet, Dirichlets
-from mercer.families.dirichlet_multinomial import DirichletMultinomials
 from mercer.families.estimator import Context, Estimator
 from mercer.families.exponential import Exponential, Exponentials
 from mercer.families.gamma import Gamma, Gammas
@@ -17,10 +16,8 @@ from mercer.families.gaussian import Gaussians
 from mercer.families.gaussian_estimator import Gaussian
 from mercer.families.geometric import Geometric, Geometrics
 from mercer.families.multinomial import Multinomial, Multinomials
-from mercer.families.negative_binomial import NegativeBinomials
 from mercer.families.poisson import Poisson, Poissons
 from mercer.families.rayleigh import Rayleigh, Rayleighs
-from mercer.families.student_t import StudentTs
 
 __all__ = [
     "Bernoulli",
@@ -37,7 +34,6 @@ __all__ = [
     "CountVectors",
     "Coupling",
     "Dirichlet",
-    "DirichletMultinomials",
     "Dirichlets",
     "Divergence",
     "Estimator",
@@ -55,12 +51,10 @@ __all__ = [
     "LaplaceSmoothed",
     "Multinomial",
     "Multinomials",
-    "NegativeBinomials",
     "Poisson",
     "Poissons",
     "PowerProduct",
     "Rayleigh",
     "Rayleighs",
     "Smoothed",
-    "StudentTs",
 ]

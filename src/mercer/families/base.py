@@ -32,8 +32,6 @@ class Family(Batch):
     """
 
     tile_hint: int = 256
-    is_predictive: ClassVar[bool] = False
-    """Whether only ``estimate="predictive"`` makes such distributions."""
 
     def couple(self, coupling: Coupling, lengths: tuple[int, ...] | None = None) -> Operand:
         """Prepare this batch for a coupling; ``lengths`` is ignored, since families are not models of sequences."""

@@ -19,7 +19,6 @@ from mercer.data import Alphabet, Sequences
 from mercer.data.alphabet import ALPHABET
 from mercer.data.csr import CSRRows
 from mercer.data.segments import sample_name, segment_sum
-from mercer.families._predictive import Predictive
 from mercer.families._simplex import Simplex
 from mercer.families.estimator import Context, Estimator
 
@@ -173,7 +172,7 @@ class Categoricals(Simplex):
 
 
 @dataclass(eq=False, repr=False)
-class Categorical(Predictive, Estimator):
+class Categorical(Estimator):
     """Fit categorical distributions to sequences of symbols, one to each or one to all.
 
     Parameters
@@ -182,9 +181,6 @@ class Categorical(Predictive, Estimator):
         The symbols; None takes them from `Sequences` or finds them in the training data.
     unknown : {"raise", "missing"}, default="raise"
         How to treat a symbol outside the alphabet.
-    estimate : {"point", "predictive"}, default="point"
-        The predictive distribution of one symbol is categorical, of the posterior mean: the point estimate with
-        the same prior (PPK-2a). "predictive" takes a prior, and gives the same, as an emission or a component too.
     prior : None, "pooled" or Categoricals of shape (1,), default=None
         What frequencies are shrunk to; a uniform one of strength k alpha is Laplace smoothing.
     prior_strength : float, default=1.0
@@ -210,7 +206,6 @@ class Categorical(Predictive, Estimator):
 
     alphabet: Any = None
     unknown: str = "raise"
-    estimate: str = "point"
     prior: Any = None
     prior_strength: float = 1.0
 

@@ -15,7 +15,6 @@ import numpy as np
 
 from mercer._array import Array, Floats, beside, namespace, safe_log, to_numpy
 from mercer._batch import Batch
-from mercer._coupling import or_point
 from mercer.data.csr import CSRRows
 
 CHUNK = 1 << 22
@@ -77,8 +76,7 @@ def _check_capable(distribution: Any, base: str) -> None:
     if not hasattr(distribution, "log_characteristic"):
         raise TypeError(
             f"{kernel} needs `log_characteristic`, which {name} does not have. Use Gaussians, Categoricals, Poissons, "
-            f"Multinomials or CountVectors, Mixtures of these, KDEs, HMMs, MarkovChains or LDSs, or n_components=None"
-            f"{or_point(distribution)}."
+            f"Multinomials or CountVectors, Mixtures of these, KDEs, HMMs, MarkovChains or LDSs, or n_components=None."
         )
     if getattr(distribution, "emits_sequences", False) and base != "counts":
         return  # chains of symbols, and linear systems

@@ -13,7 +13,7 @@ import numpy as np
 
 from mercer._array import Array, as_float, frozen, identity, namespace
 from mercer.data.segments import segments
-from mercer.families.base import ExponentialFamily, Family, FamilyEstimator, observed_scores
+from mercer.families.base import ExponentialFamily, FamilyEstimator, observed_scores
 from mercer.families.domains import DOMAINS, LARGEST, check_summable
 from mercer.families.estimator import Context
 
@@ -23,18 +23,60 @@ Term = Callable[..., Array]
 """A formula of one coordinate, written for arrays of any shape that broadcast."""
 
 
-class IndependentCoordinates(Family):
-    """A batch of products of d independent distributions on the line, of any family.
+class Coordinatewise(ExponentialFamily):
+    r"""An exponential family of vectors with independent coordinates.
 
-    A subclass declares its parameter arrays in ``_arrays``, each of shape ``(*B, d)``, and its ``domain``, and writes
-    ``term_log_prob(x, *parameters)``.
+    A subclass declares ``_arrays`` and ``domain`` and writes formulas of *one* coordinate, for arrays of any shape.
+    ``*parameters`` are its parameter arrays in the order of ``_arrays``; where a coordinate has several statistics,
+    a formula returns a tuple of them.
+
+    =================================  =============================================================================
+    ``term_natural(*parameters)``      natural parameters :math:`\theta`
+    ``term_partition(*theta)``         log partition function :math:`K(\theta)`
+    ``term_mean(*parameters)``         mean parameters :math:`\mu`, expectations of the statistics
+    ``term_from_mean(*mu)``            parameters of the distribution with these mean parameters
+    ``term_dual(*mu)``                 Legendre dual :math:`F(\mu)`
+    ``term_variance(*parameters)``     variance of the statistic; rows of the covariance matrix where there are several
+    ``term_statistics(x)``             optional, sufficient statistics; x by default
+    ``term_log_base(x)``               optional, log base measure; 0 by default
+    ``term_log_prob(x, *parameters)``  optional, log density, where the generic formula would lose digits
+    ``term_product(*p, *q, rho)``      optional, log of the integral of :math:`p^\rho q^\rho`; else rho = 1/2 only
+    ``term_divergence(*p, *q)``        optional, dual Jensen-Shannon divergence without cancellation
+    ``term_kl(*p, *q)``                optional, Kullback-Leibler divergence, where theta can be infinite
+    =================================  =============================================================================
+
+    In the last three, the parameters of p and of q broadcast to all pairs. A family with a closed form of
+    :math:`E\,e^{-\gamma(x-y)^2}` writes ``log_mean_map(other, gamma)`` with `_coordinates`.
+
+    Examples
+    --------
+    >>> import mercer as mc
+    >>> p = mc.Poissons([[1.0, 4.0]])
+    >>> isinstance(p, mc.families.Coordinatewise)
+    True
+    >>> p.statistics([[3.0, 2.0]])
+    array([[3., 2.]])
     """
 
     domain: ClassVar[str] = "real"
     """Values of a coordinate: "real", "nonnegative", "positive", "counts", "unit" (above 0, below 1) or "binary"."""
     tile_hint = 192
 
+    score_labels: ClassVar[tuple[str, ...]] = ()
+    """Names of the natural parameters of a coordinate, for `score_names`."""
+
+    _estimator: ClassVar[type[CoordinatewiseEstimator] | None] = None
+
+    term_natural: Term
+    term_partition: Term
+    term_mean: Term
+    term_from_mean: Term
+    term_dual: Term
+    term_variance: Term
     term_log_prob: Term | None = None
+    term_product: Term | None = None
+    term_divergence: Term | None = None
+    term_kl: Term | None = None
 
     def _freeze_alike(self, **parameters: Array) -> None:
         """Store checked parameters, or raise if their shapes differ."""
@@ -76,11 +118,6 @@ class IndependentCoordinates(Family):
             value = value + xp.where(seen, term, xp.zeros_like(term))
         return value if self.shape else value[..., 0, :]
 
-    def _log_prob_term(self, x: Array, *parameters: Array) -> Array:
-        if self.term_log_prob is None:
-            raise NotImplementedError(f"{type(self).__name__} must implement term_log_prob(x, ...)")
-        return self.term_log_prob(x, *parameters)
-
     def _check_values(self, x: Array) -> None:
         DOMAINS[self.domain].check(x, type(self).__name__)
 
@@ -109,57 +146,6 @@ class IndependentCoordinates(Family):
                 value = value + terms[k, ...]
         return value
 
-
-class Coordinatewise(IndependentCoordinates, ExponentialFamily):
-    r"""An exponential family of vectors with independent coordinates.
-
-    A subclass declares ``_arrays`` and ``domain`` and writes formulas of *one* coordinate, for arrays of any shape.
-    ``*parameters`` are its parameter arrays in the order of ``_arrays``; where a coordinate has several statistics,
-    a formula returns a tuple of them.
-
-    =================================  =============================================================================
-    ``term_natural(*parameters)``      natural parameters :math:`\theta`
-    ``term_partition(*theta)``         log partition function :math:`K(\theta)`
-    ``term_mean(*parameters)``         mean parameters :math:`\mu`, expectations of the statistics
-    ``term_from_mean(*mu)``            parameters of the distribution with these mean parameters
-    ``term_dual(*mu)``                 Legendre dual :math:`F(\mu)`
-    ``term_variance(*parameters)``     variance of the statistic; rows of the covariance matrix where there are several
-    ``term_statistics(x)``             optional, sufficient statistics; x by default
-    ``term_log_base(x)``               optional, log base measure; 0 by default
-    ``term_log_prob(x, *parameters)``  optional, log density, where the generic formula would lose digits
-    ``term_product(*p, *q, rho)``      optional, log of the integral of :math:`p^\rho q^\rho`; else rho = 1/2 only
-    ``term_divergence(*p, *q)``        optional, dual Jensen-Shannon divergence without cancellation
-    ``term_kl(*p, *q)``                optional, Kullback-Leibler divergence, where theta can be infinite
-    =================================  =============================================================================
-
-    In the last three, the parameters of p and of q broadcast to all pairs. A family with a closed form of
-    :math:`E\,e^{-\gamma(x-y)^2}` writes ``log_mean_map(other, gamma)`` with `_coordinates`.
-
-    Examples
-    --------
-    >>> import mercer as mc
-    >>> p = mc.Poissons([[1.0, 4.0]])
-    >>> isinstance(p, mc.families.Coordinatewise)
-    True
-    >>> p.statistics([[3.0, 2.0]])
-    array([[3., 2.]])
-    """
-
-    score_labels: ClassVar[tuple[str, ...]] = ()
-    """Names of the natural parameters of a coordinate, for `score_names`."""
-
-    _estimator: ClassVar[type[CoordinatewiseEstimator] | None] = None
-
-    term_natural: Term
-    term_partition: Term
-    term_mean: Term
-    term_from_mean: Term
-    term_dual: Term
-    term_variance: Term
-    term_product: Term | None = None
-    term_divergence: Term | None = None
-    term_kl: Term | None = None
-
     def term_statistics(self, x: Array) -> Any:
         """Sufficient statistics of one coordinate."""
         return x
@@ -169,7 +155,7 @@ class Coordinatewise(IndependentCoordinates, ExponentialFamily):
         return namespace(x).zeros_like(x)
 
     def _log_prob_term(self, x: Array, *parameters: Array) -> Array:
-        """Log density of one coordinate, by the formula of exponential families unless overridden."""
+        """Log density of one coordinate, by the formula of exponential families unless there is ``term_log_prob``."""
         if self.term_log_prob is not None:
             return self.term_log_prob(x, *parameters)
         theta = _tuple(self.term_natural(*parameters))

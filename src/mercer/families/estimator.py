@@ -188,10 +188,7 @@ class Estimator(CheckedParameters, BaseEstimator):
 
     def _check_observed(self, X: Any) -> None:
         """Raise if a point of the data holds NaN."""
-        check_observed(X, self._missing_cure())
-
-    def _missing_cure(self) -> str:
-        return f"{type(self).__name__} cannot be fitted to such data; leave it out or fill it in."
+        check_observed(X, f"{type(self).__name__} cannot be fitted to such data; leave it out or fill it in.")
 
     def _missing_allowed(self) -> bool:
         return False

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
@@ -12,26 +12,17 @@ from mercer._array import Floats, Indices, Mask
 from mercer._hints import HintedParameters
 from mercer._parameters import Rules, nonnegative, one_of
 from mercer.data.segments import check_some_points, in_digest_order, segment_sum, segments
-from mercer.families._predictive import Predictive
 from mercer.families.base import FamilyEstimator, moments
 from mercer.families.estimator import Context
 from mercer.families.gaussian import Gaussians
 from mercer.families.gaussian_step import fit_gaussians
-from mercer.families.student_t import StudentTs
 
 MOST_STEPS, SMALL = 1000, 1e-10
 """EM of points with missing coordinates: largest number of steps, and smallest change as a fraction of the spread."""
 
 
-@dataclass(frozen=True)
-class WithinContext(Context):
-    """The context of data with a known covariance: includes the covariance about the mean of each sample."""
-
-    within: Any = None  # in the shape of the covariance structure
-
-
 @dataclass(eq=False, repr=False)
-class Gaussian(HintedParameters, Predictive, FamilyEstimator):
+class Gaussian(HintedParameters, FamilyEstimator):
     """Fit Gaussians: one to every sample (a point or a set of points), or one to all.
 
     Parameters
@@ -42,13 +33,6 @@ class Gaussian(HintedParameters, Predictive, FamilyEstimator):
     floor : float, default=1e-3
         Fraction of the pooled variance (rounded to a power of two; of 1, where the data do not vary) that is added to
         every variance (EST-1), so that one point has a Gaussian too.
-    estimate : {"point", "predictive", "student"}, default="point"
-        What a sample becomes: the Gaussian of its moments, or the distribution of its next point (PPK-2a). For the
-        second, all samples have one covariance S, that of the training data about the mean of each sample; the mean of
-        a sample has the prior N(m, S / s), with s the ``prior_strength`` and m the mean of the prior, which must be
-        given. It takes sets of several points. "student" is the distribution of the next point if the covariance is
-        unknown too (`StudentTs`), for full covariances: mean and covariance of a sample have a normal-inverse-Wishart
-        prior with the mean and the expected covariance of the prior, and s pseudo-observations of both.
     prior : None, "pooled" or Gaussians of shape (1,), default=None
         What estimates are shrunk to, in mean parameters (DJS-6).
     prior_strength : float, default=1.0
@@ -56,7 +40,7 @@ class Gaussian(HintedParameters, Predictive, FamilyEstimator):
 
     Attributes
     ----------
-    model_ : Gaussians or StudentTs of shape (1,)
+    model_ : Gaussians of shape (1,)
         What ``fit`` learned.
     context_ : Context
         Properties of the training data that all models share.
@@ -72,12 +56,6 @@ class Gaussian(HintedParameters, Predictive, FamilyEstimator):
     >>> sets = [np.random.default_rng(i).normal(i, 1.0, size=(20 + i, 2)) for i in range(3)]
     >>> mc.Gaussian(prior="pooled").fit_each(sets)
     Gaussians(shape=(3,), structure='full')
-    >>> predictive = mc.Gaussian(
-    ...     "isotropic", floor=0.0, prior="pooled", estimate="predictive"
-    ... )
-    >>> predictive.fit_each([[[0.0], [2.0]], [[5.0], [7.0]]]).mean.round(3)
-    array([[1.833],
-           [5.167]])
     """
 
     _parameters: ClassVar[Rules] = {
@@ -89,22 +67,12 @@ class Gaussian(HintedParameters, Predictive, FamilyEstimator):
             cure="'diag' of other libraries is 'diagonal', 'spherical' is 'isotropic'.",
         ),
         "floor": nonnegative("It is a fraction of the pooled variance."),
-        "estimate": one_of("point", "predictive", "student"),
     }
 
     covariance: str = "full"
     floor: float = 1e-3
-    estimate: str = "point"
     prior: Any = None
     prior_strength: float = 1.0
-
-    def _check_parameters(self) -> None:
-        super()._check_parameters()
-        if self.estimate == "student" and self._structure != "full":
-            raise ValueError(
-                f"estimate='student' needs covariance='full', whose predictive distribution is a Student t; got "
-                f"covariance={self.covariance!r}."
-            )
 
     @property
     def _structure(self) -> str:
@@ -112,7 +80,7 @@ class Gaussian(HintedParameters, Predictive, FamilyEstimator):
         return "full" if self.covariance == "tied" else self.covariance
 
     def _missing_allowed(self) -> bool:
-        return self._structure == "diagonal" or self.estimate == "point"
+        return True
 
     def context(self, X: Any) -> Context:
         """Learn the dimension, where the data lie and how they spread, and the pooled model where it is the prior.
@@ -121,7 +89,7 @@ class Gaussian(HintedParameters, Predictive, FamilyEstimator):
         same context and share their fits: the variance to a power of two, the centre to a coarse grid.
         """
         check_some_points(X)
-        x, offsets = segments(in_digest_order(X))
+        x, _ = segments(in_digest_order(X))
         with np.errstate(over="ignore", invalid="ignore"):  # overflow raises below
             center, scale = _center_and_scale(x)
         if not np.isfinite(scale).all():
@@ -132,82 +100,17 @@ class Gaussian(HintedParameters, Predictive, FamilyEstimator):
         )
         near = np.round(center / grid) * grid + 0.0  # -0.0 becomes 0.0: it has other bytes, hence another digest
         bare = Context(dimension=x.shape[1], center=near, floor=floor)
-        found = self._with_pooled(x, bare)
-        if self.estimate != "predictive":
-            return found
-        shared = {field.name: getattr(found, field.name) for field in fields(found)}
-        return WithinContext(**shared, within=self._within(x, offsets, bare))
-
-    def _within(self, x: Floats, offsets: Floats, context: Context) -> Floats:
-        """Estimate the covariance about the means of the data: squares by degrees of freedom, plus the floor."""
-        center = np.asarray(context.center)
-        total, mass = moments(x - center, np.ones((len(x), 1)), offsets)
-        mean = total / np.maximum(mass, 1) + center
-        rest = np.where(np.isnan(x), 0.0, x - np.repeat(mean, np.diff(offsets), axis=0))
-        freedom = np.maximum(mass - 1, 0).sum(axis=0)  # of each coordinate where NaN is allowed, else one number
-        if not np.all(freedom > 0):
-            which = f"in coordinate {int(np.argmin(freedom))} " if len(freedom) > 1 else ""
-            raise ValueError(
-                f"estimate='predictive' needs sets of points, and no sample has several points {which}that could vary "
-                "about their mean. Use estimate='point' for single points."
-            )
-        if self._structure == "full":
-            value = np.stack([_ordered_sum(rest[:, i : i + 1] * rest, offsets) for i in range(rest.shape[1])])
-            value = value / freedom + context.floor * np.eye(len(value))
-            regular = np.linalg.matrix_rank(value, hermitian=True) == len(value)
-        else:
-            value = _ordered_sum(np.square(rest), offsets) / freedom + context.floor
-            value = np.mean(value) if self._structure == "isotropic" else value
-            regular = bool(np.all(value > 0))
-        if not regular:
-            raise ValueError(
-                "The points do not vary enough about the means of their samples for estimate='predictive'. Use sets "
-                "of points that do, or floor > 0."
-            )
-        return np.asarray(value)
-
-    def _check_pooled(self, context: Context) -> None:
-        super()._check_pooled(context)
-        if self.estimate != "predictive":
-            return
-        within: Any = getattr(context, "within", None)
-        if within is None or np.shape(within) != self.template(context).covariance.shape:
-            raise ValueError("The context was learned with another covariance or estimate. Call fit again.")
+        return self._with_pooled(x, bare)
 
     def _fit_alone(self, x: Any, offsets: Floats, context: Context) -> Any:
-        if self.estimate == "student":
-            # Moments shrunk to those of the prior are the posterior scale matrix, divided by the weight s + n.
-            point, known = clone(self).set_params(estimate="point"), np.diff(offsets) + self.prior_strength
-            found = point._fit_alone(x, offsets, context)
-            scale = found.covariance * ((known + 1) / (known + 2))[:, None, None]
-            return StudentTs._make(location=found.mean, scale=scale, freedom=known + 2.0)
-        if not self._is_predictive:
-            batch: Gaussians = super()._fit_alone(x, offsets, context)
-            return self._run_em(batch, x, offsets, context)
-        prior = self._suited(self._prior_batch(context), self.template(context))
-        weights = np.ones((len(x), 1))
-        known = moments(x, weights, offsets)[1] + self.prior_strength
-        within = np.asarray(context.within)  # type: ignore[attr-defined]
-        spread = (1 + 1 / known).reshape((-1,) + (1,) * within.ndim if self._structure != "diagonal" else known.shape)
-        return Gaussians._make(
-            mean=self._means(x, weights, offsets, context, prior, None),
-            covariance=within * spread,
-            structure=self._structure,
-        )
+        batch: Gaussians = super()._fit_alone(x, offsets, context)
+        return self._run_em(batch, x, offsets, context)
 
     def _gaps(self, x: Floats, offsets: Floats) -> Mask:
         """Whether each sample lacks coordinates that its other ones tell something of, ``(N,)``."""
         if self._structure == "diagonal":
             return np.zeros(len(offsets) - 1, dtype=bool)
         return np.asarray(segment_sum(np.isnan(x).any(axis=1).astype(int), offsets) > 0)
-
-    def _check_data(self, X: Any, offsets: Floats) -> None:
-        super()._check_data(X, offsets)
-        if not self._missing_allowed():
-            self._check_observed(X)
-
-    def _missing_cure(self) -> str:
-        return f"With estimate={self.estimate!r}, use covariance='diagonal' for such data, or use estimate='point'."
 
     def template(self, context: Context) -> Gaussians:
         """Return a Gaussian with the estimator's structure."""
@@ -243,7 +146,6 @@ class Gaussian(HintedParameters, Predictive, FamilyEstimator):
         the data (or the components of a mixture) lie apart. Samples with missing coordinates make one step of EM if
         covariances are not diagonal, from ``start`` or else from independent coordinates.
         """
-        self._refuse_weights()
         prior = None
         if self.prior is not None:
             prior = self._suited(self._prior_batch(context), self.template(context))

@@ -30,10 +30,8 @@ from mercer.families._counts.rows import (
     pooled_counts,
     weighted_counts,
 )
-from mercer.families._predictive import Predictive
 from mercer.families._simplex import Simplex
 from mercer.families._sparse_leaf import SparseDivergence, SparseLeaf
-from mercer.families.dirichlet_multinomial import DirichletMultinomials
 from mercer.families.estimator import Context
 
 
@@ -210,16 +208,13 @@ class Multinomials(SparseRows, Simplex):
 
 
 @dataclass(eq=False, repr=False)
-class Multinomial(Predictive, DocumentEstimator):
+class Multinomial(DocumentEstimator):
     """Fit multinomial distributions to rows of counts, one to each or one to all.
 
     Parameters
     ----------
     trials : int, default=1
         Number of draws of the distributions that are compared; 1 compares word frequencies.
-    estimate : {"point", "predictive"}, default="point"
-        What a sample becomes: `Multinomials` of its frequencies, or `DirichletMultinomials`, which average over what
-        its counts and the prior leave open (PPK-2a). The second takes a prior.
     prior : None, "pooled" or Multinomials of shape (1,), default=None
         What frequencies are shrunk to, whatever its own ``trials``; a uniform one of strength k alpha is Laplace
         smoothing. A prior makes every frequency positive, so that sparse rows become dense.
@@ -228,7 +223,7 @@ class Multinomial(Predictive, DocumentEstimator):
 
     Attributes
     ----------
-    model_ : Multinomials or DirichletMultinomials of shape (1,)
+    model_ : Multinomials of shape (1,)
         What ``fit`` learned.
     context_ : Context
         Properties of the training data that all models share.
@@ -239,18 +234,11 @@ class Multinomial(Predictive, DocumentEstimator):
     >>> mc.Multinomial().fit_each([[2, 2, 0], [0, 1, 3]]).probability
     array([[0.5 , 0.5 , 0.  ],
            [0.  , 0.25, 0.75]])
-    >>> predictive = mc.Multinomial(
-    ...     trials=5, prior="pooled", prior_strength=4.0, estimate="predictive"
-    ... )
-    >>> predictive.fit_each([[2, 2, 0], [0, 1, 3]]).concentration
-    array([[3. , 3.5, 1.5],
-           [1. , 2.5, 4.5]])
     """
 
     _parameters: ClassVar[Rules] = {"trials": whole(1, cure="Pass the number of draws as an int.")}
 
     trials: int = 1
-    estimate: str = "point"
     prior: Any = None
     prior_strength: float = 1.0
 
@@ -280,8 +268,6 @@ class Multinomial(Predictive, DocumentEstimator):
             )
 
     def _fit_alone(self, x: Any, offsets: Floats, context: Context) -> Any:
-        if self._is_predictive:
-            return self._predictive(x, offsets, context)
         if isinstance(x, CSRRows) and np.all(np.diff(offsets) == 1):
             if self.prior is None:
                 return Multinomials._make(probability=_within_range(x)[0].shares(), trials=self.trials)  # stays sparse
@@ -304,26 +290,10 @@ class Multinomial(Predictive, DocumentEstimator):
         probability[rows, x.indices] += x.data / np.where(total > 0, total, 1.0)[rows]  # no word comes twice in a row
         return Multinomials._make(probability=probability, trials=self.trials, alphabet=alphabet)
 
-    def _predictive(self, x: Any, offsets: Floats, context: Context) -> DirichletMultinomials:
-        """Return the predictive distributions: concentrations are those of the prior plus the counts (PPK-2a)."""
-        counts, factor = _totals(x, np.ones((x.shape[0], 1)), offsets)
-        probability, alphabet = self._prior_frequencies(context)
-        with np.errstate(over="ignore"):
-            concentration = counts[:, 0] / factor + self.prior_strength * probability
-            total = concentration.sum(axis=-1)
-        if not np.isfinite(total).all():
-            where = int(np.flatnonzero(~np.isfinite(total))[0])
-            raise ValueError(
-                f"The counts of document {where} plus prior_strength = {self.prior_strength!r} overflow. Divide the "
-                "counts by a constant."
-            )
-        return DirichletMultinomials._make(concentration=concentration, trials=self.trials, alphabet=alphabet)
-
     def fit_weighted(
         self, x: Any, weights: Floats, offsets: Floats, context: Context, start: Any = None
     ) -> Multinomials:
         """Fit to weighted rows: relative frequencies of words."""
-        self._refuse_weights()
         counts, factor = _totals(x, weights, offsets)
         alphabet, fallback = None, np.full(context.dimension, 1.0 / context.dimension)
         if self.prior is not None:

@@ -14,8 +14,6 @@ from mercer._random import random_generator, whole_size
 from mercer._special import gammaln, i0e
 from mercer._verdict import Verdict
 from mercer.families._gaps import jensen_gap
-from mercer.families._predictive import Predictive
-from mercer.families.base import moments
 from mercer.families.characteristic import averages
 from mercer.families.coordinatewise import Coordinatewise, CoordinatewiseEstimator
 from mercer.families.estimator import Context
@@ -139,15 +137,11 @@ class Poissons(Coordinatewise):
         return random_generator(random_state).poisson(rates).astype(float)
 
 
-class Poisson(Predictive, CoordinatewiseEstimator):
+class Poisson(CoordinatewiseEstimator):
     """Fit products of Poisson distributions, one to every sample (a row of counts or a set of rows) or one to all.
 
     Parameters
     ----------
-    estimate : {"point", "predictive"}, default="point"
-        What a sample becomes: `Poissons` of its rates, or `NegativeBinomials`, which average over what its counts and
-        the prior leave open (PPK-2a). The second needs a prior: a gamma of shape s times the rate and rate s, s the
-        ``prior_strength``.
     prior : None, "pooled" or Poissons of shape (1,), default=None
         What rates are shrunk to (DJS-6).
     prior_strength : float, default=1.0
@@ -155,7 +149,7 @@ class Poisson(Predictive, CoordinatewiseEstimator):
 
     Attributes
     ----------
-    model_ : Poissons or NegativeBinomials of shape (1,)
+    model_ : Poissons of shape (1,)
         What ``fit`` learned.
     context_ : Context
         Properties of the training data that all models share.
@@ -166,40 +160,15 @@ class Poisson(Predictive, CoordinatewiseEstimator):
     >>> mc.Poisson(prior="pooled").fit_each([[3, 0], [1, 2]]).rate
     array([[2.5, 0.5],
            [1.5, 1.5]])
-    >>> mc.Poisson(prior="pooled", estimate="predictive").fit_each([[3, 0], [1, 2]]).mean
-    array([[2.5, 0.5],
-           [1.5, 1.5]])
     """
 
     family = Poissons
     largest = np.inf
 
-    def __init__(self, estimate: str = "point", prior: Any = None, prior_strength: float = 1.0) -> None:
-        super().__init__(prior, prior_strength)
-        self.estimate = estimate
-
     def _even(self, x: Any, context: Context) -> Poissons:
         seen = ~np.isnan(x)
         rate = (1 + np.where(seen, x, 0.0).sum(axis=0)) / (1 + seen.sum(axis=0))  # of all data, never zero
         return Poissons._make(rate=rate[None])
-
-    def fit_weighted(self, x: Any, weights: Floats, offsets: Floats, context: Context, start: Any = None) -> Any:
-        """Fit to weighted rows: average counts."""
-        self._refuse_weights()
-        return super().fit_weighted(x, weights, offsets, context, start)
-
-    def _fit_alone(self, x: Any, offsets: Floats, context: Context) -> Any:
-        if not self._is_predictive:
-            return super()._fit_alone(x, offsets, context)
-        from mercer.families.negative_binomial import NegativeBinomials
-
-        total, mass = moments(self.statistics(x, context), np.ones((len(x), 1)), offsets)
-        shape = total + self.prior_strength * self._prior_mean(context)[0]
-        rate = mass + self.prior_strength
-        # Where the rate is known so well that 1 - p has few digits, p keeps those that it has and the mean stays exact.
-        p = np.minimum(rate / (rate + 1), 1 - 2.0**-50)
-        count = np.where(rate > 1e6, shape / rate * p / (1 - p), shape)
-        return NegativeBinomials._make(count=count, probability=np.broadcast_to(p, count.shape).copy())
 
 
 def _series(mean: Array, rho: float) -> Array:

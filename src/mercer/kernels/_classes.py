@@ -10,7 +10,6 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import column_or_1d
 
 from mercer._array import Floats, as_array
-from mercer._coupling import or_point
 from mercer._parameters import Rule
 from mercer.data.csr import CSRRows
 from mercer.families.estimator import Context
@@ -82,7 +81,7 @@ def check_scores(models: Any, who: str) -> None:
     if not has_scores(models):
         raise TypeError(
             f"{who} needs `fisher_scores`, which {type(models).__name__} does not have. Use a family such as Gaussians "
-            f"or Multinomials{or_point(models)}."
+            "or Multinomials."
         )
 
 

@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 
 from mercer._array import Array, namespace
 from mercer._checks import is_number
-from mercer._coupling import FieldOperand, or_point, power
+from mercer._coupling import FieldOperand, power
 from mercer._parameters import Rule, Rules
 from mercer._verdict import Verdict
 from mercer.data.csr import CSRRows
@@ -75,7 +75,7 @@ class Heat(ModelKernel):
         if not hasattr(batch, "n_draws"):
             raise TypeError(
                 f"Heat compares outcome probabilities, which {type(batch).__name__} do not have. Use Multinomials or "
-                f"Categoricals, or another kernel{or_point(batch)}"
+                "Categoricals, or another kernel."
             )
         return batch
 

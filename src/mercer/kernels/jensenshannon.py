@@ -10,7 +10,7 @@ from sklearn.exceptions import NotFittedError
 
 from mercer._array import Array, namespace
 from mercer._batch import Batch
-from mercer._coupling import Divergence, or_point
+from mercer._coupling import Divergence
 from mercer._notices import notify
 from mercer._parameters import Rules, boolean, one_of, positive
 from mercer._verdict import Verdict
@@ -119,7 +119,7 @@ class JensenShannon(ModelKernel):
         if not hasattr(batch, "dual_psd"):
             raise TypeError(
                 f"JensenShannon needs an exponential family with a dual; {type(batch).__name__} is not one. Use a "
-                f"family such as Gaussians or Multinomials, or another kernel{or_point(batch)}."
+                "family such as Gaussians or Multinomials, or another kernel."
             )
         verdict = batch.dual_psd(self.form, self.t)
         if verdict != "no":

@@ -9,7 +9,7 @@ import numpy as np
 
 from mercer._array import Array, Floats, namespace
 from mercer._batch import Batch
-from mercer._coupling import FieldOperand, Leaf, or_point
+from mercer._coupling import FieldOperand, Leaf
 from mercer._parameters import Rules, number, positive
 from mercer._verdict import Verdict
 from mercer.data import csr as _csr
@@ -90,7 +90,7 @@ def _check_kl(batch: Batch) -> None:
     if not hasattr(batch, "kl"):
         raise TypeError(
             f"SymmetricKL needs `kl`, which {type(batch).__name__} do not have, because it has no closed form. Use a "
-            f"family such as Gaussians or Multinomials, or another kernel{or_point(batch)}"
+            "family such as Gaussians or Multinomials, or another kernel."
         )
 
 

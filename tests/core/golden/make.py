@@ -122,11 +122,9 @@ def batches() -> dict[str, Any]:
         "countvectors-sparse": mc.families.CountVectors(
             sparse.csr_array(counts / counts.sum(axis=1)[:, None]), [3.0, 1.0, 2.0]
         ),
-        "dirichletmultinomials": mc.families.DirichletMultinomials(rng.uniform(1, 3, size=(3, 4)), trials=3),
-        "negativebinomials": mc.families.NegativeBinomials(
-            rng.uniform(1, 3, size=(3, 2)), rng.uniform(0.2, 1, size=(3, 2))
-        ),
-        "rayleighs": mc.families.Rayleighs(rng.uniform(1, 3, size=(3, 2))),
+        "rayleighs": mc.families.Rayleighs(
+            rng.uniform(1, 3, size=(15, 2))[12:]
+        ),  # the file was made with the last three
         "ldss": mc.LDSs(
             transition=[[[0.5, 0.25], [0.0, -0.5]]] * 2,
             emission=[[[1.0, 0.5]], [[2.0, 0.0]]],
@@ -156,7 +154,6 @@ def batches() -> dict[str, Any]:
             parents={"rise": ["cause"], "fall": ["cause"]},
             hidden=["cause"],
         ),
-        "studentts": mc.families.StudentTs([[0.0], [2.0]], [[[1.0]], [[0.25]]], [3.0, 4.5]),
         "bayesnets": mc.BayesNets(
             probability={"rain": [[0.25, 0.75], [0.5, 0.5]], "wet": [[[1.0, 0.0], [0.5, 0.5]]] * 2},
             nodes={"rain": ["yes", "no"], "wet": 2, "level": "gaussian"},
