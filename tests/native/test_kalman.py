@@ -12,8 +12,8 @@ import mercer as mc
 from mercer._native import kalman
 from mercer.models._dynamics import runs
 from mercer.models._forward.interface import Runs
-from mercer.models._switching.along import expected_along, weights_along
 from mercer.models._switching.hypotheses import Chains
+from mercer.models._switching.moments import expected_along, weights_along
 
 
 def systems(n, d, count=1, seed=0):

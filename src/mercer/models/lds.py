@@ -16,12 +16,10 @@ from mercer.data import Sequences
 from mercer.families.gaussian import Gaussians
 from mercer.models._chains.characteristic import system_characteristic
 from mercer.models._dynamics import runs
-from mercer.models._dynamics.checks import checked_systems, within_range
-from mercer.models._dynamics.diffuse import LogProbs, computed
-from mercer.models._dynamics.interop import from_dynamax, from_pykalman, from_statsmodels, to_pykalman
+from mercer.models._dynamics.checks import LogProbs, checked_systems, computed, within_range
+from mercer.models._dynamics.interop import Exchanged
 from mercer.models._dynamics.scores import score_names, sequence_scores
 from mercer.models._forward.interface import Runs
-from mercer.models._interop import joined
 from mercer.models.discount import check_lengths
 from mercer.models.inference import own_runs, read
 
@@ -58,7 +56,7 @@ class HiddenStates(NamedTuple):
         return self.means[rows], self.covariances[rows]
 
 
-class LDSs(Batch):
+class LDSs(Exchanged, Batch):
     r"""A batch of linear dynamical systems, which emit series of vectors.
 
     Parameters
@@ -209,84 +207,6 @@ class LDSs(Batch):
         for name in ("emission", "initial_mean", "state_offset"):
             fields[name] = fields[name][..., :n]
         return self._make(**fields)
-
-    # -- other libraries ---------------------------------------------------------------------------------
-
-    @classmethod
-    def from_pykalman(cls, models: Any) -> LDSs:
-        """Convert ``KalmanFilter`` of pykalman, one or a list, also of different state dimensions.
-
-        Matrices that change over time are not supported.
-
-        Examples
-        --------
-        >>> from types import SimpleNamespace
-        >>> import mercer as mc
-        >>> # such as pykalman.KalmanFilter(transition_covariance=[[0.1]])
-        >>> walk = SimpleNamespace(
-        ...     transition_matrices=None, transition_covariance=[[0.1]],
-        ...     observation_matrices=None, observation_covariance=None,
-        ...     transition_offsets=None, observation_offsets=None,
-        ...     initial_state_mean=None, initial_state_covariance=None,
-        ...     n_dim_state=1, n_dim_obs=1,
-        ... )
-        >>> mc.LDSs.from_pykalman([walk, walk]).process_covariance.ravel().tolist()
-        [0.1, 0.1]
-        """
-        return joined(models, lambda model: cls(**from_pykalman(model)), cls.concat)
-
-    @classmethod
-    def from_statsmodels(cls, models: Any) -> LDSs:
-        """Convert fitted state-space models of statsmodels, one or a list of results, also of different state sizes.
-
-        Accepts what ``fit``, ``filter`` or ``smooth`` of a state-space model return, such as `UnobservedComponents`,
-        `SARIMAX` or `DynamicFactor`. Matrices that change over time, such as regressors, and exact diffuse starts are
-        not supported.
-
-        Examples
-        --------
-        >>> from types import SimpleNamespace
-        >>> import numpy as np, mercer as mc
-        >>> one = np.ones((1, 1, 1))  # the last axis is time
-        >>> found = SimpleNamespace(  # such as UnobservedComponents(x, "local level").fit()
-        ...     design=one, obs_cov=one, obs_intercept=0 * one[0],
-        ...     transition=one, selection=one, state_cov=0.1 * one,
-        ...     state_intercept=0 * one[0], initial_state=[0.0], initial_state_cov=[[1e6]],
-        ...     initial_diffuse_state_cov=None,
-        ... )
-        >>> models = mc.LDSs.from_statsmodels(SimpleNamespace(filter_results=found))
-        >>> models.process_covariance.tolist()
-        [[[0.1]]]
-        """
-        return joined(models, lambda model: cls(**from_statsmodels(model)), cls.concat)
-
-    @classmethod
-    def from_dynamax(cls, models: Any) -> LDSs:
-        """Convert parameters of dynamax's ``LinearGaussianSSM``, one, a list, or one with a leading batch axis.
-
-        Inputs are not supported.
-
-        Examples
-        --------
-        >>> from types import SimpleNamespace as Params
-        >>> import mercer as mc
-        >>> params = Params(  # such as LinearGaussianSSM(1, 1).initialize(key)[0]
-        ...     initial=Params(mean=[0.0], cov=[[1.0]]),
-        ...     dynamics=Params(weights=[[0.9]], bias=[0.0], cov=[[0.1]], input_weights=[[]]),
-        ...     emissions=Params(weights=[[1.0]], bias=[0.0], cov=[[0.5]], input_weights=[[]]),
-        ... )
-        >>> mc.LDSs.from_dynamax(params).transition.tolist()
-        [[[0.9]]]
-        """
-        if hasattr(models, "_fields"):  # a named tuple is one model, not a list of them
-            return cls(**from_dynamax(models))
-        return joined(models, lambda model: cls(**from_dynamax(model)), cls.concat)
-
-    def to_pykalman(self) -> Any:
-        """Convert one system, a batch of shape ``(1,)``, to a ``KalmanFilter`` of pykalman."""
-        if self.shape != (1,):
-            raise ValueError(f"to_pykalman needs one model, a batch of shape (1,); got {self.shape}. Use models[3:4].")
-        return to_pykalman(runs.systems_of(self._trimmed(int(self.state_dims[0]))))
 
     # -- probabilities and states ------------------------------------------------------------------------
 

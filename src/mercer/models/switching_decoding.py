@@ -10,8 +10,7 @@ import numpy as np
 from mercer._array import Floats, Indices
 from mercer._random import whole_size
 from mercer.data import Sequences
-from mercer.models._dynamics.checks import possible, within_range
-from mercer.models._dynamics.diffuse import computed
+from mercer.models._dynamics.checks import computed, possible, within_range
 from mercer.models._dynamics.runs import Systems
 from mercer.models._forward.interface import Runs
 from mercer.models._switching.hypotheses import METHODS, best, chains_of, explore, log_likelihoods

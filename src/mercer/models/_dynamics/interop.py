@@ -6,14 +6,12 @@ These libraries are not imported to read their models; any object with the right
 from __future__ import annotations
 
 from importlib import import_module
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
-from mercer._array import Floats
-from mercer.models._dynamics.runs import Systems
-
-__all__ = ["from_dynamax", "from_pykalman", "from_statsmodels", "to_pykalman"]
+from mercer._array import Floats, to_numpy
+from mercer.models._interop import joined
 
 Fields = dict[str, Floats]
 """Arguments of `LDSs`."""
@@ -47,7 +45,7 @@ def _varies(name: str, shape: tuple[int, ...]) -> ValueError:
 # -- pykalman --------------------------------------------------------------------------------------------------
 
 
-def from_pykalman(model: Any) -> Fields:
+def _from_pykalman(model: Any) -> Fields:
     """Read a KalmanFilter; a parameter that is not set is the identity, or zero, as there."""
     missing = [name for name in (*_PYKALMAN.values(), "n_dim_state", "n_dim_obs") if not hasattr(model, name)]
     if missing:
@@ -66,19 +64,10 @@ def from_pykalman(model: Any) -> Fields:
     return fields
 
 
-def to_pykalman(systems: Systems) -> Any:
-    """Convert one system to a KalmanFilter."""
-    try:
-        pykalman = import_module("pykalman")
-    except ImportError:
-        raise ImportError("to_pykalman needs pykalman, which is not installed. Run pip install pykalman.") from None
-    return pykalman.KalmanFilter(**{name: getattr(systems, field)[0] for field, name in _PYKALMAN.items()})
-
-
 # -- statsmodels -----------------------------------------------------------------------------------------------
 
 
-def from_statsmodels(model: Any) -> Fields:
+def _from_statsmodels(model: Any) -> Fields:
     """Read the results of a state-space model."""
     found = getattr(model, "filter_results", model)
     names = ("design", "obs_intercept", "obs_cov", "transition", "state_intercept", "selection", "state_cov")
@@ -117,7 +106,7 @@ def from_statsmodels(model: Any) -> Fields:
 # -- dynamax ---------------------------------------------------------------------------------------------------
 
 
-def from_dynamax(model: Any) -> Fields:
+def _from_dynamax(model: Any) -> Fields:
     """Read parameters of a LinearGaussianSSM, of one model or with a leading batch axis."""
     if not all(hasattr(model, name) for name in ("initial", "dynamics", "emissions")):
         raise TypeError(
@@ -147,3 +136,96 @@ def from_dynamax(model: Any) -> Fields:
         "state_offset": read(model.dynamics.bias, 1),
         "observation_offset": read(model.emissions.bias, 1),
     }
+
+
+class Exchanged:
+    """Conversion of `LDSs` from and to the models of other libraries."""
+
+    shape: tuple[int, ...]
+    state_dims: Any
+    concat: Any
+    _trimmed: Any
+
+    def __init__(self, **fields: Any) -> None:
+        raise NotImplementedError
+
+    @classmethod
+    def from_pykalman(cls, models: Any) -> Self:
+        """Convert ``KalmanFilter`` of pykalman, one or a list, also of different state dimensions.
+
+        Matrices that change over time are not supported.
+
+        Examples
+        --------
+        >>> from types import SimpleNamespace
+        >>> import mercer as mc
+        >>> # such as pykalman.KalmanFilter(transition_covariance=[[0.1]])
+        >>> walk = SimpleNamespace(
+        ...     transition_matrices=None, transition_covariance=[[0.1]],
+        ...     observation_matrices=None, observation_covariance=None,
+        ...     transition_offsets=None, observation_offsets=None,
+        ...     initial_state_mean=None, initial_state_covariance=None,
+        ...     n_dim_state=1, n_dim_obs=1,
+        ... )
+        >>> mc.LDSs.from_pykalman([walk, walk]).process_covariance.ravel().tolist()
+        [0.1, 0.1]
+        """
+        return joined(models, lambda model: cls(**_from_pykalman(model)), cls.concat)
+
+    @classmethod
+    def from_statsmodels(cls, models: Any) -> Self:
+        """Convert fitted state-space models of statsmodels, one or a list of results, also of different state sizes.
+
+        Accepts what ``fit``, ``filter`` or ``smooth`` of a state-space model return, such as `UnobservedComponents`,
+        `SARIMAX` or `DynamicFactor`. Matrices that change over time, such as regressors, and exact diffuse starts are
+        not supported.
+
+        Examples
+        --------
+        >>> from types import SimpleNamespace
+        >>> import numpy as np, mercer as mc
+        >>> one = np.ones((1, 1, 1))  # the last axis is time
+        >>> found = SimpleNamespace(  # such as UnobservedComponents(x, "local level").fit()
+        ...     design=one, obs_cov=one, obs_intercept=0 * one[0],
+        ...     transition=one, selection=one, state_cov=0.1 * one,
+        ...     state_intercept=0 * one[0], initial_state=[0.0], initial_state_cov=[[1e6]],
+        ...     initial_diffuse_state_cov=None,
+        ... )
+        >>> models = mc.LDSs.from_statsmodels(SimpleNamespace(filter_results=found))
+        >>> models.process_covariance.tolist()
+        [[[0.1]]]
+        """
+        return joined(models, lambda model: cls(**_from_statsmodels(model)), cls.concat)
+
+    @classmethod
+    def from_dynamax(cls, models: Any) -> Self:
+        """Convert parameters of dynamax's ``LinearGaussianSSM``, one, a list, or one with a leading batch axis.
+
+        Inputs are not supported.
+
+        Examples
+        --------
+        >>> from types import SimpleNamespace as Params
+        >>> import mercer as mc
+        >>> params = Params(  # such as LinearGaussianSSM(1, 1).initialize(key)[0]
+        ...     initial=Params(mean=[0.0], cov=[[1.0]]),
+        ...     dynamics=Params(weights=[[0.9]], bias=[0.0], cov=[[0.1]], input_weights=[[]]),
+        ...     emissions=Params(weights=[[1.0]], bias=[0.0], cov=[[0.5]], input_weights=[[]]),
+        ... )
+        >>> mc.LDSs.from_dynamax(params).transition.tolist()
+        [[[0.9]]]
+        """
+        if hasattr(models, "_fields"):  # a named tuple is one model, not a list of them
+            return cls(**_from_dynamax(models))
+        return joined(models, lambda model: cls(**_from_dynamax(model)), cls.concat)
+
+    def to_pykalman(self) -> Any:
+        """Convert one system, a batch of shape ``(1,)``, to a ``KalmanFilter`` of pykalman."""
+        if self.shape != (1,):
+            raise ValueError(f"to_pykalman needs one model, a batch of shape (1,); got {self.shape}. Use models[3:4].")
+        try:
+            pykalman = import_module("pykalman")
+        except ImportError:
+            raise ImportError("to_pykalman needs pykalman, which is not installed. Run pip install pykalman.") from None
+        one = self._trimmed(int(self.state_dims[0]))
+        return pykalman.KalmanFilter(**{name: to_numpy(getattr(one, field))[0] for field, name in _PYKALMAN.items()})

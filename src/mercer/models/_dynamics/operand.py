@@ -100,19 +100,11 @@ class SystemOperand(FieldOperand):
                 return _selves(self.systems, lengths, noise, extra)
             return at_zero(self.systems, other.systems, i, j, lengths, noise, extra)
 
-        if isinstance(self.coupling, Smoothed):
-            if self.coupling.gamma == 0:
-                return np.zeros((len(lengths), len(i)))
-            return np.asarray(
-                density(1.0, 0.5 / self.coupling.gamma) + observed / 2 * np.log(np.pi / self.coupling.gamma)
-            )
-        rho = self.coupling.rho
-        found = density(1.0 / rho, 0.0)
-        if rho == 1:
-            return found
-        mine = self.log_determinants(lengths)
-        own = 2 * mine if other is None or j is None else mine[:, i] + other.log_determinants(lengths)[:, j]
-        return found + (1 - rho) / 2 * (2 * observed * LOG_2PI + own) - observed * np.log(rho)
+        def determinants() -> Floats:
+            mine = self.log_determinants(lengths)
+            return 2 * mine if other is None or j is None else mine[:, i] + other.log_determinants(lengths)[:, j]
+
+        return coupled(self.coupling, observed, len(i), density, determinants)
 
     def log_determinants(self, lengths: Indices) -> Floats:
         """Log determinants of the joint covariances of series, ``(H, N)``.
@@ -164,6 +156,51 @@ class SystemOperand(FieldOperand):
         return all(np.array_equal(a, b) for a, b in zip(left, right, strict=True))
 
 
+def coupled(
+    coupling: PowerProduct | Smoothed,
+    observed: Floats,
+    size: int,
+    density: Callable[[float, float], Floats],
+    determinants: Callable[[], Floats],
+) -> Floats:
+    """Return the log kernels of pairs of Gaussian distributions of series, ``(H, size)``.
+
+    Parameters
+    ----------
+    coupling : PowerProduct or Smoothed
+        The kernel.
+    observed : array of shape (H, 1)
+        Numbers of observed coordinates of all steps.
+    size : int
+        Number of pairs.
+    density : callable
+        Log densities at zero of the differences of two series, with a factor of their covariances and a variance that
+        is added to them.
+    determinants : callable
+        Sums of the log determinants of both covariances.
+    """
+    if isinstance(coupling, Smoothed):
+        if coupling.gamma == 0:
+            return np.zeros((len(observed), size))
+        return np.asarray(density(1.0, 0.5 / coupling.gamma) + observed / 2 * np.log(np.pi / coupling.gamma))
+    rho = coupling.rho
+    found = density(1.0 / rho, 0.0)
+    if rho == 1:
+        return found
+    return np.asarray(found + (1 - rho) / 2 * (2 * observed * LOG_2PI + determinants()) - observed * np.log(rho))
+
+
+def check_finite(found: Floats, what: str) -> Floats:
+    """Return log kernels; raise if one is not finite."""
+    if not np.isfinite(found).all():
+        raise ValueError(
+            f"The kernel of a pair of {what} is not finite: the covariance of a predicted observation is singular, or "
+            "overflows because a transition is unstable. Add a small multiple of the identity to "
+            "observation_covariance, or use a smaller length."
+        )
+    return found
+
+
 def _selves(systems: Systems, lengths: Indices, noise: float, extra: float) -> Floats:
     """Log density at zero of the difference of two series of each system, ``(H, N)``.
 
@@ -182,11 +219,4 @@ def at_zero(
     left: Systems, right: Systems, i: Indices, j: Indices, lengths: Indices, noise: float, extra: float
 ) -> Floats:
     """Log density at zero of the difference of two series, ``(H, P)``."""
-    out = pairs_at_zero(left, right, i, j, lengths, noise, extra)
-    if not np.isfinite(out).all():
-        raise ValueError(
-            "The kernel of a pair of linear dynamical systems is not finite: the covariance of a predicted observation "
-            "is singular, or overflows because a transition is unstable. Add a small multiple of the identity to "
-            "observation_covariance, or use a smaller length."
-        )
-    return out
+    return check_finite(pairs_at_zero(left, right, i, j, lengths, noise, extra), "linear dynamical systems")

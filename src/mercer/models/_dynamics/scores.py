@@ -10,7 +10,7 @@ import numpy as np
 from mercer._array import Floats
 from mercer.data import Sequences
 from mercer.models._dynamics import runs
-from mercer.models._dynamics.diffuse import computed
+from mercer.models._dynamics.checks import computed
 from mercer.models._forward.interface import Runs
 
 __all__ = ["columns", "score_names", "sequence_scores"]

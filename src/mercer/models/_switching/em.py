@@ -18,9 +18,8 @@ from mercer.models._dynamics.em import NOISES, Averages, Found, LDSGoal, Regress
 from mercer.models._dynamics.runs import systems_of
 from mercer.models._fitting.data import Data
 from mercer.models._forward.interface import Runs
-from mercer.models._switching.along import weights_along
 from mercer.models._switching.hypotheses import Chains, best, chains_of, explore, numbers_of_paths
-from mercer.models._switching.moments import SwitchingMoments, path_moments
+from mercer.models._switching.moments import SwitchingMoments, path_moments, weights_along
 from mercer.models.lds import LDSs
 from mercer.models.switching import SwitchingLDSs
 

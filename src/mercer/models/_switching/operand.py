@@ -11,14 +11,13 @@ from mercer._array import Floats, Indices, Mask, logsumexp, safe_log, to_numpy
 from mercer._coupling import FieldOperand, Operand, PowerProduct, Smoothed
 from mercer._native.kalman import pairs_at_zero
 from mercer._probability import drawn
-from mercer.models._dynamics.operand import LOST
+from mercer.models._dynamics.operand import LOG_2PI, LOST, check_finite, coupled
 from mercer.models._dynamics.runs import Systems, systems_of
 from mercer.models._switching.hypotheses import numbers_of_paths
 from mercer.models.discount import Discounted, Lengths
 
 __all__ = ["SwitchingOperand", "switching_operand"]
 
-_LOG_2PI = float(np.log(2 * np.pi))
 _BLOCK = 2**20
 """Pairs of paths that are computed at a time."""
 _FEWEST = 20
@@ -83,7 +82,7 @@ class SwitchingOperand(FieldOperand):
         n, count = len(self), self.paths.regimes.shape[1]
         every = np.arange(n * count)
         found = self._at_zero(self, np.stack([every, every], axis=1), 1.0, 0.0).reshape(-1, n, count)
-        return replace(self, log_determinants=(-2 * found - self._observed * (_LOG_2PI + np.log(2))).swapaxes(0, 1))
+        return replace(self, log_determinants=(-2 * found - self._observed * (LOG_2PI + np.log(2))).swapaxes(0, 1))
 
     @property
     def _observed(self) -> Floats:
@@ -122,31 +121,23 @@ class SwitchingOperand(FieldOperand):
     def _kernels(self, other: SwitchingOperand, pairs: Indices) -> Floats:
         """Log kernels of pairs of paths, ``(H, Q)``."""
         observed = self._observed[..., 0]
-        if isinstance(self.coupling, Smoothed):
-            if self.coupling.gamma == 0:
-                return np.zeros((len(self.lengths), len(pairs)))
-            found = self._at_zero(other, pairs, 1.0, 0.5 / self.coupling.gamma)
-            return np.asarray(found + observed / 2 * np.log(np.pi / self.coupling.gamma))
-        rho = self.coupling.rho
-        found = self._at_zero(other, pairs, 1.0 / rho, 0.0)
-        if rho == 1:
-            return found
-        sides = zip((self, other), pairs.T, strict=True)
-        own = sum(one.log_determinants.swapaxes(0, 1).reshape(len(observed), -1)[:, at] for one, at in sides)
-        return np.asarray(found + (1 - rho) / 2 * (2 * observed * _LOG_2PI + own) - observed * np.log(rho))
+
+        def determinants() -> Floats:
+            sides = zip((self, other), pairs.T, strict=True)
+            own = [one.log_determinants.swapaxes(0, 1).reshape(len(observed), -1)[:, at] for one, at in sides]
+            return np.asarray(own[0] + own[1])
+
+        def density(noise: float, extra: float) -> Floats:
+            return self._at_zero(other, pairs, noise, extra)
+
+        return coupled(self.coupling, observed, len(pairs), density, determinants)
 
     def _at_zero(self, other: SwitchingOperand, pairs: Indices, noise: float, extra: float) -> Floats:
         """Log density at zero of the difference of two series, for pairs of paths, ``(H, Q)``."""
         left, right = ([part.reshape(-1, *part.shape[2:]) for part in side.systems] for side in (self, other))
         paths = self._flat_paths, other._flat_paths
         out = pairs_at_zero(left, right, pairs[:, 0], pairs[:, 1], self.lengths, noise, extra, paths)
-        if not np.isfinite(out).all():
-            raise ValueError(
-                "The kernel of a pair of switching linear dynamical systems is not finite: the covariance of a "
-                "predicted observation is singular, or overflows because a transition is unstable. Add a small "
-                "multiple of the identity to observation_covariance, or use a smaller length."
-            )
-        return out
+        return check_finite(out, "switching linear dynamical systems")
 
     @property
     def _flat_paths(self) -> Indices:
