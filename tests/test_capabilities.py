@@ -230,6 +230,7 @@ def test_every_reader_is_listed():
 COMMANDS = (
     "fit a.fa --label 1 --kernel spectrum -o m.mercer",
     "predict m.mercer a.fa",
+    "explain m.mercer a.fa",
     "test a.fa b.fa --kernel 'Spectrum(k=2)' --permutations 19",
     "doctor",
 )

@@ -151,6 +151,7 @@ class TestOtherForms:
         assert result.exit_code == 2
         assert "sequence 'new' has two rows at the time 0" in said(result)
         assert "pass --id with all columns that name a series" in said(result)
+        assert run("explain", str(saved), str(new), "--id", "id").exit_code == 0
 
     def test_a_model_of_a_table_and_a_folder(self, tmp_path):
         saved = fitted(write_long(tmp_path / "old.csv"))

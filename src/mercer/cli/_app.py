@@ -37,6 +37,7 @@ _EXAMPLES: dict[Callable[..., None], str] = {
     _compare_command.compare: "mercer compare genes.fasta --label 1 --groups 'gene=(\\w+)' --budget 10m",
     _model_commands.fit: "mercer fit walks.csv --id walk --time t --label gait --best -o gait.mercer",
     _model_commands.predict: "mercer predict gait.mercer new.csv --json -",
+    _model_commands.explain: "mercer explain genes.mercer new.fasta --top 10 --plot why.png",
     _two_sample_command.two_sample: "mercer test patients.fasta controls.fasta --kernel 'Spectrum(k=3)'",
     _info_commands.doctor: "mercer doctor",
 }

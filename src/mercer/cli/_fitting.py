@@ -1,4 +1,4 @@
-"""Fit a recipe to all data, save it, and predict with it."""
+"""Fit a recipe to all data, predict with it, and explain predictions."""
 
 from __future__ import annotations
 
@@ -155,6 +155,38 @@ def predicted(path: Path, source: Path, *, proba: bool, **options: Any) -> tuple
         for row, values in zip(rows, model.predict_proba(X).tolist(), strict=True):
             row |= dict(zip(columns, values, strict=True))
     return rows, records
+
+
+def explained(found: mc.Explanation, pipeline: Any, X: Any, top: int) -> list[dict[str, Any]]:
+    """Return a row per sample: its id, an output, its decision and bias, and the largest contributions to it.
+
+    The output is that of the predicted class, which need not have the largest decision: SVC counts votes.
+    """
+    decisions, biases = (values.reshape(len(found), -1) for values in (found.decision, found.bias))
+    shown = [found.outputs[at] for at in decisions.argmax(axis=1)]
+    if found.classes is not None and list(map(str, found.classes)) == list(found.outputs):
+        shown = list(map(str, pipeline.predict(X)))
+    rows = []
+    for i, output in enumerate(shown):
+        at = found.outputs.index(output)
+        places = [
+            {"position": c.position, "name": c.name, "channel": c.channel, "contribution": c.value}
+            for c in found[i].top(top, output)[0]
+        ]
+        own = {"decision": float(decisions[i, at]), "bias": float(biases[i, at])}
+        rows.append({"id": found.ids[i], "output": output, **own, "top": places})
+    return rows
+
+
+def drawn(found: mc.Explanation, output: str) -> Any:
+    """Return the figure of a heat map or logo of a single sample, or else of tracks."""
+    if len(found) == 1 and found.kind == "series":
+        ax = mc.plot.heatmap(found, output=output)
+    elif len(found) == 1 and found.kind == "symbols" and len(found.names[0]) <= 80:
+        ax = mc.plot.logo(found, output=output)
+    else:
+        ax = mc.plot.track(found, output=output)
+    return ax.figure
 
 
 def kernel_of_data(X: Any, kernel: str | None, seed: int) -> tuple[str, Any, Any]:

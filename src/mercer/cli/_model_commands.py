@@ -1,10 +1,10 @@
-"""``mercer fit`` and ``mercer predict``."""
+"""``mercer fit``, ``mercer predict`` and ``mercer explain``."""
 
 from __future__ import annotations
 
 import shlex
 import sys
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -26,6 +26,7 @@ from mercer.cli._terminal import (
     say,
     warn,
     write_csv,
+    write_figure,
     write_json,
 )
 
@@ -35,6 +36,10 @@ Kernel = Annotated[
 ]
 Model = Annotated[Path, typer.Argument(metavar="MODEL", help="A file that mercer fit or mc.save wrote.")]
 Proba = Annotated[bool, typer.Option("--proba", help="Probabilities of the classes.")]
+SkipBad = Annotated[bool, typer.Option("--skip-bad", help="Skip records that cannot be read.")]
+LabelTable = Annotated[
+    Path | None, typer.Option("--label-table", help="A second table, with the id and the confounds of the model.")
+]
 
 
 @data.with_reading
@@ -105,10 +110,8 @@ def predict(
     model: Model,
     source: data.Source,
     proba: Proba = False,
-    skip_bad: Annotated[bool, typer.Option("--skip-bad", help="Skip records that cannot be read.")] = False,
-    label_table: Annotated[
-        Path | None, typer.Option("--label-table", help="A second table, with the id and the confounds of the model.")
-    ] = None,
+    skip_bad: SkipBad = False,
+    label_table: LabelTable = None,
     id: data.NewId = None,
     output: Annotated[Path | None, typer.Option("--output", "-o", help="Write a CSV file instead of printing.")] = None,
     quiet: Quiet = False,
@@ -130,3 +133,50 @@ def predict(
     write_json(rows, json_path)
     if output is not None or json_path != STDOUT:
         write_csv(rows, output or STDOUT)
+
+
+def explain(
+    model: Model,
+    source: data.Source,
+    top: Annotated[int, typer.Option(min=1, help="Number of positions that are printed for each sample.")] = 5,
+    output: Annotated[Path | None, typer.Option("--output", "-o", help="Write all contributions as CSV.")] = None,
+    plot: Annotated[Path | None, typer.Option(help="Draw the contributions into this file: .png, .svg, .pdf.")] = None,
+    one: Annotated[str | None, typer.Option("--class", help="Class or target; by default the predicted one.")] = None,
+    method: Annotated[str, typer.Option(help="additive, marginal, or auto, as in mc.explain.")] = "auto",
+    window: Annotated[int, typer.Option(min=1, help="Number of positions that marginal leaves out together.")] = 1,
+    skip_bad: SkipBad = False,
+    label_table: LabelTable = None,
+    id: data.NewId = None,
+    quiet: Quiet = False,
+    json_path: Json = None,
+) -> None:
+    """Tell which positions of new samples made the decisions of a saved model: symbols, time steps, or words.
+
+    Positions are counted from 0. Positive contributions speak for the class that is named.
+    """
+    check_outputs(output, json_path, plot, inputs=(model, source, label_table))
+    with one_sentence(code=UNUSABLE):
+        import mercer as mc
+        from mercer.cli import _fitting
+
+        pipeline, records = _fitting.opened(model, source, skip_bad=skip_bad, label_table=label_table, id=id)
+        found = mc.explain(pipeline, records.data, method=method, window=window, output=one)
+        found = replace(found, ids=tuple(map(str, records.ids)))
+        rows = _fitting.explained(found, pipeline, records.data, top)
+        if plot is not None:
+            write_figure(_fitting.drawn(found, rows[0]["output"]), plot)
+    say(f"{source}: {records.about_new}", quiet=quiet, to_stderr=True)
+    warn(records.warnings)
+    if output is not None:
+        columns = found.columns()
+        write_csv([dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)], output)
+    write_json({"method": found.method, "outputs": list(found.outputs), "samples": rows}, json_path)
+    if STDOUT in (json_path, output):
+        return
+    for row in rows:
+        first = "{id}: {output} {decision:+.4g} (bias {bias:+.3g}); ".format_map(row)
+        where = "{name} {contribution:+.3g}" if found.kind == "columns" else "{position} {name} {contribution:+.3g}"
+        say(
+            first
+            + ", ".join(where.format_map({**place, "name": place["channel"] or place["name"]}) for place in row["top"])
+        )

@@ -138,6 +138,12 @@ def _not_a_formula(cell: Any) -> Any:
     return cell
 
 
+def write_figure(figure: Any, path: Path) -> None:
+    """Write a figure of matplotlib in the format that the suffix names."""
+    with replacing(path) as file:
+        figure.savefig(file, format=path.suffix[1:] or None, dpi=150, bbox_inches="tight")
+
+
 def say(text: str, *, quiet: bool = False, to_stderr: bool = False) -> None:
     """Print a sentence, unless only results are wanted."""
     if not quiet:
