@@ -146,11 +146,12 @@ FAMILIES = [
 
 
 @pytest.mark.parametrize("model", FAMILIES, ids=lambda p: f"{type(p).__name__}-{getattr(p, 'structure', '')}")
-def test_sampled_information_is_near_the_exact_one(model):
+def test_exact_information_is_that_of_draws(model):
     X = model.sample(12, random_state=1)[0]
     exact = mc.Fisher(model, information="exact", normalize=False)(X)
-    sampled = mc.Fisher(model, information="sampled", n_samples=400_000, ridge=0.0, normalize=False)(X)
-    np.testing.assert_allclose(sampled, exact, atol=0.05 * np.abs(exact).max())
+    drawn = mc.Fisher(model, information="empirical", ridge=0.0, normalize=False)
+    drawn.fit(model.sample(400_000, random_state=2)[0])
+    np.testing.assert_allclose(drawn(X), exact, atol=0.05 * np.abs(exact).max())
     k = mc.Fisher(model, information="exact", normalize=False)
     scores, information = (
         mc.Fisher(model, information="identity", normalize=False).features(X),
@@ -181,9 +182,9 @@ def test_exact_information_does_not_depend_on_the_parameters():
 def test_degenerate_scores_are_no_nan():
     """A coordinate without information counts nothing; a datum at the mean has zero norm."""
     X = np.column_stack([np.arange(4.0), np.zeros(4)])
-    for information in ("diagonal", "empirical", "exact", "sampled"):
+    for information in ("diagonal", "empirical", "exact"):
         for ridge in (0.0, 1e-3):
-            k = mc.Fisher(mc.Gaussian("diagonal"), information=information, ridge=ridge, n_samples=100)
+            k = mc.Fisher(mc.Gaussian("diagonal"), information=information, ridge=ridge)
             assert np.isfinite(k.fit_transform(X)).all()
     flat = mc.Fisher(mc.Categoricals([[0.5, 0.5]], alphabet="ab"))
     with pytest.raises(ValueError, match=r"sequence 1 has zero norm under Fisher"):
@@ -286,9 +287,6 @@ def test_bad_input():
     for ridge in (-1.0, np.nan, "a", None):
         with pytest.raises(ValueError, match=r"ridge must be .*; got .* a fraction of the mean information"):
             mc.Fisher(mc.Gaussian(), ridge=ridge).fit(X)
-    for n_samples in (0, 1.5, "many"):
-        with pytest.raises(ValueError, match=r"n_samples must be .*; got .* the number of points"):
-            mc.Fisher(mc.Gaussian(), n_samples=n_samples).fit(X)
     with pytest.raises(NotFittedError, match="information='empirical' is estimated from the training data"):
         mc.Fisher(mc.Poissons([[1.0, 1.0]]), information="empirical")(X)
     with pytest.raises(ValueError, match=r"The data have 3 coordinates, but the model of Fisher has 2"):
@@ -430,32 +428,6 @@ def test_exact_kernel_by_enumeration_is_the_same_in_both_parametrisations():
     np.testing.assert_allclose(*kernels, atol=1e-4 * np.abs(kernels[0]).max())
 
 
-def test_sampled_information_of_sequences_is_near_the_enumerated_one():
-    X, mass = all_strings(3), string_weights(chain()[0], 3)
-    g = mc.Fisher(chain(), normalize=False).features(X)
-    information = (g * mass[:, None]).T @ g
-    ridge = 0.05
-    expected = (
-        g
-        @ np.linalg.inv(information + ridge * np.trace(information) / len(information) * np.eye(len(information)))
-        @ g.T
-    )
-    k = mc.Fisher(chain(), information="sampled", ridge=ridge, n_samples=40_000, normalize=False).fit(X)
-    np.testing.assert_allclose(k.transform(X), expected, atol=0.05 * np.abs(expected).max())
-    again = mc.Fisher(chain(), information="sampled", ridge=ridge, n_samples=40_000, normalize=False).fit(X[::-1])
-    np.testing.assert_array_equal(k.features(X), again.features(X))
-
-
-def test_sampled_information_of_a_linear_dynamical_system_is_near_that_of_its_own_draws():
-    """The emission of a system is a matrix, not a batch with an alphabet."""
-    model = mc.LDSs([[[0.8]]], [[[1.0]]], [[[0.5]]], [[[0.3]]], [[0.0]], [[[1.0]]])
-    X = list(model.sample(5, 8000, random_state=0)[0])
-    settings = {"ridge": 0.05, "normalize": False}
-    expected = mc.Fisher(model, information="empirical", **settings).fit(X).transform(X[:8])[:, :8]
-    found = mc.Fisher(model, information="sampled", n_samples=8000, **settings).fit(X[:8])(X[:8])
-    np.testing.assert_allclose(found, expected, atol=0.05 * np.abs(expected).max())
-
-
 # -- Fisher vectors -----------------------------------------------------------------------------------------
 
 
@@ -550,15 +522,10 @@ def test_several_models_stand_side_by_side():
     np.testing.assert_array_equal(
         both, np.hstack([mc.Fisher(p[i : i + 1], information="identity", normalize=False).features(X) for i in (0, 1)])
     )
-    for information in ("exact", "sampled", "complete"):
+    for information in ("exact", "complete"):
         both = mc.Fisher(p, information, normalize=False)(X)
-        alone = [mc.Fisher(p[i : i + 1], information, normalize=False, ridge=0.0)(X) for i in (0, 1)]
-        np.testing.assert_allclose(
-            both,
-            sum(alone),
-            rtol=1e-2 if information == "sampled" else 1e-9,
-            atol=0.1 if information == "sampled" else 1e-9,
-        )
+        alone = [mc.Fisher(p[i : i + 1], information, normalize=False)(X) for i in (0, 1)]
+        np.testing.assert_allclose(both, sum(alone), rtol=1e-9, atol=1e-9)
     assert mc.Fisher(p, "empirical").fit(X).transform(X).shape == (8, 8)
 
 
@@ -620,9 +587,9 @@ def test_posteriors_computed_elsewhere(emission, parametrization):
     )
 
 
-@pytest.mark.parametrize("information", ["diagonal", "complete", "sampled"])
+@pytest.mark.parametrize("information", ["diagonal", "complete"])
 def test_metrics_of_posteriors(information):
-    X, model, options = ["abca", "b", "ccab"], chain(), {"per": "step", "n_samples": 50}
+    X, model, options = ["abca", "b", "ccab"], chain(), {"per": "step"}
     found = model.posterior(X)
     k = mc.Fisher.from_posteriors(model, X, found.states, found.transitions, information=information, **options)
     expected = mc.Fisher(model, information, **options).fit_transform(X)
@@ -640,11 +607,11 @@ def test_posteriors_that_do_not_fit():
         mc.Fisher(HMM(2)).fit(Posterior(X, np.full((2, 2), 0.5)))
 
 
-@pytest.mark.parametrize("information", ["identity", "diagonal", "empirical", "sampled"])
+@pytest.mark.parametrize("information", ["identity", "diagonal", "empirical"])
 def test_chains_of_high_order_stay_sparse(information):
     X = two_classes()[0]
     given = MarkovChain(order=3, alphabet="ab", smoothing=1.0).fit(X).model_
-    k = mc.Fisher(given, information, per="step", power=0.5, n_samples=200).fit(X)
+    k = mc.Fisher(given, information, per="step", power=0.5).fit(X)
     rows = k._prepare(k.train_)
     assert rows.sparse == (information in ("identity", "diagonal"))
     g = given.sequence_scores(X, sparse=False)[0] / np.array([len(x) for x in X])[:, None]
@@ -674,9 +641,8 @@ def test_models_without_a_closed_form_say_so():
         mc.Fisher(chain(), "exact").fit(X)
     with pytest.raises(TypeError, match="information='complete' needs a mixture or hidden Markov model"):
         mc.Fisher(MarkovChain(), "complete").fit(X)
-    for information in ("sampled", "complete"):
-        with pytest.raises(NotFittedError, match=f"information='{information}' depends on the lengths of"):
-            mc.Fisher(chain(), information)(X)
+    with pytest.raises(NotFittedError, match="information='complete' depends on the lengths of"):
+        mc.Fisher(chain(), "complete")(X)
     with pytest.raises(ValueError, match="sequence 0 has probability zero under the shared model"):
         mc.Fisher(chain(mc.Categoricals([[[1.0, 0.0, 0.0]] * 2], alphabet="abc")))(X)
 
@@ -717,20 +683,6 @@ def test_cures_of_impossible_sequences():
             mc.Fisher(mc.HMMs(first, steps, emission), information="identity")(X)
 
 
-def test_the_seed_is_checked():
-    X = ["abab", "bbba", "aab"]
-    for bad in (-1, 1.5, "zero"):
-        with pytest.raises(ValueError, match=r"random_state must be .*; got"):
-            mc.Fisher(MarkovChain(), "sampled", random_state=bad).fit(X)
-    random = [mc.Fisher(MarkovChain(), "sampled", n_samples=50, random_state=None).fit(X)(X) for _ in range(2)]
-    assert not np.array_equal(*random)
-    again = [
-        mc.Fisher(MarkovChain(), "sampled", n_samples=50, random_state=np.random.default_rng(1)).fit(X)(X)
-        for _ in range(2)
-    ]
-    np.testing.assert_array_equal(*again)
-
-
 def test_what_is_found_in_the_cache_is_the_same_and_says_the_same():
     X = [np.random.default_rng(i).normal(size=(15, 2)) for i in range(4)]
     for _ in range(2):
@@ -743,7 +695,7 @@ def test_what_is_found_in_the_cache_is_the_same_and_says_the_same():
 def test_switches_and_advice():
     with pytest.raises(ValueError, match="by_class must be True or False; got 'x'"):
         mc.Fisher(mc.MarkovChain(1), by_class="x").fit(["abab", "abba"])
-    with pytest.raises(TypeError, match="Use information='diagonal', 'sampled' or 'empirical'"):
+    with pytest.raises(TypeError, match="Use information='diagonal' or 'empirical'"):
         mc.Fisher(mc.MarkovChain(1), information="exact").fit(["abab", "abba"])
 
 
@@ -752,9 +704,9 @@ def test_complete_information_is_that_of_draws_where_states_are_seen(per):
     far = mc.Gaussians([[[0.0], [500.0]]], [[[1.0], [4.0]]])
     model = mc.HMMs([[0.3, 0.7]], [[[0.8, 0.2], [0.4, 0.6]]], far)
     X = [x for n in (3, 5, 8, 8, 1) for x in model.sample(n, 2, random_state=n)[0]]
-    grams = [
-        mc.Fisher(model, kind, per=per, n_samples=400_000, ridge=0.0, normalize=False).fit_transform(X)
-        for kind in ("complete", "sampled")
-    ]
+    drawn = [x for n in (3, 5, 8, 1) for x in model.sample(n, 80_000 * (1 + (n == 8)), random_state=10 + n)[0]]
+    options = {"per": per, "ridge": 0.0, "normalize": False}
+    grams = [mc.Fisher(model, "complete", **options).fit_transform(X)]
+    grams.append(mc.Fisher(model, "empirical", **options).fit(drawn)(X))
     scale = np.sqrt(np.outer(np.diag(grams[0]), np.diag(grams[0])))
     assert np.abs((grams[0] - grams[1]) / scale).max() < 0.02  # the error of a covariance from 400,000 draws

@@ -480,20 +480,11 @@ def test_impossible_strings():
         model.sequence_scores(["a", "aaaa"])
 
 
-@pytest.mark.parametrize("information", ["identity", "sampled"])
-def test_fisher_of_strings(information):
+def test_fisher_of_strings():
     model, X = cyclic(16, 2), ["abba", "b", "", "aaab", "ab"]
-    fisher = mc.Fisher(model, information=information, n_samples=4000, normalize=False)
+    fisher = mc.Fisher(model, information="identity", normalize=False)
     scores = model.sequence_scores(X)[0]
-    metric = np.eye(scores.shape[1])
-    if information == "sampled":
-        whole = model.sample(50_000, random_state=5)[0]
-        drawn = model.sequence_scores(whole)[0]
-        moment = drawn.T @ drawn / len(drawn)
-        metric = np.linalg.inv(moment + 1e-3 * np.trace(moment) / len(moment) * np.eye(len(moment)))
-    K, expected = fisher(X), scores @ metric @ scores.T
-    tolerance = 1e-10 if information == "identity" else 0.1  # both moments are estimated
-    np.testing.assert_allclose(K, expected, rtol=tolerance, atol=tolerance * np.abs(expected).max())
+    np.testing.assert_allclose(fisher(X), scores @ scores.T, rtol=1e-10, atol=1e-10 * np.abs(scores @ scores.T).max())
     assert list(fisher.fit(X).get_score_names()) == model.score_names()
 
 
@@ -594,8 +585,6 @@ def test_a_long_string_and_one_that_is_too_long():
         with pytest.raises(ValueError, match=r"take 1e\+09 visits on average, .* use a larger stop \(its smallest is"):
             ask(1)
     assert len(endless.sample(0)[0]) == 0
-    with pytest.raises(ValueError, match=r"visits on average, .* more than 2e\+08. Draw fewer"):
-        mc.Fisher(endless, information="sampled").fit(["ab", "b"])
 
 
 def test_expected_visits():

@@ -194,8 +194,6 @@ class TestDraws:
         p = model(0, **endless)
         with pytest.raises(ValueError, match=r"letters on average .*use a smaller continuation or extend"):
             p.sample(3)
-        with pytest.raises(ValueError, match="use a smaller continuation or extend"):
-            mc.Fisher(p, information="sampled").fit(["ab"])
 
 
 def family(n, seed=0, **given):

@@ -1,25 +1,13 @@
-"""Metrics of Fisher scores: inverse roots of an information matrix, estimated, sampled, exact or complete (FK-2)."""
+"""Metrics of Fisher scores: inverse roots of an information matrix, estimated, exact or complete (FK-2)."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
 from scipy import sparse
 
 from mercer._array import Floats, to_numpy
-from mercer.data import Sequences
-from mercer.models.scores import alphabet_of
-
-CHUNK = 2_000_000
-"""Number of observations of drawn sequences in memory at once."""
-
-WHOLE = 1000
-"""Number of sequences of unknown length that are drawn at once."""
-
-LONGER = 10
-"""Models with an end state draw sequences of up to this multiple of the longest training sequence."""
 
 
 class Diagonal(NamedTuple):
@@ -111,62 +99,6 @@ def estimated(scores: Any, ridge: float, *, diagonal: bool) -> tuple[Metric, Flo
     values = np.append(singular**2 / n, np.zeros(p - n))
     inverse = inverse_root(values, ridge)
     return LowRank(right, inverse[:n] - inverse[-1], float(inverse[-1])), values
-
-
-# -- drawn from the model -----------------------------------------------------------------------------------
-
-Scorer = Callable[[Any, Any], Floats]
-"""Return the scores of samples under one model, ``(N, P)``."""
-
-
-def sampled(models: Any, draws: Iterator[tuple[Any, Any]], scorer: Scorer, ridge: float) -> tuple[Blocks, Floats]:
-    """Root of the second moment of scores of samples from every model; a block-diagonal matrix."""
-    moments: dict[int, Floats] = {}
-    counts: dict[int, int] = {}
-    for c, data in draws:
-        scores = scorer(models[c : c + 1], data)
-        moments[c] = moments.get(c, 0.0) + scores.T @ scores
-        counts[c] = counts.get(c, 0) + len(scores)
-    found = [root(moments[c] / counts[c], ridge) for c in sorted(moments)]
-    return Blocks(tuple(part for part, _ in found)), np.concatenate([values for _, values in found])
-
-
-def draw_points(models: Any, n_samples: int, random_state: Any) -> Iterator[tuple[int, Any]]:
-    """Draw points from every model."""
-    yield from enumerate(models.sample(n_samples, random_state=random_state))
-
-
-def draw_whole(models: Any, n_samples: int, random_state: Any) -> Iterator[tuple[int, Any]]:
-    """Draw sequences from every model with an end state; the model determines their lengths."""
-    rng = np.random.default_rng(random_state)
-    for c in range(len(models)):
-        for begin in range(0, n_samples, WHOLE):
-            yield c, models[c : c + 1].sample(min(WHOLE, n_samples - begin), random_state=rng)[0]
-
-
-def draw_sequences(models: Any, lengths: Floats, n_samples: int, random_state: Any) -> Iterator[tuple[int, Any]]:
-    """Draw sequences from every model, with the lengths of the training data."""
-    quantiles = (np.arange(n_samples) + 0.5) / n_samples * len(lengths)
-    wanted = np.sort(lengths)[quantiles.astype(int)]
-    if getattr(models, "end", False):  # the model has an end state: no sequence is truncated
-        wanted = np.full(n_samples, LONGER * max(int(lengths.max()), 1))
-    rng = np.random.default_rng(random_state)
-    alphabet = alphabet_of(models)
-    for c in range(len(models)):
-        for length, size in zip(*np.unique(wanted[wanted > 0], return_counts=True), strict=True):
-            step = max(1, CHUNK // int(length))
-            for begin in range(0, int(size), step):
-                some = min(step, int(size) - begin)
-                drawn = models[c : c + 1].sample(int(length), some, random_state=rng)[0]
-                yield c, _as_sequences(drawn, alphabet)
-
-
-def _as_sequences(drawn: Floats, alphabet: Any) -> Sequences:
-    """Convert draws ``(size, length, ...)`` to sequences; -1 marks positions after the end."""
-    if alphabet is not None:
-        return Sequences.from_codes(drawn, alphabet)
-    size, length = drawn.shape[:2]
-    return Sequences._make(drawn.reshape(size * length, -1), np.arange(size + 1) * length, None, None)
 
 
 # -- closed forms -------------------------------------------------------------------------------------------

@@ -10,8 +10,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from mercer._array import Floats
 from mercer._batch import Batch
-from mercer._parameters import NONE, Rules, between, boolean, nonnegative, one_of, seed, whole
-from mercer._random import seed_of
+from mercer._parameters import NONE, Rules, between, boolean, nonnegative, one_of
 from mercer._verdict import Verdict
 from mercer.data.csr import CSRRows
 from mercer.data.segments import digest_order
@@ -25,7 +24,6 @@ from mercer.models.posterior import Posterior
 from mercer.models.scores import (
     check_posterior,
     dense,
-    ends_by_itself,
     has_complete,
     is_posterior,
     is_sequential,
@@ -34,7 +32,7 @@ from mercer.models.scores import (
     score_rows,
 )
 
-INFORMATION = ("auto", "identity", "diagonal", "empirical", "sampled", "complete", "exact")
+INFORMATION = ("auto", "identity", "diagonal", "empirical", "complete", "exact")
 
 
 class Fisher(InnerProducts, SharedModelKernel):
@@ -45,10 +43,10 @@ class Fisher(InnerProducts, SharedModelKernel):
     model : estimator, or batch of shape (C,)
         The shared model: an estimator is fitted to the training data, a batch is used as it is. The scores of several
         models (C > 1) are concatenated.
-    information : {"auto", "identity", "diagonal", "empirical", "sampled", "complete", "exact"}, default="auto"
+    information : {"auto", "identity", "diagonal", "empirical", "complete", "exact"}, default="auto"
         The metric of the scores: the identity (the practical kernel), the diagonal of the second moment of the training
-        scores or the full matrix, the second moment of samples from the model, the complete-data information (hidden
-        components and states as if observed; the Fisher vector of mixtures), or the closed form. "auto" is "diagonal"
+        scores or the full matrix, the complete-data information (hidden components and states as if observed; the
+        Fisher vector of mixtures), or the closed form. "auto" is "diagonal"
         for Gaussian models, and hidden Markov models and mixtures of Gaussians, with ``per="step"`` and ``power=0.5``;
         for all other models it is "identity".
     per : {"sequence", "step"} or None, default=None
@@ -61,11 +59,6 @@ class Fisher(InnerProducts, SharedModelKernel):
         otherwise.
     ridge : float, default=1e-3
         Added to an estimated information, as a fraction of its mean diagonal; 0 uses the pseudo-inverse.
-    n_samples : int, default=10000
-        Number of points or sequences drawn from every model for ``information="sampled"``. Sequences have the lengths
-        of the training data, or those of the model if it has an end state (pair HMMs).
-    random_state : int, Generator, RandomState or None, default=0
-        Seed of these draws; None draws a new one in every fit.
     normalize : bool, default=True
         Whether to normalize the kernel, so that every self-kernel is 1.
     on_zero : {"raise", "zero"}, default="raise"
@@ -108,8 +101,6 @@ class Fisher(InnerProducts, SharedModelKernel):
         "parametrization": one_of("logit", "weight"),
         "power": between(0, 1, "right") | NONE,
         "ridge": nonnegative("It is a fraction of the mean information."),
-        "n_samples": whole(1, cure="It is the number of points, or sequences, to draw."),
-        "random_state": seed(),
         "by_class": boolean(),
     }
     _why_zero = " (all of its values are missing, or its score is exactly zero)"
@@ -124,8 +115,6 @@ class Fisher(InnerProducts, SharedModelKernel):
         parametrization: str = "logit",
         power: float | None = None,
         ridge: float = 1e-3,
-        n_samples: int = 10_000,
-        random_state: Any = 0,
         normalize: bool = True,
         on_zero: str = "raise",
         by_class: bool = False,
@@ -136,8 +125,6 @@ class Fisher(InnerProducts, SharedModelKernel):
         self.parametrization = parametrization
         self.power = power
         self.ridge = ridge
-        self.n_samples = n_samples
-        self.random_state = random_state
         self.normalize = normalize
         self.on_zero = on_zero
         self.by_class = by_class
@@ -204,17 +191,15 @@ class Fisher(InnerProducts, SharedModelKernel):
         information = self._recipe().information
         if information in ("diagonal", "empirical"):
             return f"information={information!r} is estimated from the training data"
-        if information not in ("sampled", "complete") or not isinstance(self.model, Batch):
-            return super()._needs_fit
-        if is_sequential(self.model) and not (information == "sampled" and ends_by_itself(self.model)):
+        if information == "complete" and isinstance(self.model, Batch) and is_sequential(self.model):
             return f"information={information!r} depends on the lengths of the training sequences"
         return super()._needs_fit
 
     def _fixed_by_fit(self) -> tuple[str, ...]:
-        names = {"diagonal": ("ridge",), "empirical": ("ridge",), "sampled": ("ridge", "n_samples", "random_state")}
         information = self._recipe().information
         metric = () if information == "identity" else ("parametrization", "per")
-        return ("model", "by_class", "information", *metric, *names.get(information, ()))
+        estimate = ("ridge",) if information in ("diagonal", "empirical") else ()
+        return ("model", "by_class", "information", *metric, *estimate)
 
     # -- data ---------------------------------------------------------------------------------------------
 
@@ -259,27 +244,18 @@ class Fisher(InnerProducts, SharedModelKernel):
             if not has_complete(models):
                 raise TypeError(
                     "information='complete' needs a mixture or hidden Markov model of families with a closed-form "
-                    f"information. For {type(getattr(models, 'components', models)).__name__} use 'sampled', "
-                    "'diagonal' or 'empirical'."
+                    f"information. For {type(getattr(models, 'components', models)).__name__} use 'diagonal' "
+                    "or 'empirical'."
                 )
             return information_.complete(models, lengths_of(X), self.parametrization, per)
         if information == "exact":
             if not hasattr(models, "fisher_information"):
                 other = "'complete'" if has_complete(models) else "'diagonal'"
                 raise TypeError(
-                    f"{type(models).__name__} has no closed form of its information. Use information={other}, "
-                    "'sampled' or 'empirical'."
+                    f"{type(models).__name__} has no closed form of its information. Use information={other} "
+                    "or 'empirical'."
                 )
             metric, values = information_.exact(models, self.parametrization)
-        elif information == "sampled":
-            size, seed = int(self.n_samples), seed_of(self.random_state)
-            if ends_by_itself(models):
-                draws = information_.draw_whole(models, size, seed)
-            elif is_sequential(models):
-                draws = information_.draw_sequences(models, lengths_of(X), size, seed)
-            else:
-                draws = information_.draw_points(models, size, seed)
-            metric, values = information_.sampled(models, draws, self._dense_scores, self.ridge)
         else:
             diagonal = information == "diagonal"
             scores = self._scores(X) if diagonal else self._dense_scores(models, X)
