@@ -261,15 +261,6 @@ int64_t discounted(const DiscountedChainArguments& a) {
   return DONE;
 }
 
-// Work of one product in units of multiply-adds, for blocks of rows x columns: overlapping blocks
-// compute entries twice, and fewer than eight sums wait for each other.
-inline int64_t block_cost(int64_t n, int64_t m, int64_t rows, int64_t columns) {
-  int64_t high = rows * columns > 8 ? rows * columns : 8, alone = columns > 8 ? columns : 8;
-  int64_t blocks =
-      m % rows == 1 || m < rows ? m / rows * high + m % rows * alone : (m + rows - 1) / rows * high;
-  return (n + columns - 1) / columns * blocks;
-}
-
 // The instances: blocks of sums that fit the registers, and unrolled loops for few states. `run` is
 // a template of them.
 template <class Run>
@@ -286,10 +277,11 @@ int64_t chain_instance(int64_t n, int64_t m, Run run) {
       constexpr int WIDE = S ? S : 1;
       return run.template operator()<0, R, WIDE>();
     });
-  int64_t cost4 = block_cost(n, m, R, 4), cost5 = block_cost(n, m, R, 5),
-          cost6 = block_cost(n, m, R, 6);
-  if (n >= 6 && cost6 < cost5 && cost6 < cost4) return run.template operator()<0, R, 6>();
-  if (n >= 5 && cost5 < cost4) return run.template operator()<0, R, 5>();
+  // Blocks overlap where the sizes do not divide: the width that computes the fewest columns.
+  auto computed = [&](int64_t width) { return (n + width - 1) / width * width; };
+  if (n >= 6 && computed(6) < minimum(computed(4), computed(5)))
+    return run.template operator()<0, R, 6>();
+  if (n >= 5 && computed(5) < computed(4)) return run.template operator()<0, R, 5>();
   return run.template operator()<0, R, 4>();
 }
 

@@ -110,10 +110,10 @@ struct Form {
   // Combine over all states: every WIDTH-th one, then halves onto halves, in both forms.
   template <class Op>
   MERCER_INLINE Doubles combined(const Doubles* row, int g, Op op) const {
-    auto halved = [&]<int C>(auto* part) MERCER_LAMBDA {
+    auto halved = [&](auto* part, int64_t count) MERCER_LAMBDA {
       for (int half = WIDTH / 2; half > 0; half /= 2)
         for (int k = 0; k < half; ++k)
-          if (k + half < C) part[k] = op(part[k], part[k + half]);
+          if (k + half < count) part[k] = op(part[k], part[k + half]);
       return part[0];
     };
     if constexpr (ROW) {
@@ -121,25 +121,15 @@ struct Form {
       for (int64_t k = 1; k < vectors(); ++k) all = op(all, row[k]);
       double part[WIDTH];
       store(part, all);
-      return spread<Doubles>(halved.template operator()<WIDTH>(part));
+      return spread<Doubles>(halved(part, WIDTH));
     } else {
-      Doubles part[WIDTH], found{};
+      Doubles part[WIDTH];
       const int64_t n_ = states();
-      if (n_ <= WIDTH) {
-        auto all = [&]<int C>(int64_t) MERCER_LAMBDA {
-          for (int k = 0; k < C; ++k) part[k] = row[k * G + g];
-          found = halved.template operator()<C>(part);
-        };
-        one_part < K&& K<WIDTH ? K : WIDTH>(n_, 0, all);
-        return found;
+      for (int64_t k = 0; k < n_; ++k) {
+        Doubles& own = part[k % WIDTH];
+        own = k < WIDTH ? row[k * G + g] : op(own, row[k * G + g]);
       }
-      auto more = [&]<int C>(int64_t first) MERCER_LAMBDA {
-        for (int k = 0; k < C; ++k) part[k] = op(part[k], row[(first + k) * G + g]);
-      };
-      for (int k = 0; k < WIDTH; ++k) part[k] = row[k * G + g];
-      for (int64_t k = WIDTH; k < n_; k += WIDTH)
-        one_part<WIDTH>(n_ - k < WIDTH ? n_ - k : WIDTH, k, more);
-      return halved.template operator()<WIDTH>(part);
+      return halved(part, n_);
     }
   }
 };

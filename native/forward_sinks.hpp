@@ -194,34 +194,4 @@ struct Cells {
   }
 };
 
-struct PairCellArguments {
-  View<const int64_t, 1> codes;    // [T] all below `width`
-  View<const int64_t, 1> offsets;  // [S1]
-  int64_t width;
-  View<int64_t, 1> cell;   // [T] cell of the step to each observation, counted within its sequence
-  View<int64_t, 1> owner;  // [T] sequence of each cell
-  View<int64_t, 1> pair;   // [T] its codes, first * width + second
-};
-
-// One cell for every sequence and pair of codes; returns their number.
-inline int64_t pair_cells(const PairCellArguments& a) {
-  Scratch scratch;
-  int64_t *slot, count = 0;
-  if (!scratch.lay_out([&] { scratch.give(a.width * a.width, slot); })) return OUT_OF_MEMORY;
-  for (int64_t p = 0; p < a.width * a.width; ++p) slot[p] = -1;
-  for (int64_t s = 0; s + 1 < a.offsets.shape[0]; ++s) {
-    const int64_t before = count, begin = a.offsets(s) + 1, end = a.offsets(s + 1);
-    auto pair = [&](int64_t t) { return a.codes(t - 1) * a.width + a.codes(t); };
-    for (int64_t t = begin; t < end; ++t) {
-      if (slot[pair(t)] < 0) {
-        a.owner(count) = s, a.pair(count) = pair(t);
-        slot[pair(t)] = count++ - before;
-      }
-      a.cell(t) = slot[pair(t)];
-    }
-    for (int64_t t = begin; t < end; ++t) slot[pair(t)] = -1;
-  }
-  return count;
-}
-
 }  // namespace mercer

@@ -62,9 +62,9 @@ def _sources(root: Path) -> list[Path]:
 
 
 def digest(root: Path) -> str:
-    """Return a digest of the sources in a checkout, which a library carries."""
+    """Return a digest of the sources in a checkout and of this file, which reads signatures; a library carries it."""
     found = hashlib.sha256()
-    for path in _sources(root):
+    for path in (*_sources(root), Path(__file__)):
         found.update(path.name.encode() + b"\0" + path.read_bytes())
     return found.hexdigest()[:16]
 

@@ -9,7 +9,6 @@ import numpy as np
 from scipy import sparse
 
 from mercer._array import Floats
-from mercer._native import call
 from mercer.data import Sequences
 from mercer.data.segments import sample_name, segments
 from mercer.families.categorical import Categoricals
@@ -213,18 +212,15 @@ class _Cells:
     def present(cls, X: Sequences) -> _Cells:
         """Make cells of the pairs of codes that occur, sequence by sequence."""
         self = cls()
-        used = np.flatnonzero(np.bincount(X.values))
-        width = len(used)
-        place = np.zeros(int(used.max(initial=0)) + 1, dtype=np.int64)
-        place[used] = np.arange(width)
-        self.cell, owner, pair = (np.zeros(len(X.values), dtype=np.int64) for _ in range(3))
-        offsets = np.asarray(X.offsets, dtype=np.int64)
-        count = call(
-            "pair_cells", codes=place[X.values], offsets=offsets, width=width, cell=self.cell, owner=owner, pair=pair
-        )
-        self.owner, pair = owner[:count], pair[:count]
-        self.first, self.second = used[pair // max(width, 1)], used[pair % max(width, 1)]
+        codes, offsets = np.asarray(X.values, dtype=np.int64), np.asarray(X.offsets, dtype=np.int64)
+        owner, width = np.repeat(np.arange(len(X)), np.diff(offsets)), int(codes.max(initial=0)) + 1
+        step = np.flatnonzero(owner[1:] == owner[:-1]) + 1  # observations that are not the first of their sequence
+        found, place = np.unique((owner[step] * width + codes[step - 1]) * width + codes[step], return_inverse=True)
+        pair, self.second = np.divmod(found, width)
+        self.owner, self.first = np.divmod(pair, width)
         self.ends = np.searchsorted(self.owner, np.arange(len(X) + 1))
+        self.cell = np.zeros(len(codes), dtype=np.int64)
+        self.cell[step] = place - self.ends[owner[step]]
         return self
 
 
