@@ -19,21 +19,21 @@ SOURCES = ("src/mercer", "native")
 AROUND = ("tests", "benchmarks", "examples", "reproductions")
 BUDGETS = {
     "_comparison": 9715,
-    "_native": 8980,
+    "_native": 8535,
     "_report": 8655,
-    "cli": 16907,
-    "core": 17354,
+    "cli": 15082,
+    "core": 17331,
     "cuda": 10766,
-    "data": 53227,
+    "data": 53268,
     "datasets": 8166,
     "embedding": 13927,
-    "families": 57186,
-    "gram": 16253,
-    "kernels": 92436,
-    "models": 221784,
-    "native": 76976,
+    "families": 50081,
+    "gram": 16295,
+    "kernels": 90500,
+    "models": 211700,
+    "native": 75229,
     "plot": 9032,
-    "saving": 8990,
+    "saving": 9037,
     "stats": 14018,
     "testing": 11356,
 }
@@ -43,11 +43,7 @@ MOST_LINES_AROUND = 64000
 MOST_SKIPS = 167
 """``# fmt: skip`` in Python files."""
 LONGEST = 500
-TOO_LONG = {
-    "src/mercer/families/estimator.py",
-    "src/mercer/models/bayesnet.py",
-    "src/mercer/models/lds.py",
-}
+TOO_LONG: set[str] = set()
 """Files that have more lines than that; the list only gets shorter."""
 _LAYOUT = {tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT, tokenize.ENDMARKER}
 _CPP = re.compile(

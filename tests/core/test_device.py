@@ -10,8 +10,9 @@ import pytest
 import mercer as mc
 from mercer.families import gaussian_fused
 from mercer.kernels import _device_choice
-from mercer.kernels._device_choice import device_pairs, moves, pairs_at_once
+from mercer.kernels._device_choice import device_pairs
 from mercer.models._chains import fused as chains_fused
+from mercer.models.devices import moves, pairs_at_once
 
 RNG = np.random.default_rng(0)
 MODELS = mc.HMMs(

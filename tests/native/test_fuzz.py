@@ -32,7 +32,7 @@ def test_numbers_are_changed_but_no_index_and_no_result(calls):
             key for key, value in found.items() if np.asarray(value).tolist() == np.asarray(arguments[key]).tolist()
         }
         different |= set(found) - same
-    fields = {field.name: field for field in _native.fields("chains")}
+    fields = {field.name: field for field in _native.signatures()["chains"]}
     assert "left.transition" in different
     assert not any(fields[name].written or fields[name].code == "q" for name in different)
     assert "lengths" not in different
