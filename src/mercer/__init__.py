@@ -42,8 +42,8 @@ _HOMES = {
     """,
     "mercer.kernels": """
         Centered Confounded EmpiricalKernelMap EmpiricalMeanMap Features Fisher FisherEnsemble Heat
-        JensenShannon KernelRidge Landmarks LatentMeanMap LikelihoodRatio Linear Marginalization MeanField
-        MeanMap PosteriorCounts ProbabilityProduct RBF Residualized Sampled Spectrum SubspaceAngles SymmetricKL
+        JensenShannon KernelRidge Landmarks LatentMeanMap LikelihoodRatio Linear Marginalization MeanMap
+        PosteriorCounts ProbabilityProduct RBF Residualized Sampled Spectrum SubspaceAngles SymmetricKL
         TOP Tempered compact aligned explain
     """,
     "mercer.embedding": "EmbeddedHMM",

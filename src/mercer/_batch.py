@@ -228,12 +228,7 @@ class Batch:
 
     def matched(self, reference: Batch) -> Any:
         """Return this batch in the storage format of ``reference``, to be paired with it; raise if they differ."""
-        found = self.adapted(reference)
-        reference._check_alike(found)
-        return found
-
-    def adapted(self, other: Batch) -> Any:
-        """Return this batch as a model of the kind of ``other``, if it is a special case of it; otherwise as it is."""
+        reference._check_alike(self)
         return self
 
     # -- conversion, digests and files -------------------------------------------------------------------

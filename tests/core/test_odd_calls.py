@@ -212,10 +212,6 @@ class TestArguments:
             (lambda: STRINGS["x"], "'x' is not an index of 2 sequences"),
             (lambda: STRINGS[[5]], r"\[5\] is not an index of 2 sequences"),
             (lambda: mc.gram.save("k.npz", np.eye(2), rows=np.array("a")), "rows must be a list of ids; got array"),
-            (
-                lambda: mc.models.LinearGaussianNets([0.0], [[0.0]], [[1.0]], {"a": 1}, {}, 0.5),
-                "names of nodes; got 0.5",
-            ),
             (lambda: mc.LDSs(1j, *[[[1.0]]] * 3, [0.0], [[1.0]]), "transition must be an array of numbers; got 1j"),
             (
                 lambda: mc.Gaussians([0.0], [[1.0]]).fisher_scores([[np.inf]]),

@@ -63,16 +63,6 @@ def test_special_cases():
     codes = [["abc".index(letter) for letter in word] for word in words]
     chain = mc.Marginalization(mc.BayesNets.from_hmm(hmm, 4), normalize=False)
     np.testing.assert_allclose(chain(codes), mc.Marginalization(hmm, normalize=False)(words), rtol=1e-12)
-    trees = mc.models.HiddenTrees(
-        parent=[[-1, 0, 0]],
-        root=rng.dirichlet(np.ones(2), size=1),
-        transition=rng.dirichlet(np.ones(2), size=(1, 3, 2)),
-        leaf_parent=[[1, 1, 2, 0]],
-        leaf=rng.dirichlet(np.ones(3), size=(1, 4, 2)),
-    )
-    X = trees.sample(5, random_state=0)[0]
-    found = mc.Marginalization(mc.BayesNets.from_tree(trees), normalize=False)(X)
-    np.testing.assert_allclose(found, mc.Marginalization(trees, normalize=False)(X), rtol=1e-12)
 
 
 def test_bad_networks_are_named():

@@ -199,22 +199,8 @@ def test_an_unrolled_gaussian_hmm_is_a_network():
         mc.BayesNets.from_hmm(mc.HMMs([[1.0]], [[[1.0]]], mc.Poissons([[[1.0]]])), 2)
     with pytest.raises(ValueError, match="length must be"):
         mc.BayesNets.from_hmm(hmms(), 0)
-
-
-def test_a_hidden_tree_is_a_network():
-    rng = np.random.default_rng(0)
-    trees = mc.models.HiddenTrees(
-        parent=[[-1, 0, 0]] * 2,
-        root=rng.dirichlet(np.ones(2), size=2),
-        transition=rng.dirichlet(np.ones(2), size=(2, 3, 2)),
-        leaf_parent=[[1, 1, 2, 0]] * 2,
-        leaf=rng.dirichlet(np.ones(3), size=(2, 4, 2)),
-    )
-    net = mc.BayesNets.from_tree(trees)
-    x = trees.sample(5, random_state=0)[0]
-    x[0, 1] = np.nan
-    np.testing.assert_allclose(net.log_prob(x), trees.log_prob(x), rtol=1e-12)
-    np.testing.assert_allclose(net.posterior(x, "node2"), trees.posterior(x)[..., 2, :], rtol=1e-10)
+    with pytest.raises(ValueError, match="2 different names"):
+        mc.BayesNets.from_hmm(hmms(), 2, ["a", "a"])
 
 
 class Table:

@@ -108,22 +108,20 @@ def test_scores_are_derivatives(seed, symbols):
 
 
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
-@pytest.mark.parametrize("inference", ["exact", "variational"])
-def test_em_with_missing_values_reaches_a_stationary_point(inference):
+def test_em_with_missing_values_reaches_a_stationary_point():
     X = holes(list(models(5, 1, d=2).sample(30, 3, random_state=0)[0]), share=0.2)
     reached = []
     for n_iter in (1, 2, 4, 40):
-        model = mc.FactorialHMM(inference=inference, prior=None, n_iter=n_iter, tol=0, n_init=1, floor=0.0)
+        model = mc.FactorialHMM(prior=None, n_iter=n_iter, tol=0, n_init=1, floor=0.0)
         model.fit(X)
         one = em.Parameters(*(np.asarray(getattr(model.model_, name))[0] for name in em.Parameters._fields))
         x, offsets = np.concatenate(X), np.array([0, 30, 60, 90])
-        reached.append(one.exact(x, offsets)[0] if inference == "exact" else em.variational(one, x, offsets, None)[0])
+        reached.append(one.expect(x, offsets)[0])
     assert (np.diff(reached) >= -1e-6).all()
-    if inference == "exact":
-        many = mc.FactorialHMM(inference=inference, prior=None, n_iter=300, tol=0, n_init=1, floor=0.0).fit(X).model_
-        first = mc.FactorialHMM(inference=inference, prior=None, n_iter=1, tol=0, n_init=1, floor=0.0).fit(X).model_
-        slopes = [np.abs(m.sequence_scores(X)[0].sum(axis=0)).max() for m in (first, many)]
-        assert slopes[1] < 0.02 * slopes[0]
+    many = mc.FactorialHMM(prior=None, n_iter=300, tol=0, n_init=1, floor=0.0).fit(X).model_
+    first = mc.FactorialHMM(prior=None, n_iter=1, tol=0, n_init=1, floor=0.0).fit(X).model_
+    slopes = [np.abs(m.sequence_scores(X)[0].sum(axis=0)).max() for m in (first, many)]
+    assert slopes[1] < 0.02 * slopes[0]
 
 
 def test_missing_values_are_marginalized():
@@ -134,12 +132,6 @@ def test_missing_values_are_marginalized():
     np.testing.assert_allclose(model.log_prob([x]), part.log_prob([x[:, :1]]), rtol=1e-12)
     for found, expected in zip(model.posterior([x]), part.posterior([x[:, :1]]), strict=True):
         np.testing.assert_allclose(found, expected, atol=1e-12)
-    one = em.Parameters(*(np.asarray(getattr(model, name))[0] for name in em.Parameters._fields))
-    less = em.Parameters(*(np.asarray(getattr(part, name))[0] for name in em.Parameters._fields))
-    offsets = np.array([0, len(x)])
-    np.testing.assert_allclose(
-        em.variational(one, x, offsets, None)[0], em.variational(less, x[:, :1], offsets, None)[0]
-    )
 
 
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
@@ -205,10 +197,6 @@ def test_bad_symbols_are_named():
         mc.models.FactorialHMMs(**many, probability=np.full((1, 4, 2), 0.5))
     with pytest.raises(ValueError, match="up to 1,024 joint states; got 131,072"):
         mc.FactorialHMM(17).fit(["ab"])
-    with pytest.raises(ValueError, match=r"needs vectors; got symbols\. Use inference='exact'"):
-        mc.FactorialHMM(inference="variational").fit(["ab"])
-    with pytest.raises(TypeError, match=r"needs models of vectors; got models of symbols\. Use ProbabilityProduct"):
-        mc.MeanField(length=2)(tables())
     with pytest.raises(ValueError, match="differ in alphabet"):
         mc.ProbabilityProduct(length=2)(tables(), tables(alphabet="xyz"))
     with pytest.raises(ValueError, match="symbols and 1 coordinates"):
@@ -221,41 +209,3 @@ def test_bad_symbols_are_named():
         mc.FactorialHMM(1, 1, prior=zero, prior_strength=0.0).fit_each(["aa", "ab"])
     with pytest.raises(ValueError, match="coordinate 0"):
         mc.FactorialHMM().fit([np.full((3, 1), np.nan)])
-
-
-def factorized(model, x, rng):
-    """The mean field bound with one independent factor per state of every chain and step, and its marginals."""
-    n_chains, n, _ = model.mean.shape
-    precision = np.linalg.inv(model.covariance)
-    log_first, log_step = np.log(model.initial), np.log(model.transition)
-    q = rng.dirichlet(np.ones(n), size=(len(x), n_chains))
-    square = np.einsum("cid,de,cie->ci", model.mean, precision, model.mean)
-    for _ in range(60):
-        for t, c in itertools.product(range(len(x)), range(n_chains)):
-            rest = x[t] - np.einsum("ci,cid->d", q[t], model.mean) + q[t, c] @ model.mean[c]
-            logs = model.mean[c] @ precision @ rest - square[c] / 2
-            logs += log_first[c] if t == 0 else q[t - 1, c] @ log_step[c]
-            logs += 0 if t == len(x) - 1 else log_step[c] @ q[t + 1, c]
-            q[t, c] = np.exp(logs - logs.max()) / np.exp(logs - logs.max()).sum()
-    means = np.einsum("tci,cid->tcd", q, model.mean)
-    away = x - means.sum(axis=1)
-    value = (
-        -0.5 * np.einsum("td,de,te->", away, precision, away)
-        - 0.5 * len(x) * np.linalg.slogdet(2 * np.pi * model.covariance)[1]
-    )
-    value -= 0.5 * (np.einsum("tci,ci->", q, square) - np.einsum("tcd,de,tce->", means, precision, means))
-    value += (q[0] * log_first).sum() + np.einsum("tci,cij,tcj->", q[:-1], log_step, q[1:])
-    return value - (q * np.log(np.maximum(q, 1e-300))).sum(), q
-
-
-@pytest.mark.parametrize("seed", range(4))
-def test_the_structured_bound_is_at_or_above_the_factorized_one(seed):
-    model = models(seed, 1, chains=3, d=2)
-    one = em.Parameters(*(np.asarray(getattr(model, name))[0] for name in em.Parameters._fields))
-    x, offsets = model.sample(8, 1, random_state=seed)[0, 0], np.array([0, 8])
-    bounds = [factorized(one, x, np.random.default_rng([seed, k])) for k in range(3)]
-    for value, q in bounds:
-        assert em.variational(one, x, offsets, q)[0] >= value - 1e-9
-    structured = em.variational(one, x, offsets, None)[0]
-    assert structured >= max(value for value, _ in bounds) - 1e-9
-    assert structured <= one.exact(x, offsets)[0] + 1e-9

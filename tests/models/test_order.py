@@ -38,7 +38,6 @@ MODELS = {
     "LDS without a prior": (mc.LDS(2, prior=None, n_iter=5, tol=0), SERIES),
     "SwitchingLDS": (mc.SwitchingLDS(2, 2, n_iter=2, tol=0, n_init=1, n_paths=4), SERIES),
     "FactorialHMM": (mc.FactorialHMM(n_iter=3, tol=0, n_init=2), SERIES),
-    "FactorialHMM, variational": (mc.FactorialHMM(inference="variational", n_iter=3, tol=0, n_init=1), SERIES),
     "FactorialHMM of symbols": (mc.FactorialHMM(alphabet="dna", n_iter=3, tol=0, n_init=1), STRINGS),
     "BayesNet": (
         mc.BayesNet({"x": "gaussian", "h": 2, "y": "gaussian"}, {"x": ["h"], "y": ["h"]}, ["h"], n_iter=5),

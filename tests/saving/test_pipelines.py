@@ -219,7 +219,6 @@ class TestEveryClass:
     GIVEN: ClassVar = {
         "BayesNet": {"nodes": {"a": ["x", "y"], "b": ["x", "y"]}, "parents": {"b": ["a"]}},
         "HiddenTree": {"tree": "((a,b),c);"},
-        "LinearGaussianNet": {"nodes": {"a": 1, "b": 2}, "parents": {"b": ["a"]}},
         "PerStep": {"transformer": FunctionTransformer()},
     }
 

@@ -11,7 +11,6 @@ from mercer.models.bayesnet_estimator import BayesNet
 from mercer.models.discount import Discounted
 from mercer.models.factorial_hmm import FactorialHMMs
 from mercer.models.factorial_hmm_estimator import FactorialHMM
-from mercer.models.gaussian_net import LinearGaussianNet, LinearGaussianNets
 from mercer.models.hmm import HMMs
 from mercer.models.hmm_estimator import HMM
 from mercer.models.hmmer import read_hmmer, write_hmmer
@@ -55,8 +54,6 @@ __all__ = [
     "HiddenTrees",
     "KDEs",
     "LDSs",
-    "LinearGaussianNet",
-    "LinearGaussianNets",
     "LocalPairHMMs",
     "LogProbEstimate",
     "MarkovChain",

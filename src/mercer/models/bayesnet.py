@@ -10,18 +10,16 @@ import numpy as np
 
 from mercer._array import Array, Floats, beside, namespace, to_numpy
 from mercer._batch import Batch
-from mercer._checks import check_rho
-from mercer._coupling import Coupling, PowerProduct
-from mercer._parameters import check, whole
+from mercer._coupling import Coupling
 from mercer._random import random_generator, whole_size
 from mercer.data.segments import segments
 from mercer.families.base import Family
 from mercer.families.gaussian import Gaussians
 from mercer.models._nets.bif import read_bif
+from mercer.models._nets.convert import hmm_parts, pgmpy_parts
 from mercer.models._nets.evidence import log_probabilities
 from mercer.models._nets.graph import Graph, Nodes, Parents, checked_graph, graph_of, values_of
-from mercer.models._nets.mixed import MixedNets, hmm_parts, pgmpy_parts, tree_parts
-from mercer.models._nets.nodes import NodeBound, checked_rows, flat_rows
+from mercer.models._nets.nodes import checked_rows, flat_rows
 from mercer.models._nets.operand import NetOperand, check_observed, layout_of, operand_of
 from mercer.models._nets.scores import (
     SharedNodes,
@@ -205,47 +203,6 @@ class BayesNets(Family):
         return cls(**hmm_parts(hmms, length, names)._asdict())
 
     @classmethod
-    def from_tree(cls, trees: Any) -> Self:
-        """Convert `HiddenTrees` of one topology; internal nodes are "node0", ..., leaves have their names."""
-        return cls(**tree_parts(trees)._asdict())
-
-    @classmethod
-    def together(cls, batches: Sequence[Any]) -> MixedNets:
-        """Join networks of several structures over the same observed variables, for one Gram matrix.
-
-        Parameters
-        ----------
-        batches : sequence of BayesNets
-            One structure each. `HMMs` are unrolled over the observed nodes of the first networks, in their order.
-
-        Returns
-        -------
-        batch of shape (N,)
-            It can be indexed and split, and compared by `ProbabilityProduct`, `MeanMap` and `MeanField`.
-
-        Examples
-        --------
-        >>> import mercer as mc
-        >>> apart = mc.BayesNets({"a": [[0.5, 0.5]], "b": [[0.5, 0.5]]}, {"a": 2, "b": 2})
-        >>> linked = mc.BayesNets(
-        ...     {"a": [[0.5, 0.5]], "b": [[[0.9, 0.1], [0.1, 0.9]]]},
-        ...     {"a": 2, "b": 2},
-        ...     {"b": ["a"]},
-        ... )
-        >>> mc.ProbabilityProduct(rho=0.5)(mc.BayesNets.together([apart, linked])).round(4)
-        array([[1.    , 0.8944],
-               [0.8944, 1.    ]])
-        """
-        if not isinstance(batches, list | tuple) or not batches or not all(isinstance(b, Batch) for b in batches):
-            raise TypeError(f"together needs a list of batches of networks; got {batches!r}.")
-        first = next((batch for batch in batches if isinstance(batch, BayesNets)), batches[0])
-        found = [batch.adapted(first) for batch in batches]
-        for batch in found:
-            if not isinstance(batch, BayesNets):
-                raise TypeError(f"together needs BayesNets, and HMMs next to them; got {type(batch).__name__}.")
-        return MixedNets(found)
-
-    @classmethod
     def from_pgmpy(cls, network: Any, hidden: Sequence[str] = ()) -> Self:
         """Convert a discrete network of pgmpy, to a batch of shape ``(1,)``.
 
@@ -309,14 +266,8 @@ class BayesNets(Family):
         nodes = {name: list(states) or "gaussian" for name, states in self.nodes}
         return BayesNet(nodes, {name: list(above) for name, above in self.parents}, list(self.hidden))
 
-    def adapted(self, other: Batch) -> Any:
-        """Return these networks as one structure of several, if ``other`` has several; otherwise as they are."""
-        return MixedNets([self]) if isinstance(other, MixedNets) else self
-
     def _check_alike(self, other: Batch) -> None:
         """Raise if the observed variables or their states differ; the structures may differ."""
-        if isinstance(other, MixedNets):
-            other = other.groups[0]
         if type(self) is not type(other):
             super()._check_alike(other)
         assert isinstance(other, BayesNets)
@@ -327,8 +278,7 @@ class BayesNets(Family):
         for other in batches[1:]:
             if other._graph is not batches[0]._graph:
                 raise ValueError(
-                    "A batch of BayesNets has one structure; got networks of two structures. Use "
-                    "mc.BayesNets.together([a, b]), or kernel(a, b)."
+                    "A batch of BayesNets has one structure; got networks of two structures. Use kernel(a, b)."
                 )
         return batches
 
@@ -427,13 +377,6 @@ class BayesNets(Family):
             tables[v] = Gaussians(xp.reshape(mean, (*mean.shape, 1)), variance)
         return operand_of(graph, tables, coupling)
 
-    def couple_mean_field(self, rho: float, length: Any, n_init: int, seed: int) -> NodeBound:
-        """Prepare for the mean field bound of the probability product (PPK-6); ``length`` is ignored."""
-        check_rho(rho)
-        check(whole(0), seed=seed)
-        check(whole(1), n_init=n_init)
-        return NodeBound.of(self.couple(PowerProduct(1.0)), float(rho), int(n_init), seed)
-
     def shared_history(self, X: Any) -> SharedNodes:
         r"""Prepare samples for `Marginalization`: the probability that shared hidden nodes generate both of two (MK-2).
 
@@ -494,7 +437,5 @@ class BayesNets(Family):
         """
         other = self if other is None else other
         self._check_alike(other)
-        if not isinstance(other, BayesNets):
-            raise TypeError("other has several structures; pass the networks of one of them.")
         plan = layout_of(self._graph, other._graph, mean_map, 1, False).plan
         return ContractionCost(plan.products, plan.largest)

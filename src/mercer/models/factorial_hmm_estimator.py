@@ -1,4 +1,4 @@
-"""The estimator of factorial hidden Markov models: exact EM, or structured variational EM."""
+"""The estimator of factorial hidden Markov models, by EM."""
 
 from __future__ import annotations
 
@@ -33,9 +33,6 @@ from mercer.models.inference import double
 
 __all__ = ["FactorialHMM"]
 
-FEW_JOINT = 64
-"""Number of joint states up to which EM is exact if not asked."""
-
 
 @dataclass(frozen=True)
 class FactorialContext(Context):
@@ -59,10 +56,7 @@ class FactorialHMM(IterativeEstimator):
     Parameters
     ----------
     n_chains, n_states : int, default=2
-        Number of chains, and of the states of each.
-    inference : {"auto", "exact", "variational"}, default="auto"
-        The E-step: through all joint states, of which there may be 1,024, or structured mean field, which keeps the
-        Markov chain of each chain. "auto" is exact for up to 64 joint states. Models of symbols are always exact.
+        Number of chains, and of the states of each. There may be 1,024 joint states.
     floor : float, default=1e-3
         Fraction of the pooled variance of each channel that is added to the variance of the noise.
     alphabet : Alphabet, str, iterable or None, default=None
@@ -96,8 +90,8 @@ class FactorialHMM(IterativeEstimator):
     Notes
     -----
     A vector is a sum of effects of all chains plus Gaussian noise (PPK-6.1; Ghahramani and Jordan 1997). Missing values
-    (NaN, missing symbols) are marginalized, also in single coordinates. The objective, the log probability or its lower
-    bound plus the log prior, never decreases.
+    (NaN, missing symbols) are marginalized, also in single coordinates. The objective, the log probability
+    plus the log prior, never decreases.
 
     Examples
     --------
@@ -118,7 +112,6 @@ class FactorialHMM(IterativeEstimator):
     _parameters: ClassVar[Rules] = {
         "n_chains": states(),
         "n_states": states(),
-        "inference": one_of("auto", "exact", "variational"),
         "floor": nonnegative("It is a fraction of the pooled variance."),
         "alphabet": ALPHABET,
         "unknown": one_of("raise", "missing"),
@@ -127,7 +120,6 @@ class FactorialHMM(IterativeEstimator):
 
     n_chains: int = 2
     n_states: int = 2
-    inference: str = "auto"
     floor: float = 1e-3
     alphabet: Any = None
     unknown: str = "raise"
@@ -154,9 +146,9 @@ class FactorialHMM(IterativeEstimator):
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
-        if self.inference == "exact" and self._joint > MOST_JOINT:
+        if self._joint > MOST_JOINT:
             raise ValueError(
-                f"inference='exact' takes up to {MOST_JOINT:,} joint states; got {self._joint:,}. Use 'variational'."
+                f"A model takes up to {MOST_JOINT:,} joint states; got {self._joint:,}. Use fewer chains or states."
             )
         if isinstance(self.prior, FactorialHMMs):
             found, wanted = tuple(self.prior.initial.shape[1:]), (int(self.n_chains), int(self.n_states))
@@ -174,7 +166,6 @@ class FactorialHMM(IterativeEstimator):
         if isinstance(self.prior, FactorialHMMs):
             self._check_prior(X)
         if X.is_symbols:
-            self._check_symbols()
             accepted: Sequences = Categorical(X.alphabet, self.unknown).accept(X)
             return accepted
         X = in_double(X)
@@ -187,15 +178,6 @@ class FactorialHMM(IterativeEstimator):
             return context.alphabet
         given = self.prior.alphabet if isinstance(self.prior, FactorialHMMs) else None
         return given if self.alphabet is None else self.alphabet
-
-    def _check_symbols(self) -> None:
-        if self.inference == "variational":
-            raise ValueError("inference='variational' needs vectors; got symbols. Use inference='exact'.")
-        if self._joint > MOST_JOINT:
-            raise ValueError(
-                f"Models of symbols take up to {MOST_JOINT:,} joint states; got {self._joint:,}. Use fewer chains or "
-                "states."
-            )
 
     def _check_prior(self, X: Sequences) -> None:
         X.require("symbols" if self.prior.of_symbols else "vectors", "prior")
@@ -286,9 +268,8 @@ class FactorialHMM(IterativeEstimator):
         self, x: Any, offsets: Indices, start: Any, context: Context, expected: Any, strength: float
     ) -> EMResult:
         """Fit one model of centered vectors, or of symbols, from a start."""
-        alphabet, states = context.alphabet, None
-        whole = self.inference == "exact" or (self.inference == "auto" and self._joint <= FEW_JOINT)
-        if alphabet is None:
+        floor = None
+        if context.alphabet is None:
             assert context.scale is not None
             x, floor = x - context.center, float(self.floor) * context.scale
 
@@ -296,22 +277,12 @@ class FactorialHMM(IterativeEstimator):
             return sums if expected is None else em.plus(sums, expected, strength)
 
         def expect(model: Any) -> tuple[float, Any]:
-            nonlocal states
-            sums: Any
-            if alphabet is not None:
-                objective, sums = model.exact(x, offsets, alphabet)
-            elif whole:
-                objective, sums = model.exact(x, offsets)
-            else:
-                objective, sums, states = em.variational(model, x, offsets, states)
-            if expected is not None:
-                objective += model.log_prior(expected, strength)
-            return objective if alphabet is not None else objective - model.penalty(total(sums).size, floor), sums
+            objective, sums = model.expect(x, offsets, context.alphabet)
+            prior = 0.0 if expected is None else model.log_prior(expected, strength)
+            return objective + prior - model.penalty(total(sums).size, floor), sums
 
         def maximize(model: Any, sums: Any) -> Any:
-            if alphabet is not None:
-                return model.maximized(total(sums))
-            return model.maximized(total(sums), floor) if total(sums).size > 0 else model
+            return model.maximized(total(sums), floor)
 
         return em_single(expect, maximize, start, int(self.n_iter), self.tol * max(len(x), 1))
 

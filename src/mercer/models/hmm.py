@@ -121,15 +121,6 @@ class HMMs(Decoded, Batch):
             super()._check_alike(other)
         self.emission._check_alike(other.emission)  # type: ignore[attr-defined]
 
-    def adapted(self, other: Batch) -> Any:
-        """Return the networks of these models over the observed nodes of other networks; otherwise themselves."""
-        names = getattr(other, "observed", None)
-        if names is None:
-            return self
-        from mercer.models.bayesnet import BayesNets
-
-        return BayesNets.from_hmm(self, len(names), names).adapted(other)
-
     @classmethod
     def _of_one_size(cls, batches: Sequence[Self]) -> Sequence[Self]:
         """Pad smaller models with unreachable states, which do not change any result."""

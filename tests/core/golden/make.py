@@ -146,14 +146,6 @@ def batches() -> dict[str, Any]:
                 initial_covariance=np.ones((1, 2, 1, 1)),
             ),
         ),
-        "lineargaussiannets": mc.models.LinearGaussianNets(
-            offset=[[0.0, 1.0, 0.0], [0.5, 0.0, 1.0]],
-            coefficients=[[[0, 0, 0], [2.0, 0, 0], [-1.0, 0, 0]], [[0, 0, 0], [0.5, 0, 0], [1.5, 0, 0]]],
-            noise_covariance=[np.eye(3), 2 * np.eye(3)],
-            nodes={"cause": 1, "rise": 1, "fall": 1},
-            parents={"rise": ["cause"], "fall": ["cause"]},
-            hidden=["cause"],
-        ),
         "bayesnets": mc.BayesNets(
             probability={"rain": [[0.25, 0.75], [0.5, 0.5]], "wet": [[[1.0, 0.0], [0.5, 0.5]]] * 2},
             nodes={"rain": ["yes", "no"], "wet": 2, "level": "gaussian"},

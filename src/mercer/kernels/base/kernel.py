@@ -131,8 +131,6 @@ class Kernel(Transformer):
             return kernel, left, None
         right = kernel._source(kernel._admit(Y, reset=False))
         check_libraries(left, right)
-        if isinstance(left, Batch) and isinstance(right, Batch):
-            left = left.adapted(right)
         return kernel, left, kernel._match(right, left)
 
     def _to_be_timed(self, X: Any, Y: Any = None) -> tuple[Self, Any, Any, Callable[[Indices], Any] | None]:

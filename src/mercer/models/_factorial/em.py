@@ -1,122 +1,19 @@
-"""EM of factorial hidden Markov models: of vectors, exact or by structured mean field, and of symbols (PPK-6.1)."""
+"""EM of factorial hidden Markov models, of vectors and of symbols, through all joint states (PPK-6.1)."""
 
 from __future__ import annotations
 
-from functools import cached_property, reduce
+from functools import reduce
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from mercer._array import Floats, Indices, Mask
+from mercer._array import Floats, Indices
 from mercer._probability import normalized, shared_out
 from mercer.families.categorical import Categoricals
 from mercer.families.gaussian import Gaussians
 from mercer.models._factorial.joint import ByChain, joint_states
 from mercer.models._forward.evidence import evidence_of
-from mercer.models._forward.interface import Densities, Expectations, Runs, expectations
-
-LOG_2PI = float(np.log(2 * np.pi))
-
-
-def log_density(away: Floats, covariance: Floats) -> Floats:
-    """Log density of a centered Gaussian, ``(..., d) -> (...)``."""
-    root = np.linalg.cholesky(covariance)
-    scaled = away @ np.linalg.inv(root).T
-    constant = len(covariance) * LOG_2PI + 2 * np.log(np.diag(root)).sum()
-    return np.asarray(-(np.einsum("...d,...d->...", scaled, scaled) + constant) / 2)
-
-
-class Patterns:
-    """Observations ``(T, d)``, grouped by their missing coordinates."""
-
-    def __init__(self, x: Floats) -> None:
-        self.x = x
-        missing = np.isnan(x)
-        if missing.any():
-            unseen, kind = np.unique(missing, axis=0, return_inverse=True)
-            self.seen: Mask = ~unseen
-            self.kind: Indices = kind.reshape(-1)
-            self.filled = np.where(missing, 0.0, x)
-        else:
-            self.seen, self.kind, self.filled = np.ones((1, x.shape[1]), dtype=bool), np.zeros(len(x), dtype=int), x
-
-    @property
-    def n_kinds(self) -> int:
-        """Number of different patterns."""
-        return len(self.seen)
-
-    @cached_property
-    def rows(self) -> list[Indices]:
-        """Observations with each pattern."""
-        if self.n_kinds == 1:
-            return [np.arange(len(self.x))]
-        return [np.flatnonzero(self.kind == k) for k in range(self.n_kinds)]
-
-    def precisions(self, covariance: Floats) -> Floats:
-        """Inverses of the covariances of what is seen in each pattern, zero elsewhere, ``(K, d, d)``."""
-        found = np.zeros((self.n_kinds, *covariance.shape))
-        for k, seen in enumerate(self.seen):
-            at = np.ix_(seen, seen)
-            found[k][at] = np.linalg.inv(covariance[at])
-        return found
-
-    def residual_logs(self, away: Floats, covariance: Floats) -> Floats:
-        """Log densities of residuals ``(T, d)`` in the coordinates that are seen, ``(T,)``."""
-        logs = np.zeros(len(away))
-        for rows, seen in zip(self.rows, self.seen, strict=True):
-            logs[rows] = log_density(away[rows][:, seen], covariance[np.ix_(seen, seen)])
-        return logs
-
-
-class CompletedMoments(NamedTuple):
-    """Expected sums over observations: eta x' ``(C n, d)``, eta eta' ``(C n, C n)`` and x x' ``(d, d)``."""
-
-    crossed: Floats
-    states: Floats
-    squares: Floats
-
-
-def completed(patterns: Patterns, mean: Floats, covariance: Floats, eta: Floats, pairs: Floats) -> CompletedMoments:
-    """Return expected sums, with missing coordinates replaced by their expectations given the rest and the states.
-
-    Parameters
-    ----------
-    patterns : Patterns
-        The observations.
-    mean, covariance : array of shape (C n, d) and (d, d)
-        Effects of all states, and the noise.
-    eta : array of shape (T, C n)
-        Posteriors of the states.
-    pairs : array of shape (K, C n, C n)
-        Sums of the posteriors of pairs of states over the observations of each pattern.
-    """
-    d = len(covariance)
-    crossed, squares = np.zeros((eta.shape[1], d)), np.zeros((d, d))
-    for rows, seen, own in zip(patterns.rows, patterns.seen, pairs, strict=True):
-        x, states = patterns.filled[rows], eta[rows]
-        if seen.all():
-            crossed += states.T @ x
-            squares += x.T @ x
-            continue
-        o, m = np.flatnonzero(seen), np.flatnonzero(~seen)
-        gain = np.linalg.solve(covariance[np.ix_(o, o)], covariance[np.ix_(o, m)]).T
-        given, spread = np.zeros((d, d)), np.zeros((d, d))  # missing = gain x + given (effects) + noise
-        given[np.ix_(m, m)], given[np.ix_(m, o)] = np.eye(len(m)), -gain
-        spread[np.ix_(m, m)] = covariance[np.ix_(m, m)] - gain @ covariance[np.ix_(o, m)]
-        x = x.copy()
-        x[:, m] = x[:, o] @ gain.T
-        effects = mean @ given.T
-        cross = states.T @ x
-        crossed += cross + own @ effects
-        both = cross.T @ effects
-        squares += x.T @ x + both + both.T + effects.T @ own @ effects + len(rows) * spread
-    return CompletedMoments(crossed, pairs.sum(axis=0), squares)
-
-
-INNER = 1e-6
-"""Growth of the bound per observation at which sweeps over the chains end."""
-SWEEPS = 30
-"""Most sweeps over all chains in one iteration."""
+from mercer.models._forward.interface import Expectations, Runs, expectations
 
 
 class Sums(NamedTuple):
@@ -163,7 +60,7 @@ class TableParameters(NamedTuple):
     transition: Floats
     probability: Floats
 
-    def exact(self, codes: Indices, offsets: Indices, alphabet: Any) -> tuple[float, TableSums]:
+    def expect(self, codes: Indices, offsets: Indices, alphabet: Any) -> tuple[float, TableSums]:
         """Return the log probability and the expected statistics.
 
         Ambiguity codes count as their symbols, by their probabilities; missing symbols do not count.
@@ -177,9 +74,13 @@ class TableParameters(NamedTuple):
         sums = TableSums(own.first.sum(axis=0), own.transitions.sum(axis=0), counts, float(len(codes)))
         return float(found.log_prob.sum()), sums
 
-    def maximized(self, sums: TableSums) -> TableParameters:
-        """Refit a model to expected statistics."""
+    def maximized(self, sums: TableSums, floor: Any) -> TableParameters:
+        """Refit a model to expected statistics; tables have no floor."""
         return TableParameters(*map(normalized, sums[:3], self))
+
+    def penalty(self, count: float, floor: Any) -> float:
+        """Return 0: tables have no floor."""
+        return 0.0
 
     def log_prior(self, expected: TableSums, strength: float) -> float:
         """Return the log density of the Dirichlet prior, up to a constant."""
@@ -208,22 +109,40 @@ class Parameters(NamedTuple):
         """Effects of all states, ``(C n, d)``."""
         return self.mean.reshape(-1, self.mean.shape[-1])
 
-    def exact(self, x: Floats, offsets: Indices) -> tuple[float, Sums]:
-        """Return the log probability and the expected statistics, through all joint states."""
+    def expect(self, x: Floats, offsets: Indices, alphabet: None = None) -> tuple[float, Sums]:
+        """Return the log probability and the expected statistics.
+
+        A missing coordinate is replaced by its expectation given the joint state and the other coordinates.
+        """
         chains, n = self.initial.shape
-        shown, patterns = joint_states(n, chains), Patterns(x)
-        means = (shown @ self.effects)[None]
-        covariance = np.broadcast_to(self.covariance, (*means.shape, means.shape[-1]))
-        found = joint_expectations(self, Gaussians(means, covariance), x, offsets)
+        shown = joint_states(n, chains)
+        means, covariance = shown @ self.effects, self.covariance
+        covariances = np.broadcast_to(covariance, (1, len(means), *covariance.shape))
+        found = joint_expectations(self, Gaussians(means[None], covariances), x, offsets)
         assert found.states is not None
-        pairs = np.stack([shown.T @ (found.states[rows].sum(axis=0)[:, None] * shown) for rows in patterns.rows])
-        moments = completed(patterns, self.effects, self.covariance, found.states @ shown, pairs)
-        own = ByChain.of(found, n, chains)
-        sums = Sums(own.first.sum(axis=0), own.transitions.sum(axis=0), *moments, float(len(x)))
-        return float(found.log_prob.sum()), sums
+        crossed, squares = np.zeros_like(means), np.zeros_like(covariance)
+        kinds, kind = np.unique(np.isnan(x), axis=0, return_inverse=True)
+        for k, missing in enumerate(kinds):
+            rows, seen = np.flatnonzero(kind.reshape(-1) == k), np.flatnonzero(~missing)
+            states = found.states[rows]
+            # E[x | state] = gain (what is seen) + given, with the covariance spread
+            gain = np.linalg.solve(covariance[np.ix_(seen, seen)], covariance[seen]).T
+            gain[seen] = np.eye(len(seen))
+            given, spread = means - means[:, seen] @ gain.T, covariance - gain @ covariance[seen]
+            y = x[np.ix_(rows, seen)] @ gain.T
+            own, mass = states.T @ y, states.sum(axis=0)[:, None]
+            both = own.T @ given
+            crossed += own + mass * given
+            squares += y.T @ y + both + both.T + given.T @ (mass * given) + len(rows) * spread
+        pairs = shown.T @ (found.states.sum(axis=0)[:, None] * shown)
+        by_chain = ByChain.of(found, n, chains)
+        first, steps = by_chain.first.sum(axis=0), by_chain.transitions.sum(axis=0)
+        return float(found.log_prob.sum()), Sums(first, steps, shown.T @ crossed, pairs, squares, float(len(x)))
 
     def maximized(self, sums: Sums, floor: Floats) -> Parameters:
         """Refit a model to expected statistics; ``floor`` is added to the variances."""
+        if sums.size <= 0:
+            return self
         # One state per chain is redundant: the least squares solution of smallest norm.
         mean = np.linalg.pinv(sums.states, rcond=1e-10, hermitian=True) @ sums.crossed
         covariance = _residual(mean, sums) / sums.size
@@ -262,49 +181,3 @@ def _log_of(counts: Floats, p: Floats) -> float:
     """Return the log probability of counts, up to a constant."""
     seen = counts > 0
     return float(np.sum(counts[seen] * np.log(np.maximum(p[seen], 1e-300))))
-
-
-def variational(model: Parameters, x: Floats, offsets: Indices, start: Floats | None) -> tuple[float, Sums, Floats]:
-    """Return the structured bound, its expected statistics, and the posteriors of the states ``(T, C, n)``."""
-    chains, n = model.initial.shape
-    patterns, runs = Patterns(x), Runs.shared(offsets)
-    precision = patterns.precisions(model.covariance)
-    pulled = np.einsum("cid,kde->kcie", model.mean, precision)
-    square = np.einsum("kcid,cid->kci", pulled, model.mean)
-    states = np.full((len(x), chains, n), 1 / n) if start is None else start.copy()
-    first, steps, energies = np.zeros((chains, n)), np.zeros((chains, n, n)), np.zeros(chains)
-    means = np.einsum("tci,cid->tcd", states, model.mean)
-    local, before = np.empty((len(x), n)), -np.inf
-    for _ in range(SWEEPS):
-        for c in range(chains):
-            rest = patterns.filled - means.sum(axis=1) + means[:, c]
-            for k, rows in enumerate(patterns.rows):
-                local[rows] = rest[rows] @ pulled[k, c].T - square[k, c] / 2
-            found = expectations(model.initial[c][None], model.transition[c][None], Densities(local), runs, states=True)
-            assert found.states is not None
-            states[:, c] = found.states
-            first[c], steps[c] = found.first.sum(axis=0), found.transitions.sum(axis=0)
-            energies[c] = found.log_prob.sum() - (found.states * local).sum()
-            means[:, c] = found.states @ model.mean[c]
-        logs = patterns.residual_logs(patterns.filled - means.sum(axis=1), model.covariance)
-        spread = 0.0
-        for k, rows in enumerate(patterns.rows):
-            spread += np.einsum("tci,ci->", states[rows], square[k])
-            spread -= np.einsum("tcd,de,tce->", means[rows], precision[k], means[rows])
-        bound = float(energies.sum() + logs.sum() - spread / 2)
-        if bound - before <= INNER * len(x):
-            break
-        before = bound
-    flat = states.reshape(len(x), -1)
-    pairs = np.stack([_independent(flat[rows], chains, n) for rows in patterns.rows])
-    moments = completed(patterns, model.effects, model.covariance, flat, pairs)
-    return bound, Sums(first, steps, *moments, float(len(x))), states
-
-
-def _independent(flat: Floats, chains: int, n: int) -> Floats:
-    """Sum posteriors of pairs of states ``(C n, C n)`` of independent chains."""
-    pairs = flat.T @ flat
-    for c in range(chains):
-        own = slice(c * n, (c + 1) * n)
-        pairs[own, own] = np.diag(flat[:, own].sum(axis=0))
-    return pairs
