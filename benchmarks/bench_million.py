@@ -49,7 +49,7 @@ def blocks(n: int) -> Iterator[tuple[mc.Sequences, Any]]:
 
 
 def measure(name: str, n: int) -> str:
-    """Fit, stream and learn; return a row of the table."""
+    """Fit, compute features and learn; return a row of the table."""
     transformer, model = KERNELS[name](), SGDClassifier(random_state=0)
     transformer.fit(next(blocks(BLOCK))[0][:600])  # compiled code is loaded
     X, _ = next(blocks(BLOCK))
@@ -57,22 +57,22 @@ def measure(name: str, n: int) -> str:
     transformer.fit(X)
     fitted = time.process_time() - begin
     scaler = StandardScaler(copy=False).fit(transformer.transform(X))  # SGD needs columns of like scales
-    streaming = learning = 0.0
+    computing = learning = 0.0
     score = float("nan")
     for number, (X, y) in enumerate(blocks(n)):
         begin = time.process_time()
-        (block,) = transformer.stream(X)
-        streaming += time.process_time() - begin
+        features = transformer.transform(X)
+        computing += time.process_time() - begin
         if number == (n - 1) // BLOCK and number:
-            score = model.score(scaler.transform(block.features), y)
+            score = model.score(scaler.transform(features), y)
             continue
         begin = time.process_time()
-        model.partial_fit(scaler.transform(block.features), y, classes=[0, 1])
+        model.partial_fit(scaler.transform(features), y, classes=[0, 1])
         learning += time.process_time() - begin
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-    width = block.features.shape[1]
+    width = features.shape[1]
     return (
-        f"| `{name}` | {n:,} | {width:,} | {fitted:.1f} s | {streaming:.1f} s | {1e6 * streaming / n:.0f} µs | "
+        f"| `{name}` | {n:,} | {width:,} | {fitted:.1f} s | {computing:.1f} s | {1e6 * computing / n:.0f} µs | "
         f"{learning:.1f} s | {peak:,.0f} MB | {score:.3f} |"
     )
 

@@ -29,7 +29,7 @@ BUDGETS = {
     "embedding": 13927,
     "families": 50081,
     "gram": 16295,
-    "kernels": 89233,
+    "kernels": 83576,
     "models": 203820,
     "native": 75229,
     "plot": 9032,

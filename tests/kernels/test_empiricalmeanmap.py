@@ -311,11 +311,6 @@ def test_standard_errors_are_the_spread_over_seeds(normalize):
     np.testing.assert_allclose(estimated[off], grams.std(axis=0)[off], rtol=0.2)  # of 200: 5 %
     bias = 1 / 200 if normalize else 0.0  # of a quotient, and of 200 seeds:
     assert np.all(np.abs(grams.mean(axis=0) - exact)[off] < bias + 5 * grams.std(axis=0)[off] / 14)
-    wrong = np.linalg.norm(grams - exact, axis=(1, 2)) / np.linalg.norm(exact)
-    found = kernels[0].errors(X)
-    np.testing.assert_allclose(found.frobenius, np.sqrt(np.mean(wrong**2)), rtol=0.2)
-    traces = np.trace(grams, axis1=1, axis2=2)
-    np.testing.assert_allclose(found.trace, traces.std() / np.trace(exact), rtol=0.2, atol=1e-12)
 
 
 def test_standard_errors_of_two_sides_and_of_exact_kernels():
@@ -325,10 +320,8 @@ def test_standard_errors_of_two_sides_and_of_exact_kernels():
     assert np.isinf(mc.EmpiricalMeanMap(n_components=10).standard_errors(X)).all()  # too few frequencies to tell
     exact = mc.EmpiricalMeanMap()
     assert not exact.standard_errors(X[:2], X).any()
-    assert exact.errors(X) == (0.0, 0.0)
     strings = mc.EmpiricalMeanMap(n_components=50, order=1)  # which need none
     np.testing.assert_allclose(strings(["abab", "aabb"]), mc.EmpiricalMeanMap(order=1)(["abab", "aabb"]), rtol=1e-12)
-    assert strings.errors(["abab", "aabb"]) == (0.0, 0.0)
 
 
 @pytest.mark.parametrize("n_components", [1, 2, 300])
@@ -379,7 +372,7 @@ def test_bad_input():
     with pytest.raises(ValueError, match=r"random_state must be .*; got 'x'"):
         k(n_components=3, random_state="x")(named)
     with pytest.raises(ValueError, match=r"2 or more .* got 1, and one frequency has no spread"):
-        k(n_components=1).errors(named)
+        k(n_components=1).standard_errors(named)
     with pytest.raises(TypeError, match=r"too many explicit features .* 9 symbols out of 4"):
         k(order=8, alphabet="dna").features(["ACGTACGTA"])
     with pytest.raises(TypeError, match=r"vectors .*explicit features.* n_components=1000"):

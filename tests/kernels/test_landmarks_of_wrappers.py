@@ -55,7 +55,7 @@ def test_every_wrapper_is_here():
 
 
 @pytest.mark.parametrize("name", list(WRAPPERS))
-@pytest.mark.parametrize("method", ["uniform", "kmeans++", "leverage", "greedy"])
+@pytest.mark.parametrize("method", ["uniform", "kmeans++"])
 def test_the_cost_is_linear(name, method):
     n, m = 800, 10
     X, y = data(n, WRAPPERS[name])
@@ -69,14 +69,14 @@ def test_the_cost_is_linear(name, method):
 def test_values_are_those_of_a_wrapper_of_the_landmarks(name):
     kernel = WRAPPERS[name]
     (X, y), (new, _) = data(60, kernel), data(15, kernel, seed=1)
-    found = mc.Landmarks(kernel, 12, tolerance=1e-9)
+    found = mc.Landmarks(kernel, 12)
     features = found.fit_transform(X, y)
     landmarks = X[found.indices_]
     truth = clone(kernel).fit(landmarks, y[found.indices_])
     if found.explicit_:
         expected = [truth(X), truth(new, X)]
     else:
-        inverse = np.linalg.pinv(truth(landmarks), rcond=1e-9, hermitian=True)
+        inverse = np.linalg.pinv(truth(landmarks), rcond=1e-10, hermitian=True)
         expected = [truth(side, landmarks) @ inverse @ truth(landmarks, X) for side in (X, new)]
     for rows, matrix in zip((features, found.transform(new)), expected, strict=True):
         np.testing.assert_allclose(rows @ features.T, matrix, rtol=1e-6, atol=1e-6 * np.abs(matrix).max())
@@ -102,8 +102,8 @@ def test_models_are_fitted_to_all_training_data():
 
 def test_a_choice_by_values_keeps_the_uniform_reference():
     """The mean of objects that are chosen for their distances would be a mean of outliers."""
-    X, _ = data(100, None)
-    uniform, far = (mc.Landmarks(mc.Centered(mc.RBF(0.3)), 10, method).fit(X) for method in ("uniform", "greedy"))
+    X, _ = data(400, None)
+    uniform, far = (mc.Landmarks(mc.Centered(mc.RBF(0.3)), 10, method).fit(X) for method in ("uniform", "kmeans++"))
     assert set(uniform.indices_) != set(far.indices_)
     np.testing.assert_array_equal(uniform.kernel_(X), far.kernel_(X))
     truth = mc.Centered(mc.RBF(0.3)).fit(X[uniform.indices_])

@@ -9,7 +9,7 @@ from sklearn.base import clone
 from sklearn.model_selection import cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.svm import SVC
-from tests.batches import gaussian_hmms, gaussians, hmms, mixtures, string_weights, strings
+from tests.batches import gaussians, hmms, string_weights, strings
 
 import mercer as mc
 from mercer.testing import KernelContract
@@ -79,26 +79,13 @@ def test_kernels_made_of_samples_remember_their_training_distributions():
 
 @pytest.mark.parametrize("name", CLOSED)
 @pytest.mark.parametrize("rho", [0.5, 1.0, 1.5])
-@pytest.mark.parametrize("proposal", ["common", "two-sided"])
 @pytest.mark.parametrize("normalize", [True, False])
-def test_probability_product(name, rho, proposal, normalize):
+def test_probability_product(name, rho, normalize):
     p = CLOSED[name]
-    k = mc.Sampled(rho=rho, proposal=proposal, n_samples=2000, normalize=normalize)
+    k = mc.Sampled(rho=rho, n_samples=2000, normalize=normalize)
     K = k.fit_transform(p)
     exact = closed_form(name, rho=rho, normalize=normalize)
     assert deviations(K, exact, k.standard_errors(p)).max() < 5
-
-
-@pytest.mark.parametrize("normalize", [True, False])
-@pytest.mark.parametrize("build", [gaussians, mixtures, gaussian_hmms, hmms])
-def test_mean_map(build, normalize):
-    p = build(free(3, 4, {gaussians: 5, mixtures: 6, gaussian_hmms: 10, hmms: 12}[build]))
-    parameters = {"gamma": 0.1, "length": 2, "normalize": normalize}
-    k = mc.Sampled(base="rbf", n_samples=1000, **parameters)
-    exact = mc.MeanMap(**parameters)(p)
-    K, errors = k(p), k.standard_errors(p)
-    # The self-terms of finite samples have a bias of at most 1 / n.
-    assert np.all(np.abs(K - exact) < 5 * errors + 2e-3)
 
 
 def test_any_power_of_the_marginal_of_hmms():
@@ -130,34 +117,7 @@ def test_errors_shrink_and_are_honest():
     np.testing.assert_allclose(many[upper], np.mean(errors, axis=0)[upper] / 10, rtol=0.3)
 
 
-def test_errors_of_two_sided_samples_are_honest():
-    p = CLOSED["gaussians"]
-    k = mc.Sampled(proposal="two-sided", n_samples=300)
-    found = [clone(k).set_params(random_state=seed)(p) for seed in range(40)]
-    upper = np.triu_indices(6, 1)
-    ratio = k.standard_errors(p)[upper] / np.std(found, axis=0)[upper]
-    assert ratio.min() > 0.6
-    assert ratio.max() < 1.6
-
-
-def test_errors_of_mean_maps_are_honest():
-    p = CLOSED["gaussians"][:3]
-    k = mc.Sampled(base="rbf", gamma=0.3, n_samples=200)
-    found = [clone(k).set_params(random_state=seed)(p) for seed in range(40)]
-    upper = np.triu_indices(3, 1)
-    ratio = k.standard_errors(p)[upper] / np.std(found, axis=0)[upper]
-    assert ratio.min() > 0.6
-    assert ratio.max() < 1.6
-
-
 # -- positive semi-definite or not -------------------------------------------------------------------------------
-
-
-def test_two_sided_samples_are_not():
-    p = gaussians(free(6, 12, 5))
-    k = mc.Sampled(n_samples=20, rho=1.0, proposal="two-sided")
-    assert k.psd == "no"
-    assert np.linalg.eigvalsh(k(p))[0] < -1e-6
 
 
 # -- the samples -------------------------------------------------------------------------------------------------
@@ -171,10 +131,9 @@ def test_rows_of_new_objects():
 
 def test_the_same_seed_gives_the_same_samples():
     for X in (CLOSED["gaussians"], CLOSED["objects"]):
-        for parameters in ({}, {"proposal": "two-sided"}, {"base": "rbf"}):
-            a, b, c = (mc.Sampled(n_samples=50, random_state=s, **parameters).fit_transform(X) for s in (3, 3, 4))
-            assert np.array_equal(a, b)
-            assert not np.array_equal(a, c)
+        a, b, c = (mc.Sampled(n_samples=50, random_state=s).fit_transform(X) for s in (3, 3, 4))
+        assert np.array_equal(a, b)
+        assert not np.array_equal(a, c)
 
 
 def test_samples_are_drawn_in_fit_from_the_training_models():
@@ -193,47 +152,6 @@ def test_fewer_samples_than_models():
     k = mc.Sampled(n_samples=7, on_zero="zero")
     assert k.fit(p).samples_.shape == (7, 2)
     assert np.isfinite(k(p)).all()
-
-
-def test_beta_weighs_the_samples_of_the_rows():
-    p, q = CLOSED["gaussians"][:3], CLOSED["gaussians"][3:]
-    kernels = {
-        beta: mc.Sampled(proposal="two-sided", n_samples=200, beta=beta, normalize=False) for beta in (0, 0.25, 0.5, 1)
-    }
-    found = {beta: k(p, q) for beta, k in kernels.items()}
-    np.testing.assert_allclose(found[0.5], (found[0] + found[1]) / 2, rtol=1e-10)
-    np.testing.assert_allclose(found[0.25], 0.75 * found[0] + 0.25 * found[1], rtol=1e-10)
-    np.testing.assert_allclose(kernels[1](q, p), found[0].T, rtol=1e-10)
-    np.testing.assert_allclose(kernels[1](p), kernels[0.5](p), rtol=1e-10)  # symmetric
-    assert np.array_equal(kernels[1](p), kernels[1](p).T)
-
-
-def test_tempered_objects_are_sampled_from_their_power():
-    class Tempered(Normal):
-        def tempered(self, rho):
-            log = (1 - rho) / 2 * np.log(2 * np.pi * self.sd**2) - np.log(rho) / 2
-            return log, Tempered(self.mean, self.sd / np.sqrt(rho))
-
-    X = [Tempered(q.mean, q.sd) for q in CLOSED["objects"]]
-    k = mc.Sampled(rho=0.7, proposal="two-sided", normalize=False)
-    exact = closed_form("objects", rho=0.7, normalize=False)
-    assert deviations(k(X), exact, k.standard_errors(X)).max() < 5
-    p = mc.Gaussians([[q.mean] for q in X], [q.sd**2 for q in X])
-    logs, powered = p.tempered(0.7)
-    points = np.linspace(-3, 3, 5)[:, None]
-    np.testing.assert_allclose(logs[:, None] + powered.log_prob(points), 0.7 * p.log_prob(points), rtol=1e-12)
-
-
-def test_effective_samples():
-    p = mc.Gaussians([[0.0], [0.1], [0.0]], [1.0, 1.0, 1.0])
-    k = mc.Sampled(n_samples=500).fit(p)
-    assert k.effective_samples(p).min() > 450
-    far = mc.Gaussians([[6.0]], [0.01])
-    assert k.effective_samples(far)[0, 0] < 5
-    assert np.isinf(k.standard_errors(far, p)).all()
-    two = mc.Sampled(n_samples=500, proposal="two-sided")
-    assert two.effective_samples(p, far).max() < two.effective_samples(p).min() <= 1000
-    assert np.all(mc.Sampled(n_samples=30, base="rbf").effective_samples(p) == 30)
 
 
 def test_logarithms_of_long_sequences():
@@ -280,9 +198,6 @@ def test_a_list_of_members_is_a_batch():
 def test_batches_of_many_kinds(p):
     K = mc.Sampled(n_samples=300, length=4).fit_transform(p)
     assert 0 < K[0, 1] < 1
-    assert 0 < mc.Sampled(n_samples=50, length=4, base="rbf")(p)[0, 1] <= 1
-    k = mc.Sampled(n_samples=300, length=4, proposal="two-sided")
-    assert abs(k(p)[0, 1] - K[0, 1]) < 0.2
 
 
 @pytest.mark.torch
@@ -294,23 +209,14 @@ def test_torch_distributions():
     torch.manual_seed(5)
     expected = torch.rand(3)
     torch.manual_seed(5)
-    for parameters in ({}, {"proposal": "two-sided"}):
-        k = mc.Sampled(n_samples=1000, **parameters)
-        K = k.fit_transform(X)
-        assert isinstance(K, np.ndarray)
-        assert deviations(K, exact, k.standard_errors(X)).max() < 5
-        assert np.array_equal(k.fit_transform(X), K)
+    k = mc.Sampled(n_samples=1000)
+    K = k.fit_transform(X)
+    assert isinstance(K, np.ndarray)
+    assert deviations(K, exact, k.standard_errors(X)).max() < 5
+    assert np.array_equal(k.fit_transform(X), K)
     assert torch.equal(torch.rand(3), expected)  # the caller's generator is left alone
     with pytest.raises(ValueError, match=r"one number per point.*Independent"):
         mc.Sampled(n_samples=10).fit([torch.distributions.Normal(torch.zeros(2), 1.0)])
-    assert mc.Sampled(n_samples=10, base="rbf")(X).shape == (3, 3)
-
-
-def test_something_that_can_only_be_sampled():
-    X = [Simulator(m) for m in (0.0, 1.0, 3.0)]
-    k = mc.Sampled(base="rbf", gamma=0.5, n_samples=500)
-    exact = mc.MeanMap(gamma=0.5)(mc.Gaussians([[0.0], [1.0], [3.0]], np.ones(3)))
-    assert np.all(np.abs(k(X) - exact) < 5 * k.standard_errors(X) + 4e-3)
 
 
 # -- messages ------------------------------------------------------------------------------------------------------
@@ -342,9 +248,8 @@ def changed(**methods):
     ],
 )
 def test_messages(X, error, match):
-    for proposal in ("common", "two-sided"):
-        with pytest.raises(error, match=match):
-            mc.Sampled(n_samples=10, proposal=proposal).fit_transform(X)
+    with pytest.raises(error, match=match):
+        mc.Sampled(n_samples=10).fit_transform(X)
 
 
 @pytest.mark.parametrize(
@@ -352,11 +257,7 @@ def test_messages(X, error, match):
     [
         {"n_samples": 0},
         {"rho": 0},
-        {"proposal": "x"},
-        {"beta": 2},
-        {"base": "laplace"},
         {"length": None},
-        {"gamma": -1},
     ],
 )
 def test_parameters(parameters):
@@ -373,11 +274,6 @@ def test_other_messages():
     wide = changed(sample=lambda self, size: np.zeros((size, 2)))
     with pytest.raises(ValueError, match="different shapes"):
         mc.Sampled(n_samples=10).fit([Normal(0.0), wide])
-
-
-def test_thin_samples_of_wide_distributions_have_no_error():
-    p = mc.Gaussians(np.zeros((2, 4)), [100.0, 90.0])
-    assert np.isinf(mc.Sampled(base="rbf", n_samples=50).standard_errors(p)).all()
 
 
 # -- the batteries of all kernels ----------------------------------------------------------------------------------
@@ -401,26 +297,6 @@ class TestCommon(SampledContract):
 
     def truth(self, X):
         return mc.ProbabilityProduct(normalize=False)(X)
-
-
-class TestTwoSided(SampledContract):
-    truth_tolerance = 0.2
-
-    def kernel(self):
-        return mc.Sampled(n_samples=100, proposal="two-sided")
-
-    def truth(self, X):
-        return mc.ProbabilityProduct(normalize=False)(X)
-
-
-class TestMeanMap(SampledContract):
-    truth_tolerance = 0.2
-
-    def kernel(self):
-        return mc.Sampled(n_samples=60, base="rbf", gamma=0.3)
-
-    def truth(self, X):
-        return mc.MeanMap(gamma=0.3, normalize=False)(X)
 
 
 @pytest.mark.parametrize("size", [200, 203, 7])

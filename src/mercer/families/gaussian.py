@@ -438,20 +438,6 @@ class Gaussians(GaussianPairs):
         root = vectors * np.sqrt(np.maximum(values, 0))[..., None, :]
         return mean + noise @ np.swapaxes(root, -1, -2)
 
-    def tempered(self, rho: float) -> tuple[Array, Gaussians]:
-        """Return the log integrals of p^rho, ``(*B,)``, and the Gaussians proportional to p^rho (PPK-5a)."""
-        check_rho(rho)
-        self._require_regular("a power of the density")
-        log_det, d = self._log_det(), self.dimension
-        with np.errstate(over="ignore"):
-            covariance = self.covariance / rho
-        if not bool(namespace(covariance).all(namespace(covariance).isfinite(covariance))):
-            raise ValueError(
-                f"rho must be larger for these covariances, which overflow float64 divided by rho = {rho}."
-            )
-        powered = Gaussians._make(mean=self.mean, covariance=covariance, structure=self.structure)
-        return (1 - rho) / 2 * (d * _LOG_2PI + log_det) - d / 2 * math.log(rho), powered
-
     # -- helpers ----------------------------------------------------------------------------------------
 
     def _as_full(self) -> Gaussians:

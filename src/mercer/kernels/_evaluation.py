@@ -374,15 +374,13 @@ class Evaluation:
             plain = xp.where(alike, close, plain)
         return xp.clip(plain, 0.0, None)
 
-    def remembered(self, left: Side, right: Side | None, *, log: bool = False, memo: bool = True) -> Array:
+    def remembered(self, left: Side, right: Side | None, *, log: bool = False) -> Array:
         """Return the matrix of two sides through the memo of pairs; ``right=None`` for the symmetric one of ``left``.
-
-        With ``memo=False``, nothing is looked up or kept, except the prepared sides.
 
         A side is prepared as a whole, so that messages can name an object by its position in the data, and only if a
         pair is missing from the memo.
         """
-        setting = self._setting(left, right) if memo else None
+        setting = self._setting(left, right)
         a, b = self.on_device(left), None if right is None else self.on_device(right)
         if setting is None:
             whole = None if b is None else self.prepared_side(b)

@@ -17,10 +17,9 @@ from mercer.kernels._operands import LogPairs, Rows, scaled_rows
 from mercer.kernels._random_features import RandomFeatures
 from mercer.kernels._windows.counts import WindowCounts
 from mercer.kernels._windows.points import WindowSets
-from mercer.kernels._windows.random import random_means, spread, trace_spread
+from mercer.kernels._windows.random import random_means
 from mercer.kernels.base.kernel import Kernel
 from mercer.kernels.base.transformer import WIDE, Bounds
-from mercer.kernels.landmarks import Errors
 
 
 class EmpiricalMeanMap(RandomFeatures, LogPairs, Kernel):
@@ -152,30 +151,6 @@ class EmpiricalMeanMap(RandomFeatures, LogPairs, Kernel):
         if self.alphabet_ is None:
             return super()._feature_names(width)
         return words(self.alphabet_.symbols, int(self.order) + 1, width, gap="_")
-
-    # -- the error of random features ----------------------------------------------------------------------
-
-    def errors(self, X: Any) -> Errors:
-        """Estimate the error of the matrix of random features without computing the exact matrix.
-
-        Parameters
-        ----------
-        X : data
-            Objects to compare.
-
-        Returns
-        -------
-        Errors
-            Standard errors, both relative: ``trace``, of the sum of the self-kernels (0 if the kernel is
-            normalized), and ``frobenius``, of all entries. 0 if the kernel is exact.
-        """
-        kernel, a, _ = self.operands(X)
-        if not isinstance(a.operand, Rows):
-            return Errors(0.0, 0.0)
-        rows = kernel._frequencies(a)
-        trace = 0.0 if self.normalize else trace_spread(rows) / float(a.operand.squares().sum())
-        wrong = float(np.linalg.norm(spread(rows, rows, bool(self.normalize))))
-        return Errors(trace, wrong / float(np.linalg.norm(kernel._evaluation.matrix(a, None))))
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

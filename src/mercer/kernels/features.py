@@ -48,11 +48,9 @@ class Features(Landmarks):
     """
 
     # What `Landmarks` lets users choose is fixed here.
-    _parameters: ClassVar[Rules] = dict.fromkeys(("method", "explicit", "ridge", "tolerance", "held_out"))
+    _parameters: ClassVar[Rules] = dict.fromkeys(("method", "explicit", "held_out"))
     method = "uniform"
     explicit: Any = "prefer"
-    ridge = 0.0
-    tolerance = 1e-10
     held_out = 100
 
     def __init__(self, kernel: Any, n_components: int = 100, random_state: Any = 0) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any, ClassVar, NamedTuple, Self
 
-import joblib
 import numpy as np
 from scipy import sparse
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin, clone
@@ -12,66 +11,24 @@ from sklearn.utils import _safe_indexing
 from sklearn.utils.validation import check_is_fitted
 
 from mercer._array import Floats, to_numpy
-from mercer._cache import ByteCache
-from mercer._config import settings
 from mercer._notices import notify, warns_once
-from mercer._parameters import (
-    CheckedParameters,
-    Rule,
-    Rules,
-    between,
-    instance_of,
-    nonnegative,
-    one_of,
-    seed,
-    whole,
-)
+from mercer._parameters import CheckedParameters, Rule, Rules, instance_of, one_of, seed, whole
 from mercer._random import random_generator
 from mercer.data.segments import data_digests
 from mercer.kernels._changes import check_unchanged, values_of
-from mercer.kernels._choice import BLOCK, Draw, by_leverage, by_residual, far_apart
-from mercer.kernels._data import check_libraries, copy_columns, has_digests, n_objects, unwrapped
+from mercer.kernels._choice import Draw, far_apart
+from mercer.kernels._data import check_libraries, copy_columns, n_objects, unwrapped
 from mercer.kernels._evaluation import Side
 from mercer.kernels._subset import subset
 from mercer.kernels.base.kernel import Kernel
 from mercer.kernels.base.transformer import NoFeatures
-from mercer.kernels.streaming import Streaming
 
+BLOCK = 1 << 22
+"""Number of kernel values of a block of rows."""
+TOLERANCE = 1e-10
+"""Eigenvalues of the landmarks' matrix below this fraction of the largest are dropped."""
 EXPLICIT_COLUMNS = 4096
 """Maximum number of dense explicit features under "auto"; beyond it, landmarks need less memory and time."""
-
-METHODS: dict[str, Any] = {
-    "kmeans++": far_apart,
-    "leverage": by_leverage,
-    "greedy": lambda *arguments: by_residual(*arguments)[0],
-}
-"""The methods that evaluate kernel values to choose landmarks."""
-
-_choices = ByteCache()
-"""Landmarks by kernel, objects and parameters, so that a search chooses them only once."""
-
-
-class Errors(NamedTuple):
-    """Relative errors of approximate features.
-
-    Parameters
-    ----------
-    trace : float
-        Fraction of the objects' squared norms in feature space that the features miss.
-    frobenius : float
-        Frobenius norm of the error of their Gram matrix, divided by the norm of the exact matrix.
-
-    Examples
-    --------
-    >>> import numpy as np, mercer as mc
-    >>> X = np.random.default_rng(0).normal(size=(200, 2))
-    >>> found = mc.Landmarks(mc.RBF(gamma=0.1), n_components=20).fit(X).errors(X)
-    >>> found.trace < 0.01, found.frobenius < 0.01
-    (True, True)
-    """
-
-    trace: float
-    frobenius: float
 
 
 class _Drawn(NamedTuple):
@@ -81,8 +38,6 @@ class _Drawn(NamedTuple):
     m: int
     held: Floats
     rest: Floats
-    given: tuple[int, list[bytes]]
-    """The seed, and the digests of all objects."""
 
     @property
     def uniform(self) -> Floats:
@@ -90,8 +45,13 @@ class _Drawn(NamedTuple):
         found: Floats = self.rest[self.draw.different(self.rest, self.m)]
         return found
 
+    def far_apart(self, kernel: Any, source: Any) -> Floats:
+        """Choose landmarks by k-means++."""
+        found = far_apart(kernel, source, self.rest, self.m, self.draw)
+        return found if len(found) else self.rest[:1]  # all have zero norm, as the landmarks' matrix will tell
 
-class Landmarks(CheckedParameters, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Streaming, BaseEstimator):
+
+class Landmarks(CheckedParameters, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
     r"""Approximate features of any kernel from landmarks (Nystroem), at a cost linear in the number of objects.
 
     It is a transformer, not a kernel: ``make_pipeline(mc.Landmarks(kernel, 500), LinearSVC())``.
@@ -104,22 +64,15 @@ class Landmarks(CheckedParameters, ClassNamePrefixFeaturesOutMixin, TransformerM
         Number of landmarks, at most the number of distinct training objects; a larger number is lowered to it, with a
         warning if it exceeds the number of objects. There may be fewer features, because directions with eigenvalues
         at the level of rounding are dropped.
-    method : {"uniform", "kmeans++", "leverage", "greedy"}, default="uniform"
-        How to choose landmarks among the distinct training objects. "uniform" evaluates no kernel values. The others
-        evaluate one column of the kernel matrix per landmark: "kmeans++" chooses one after the other with
-        probabilities that grow with the squared distance in feature space from the nearest landmark chosen before;
-        "leverage" draws objects with probabilities proportional to their ridge leverage scores, which are estimated
-        from a uniform sample; "greedy" (pivoted Cholesky) always takes the object whose squared distance from the span
-        of the landmarks is largest.
+    method : {"uniform", "kmeans++"}, default="uniform"
+        How to choose landmarks among the distinct training objects. "uniform" evaluates no kernel values. "kmeans++"
+        evaluates one column of the kernel matrix per landmark: it chooses one after the other with probabilities that
+        grow with the squared distance in feature space from the nearest landmark chosen before.
     explicit : {"auto", True, False}, default="auto"
         Whether to use the kernel's own explicit features, which are exact, in place of landmarks. "auto" uses them if
         the kernel has them and they are sparse or have at most 4,096 columns. Explicit features that are computed from
         kernel values (`EmpiricalKernelMap`, `Repaired`) are those with uniform landmarks under "auto", and those with
         all training objects under True.
-    ridge : float, default=0.0
-        Regularization added to the eigenvalues of the landmarks' matrix, as a fraction of its mean diagonal.
-    tolerance : float, default=1e-10
-        Eigenvalues of the landmarks' matrix below this fraction of the largest are dropped.
     held_out : int, default=100
         Number of training objects that are not used as landmarks, to estimate the error. They are drawn one by one,
         including duplicates; there are fewer if the landmarks need them.
@@ -154,8 +107,8 @@ class Landmarks(CheckedParameters, ClassNamePrefixFeaturesOutMixin, TransformerM
     -----
     With the landmarks' matrix :math:`W = V \Lambda V^\top`,
 
-    .. math:: \phi(x) = (\Lambda + \rho)^{-1/2}\, V^\top (k(x, z_1), \ldots, k(x, z_m))^\top, \qquad
-        \langle\phi(x), \phi(y)\rangle = k(x, z)\,(W + \rho)^{-1} k(z, y)
+    .. math:: \phi(x) = \Lambda^{-1/2}\, V^\top (k(x, z_1), \ldots, k(x, z_m))^\top, \qquad
+        \langle\phi(x), \phi(y)\rangle = k(x, z)\,W^{-1} k(z, y)
 
     is the projection of the objects, in feature space, onto the span of the landmarks (Williams and Seeger 2001).
     Hence :math:`|\phi(x)|^2 \le k(x, x)`. The mean difference over the held-out objects is an unbiased estimate for
@@ -163,15 +116,11 @@ class Landmarks(CheckedParameters, ClassNamePrefixFeaturesOutMixin, TransformerM
     The trace error bounds the Frobenius error of the matrix.
 
     Kernel values are computed in blocks of rows: besides the features, at most about 4 million are in memory at once.
-    "greedy" keeps m numbers per object that it considers; with more than :math:`2^{27}/m` objects it considers a
-    uniform choice of that number.
 
     References
     ----------
     C. Williams, M. Seeger, Using the Nystroem Method to Speed Up Kernel Machines, NIPS 13, 2001. D. Arthur,
-    S. Vassilvitskii, k-means++: The Advantages of Careful Seeding, SODA 2007. C. Musco, C. Musco, Recursive Sampling
-    for the Nystroem Method, NIPS 30, 2017. S. Fine, K. Scheinberg, Efficient SVM Training Using Low-Rank Kernel
-    Representations, JMLR 2, 2001.
+    S. Vassilvitskii, k-means++: The Advantages of Careful Seeding, SODA 2007.
 
     Examples
     --------
@@ -191,13 +140,11 @@ class Landmarks(CheckedParameters, ClassNamePrefixFeaturesOutMixin, TransformerM
     _parameters: ClassVar[Rules] = {
         "kernel": instance_of(Kernel, what="a kernel", cure="Use mc.RBF(), for example."),
         "n_components": whole(1, cure="It is the number of landmarks."),
-        "method": one_of("uniform", *METHODS),
+        "method": one_of("uniform", "kmeans++"),
         "explicit": Rule(
             "True, False or 'auto'",
             lambda value: isinstance(value, bool) or (isinstance(value, str) and value == "auto"),
         ),
-        "ridge": nonnegative("It is a fraction of the mean diagonal."),
-        "tolerance": between(0, 1, "left", cure="It is a fraction of the largest eigenvalue."),
         "held_out": whole(0, cure="It is a number of training objects."),
         "random_state": seed(),
     }
@@ -211,8 +158,6 @@ class Landmarks(CheckedParameters, ClassNamePrefixFeaturesOutMixin, TransformerM
         n_components: int = 100,
         method: str = "uniform",
         explicit: bool | str = "auto",
-        ridge: float = 0.0,
-        tolerance: float = 1e-10,
         held_out: int = 100,
         random_state: Any = 0,
     ) -> None:
@@ -220,8 +165,6 @@ class Landmarks(CheckedParameters, ClassNamePrefixFeaturesOutMixin, TransformerM
         self.n_components = n_components
         self.method = method
         self.explicit = explicit
-        self.ridge = ridge
-        self.tolerance = tolerance
         self.held_out = held_out
         self.random_state = random_state
 
@@ -272,7 +215,7 @@ class Landmarks(CheckedParameters, ClassNamePrefixFeaturesOutMixin, TransformerM
         else:
             drawn = drawn or self._drawn(source)
             source = self.kernel_._match(source, self.kernel_.train_)
-            self.indices_ = drawn.uniform if self.method == "uniform" else self._chosen(source, drawn)
+            self.indices_ = drawn.uniform if self.method == "uniform" else drawn.far_apart(self.kernel_, source)
             if not learns:
                 self.kernel_ = subset(whole, self.indices_)
             kept = self.method == "uniform" or not learns  # as the training objects of the kernel
@@ -299,7 +242,6 @@ class Landmarks(CheckedParameters, ClassNamePrefixFeaturesOutMixin, TransformerM
 
     def _explicit_width(self, X: Any) -> int | None:
         """Return the number of the kernel's explicit features, or None if they are not available or not wanted."""
-        self._sparse = False
         if self.explicit is False:
             return None
         try:
@@ -308,8 +250,7 @@ class Landmarks(CheckedParameters, ClassNamePrefixFeaturesOutMixin, TransformerM
             if self.explicit is True:
                 raise
             return None
-        self._sparse = sparse.issparse(one)
-        wide = not self._sparse and one.shape[1] > EXPLICIT_COLUMNS
+        wide = not sparse.issparse(one) and one.shape[1] > EXPLICIT_COLUMNS
         return None if self.explicit == "auto" and wide else int(one.shape[1])
 
     def _drawn(self, source: Any) -> _Drawn:
@@ -320,22 +261,7 @@ class Landmarks(CheckedParameters, ClassNamePrefixFeaturesOutMixin, TransformerM
         m = min(int(self.n_components), draw.n_kinds)
         held = draw.all_but(m)[: int(self.held_out)]
         rest = np.setdiff1d(np.arange(len(digests)), held)
-        return _Drawn(draw, m, np.sort(held), rest, (seed, digests))
-
-    def _chosen(self, source: Any, drawn: _Drawn) -> Floats:
-        """Return the landmarks that the method chooses by kernel values."""
-        setting = self.kernel_._setting() if has_digests(source) else None
-        parameters = self.method, drawn.m, len(drawn.held), joblib.hash(drawn.given)
-        key = None if setting is None else ("landmarks", setting, parameters)
-        known: Floats | None = None if key is None else _choices.get(key)
-        if known is not None:
-            return known
-        found: Floats = METHODS[self.method](self.kernel_, source, drawn.rest, drawn.m, drawn.draw)
-        if not len(found):  # all objects have zero norm, which the landmarks' matrix tells
-            found = drawn.rest[:1]
-        if key is not None:
-            _choices.put(key, found, size=found.nbytes + 256, budget=settings().cache_bytes)
-        return found
+        return _Drawn(draw, m, np.sort(held), rest)
 
     def _whiten(self) -> None:
         """Learn the projection from kernel columns to features, from the landmarks' matrix."""
@@ -347,7 +273,7 @@ class Landmarks(CheckedParameters, ClassNamePrefixFeaturesOutMixin, TransformerM
         precise = np.finfo(dtype).eps if dtype.kind == "f" else np.finfo(float).eps
         values, vectors = np.linalg.eigh(matrix.astype(float))
         largest = float(np.abs(values).max())
-        rounding = max(float(self.tolerance), len(matrix) * float(precise))
+        rounding = max(TOLERANCE, len(matrix) * float(precise))
         keep = np.flatnonzero(values > rounding * largest)[::-1]
         if not len(keep):
             raise ValueError(
@@ -363,8 +289,7 @@ class Landmarks(CheckedParameters, ClassNamePrefixFeaturesOutMixin, TransformerM
             )
         self.eigenvalues_ = values[keep]
         self._n_features_out = len(keep)
-        shift = float(self.ridge) * float(np.trace(matrix)) / len(matrix)
-        self._projection = vectors[:, keep] / np.sqrt(values[keep] + shift)
+        self._projection = vectors[:, keep] / np.sqrt(values[keep])
 
     def _judge(self, held: Any) -> None:
         """Estimate the relative trace error on the held-out objects."""
@@ -382,7 +307,7 @@ class Landmarks(CheckedParameters, ClassNamePrefixFeaturesOutMixin, TransformerM
 
     # -- features ------------------------------------------------------------------------------------------
 
-    def _mapped(self, source: Any, memo: bool = True) -> Floats:
+    def _mapped(self, source: Any) -> Floats:
         """Return the features of objects from their kernel values with the landmarks, through the memo of pairs."""
         landmarks = self._landmark_side
         check_libraries(source, landmarks.source)
@@ -391,7 +316,7 @@ class Landmarks(CheckedParameters, ClassNamePrefixFeaturesOutMixin, TransformerM
         found = np.empty((n, self._projection.shape[1]))
         for i, block in enumerate(blocks):
             matched = self.kernel_._match(block, landmarks.source)
-            columns = to_numpy(self.kernel_._evaluation.remembered(Side(matched), landmarks, memo=memo))
+            columns = to_numpy(self.kernel_._evaluation.remembered(Side(matched), landmarks))
             found[i * step : (i + 1) * step] = columns.astype(float) @ self._projection
         return found
 
@@ -408,7 +333,8 @@ class Landmarks(CheckedParameters, ClassNamePrefixFeaturesOutMixin, TransformerM
         X : data
             Input of the kernel.
         """
-        return self._features_of(self._read(X))
+        X, kernel = self._read(X), self.kernel_
+        return kernel.features(X) if self.explicit_ else self._mapped(kernel._source(kernel._admit(X, reset=False)))
 
     def get_feature_names_out(self, input_features: Any = None) -> Floats:
         """Return the names of the features: those of the kernel's explicit features, or numbers for landmarks.
@@ -422,27 +348,6 @@ class Landmarks(CheckedParameters, ClassNamePrefixFeaturesOutMixin, TransformerM
         if not self.explicit_:
             return np.asarray(super().get_feature_names_out(input_features))
         return np.array(self.kernel_._feature_names(self._n_features_out), dtype=object)
-
-    def errors(self, X: Any) -> Errors:
-        """Return the errors of the features on ``X``; this computes the whole exact kernel matrix.
-
-        Parameters
-        ----------
-        X : data
-            Input of the kernel; landmarks have no error of their own.
-
-        Returns
-        -------
-        Errors
-            ``trace`` and ``frobenius``, both relative.
-        """
-        X = self._read(X)
-        exact = np.asarray(to_numpy(self.kernel_(X)), dtype=float)
-        features = self._features_of(X)
-        found = features @ features.T
-        wrong = exact - (found.toarray() if sparse.issparse(found) else found)
-        size = float(np.linalg.norm(exact)) or 1.0
-        return Errors(float(np.trace(wrong) / (np.trace(exact) or 1.0)), float(np.linalg.norm(wrong)) / size)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

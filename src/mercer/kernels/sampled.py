@@ -2,26 +2,28 @@
 
 from __future__ import annotations
 
+import inspect
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any, ClassVar
 
 import numpy as np
+from array_api_compat import is_torch_array
 
-from mercer._array import Array, Floats, logsumexp, to_numpy
+from mercer._array import Array, Floats, logsumexp, namespace, to_numpy
 from mercer._batch import Batch
-from mercer._parameters import NONE, Rules, between, gamma, one_of, rho, seed, whole
+from mercer._parameters import Rules, rho, seed, whole
 from mercer._random import seed_of
 from mercer._verdict import Verdict
 from mercer.data import Sequences
-from mercer.kernels._draws import Objects, densities, draw, in_numpy, joined, seeds, vectors
-from mercer.kernels._operands import LogFeatures
-from mercer.kernels._sampled import TwoSided, common_effective, common_errors, mean_map_errors
-from mercer.kernels._windows.points import WindowSets
+from mercer.kernels._operands import LogFeatures, LogPairs
+from mercer.kernels._windows.random import spread
 from mercer.kernels.base.model import LONGEST, ModelKernel
-from mercer.kernels.base.transformer import WIDE, NoFeatures
 
 
-class Sampled(ModelKernel):
-    r"""Probability product or mean map kernel between any distributions, estimated from samples.
+class Sampled(LogPairs, ModelKernel):
+    r"""Probability product kernel between any distributions, estimated from samples.
 
     Parameters
     ----------
@@ -29,21 +31,9 @@ class Sampled(ModelKernel):
         Estimator that fits a distribution to each sample, as ``model.fit_each``. None compares distributions: a batch,
         or a list of objects with ``log_prob`` and ``sample``.
     n_samples : int, default=1000
-        Number of samples: from the common proposal, or from each distribution.
+        Number of samples from the average of the training distributions, which are drawn once in ``fit``.
     rho : float, default=0.5
         The power of the probability product.
-    proposal : {"common", "two-sided"}, default="common"
-        Where the samples come from. "common": the average of the training distributions, drawn once in ``fit``.
-        "two-sided": the two compared distributions, as in the source; not positive semi-definite.
-    beta : float, default=0.5
-        For "two-sided": the weight of the samples of the row in ``kernel(X, Y)`` and ``transform``, from 0 to 1; those
-        of the column have the rest. Symmetric matrices use 1/2.
-    base : {"rbf"} or None, default=None
-        None estimates the probability product. "rbf" estimates the mean map kernel with the base kernel
-        ``exp(-gamma |x - y|^2)`` from samples of both distributions; it needs no ``log_prob``, and ignores ``rho``,
-        ``proposal`` and ``beta``.
-    gamma : float, default=1.0
-        Parameter of the base kernel.
     length : int, default=10
         Length of the sampled sequences, for sequence models.
     random_state : int, Generator, RandomState or None, default=0
@@ -56,9 +46,9 @@ class Sampled(ModelKernel):
     Attributes
     ----------
     samples_ : array of shape (n_samples, ...) or Sequences
-        The samples of the common proposal.
+        The samples.
     log_proposal_ : array of shape (n_samples,)
-        Their log densities under the proposal.
+        Their log densities under the average of the training distributions.
 
     Notes
     -----
@@ -66,11 +56,8 @@ class Sampled(ModelKernel):
 
     .. math:: k(p, q) \approx \frac1N \sum_i \frac{p(x_i)^\rho\, q(x_i)^\rho}{g(x_i)},
 
-    an inner product of explicit features, so that every matrix is positive semi-definite. "two-sided" (PPK-5a) is
-    :math:`\beta E_{x \sim p}[p(x)^{\rho-1} q(x)^\rho] + (1-\beta) E_{y \sim q}[q(y)^{\rho-1} p(y)^\rho]`. At other
-    powers than 1, an object with a method ``tempered(rho)`` that returns :math:`\log\int p^\rho` and the distribution
-    proportional to :math:`p^\rho` is sampled from the latter, as in the source. Both estimate the power of
-    the marginal density, for models with hidden variables too.
+    an inner product of explicit features, so that every matrix is positive semi-definite. It estimates the power of the
+    marginal density, for models with hidden variables too.
 
     An object of your own has ``log_prob(X)``, which returns ``(n,)`` for n points, and ``sample(size)``, which returns
     n points, one per row. If ``sample`` has parameters ``random_state`` (an int) or ``length``, they are passed; torch
@@ -90,24 +77,20 @@ class Sampled(ModelKernel):
     _parameters: ClassVar[Rules] = {
         "n_samples": whole(1),
         "rho": rho(),
-        "proposal": one_of("common", "two-sided"),
-        "beta": between(0, 1, cure="It is the weight of the samples of the row."),
-        "base": one_of("rbf", cure="None estimates the probability product.") | NONE,
-        "gamma": gamma(),
         "length": whole(1, LONGEST, cure="It is the number of observations of the sampled sequences."),
         "random_state": seed(),
     }
-    _smooth = {"rho": (0.05, 5.0), "gamma": WIDE}  # noqa: RUF012
+    _smooth = {"rho": (0.05, 5.0)}  # noqa: RUF012
+    _needs_fit = "its samples come from the training distributions"
+    _why_zero = " (its density is zero at all samples: increase n_samples)"
+
+    psd = Verdict("always", "an inner product of explicit features, for every number of samples (PPK-5b)")
 
     def __init__(
         self,
         model: Any = None,
         n_samples: int = 1000,
         rho: float = 0.5,
-        proposal: str = "common",
-        beta: float = 0.5,
-        base: str | None = None,
-        gamma: float = 1.0,
         length: int = 10,
         random_state: Any = 0,
         normalize: bool = True,
@@ -116,37 +99,18 @@ class Sampled(ModelKernel):
         self.model = model
         self.n_samples = n_samples
         self.rho = rho
-        self.proposal = proposal
-        self.beta = beta
-        self.base = base
-        self.gamma = gamma
         self.length = length
         self.random_state = random_state
         self.normalize = normalize
         self.on_zero = on_zero
 
-    @property
-    def _kind(self) -> str:
-        return "mean map" if self.base is not None else self.proposal
-
     # -- fitting -----------------------------------------------------------------------------------------
 
-    @property
-    def _needs_fit(self) -> str:
-        return "its samples come from the training distributions" if self._kind == "common" else ""
-
-    @property
-    def _why_zero(self) -> str:  # type: ignore[override]
-        return " (its density is zero at all samples: increase n_samples, or use proposal='two-sided')"
-
-    def _smooth_parameters(self) -> tuple[str, ...]:
-        return ("rho",) if self.base is None else ("gamma",)
-
     def _fixed_by_fit(self) -> tuple[str, ...]:
-        return (*super()._fixed_by_fit(), "n_samples", "proposal", "base", "length", "random_state")
+        return (*super()._fixed_by_fit(), "n_samples", "length", "random_state")
 
     def _cheap_pairs(self, source: Any) -> bool:
-        return self.base is None
+        return True
 
     def _accept(self, X: Any, *, reset: bool) -> Any:
         items = X.ravel().tolist() if isinstance(X, np.ndarray) and X.dtype == object else X
@@ -157,8 +121,7 @@ class Sampled(ModelKernel):
             batch = type(first).concat([item if item.ndim else item.reshape(1) for item in items])
             return super()._accept(batch, reset=reset)
         objects = Objects(list(items))
-        needed = {"mean map": ("sample",), "common": ("log_prob", "sample")[: 1 + reset]}
-        objects.require(*needed.get(self._kind, ("log_prob", "sample")))
+        objects.require(*("log_prob", "sample")[: 1 + reset])
         return objects
 
     def _learn(self, X: Any, y: Any = None) -> None:
@@ -176,19 +139,15 @@ class Sampled(ModelKernel):
         if isinstance(X, Objects):
             return X
         batch = super()._source(X)
-        for name in ("sample",) if self._kind == "mean map" else ("log_prob", "sample"):
+        for name in ("log_prob", "sample"):
             if not hasattr(batch, name):
                 raise TypeError(f"Sampled needs distributions with {name}; {type(batch).__name__} do not have it.")
         return in_numpy(batch)
 
     def _training(self, X: Any) -> Any:
         source = super()._training(X)
-        for name in ("samples_", "log_proposal_"):
-            self.__dict__.pop(name, None)
-        if self._kind != "common":
-            return source
         n, size = len(source), int(self.n_samples)
-        own = seeds(source, self._seed, apart=True)
+        own = seeds(source, self._seed)
         counts = np.full(n, size // n)  # as many from each, which varies less than random numbers
         counts[np.argsort(own, kind="stable")[: size % n]] += 1  # by content, not by position
         drawn = [draw(source, i, int(counts[i]), self.length, own[i]) for i in range(n) if counts[i]]
@@ -197,68 +156,31 @@ class Sampled(ModelKernel):
         self.log_proposal_ = np.asarray(logsumexp(values, axis=0) - np.log(n))
         if not np.isfinite(self.log_proposal_).all():
             i = int(np.searchsorted(np.cumsum(counts), np.argmin(self.log_proposal_), side="right"))
-            raise ValueError(_disagree(i))
+            raise ValueError(
+                f"object {i} has the density 0 at a point that it has drawn itself. Its log_prob and sample must "
+                "belong to the same distribution."
+            )
         self._train_side.keep("densities", values)
         return source
 
     # -- evaluation --------------------------------------------------------------------------------------
 
-    def _prepare(self, source: Any) -> LogFeatures | TwoSided | WindowSets:
-        if self._kind == "mean map":
-            rows = [vectors(points) for points in self._own_draws(source, source)]
-            if len({row.shape[1] for row in rows}) > 1:
-                raise ValueError("The objects draw points of different dimensions.")
-            return WindowSets(Sequences(np.stack(rows)), 0, float(self.gamma))
-        if self._kind == "two-sided":
-            return self._two_sided(source)
+    def _prepare(self, source: Any) -> LogFeatures:
         values = self._kept(source, "densities")
         values = densities(source, self.samples_) if values is None else values
         return LogFeatures(self.rho * values - (np.log(self.n_samples) + self.log_proposal_) / 2)
 
-    def _own_draws(self, source: Any, drawn: Any) -> list[Any]:
-        """Draw from each of ``drawn``, with the seeds of ``source``."""
-        own, size = seeds(source, self._seed), int(self.n_samples)
-        return [draw(drawn, i, size, self.length, own[i]) for i in range(len(source))]
-
-    def _two_sided(self, source: Any) -> TwoSided:
-        power = float(self.rho)
-        log_normalizers, drawn = _tempered(source, power)
-        points = self._own_draws(source, drawn)
-        own = np.stack([densities(source[i : i + 1], points[i])[0] for i in range(len(source))])
-        bad = np.flatnonzero(~np.isfinite(own).all(axis=1))
-        if len(bad):
-            raise ValueError(_disagree(int(bad[0])))
-        if log_normalizers is None:
-            weights = (power - 1) * own
-        else:
-            weights = np.broadcast_to(log_normalizers[:, None], own.shape)
-        return TwoSided(source, points, weights, weights + power * own, power, float(self.beta), object())
-
-    def _tile(self, a: Any, b: Any) -> Array:
-        return a.pair(b)
-
-    def _self(self, a: Any) -> Array:
-        return a.alone()
-
-    def _features(self, a: Any) -> Array:
-        if not isinstance(a, LogFeatures):
-            raise NoFeatures(
-                "Sampled has no finite explicit features, except with base=None and proposal='common'. Use its Gram "
-                "matrix, or Landmarks(Sampled(...))."
-            )
+    def _features(self, a: LogFeatures) -> Array:
         return a.values
 
     def _feature_names(self, width: int) -> list[str]:
         return [f"sample[{i}]" for i in range(width)]
 
-    # -- errors ------------------------------------------------------------------------------------------
-
     def standard_errors(self, X: Any, Y: Any = None) -> Floats:
         """Return the standard error of each entry of ``kernel(X, Y)``, from the spread over the samples.
 
         It is infinite, and the entry unreliable, if the samples do not cover an object: fewer than about 20 contribute
-        to its norm under the common proposal, or those of a mean map are too far apart. An error ten times smaller
-        needs a hundred times as many samples.
+        to its norm. An error ten times smaller needs a hundred times as many samples.
 
         Parameters
         ----------
@@ -272,46 +194,11 @@ class Sampled(ModelKernel):
         if int(self.n_samples) < 2:
             raise ValueError("n_samples must be 2 or more for standard errors; got 1.")
         kernel, a, b = self.operands(X, Y)
-        left, right, normalize = a.operand, (a if b is None else b).operand, bool(kernel.normalize)
-        if isinstance(left, TwoSided):
-            return left.errors(right, normalize)
-        if isinstance(left, WindowSets):
-            return mean_map_errors(left, right, normalize)
-        return common_errors(left, right, normalize)
-
-    def effective_samples(self, X: Any, Y: Any = None) -> Floats:
-        r"""Return the effective number of samples of each entry of ``kernel(X, Y)``.
-
-        It is :math:`(\sum_i t_i)^2 / \sum_i t_i^2` over the terms :math:`t_i` of the sum: ``n_samples`` if all
-        contribute equally, 1 if one dominates. The diagonal says how well the samples cover an object.
-
-        Parameters
-        ----------
-        X, Y : data
-            As in ``kernel(X, Y)``.
-
-        Returns
-        -------
-        array of shape (N, M)
-        """
-        _, a, b = self.operands(X, Y)
         left, right = a.operand, (a if b is None else b).operand
-        if isinstance(left, TwoSided):
-            return left.effective(right)
-        if isinstance(left, WindowSets):
-            return np.full((len(left), len(right)), float(self.n_samples))  # all samples have the same weight
-        return common_effective(left, right)
-
-    @property
-    def psd(self) -> Verdict:
-        """Always positive semi-definite, except with two-sided samples."""
-        if self._kind == "mean map":
-            return Verdict("always", "an inner product of empirical mean embeddings (MM-1)")
-        if self._kind == "common":
-            return Verdict("always", "an inner product of explicit features, for every number of samples (PPK-5b)")
-        return Verdict(
-            "no", "each pair has samples of its own; 12 Gaussians, 20 samples: a negative eigenvalue (PPK-5a)"
-        )
+        # `spread` takes cosines and sines: the features, and zeros.
+        rows, columns = (np.concatenate([side.scaled, np.zeros_like(side.scaled)], axis=1) for side in (left, right))
+        errors = spread(rows, columns, bool(kernel.normalize))
+        return errors if kernel.normalize else errors * np.exp(left.log_scale[:, None] + right.log_scale)
 
 
 def _are_distributions(items: Any, model: Any) -> bool:
@@ -323,23 +210,146 @@ def _are_distributions(items: Any, model: Any) -> bool:
     return hasattr(items[0], "sample") and hasattr(items[0], "log_prob")
 
 
-def _tempered(source: Any, power: float) -> tuple[Floats | None, Any]:
-    """Return log normalizers of p^rho and these distributions; None and the distributions themselves if unknown."""
-    if power == 1:
-        return None, source  # the weights p^(rho - 1) are 1
+class Objects:
+    """Distributions of the user's own: objects with ``log_prob(X)`` and ``sample(size)``."""
+
+    def __init__(self, items: list[Any]) -> None:
+        self.items = items
+
+    def __len__(self) -> int:
+        return len(self.items)
+
+    def __getitem__(self, key: Any) -> Objects:
+        picked = range(len(self))[key] if isinstance(key, slice) else np.arange(len(self))[key]
+        return Objects([self.items[i] for i in picked])
+
+    def matched(self, reference: Any) -> Objects:
+        """Return the objects; raise if the other side is a batch."""
+        if not isinstance(reference, Objects):
+            raise TypeError(
+                f"Sampled got a list of objects on one side and {type(reference).__name__} on the other. Pass lists on "
+                "both sides, such as list(batch)."
+            )
+        return self
+
+    def require(self, *methods: str) -> None:
+        """Raise if an object lacks one of the methods."""
+        for i, item in enumerate(self.items):
+            for name in methods:
+                if not callable(getattr(item, name, None)):
+                    raise TypeError(
+                        f"object {i} is of type {type(item).__name__}, which has no method {name}. Sampled compares "
+                        "objects with log_prob(X) and sample(size); to fit a model to each sample of data, give "
+                        "Sampled(model=...)."
+                    )
+
+
+def in_numpy(batch: Batch) -> Batch:
+    """Return a batch of NumPy arrays: draws and their densities have no gradient."""
+    return batch._map(lambda _, x: x if hasattr(x, "indptr") else to_numpy(x), lambda _, part: in_numpy(part))
+
+
+def seeds(source: Batch | Objects, seed: int) -> list[int]:
+    """Return the seed of every object: that of a member of a batch depends on its content, others on the position."""
     if isinstance(source, Batch):
-        if not hasattr(source, "tempered"):
-            return None, source
-        logs, drawn = source.tempered(power)
-        return to_numpy(logs), drawn
-    if not all(hasattr(item, "tempered") for item in source.items):
-        return None, source
-    pairs = [item.tempered(power) for item in source.items]
-    return np.array([float(log) for log, _ in pairs]), Objects([item for _, item in pairs])
+        words: Any = [[int.from_bytes(digest, "little")] for digest in source.digests()]
+    else:
+        words = [[i] for i in range(len(source))]
+    return [int(np.random.SeedSequence([seed, *word]).generate_state(1)[0]) for word in words]
 
 
-def _disagree(i: int) -> str:
-    return (
-        f"object {i} has the density 0 at a point that it has drawn itself. Its log_prob and sample must belong to the "
-        "same distribution."
-    )
+def draw(source: Batch | Objects, i: int, size: int, length: int, seed: int) -> Any:
+    """Draw ``size`` points of object i: an array ``(size, ...)`` of NumPy or torch, or `Sequences`."""
+    if isinstance(source, Objects):
+        return _from_object(source.items[i], i, size, length, seed)
+    one: Any = source[i : i + 1]
+    if "length" not in _parameters(one.sample):
+        return one.sample(size, random_state=seed)[0]
+    if getattr(one, "end", False):
+        raise ValueError(
+            f"{type(one).__name__} with end=True have sequences of all lengths, and samples are cut at length = "
+            f"{length}. Fit them with end=False."
+        )
+    points = np.asarray(one.sample(length, size, random_state=seed)[0])
+    return Sequences.from_codes(points, one.alphabet) if points.ndim == 2 else Sequences(list(points))
+
+
+def _from_object(item: Any, i: int, size: int, length: int, seed: int) -> Any:
+    names = _parameters(item.sample)
+    options: dict[str, Any] = {"length": length} if "length" in names else {}
+    if "random_state" in names:
+        options["random_state"] = seed
+    count: Any = (size,) if names & {"sample_shape", "shape"} else size
+    with _torch(seed):
+        points = item.sample(count, **options)
+    if isinstance(points, tuple):  # points and their labels or densities, as of scikit-learn's mixtures
+        points = points[0]
+    if not isinstance(points, Sequences):
+        points = points.detach() if is_torch_array(points) else np.asarray(points)
+    if len(points) != size:
+        raise ValueError(f"sample({size}) of object {i} must return {size} points, one per row; got {len(points)}.")
+    values = to_numpy(points.values if isinstance(points, Sequences) else points)
+    if values.dtype.kind == "f" and not np.isfinite(values).all():
+        raise ValueError(f"object {i} has drawn a point that is not finite. Check its parameters.")
+    return points
+
+
+def _parameters(method: Any) -> set[str]:
+    try:
+        return set(inspect.signature(method).parameters)
+    except (TypeError, ValueError):  # of compiled code
+        return set()
+
+
+@contextmanager
+def _torch(seed: int | None = None) -> Iterator[None]:
+    """Switch off gradients and, with a seed, seed torch, whose generators are restored at the end."""
+    torch: Any = sys.modules.get("torch")
+    if torch is None:
+        yield
+        return
+    with torch.no_grad():
+        if seed is None:
+            yield
+            return
+        with torch.random.fork_rng():
+            torch.manual_seed(seed)
+            yield
+
+
+def joined(parts: list[Any]) -> Any:
+    """Concatenate draws of several objects."""
+    if isinstance(parts[0], Sequences):
+        return Sequences.concat(parts)
+    shapes = {tuple(part.shape[1:]) for part in parts}
+    if len(shapes) > 1:
+        raise ValueError(f"The objects draw points of different shapes, {' and '.join(map(str, sorted(shapes)))}.")
+    xp = namespace(*parts)
+    whole: Array = xp.concat(parts, axis=0)
+    return whole
+
+
+def densities(source: Batch | Objects, points: Any) -> Floats:
+    """Return the log density of every point under every object, ``(N, T)``; -inf where it is zero."""
+    count = len(points)
+    with _torch():
+        if isinstance(source, Objects):
+            values = np.empty((len(source), count))
+            for i, item in enumerate(source.items):
+                found = to_numpy(item.log_prob(points))
+                if found.shape != (count,):
+                    raise ValueError(
+                        f"log_prob of object {i} must return one number per point, shape ({count},); got shape "
+                        f"{found.shape}. Sum over the coordinates, as torch.distributions.Independent does."
+                    )
+                values[i] = found
+        else:
+            values = np.asarray(to_numpy(source.log_prob(points)), dtype=np.float64)  # type: ignore[attr-defined]
+    bad = np.argwhere(np.isnan(values) | (values == np.inf))
+    if len(bad):
+        i, t = bad[0]
+        raise ValueError(
+            f"object {i} has the log density {values[i, t]} at a sampled point; densities must be finite. Check its "
+            "parameters; a point mass or a singular covariance has no density."
+        )
+    return values

@@ -60,13 +60,6 @@ def spread(a: Floats, b: Floats, normalize: bool) -> Floats:
     return errors
 
 
-def trace_spread(a: Floats) -> float:
-    """Estimate the standard error of the sum of the self-kernels before normalization."""
-    count = a.shape[1] // 2
-    per_frequency = count * _Moments(a).powers.sum(axis=0)
-    return float(np.std(per_frequency, ddof=1) / np.sqrt(count))
-
-
 class _Moments:
     """The terms of the variance over frequencies."""
 
