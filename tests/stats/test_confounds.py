@@ -194,7 +194,6 @@ def test_level_of_independence_given_a_confound():
         (["a"] * 6 + ["b"] * 6, {}, "tell which sample an object is in"),
         ([1.0, float("nan")] * 6, {}, "confound 0 has no entry for object 1"),
         (np.eye(12)[:, :11] + np.arange(12.0)[:, None], {}, "explain .* of 12 objects"),
-        (np.arange(12.0), {"method": "studentized"}, "no form with confounds"),
         (list("abababababab"), {"groups": np.arange(12) // 2}, "Objects 0 and 1 are of one group"),
     ],
 )

@@ -116,9 +116,6 @@ def test_interval_contains_zero_exactly_if_the_test_does_not_reject(seed, shift,
         found = mc.stats.two_sample_test(X, Y, kernel, confounds=confounds, **options)
         assert (found.interval[0] == 0) == (found.p_value > 1 - level + 1e-12)
         assert found.interval[0] <= found.interval[1]
-        if kernel is not None:
-            halves = mc.stats.two_sample_test(X, Y, kernel, method="studentized", level=level)
-            assert (halves.interval[0] == 0) == (halves.p_value > 1 - level)
 
 
 def gaussian_effect(shift, gamma, d):
@@ -200,41 +197,13 @@ def test_null_p_values_are_uniform(kernel):
     assert stats.kstest(p, "uniform").pvalue > 0.01
 
 
-def test_studentized_null_and_shift():
-    rng = np.random.default_rng(6)
-    p = [
-        mc.stats.two_sample_test(*rng.normal(size=(2, 30, 2)), RBF, method="studentized", random_state=i).p_value
-        for i in range(60)
-    ]
-    assert stats.kstest(p, "uniform").pvalue > 0.01
-    found = mc.stats.two_sample_test(rng.normal(size=(60, 2)), 1 + rng.normal(size=(60, 2)), RBF, method="studentized")
-    assert found.p_value < 0.01
-    assert found.n_permutations == 0
-
-
-def test_studentized_statistic_by_hand():
-    """A fitted kernel is used as it is, so that the halves can be read off the Gram matrix."""
-    rng = np.random.default_rng(7)
-    K = RBF(rng.normal(size=(12, 2)))
-    y = np.repeat([0, 1], 6)
-    found = mc.stats.two_sample_test(K, y, "precomputed", method="studentized", random_state=3)
-    rng = np.random.default_rng(3)
-    tested = np.zeros(12, dtype=bool)
-    for units in (np.arange(6), np.arange(6, 12)):
-        tested[rng.permutation(units)[:3]] = True
-    witness = K[np.ix_(tested, ~tested & (y == 0))].mean(axis=1) - K[np.ix_(tested, ~tested & (y == 1))].mean(axis=1)
-    expected = stats.ttest_ind(witness[:3], witness[3:], equal_var=False, alternative="greater")
-    assert (found.statistic, found.p_value) == pytest.approx((expected.statistic, expected.pvalue))
-
-
-@pytest.mark.parametrize("method", ["permutation", "studentized"])
-def test_studentized_and_permutation_take_groups(method):
+def test_permutations_take_groups():
     rng = np.random.default_rng(8)
     X, Y = rng.normal(size=(2, 24, 2))
     groups = np.concatenate([np.arange(24) // 3, 8 + np.arange(24) // 3])
-    found = mc.stats.two_sample_test(X, Y + 2, RBF, groups=groups, method=method)
+    found = mc.stats.two_sample_test(X, Y + 2, RBF, groups=groups)
     assert found.p_value < 0.05
-    paired = mc.stats.two_sample_test(X, Y + 2, RBF, groups=np.tile(np.arange(24) // 3, 2), method=method)
+    paired = mc.stats.two_sample_test(X, Y + 2, RBF, groups=np.tile(np.arange(24) // 3, 2))
     assert paired.p_value < 0.05
 
 
@@ -265,8 +234,6 @@ def test_identical_objects_have_an_effect_of_zero_or_infinity():
     apart = mc.stats.two_sample_test(["aa"] * 5, ["bb"] * 5, mc.Spectrum(1))
     assert apart.effect_size == np.inf
     assert apart.p_value == pytest.approx(2 / 252)
-    halves = mc.stats.two_sample_test(["aa"] * 5, ["bb"] * 5, mc.Spectrum(1), method="studentized")
-    assert halves.p_value == 1 / 6  # two and two objects are tested
 
 
 @pytest.mark.parametrize("value", [0.7, 0.1])
@@ -299,10 +266,8 @@ def test_groups_of_one_sample_are_left_out_of_pairs():
     X = np.random.default_rng(1).normal(size=(24, 1))
     groups = [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 20, 21, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 30, 31]
     with pytest.warns(UserWarning, match="Only 10 of 14 groups are in both"):
-        found = mc.stats.two_sample_test(X[:12], X[12:], RBF, groups=groups, method="studentized")
+        found = mc.stats.two_sample_test(X[:12], X[12:], RBF, groups=groups)
     assert np.isfinite(found.p_value)
-    with pytest.raises(ValueError, match="at least 4"), pytest.warns(UserWarning, match="Only 1 of 7"):
-        mc.stats.two_sample_test(X[:4], X[4:8], RBF, groups=[0, 1, 2, 3, 3, 4, 5, 6], method="studentized")
 
 
 def test_groups_of_different_sizes_are_said():
@@ -335,9 +300,6 @@ def test_the_width_is_that_of_the_pooled_sample():
     assert found.kernel.gamma_ == mc.RBF(gamma="median").fit(pool).gamma_
     K = np.exp(-found.kernel.gamma_ * ((pool[:, None] - pool) ** 2).sum(axis=-1))
     assert found.statistic == pytest.approx(by_definition(K, np.arange(16) < 8, np.arange(16)))
-    halves = mc.stats.two_sample_test(100 * X, 100 * Y, mc.RBF(), method="studentized")
-    plain = mc.stats.two_sample_test(X, Y, mc.RBF(), method="studentized")
-    assert halves.p_value == pytest.approx(plain.p_value)
 
 
 def fused_by_definition(pool, first, units):
@@ -472,17 +434,14 @@ def test_few_permutations_are_said():
         ((["ab"] * 4, ["b"] * 4, mc.Spectrum(1)), {"groups": [1, 2]}, "groups must have one entry for each of 8"),
         ((["ab"] * 4, ["b"] * 4, mc.Spectrum(1)), {"groups": [1] * 4 + [2, 3] * 2}, "objects of X are in one group"),
         ((["ab"] * 4, ["b"] * 4, mc.Spectrum(1)), {"groups": [1, 2, 3, None] * 2}, "no entry for object 3"),
-        ((["ab"] * 4, ["b"] * 4, mc.Spectrum(1)), {"method": "bootstrap"}, "method must be.*'bootstrap'"),
         ((["ab"] * 4, ["b"] * 4, mc.Spectrum(1)), {"n_permutations": 0}, "n_permutations must be.*got 0"),
         ((["ab"] * 4, ["b"] * 4, mc.Spectrum(1)), {"level": 95}, "level must be.*got 95"),
-        ((["ab"] * 3, ["b"] * 3, mc.Spectrum(1)), {"method": "studentized"}, "at least 4.*permutation"),
         ((np.eye(3), [0, 1], "precomputed"), {}, "one entry for each of 3"),
         ((np.eye(3), [0, 1, 2], "precomputed"), {}, "two different labels; got 3"),
         (("abc", ["b"] * 4, mc.Spectrum(1)), {}, "X must be a list of samples"),
         ((["ab", "ba"], ["b", "aa"]), {}, r"got strings. Pass kernel, such as mc.Spectrum\(3\)"),
         (([np.ones((3, 1)), np.ones((2, 1))],) * 2, {}, r"got series. Pass kernel, such as mc.Fisher\(mc.HMM"),
         ((mc.Poissons([[1.0], [2.0]]),) * 2, {}, r"got models \(Poissons\). Pass kernel, such as mc.Prob"),
-        (([[0.0], [1.0]], [[1.0], [2.0]]), {"method": "studentized"}, r"no form over several widths.*mc.RBF\(\)"),
         (([[0.0], [1.0]], [[1.0], [2.0]], lambda x: x), {}, "kernel must be a kernel.*got a function"),
         ((mc.Poissons([[1.0], [2.0]]), [[1.0], [2.0]], mc.ProbabilityProduct()), {}, "both be models of one kind"),
     ],

@@ -37,8 +37,6 @@ def null_distribution(found: Any, ax: Any = None) -> Any:
     """
     if not hasattr(found, "null"):
         raise TypeError(f"null_distribution plots the result of a test of mc.stats; got {type(found).__name__}.")
-    if not len(found.null):
-        raise ValueError("A studentized test has no permutations to plot. Use method='permutation'.")
     ax = axes(ax)
     ax.hist(found.null, bins=min(40, max(5, len(found.null) // 10)), color="0.75")
     ax.axvline(found.statistic, color=COLORS[5], label=f"data, p = {found.p_value:.2g}")

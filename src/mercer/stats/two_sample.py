@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from math import comb
 from typing import Any
 
 import numpy as np
-from scipy import stats
-from sklearn.utils import _safe_indexing
 
-from mercer._array import Floats, to_numpy
-from mercer._checks import is_choice
+from mercer._array import Floats
 from mercer._notices import notify, warns_once
 from mercer._random import random_generator
 from mercer.gram import psd
@@ -35,13 +31,8 @@ from mercer.stats._input import (
     p_text,
     pooled,
     unit_numbers,
-    with_median_widths,
 )
 from mercer.stats._regression import Adjusted, Regression, adjusted
-
-METHODS = ("permutation", "studentized")
-DRAWN = 199
-"""Number of permutations from which the interval of a studentized test takes the deviation under the hypothesis."""
 
 
 @dataclass(frozen=True)
@@ -53,8 +44,7 @@ class TwoSample:
     p_value : float
         Probability of a statistic at least as large if both samples have one distribution.
     statistic : float
-        The unbiased squared maximum mean discrepancy; its studentized form for ``method="studentized"``; without a
-        kernel, the soft maximum over several widths.
+        The unbiased squared maximum mean discrepancy; without a kernel, the soft maximum over several widths.
     effect_size : float
         Distance of the mean embeddings in units of the standard deviation within samples, in the feature space of the
         kernel; 0 if the estimate of its square is negative. Compare it between tests with the same kernel only.
@@ -66,9 +56,9 @@ class TwoSample:
         Number of objects of both samples.
     permuted : str
         What is permuted: "objects", "groups" or "objects within groups"; with confounds, "residuals of objects" or
-        "objects within strata", for example; "" for the studentized test.
+        "objects within strata", for example.
     n_permutations : int
-        Number of permutations; 0 for the studentized test.
+        Number of permutations.
     exact : bool
         Whether these are all permutations.
     null : ndarray of shape (n_permutations,)
@@ -142,11 +132,7 @@ class TwoSample:
         return np.argsort(-first, kind="stable")[:n], np.argsort(second, kind="stable")[:n]
 
     def __str__(self) -> str:
-        how = (
-            f"{'all ' if self.exact else ''}{self.n_permutations:,} permutations of {self.permuted}"
-            if self.n_permutations
-            else "studentized, without permutations"
-        )
+        how = f"{'all ' if self.exact else ''}{self.n_permutations:,} permutations of {self.permuted}"
         if self.n_widths > 1:
             how += f"; Gaussian kernels of {self.n_widths} widths"
         verdict = "The two samples differ" if self.p_value <= 0.05 else "No difference was found"
@@ -165,7 +151,6 @@ def two_sample_test(
     *,
     groups: Any = None,
     confounds: Any = None,
-    method: str = "permutation",
     n_permutations: int = 999,
     level: float = 0.95,
     random_state: Any = 0,
@@ -181,8 +166,7 @@ def two_sample_test(
     kernel : Kernel, "precomputed" or None, default=None
         None is for vectors: one test over Gaussian kernels of several widths, from half the 5 % quantile of the
         distances to twice their 95 % quantile. A fitted kernel is used as it is. Any other is fitted to both samples
-        together, without their labels; for ``method="studentized"`` to the half that defines the witness. An `RBF`
-        without ``gamma`` has ``gamma="median"`` here.
+        together, without their labels. An `RBF` without ``gamma`` has ``gamma="median"`` here.
     groups : array-like of shape (N,), default=None
         The group of every object of X, then of Y, such as the subject that it comes from: objects of one group are not
         independent. If every group is in one sample, whole groups are permuted; they should have about the same
@@ -192,10 +176,6 @@ def two_sample_test(
         confounds of X and of Y. Text, booleans and numbers with at most five values are categories, within which
         objects are permuted. Other numbers are regressed out of the features of the kernel by a cubic spline, and
         residuals are permuted (Freedman and Lane 1983). `Confounded` samples have them with them.
-    method : {"permutation", "studentized"}, default="permutation"
-        Permutations have the right level for every sample size (with numbers as confounds, nearly). The studentized
-        test compares one half of the data with a witness function from the other, and needs no permutations; it loses
-        some power. It needs a kernel, and has no form with confounds.
     n_permutations : int, default=999
         Number of random permutations. If there are no more than that, all of them are used.
     level : float, default=0.95
@@ -217,8 +197,7 @@ def two_sample_test(
     contains the latter, since differences within groups are what it tests. The effect size is the root of
     :math:`\mathrm{MMD}^2 / \sigma^2`, where :math:`\sigma^2` is the mean over both samples of
     :math:`E\,k(x, x) - E\,k(x, x')`, the variance in feature space. Its interval inverts the test at 0, and uses a
-    jackknife over objects, or over groups, for positive sizes. The studentized test is that of Shekhar, Kim and Ramdas
-    (2022), by groups where there are groups.
+    jackknife over objects, or over groups, for positive sizes.
 
     Without a kernel, the statistic is that of MMD-FUSE (Biggs, Schrab and Gretton 2023),
 
@@ -239,24 +218,23 @@ def two_sample_test(
     level, rng = check_level(level), random_generator(random_state)
     check_count(n_permutations, "n_permutations", 1)
     X, Y, kernel, confounds = _apart(X, Y, kernel, confounds)
-    _check_method(method, kernel, confounds)
+    if kernel is not None:
+        check_kernel(kernel, "kernel", "precomputed")
     pool, first, learned, grams = _read(X, Y, kernel)
     plain = Design(first, unit_numbers(groups, len(first)))
     _check_design(plain)
     design = adjusted(plain, confounds)
     matrix: Any = Adjusted if isinstance(design, Regression) else Discrepancy
-    if method == "studentized":
-        statistic, p, share = _studentized(grams[0], kernel, pool, plain, rng, level)
-        orders, null, exact, permuted = design.drawn(DRAWN, rng), np.empty(0), False, ""
-    else:
-        few, permuted, cure = 1 / (1 - level), design.permuted, "Collect more of them, or use method='studentized'."
-        orders, exact = all_or_drawn(design, int(n_permutations), rng, few=few, permuted=permuted, cure=cure)
-        every, scale, spreads = _statistics(grams, matrix, design, np.column_stack([design.observed(), orders]))
-        statistic, null = float(every[0]), every[1:]
-        p = p_of(statistic, null, scale, exact=exact)
-        share = critical_share(statistic, null, p, level, exact=exact)
-        if kernel is None:
-            learned = grams.kernel(spreads).fit(pool)
+    few, permuted = 1 / (1 - level), design.permuted
+    orders, exact = all_or_drawn(
+        design, int(n_permutations), rng, few=few, permuted=permuted, cure="Collect more of them."
+    )
+    every, scale, spreads = _statistics(grams, matrix, design, np.column_stack([design.observed(), orders]))
+    statistic, null = float(every[0]), every[1:]
+    p = p_of(statistic, null, scale, exact=exact)
+    share = critical_share(statistic, null, p, level, exact=exact)
+    if kernel is None:
+        learned = grams.kernel(spreads).fit(pool)
     found = matrix.of(grams[0] if kernel is not None else np.asarray(learned(pool), dtype=float), design)
     effect, order = found.effect(), np.argsort(~first, kind="stable")  # the objects of X before those of Y
     return TwoSample(
@@ -293,17 +271,6 @@ def _apart(X: Any, Y: Any, kernel: Any, confounds: Any) -> tuple[Any, Any, Any, 
     if isinstance(confounds, tuple) and len(confounds) == 2:
         confounds = concatenated(tuple(columns(side) for side in confounds))
     return X, Y, kernel, confounds
-
-
-def _check_method(method: Any, kernel: Any, confounds: Any) -> None:
-    if not is_choice(method, METHODS):
-        raise ValueError(f"method must be 'permutation' or 'studentized'; got {method!r}.")
-    if kernel is not None:
-        check_kernel(kernel, "kernel", "precomputed")
-    if method == "studentized" and kernel is None:
-        raise ValueError("method='studentized' has no form over several widths. Pass a kernel, such as mc.RBF().")
-    if method == "studentized" and confounds is not None:
-        raise ValueError("method='studentized' has no form with confounds. Use method='permutation'.")
 
 
 def _read(X: Any, Y: Any, kernel: Any) -> tuple[Any, Floats, Any, Any]:
@@ -356,7 +323,7 @@ def _check_design(design: Design) -> None:
         notify(
             f"Groups of X have {sizes[0]:.1f} objects on average, and those of Y {sizes[1]:.1f}. The means of large "
             "groups vary less, which permutations of groups do not know: p-values can be too small. Use as many "
-            "objects of every group, or method='studentized'."
+            "objects of every group."
         )
     both = len(np.intersect1d(design.units[design.first], design.units[~design.first]))
     if design.crossed and both < design.units.max() + 1:
@@ -364,73 +331,3 @@ def _check_design(design: Design) -> None:
             f"Only {both} of {design.units.max() + 1} groups are in both samples; objects are permuted within these. "
             "The others are the same in every permutation. Leave them out, or use groups that are in one sample each."
         )
-
-
-def _studentized(
-    K: Floats, kernel: Any, pool: Any, design: Design, rng: np.random.Generator, level: float
-) -> tuple[float, float, float]:
-    """Return the studentized difference of the witness between both samples, its p-value and its critical share.
-
-    The witness is learned from one half of the units, and evaluated on the other.
-    """
-    if design.crossed:  # groups of one sample only have no difference
-        both = np.intersect1d(design.units[design.first], design.units[~design.first])
-        used = np.flatnonzero(np.isin(design.units, both))
-        units = np.unique(design.units[used], return_inverse=True)[1].reshape(-1)
-        design, K = Design(design.first[used], units), K[np.ix_(used, used)]
-        pool = None if pool is None else _safe_indexing(pool, used)
-    tested = _half(design, rng)
-    rest = ~tested
-    if pool is None or hasattr(kernel, "train_"):
-        rows = K[np.ix_(tested, rest)]
-    else:
-        learned = with_median_widths(kernel).fit(_safe_indexing(pool, np.flatnonzero(rest)))
-        rows = np.asarray(to_numpy(learned.transform(_safe_indexing(pool, np.flatnonzero(tested)))), dtype=float)
-    first = design.first
-    witness = rows[:, first[rest]].mean(axis=1) - rows[:, ~first[rest]].mean(axis=1)
-    units = np.unique(design.units[tested], return_inverse=True)[1].reshape(-1)
-    sides = [_unit_means(witness, units, side) for side in (first[tested], ~first[tested])]
-    if design.crossed:
-        return _t_statistic([sides[0] - sides[1]], level)
-    return _t_statistic([side[np.isfinite(side)] for side in sides], level)
-
-
-def _half(design: Design, rng: np.random.Generator) -> Floats:
-    """Return which objects are tested: those of half of the units of each sample, at random."""
-    n_units = int(design.units.max()) + 1
-    strata = (
-        [np.arange(n_units)] if design.crossed else [np.unique(design.units[s]) for s in (design.first, ~design.first)]
-    )
-    chosen = np.zeros(n_units, dtype=bool)
-    for units in strata:
-        if len(units) < 4:
-            raise ValueError(
-                f"method='studentized' needs at least 4 objects, or groups, in each sample; got {len(units)}. Use "
-                "method='permutation'."
-            )
-        chosen[rng.permutation(units)[: len(units) // 2]] = True
-    return np.asarray(chosen[design.units])
-
-
-def _unit_means(values: Floats, units: Indices, side: Floats) -> Floats:
-    """Return the mean of every unit over its objects in one sample; NaN if it has none there."""
-    total = np.bincount(units[side], values[side], minlength=units.max() + 1)
-    count = np.bincount(units[side], minlength=units.max() + 1)
-    return np.where(count > 0, total / np.maximum(count, 1), np.nan)
-
-
-def _t_statistic(sides: list[Floats], level: float) -> tuple[float, float, float]:
-    """Return Welch's statistic of one or two means, the probability of a larger one, and the critical value by it."""
-    difference = float(sides[0].mean() - (sides[1].mean() if len(sides) > 1 else 0.0))
-    variances = np.array([side.var(ddof=1) / len(side) for side in sides])
-    total = float(variances.sum())
-    if total <= 1e-28 * max(float(np.abs(np.concatenate(sides)).max()), 1e-300) ** 2:
-        # No variance: count the assignments of signs, or of objects to both samples, which is all that is known.
-        count = 2 ** len(sides[0]) if len(sides) == 1 else comb(sum(map(len, sides)), len(sides[0]))
-        if difference <= 1e-14 * float(np.abs(sides[0]).max()):
-            return 0.0, 1.0, 1.0
-        return np.inf, 1 / count, float(1 / count > 1 - level)
-    freedom = total**2 / float((variances**2 / np.array([len(side) - 1 for side in sides])).sum())
-    statistic = difference / float(np.sqrt(total))
-    share = float(stats.t.isf(1 - level, freedom)) / statistic if statistic > 0 else 1.0
-    return statistic, float(stats.t.sf(statistic, freedom)), max(share, 0.0)
