@@ -20,7 +20,7 @@ from mercer.models._nets.convert import hmm_parts, pgmpy_parts
 from mercer.models._nets.evidence import log_probabilities
 from mercer.models._nets.graph import Graph, Nodes, Parents, checked_graph, graph_of, values_of
 from mercer.models._nets.nodes import checked_rows, flat_rows
-from mercer.models._nets.operand import NetOperand, check_observed, layout_of, operand_of
+from mercer.models._nets.operand import NetOperand, check_observed, in_order, layout_of, operand_of
 from mercer.models._nets.scores import (
     SharedNodes,
     net_cliques,
@@ -284,10 +284,6 @@ class BayesNets(Family):
 
     # -- capabilities --------------------------------------------------------------------------------------
 
-    def _parameters(self) -> tuple[Array, Array, Array]:
-        flat = self.reshape(-1)
-        return flat.probability, flat.mean, flat.variance
-
     def log_prob(self, x: Any) -> Array:
         """Log probability of each point, ``(*B, n) x (T, D) -> (*B, n, T)``; NaN is marginalized.
 
@@ -298,8 +294,8 @@ class BayesNets(Family):
             nodes; other nodes are missing.
         """
         table = values_of(self._graph, x)
-        logs = log_probabilities(self._graph, table, *self._parameters())
-        return namespace(logs).reshape(logs, (*self.shape, len(table)))
+        logs = log_probabilities(self._graph, table, self._numpy())
+        return beside(self.probability, logs.reshape(*self.shape, len(table)), self.probability.dtype)
 
     def posterior(self, x: Any, node: str) -> Floats:
         """Posterior probabilities of the states of one discrete node, ``(*B, n, T, states)``.
@@ -314,24 +310,16 @@ class BayesNets(Family):
         graph, v = self._graph, self._number(node)
         if not graph.sizes[v]:
             raise ValueError(f"node must be discrete; got the Gaussian node {node!r}.")
-        table = values_of(graph, x)
-        self._check_possible(table, "posterior")
-        found = net_posteriors(graph, table, self._numpy(), v)
+        logs, found = net_posteriors(graph, values_of(graph, x), self._numpy(), v)
+        _check_possible(logs, "posterior")
         return found.reshape(*self.shape, *found.shape[1:])
 
     def _numpy(self) -> tuple[Floats, Floats, Floats]:
-        probability, mean, variance = (to_numpy(part).astype(np.float64) for part in self._parameters())
+        flat = self.reshape(-1)
+        probability, mean, variance = (
+            to_numpy(part).astype(np.float64) for part in (flat.probability, flat.mean, flat.variance)
+        )
         return probability, mean, variance
-
-    def _check_possible(self, table: Floats, what: str) -> None:
-        logs = to_numpy(log_probabilities(self._graph, table, *self._numpy()))
-        impossible = np.argwhere(np.isneginf(logs))
-        if len(impossible):
-            row, i = int(impossible[0][1]), int(impossible[0][0])
-            raise ValueError(
-                f"Row {row} has probability zero under network {i}, so it has no {what}. Use tables without zeros, or "
-                "leave the row out."
-            )
 
     def fisher_scores(self, x: Any, parametrization: str = "logit") -> Array:
         """Scores of each point, ``(*B, n, T, P)``: tables in the order of the nodes (FK-7), means, log sd (FK-4).
@@ -343,15 +331,16 @@ class BayesNets(Family):
         parametrization : {"logit", "weight"}, default="logit"
             Parametrization of the probabilities (FK-0).
         """
-        check_parametrization(parametrization)
-        table = values_of(self._graph, x)
-        self._check_possible(table, "score")
-        scores = net_scores(self._graph, table, self._numpy(), parametrization)
+        logs, scores = self._scores(x, parametrization)
+        _check_possible(logs, "score")
         return beside(self.probability, scores.reshape(*self.shape, *scores.shape[1:]), self.probability.dtype)
 
     def point_scores(self, x: Any, parametrization: str = "logit") -> Floats:
         """Scores as in `fisher_scores`, of a batch of shape ``(n,)``, as NumPy; 0 for points of probability zero."""
         self._require_axis()
+        return self._scores(x, parametrization)[1]
+
+    def _scores(self, x: Any, parametrization: str) -> tuple[Floats, Floats]:
         check_parametrization(parametrization)
         return net_scores(self._graph, values_of(self._graph, x), self._numpy(), parametrization)
 
@@ -369,11 +358,16 @@ class BayesNets(Family):
     def couple(self, coupling: Coupling, lengths: Any = None) -> NetOperand:
         """Prepare for a coupling: tables raised to its power; ``lengths`` is ignored."""
         self._require_axis()
-        graph = self._graph
-        tables: dict[int, Any] = {v: self.table(graph.names[v]) for v in graph.discrete}
-        xp = namespace(self.mean)
-        for v in graph.gaussian:
-            mean, variance = (x[..., graph.places[v]] for x in (self.mean, self.variance))
+        graph, xp = self._graph, namespace(self.mean)
+        tables: dict[int, Any] = {}
+        for v in range(len(graph.names)):
+            if graph.sizes[v]:
+                tables[v] = in_order(graph, v, self.table(graph.names[v]))
+                continue
+            parts = (
+                xp.reshape(x[..., graph.places[v]], (len(self), *graph.shapes[v])) for x in (self.mean, self.variance)
+            )
+            mean, variance = (in_order(graph, v, part) for part in parts)
             tables[v] = Gaussians(xp.reshape(mean, (*mean.shape, 1)), variance)
         return operand_of(graph, tables, coupling)
 
@@ -409,9 +403,9 @@ class BayesNets(Family):
         """
         self._require_one()
         x, offsets = segments(X)
-        table = values_of(self._graph, x)
-        self._check_possible(table, "posterior")
-        return net_cliques(self._graph, table, np.asarray(offsets), self._numpy())
+        logs, found = net_cliques(self._graph, values_of(self._graph, x), np.asarray(offsets), self._numpy())
+        _check_possible(logs, "posterior")
+        return found
 
     def require_discrete(self, kernel: str) -> None:
         """Raise if there is a Gaussian node."""
@@ -439,3 +433,14 @@ class BayesNets(Family):
         self._check_alike(other)
         plan = layout_of(self._graph, other._graph, mean_map, 1, False).plan
         return ContractionCost(plan.products, plan.largest)
+
+
+def _check_possible(logs: Floats, what: str) -> None:
+    """Raise if a row has probability zero under a network."""
+    impossible = np.argwhere(np.isneginf(logs))
+    if len(impossible):
+        i, row = impossible[0]
+        raise ValueError(
+            f"Row {row} has probability zero under network {i}, so it has no {what}. Use tables without zeros, or "
+            "leave the row out."
+        )

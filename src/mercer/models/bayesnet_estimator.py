@@ -19,7 +19,8 @@ from mercer.data.segments import check_some_points, digest_order, segments
 from mercer.families.estimator import Context
 from mercer.models._fitting.em import EMResult, EMResults, joined
 from mercer.models._fitting.iterative import IterativeEstimator
-from mercer.models._nets.em import Evidence, Parameters, Prior, fitted, random_tables
+from mercer.models._nets.em import Evidence, Prior, fitted, random_tables
+from mercer.models._nets.evidence import Parameters
 from mercer.models._nets.graph import Graph, check_values, checked_graph, values_of
 from mercer.models.bayesnet import BayesNets
 

@@ -9,11 +9,8 @@ import numpy as np
 from mercer._array import Floats
 from mercer._probability import normalized
 from mercer.models._fitting.em import EMResult, em_single
-from mercer.models._nets.evidence import Group, expected, groups
+from mercer.models._nets.evidence import Group, Parameters, groups, inferred
 from mercer.models._nets.graph import Graph
-
-Parameters = tuple[Floats, Floats, Floats]
-"""Probabilities ``(P,)``, means and variances ``(G,)`` of one network."""
 
 
 class Prior(NamedTuple):
@@ -65,19 +62,17 @@ class _Sums(NamedTuple):
 
 def _expect(graph: Graph, data: Evidence, parameters: Parameters) -> tuple[float, _Sums]:
     sums = _Sums(np.zeros(graph.n_probabilities), *np.zeros((3, graph.n_means)))
-    stacked = (parameters[0][None], parameters[1][None], parameters[2][None])
-    total = 0.0
-    for group in data.groups:
+    total, (probability, mean, variance) = 0.0, parameters
+    for _, group, logs, tables in inferred(data.groups, (probability[None], mean[None], variance[None])):
         weights = data.counts[group.rows]
-        found = expected(group, stacked, np.zeros(len(data.counts), dtype=np.int64))
-        total += float(weights @ found.logs)
-        for v, posterior in found.tables.items():
-            _add(sums, graph, group, v, posterior * weights, parameters[1])
+        total += float(weights @ logs[0])
+        for v, posterior in tables.items():
+            _add(sums, graph, group, v, posterior[..., 0, :] * weights, mean)
     return total, sums
 
 
 def _add(sums: _Sums, graph: Graph, group: Group, v: int, weighted: Floats, mean: Floats) -> None:
-    place, at = graph.places[v], group.places(v)
+    place, at = graph.places[v], group.places[v]
     size = place.stop - place.start
 
     def summed(values: Floats) -> Floats:

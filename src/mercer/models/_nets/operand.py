@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import logging
 from dataclasses import dataclass
 from functools import lru_cache
-from math import prod
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 
-from mercer._array import Array, Indices, beside, namespace, safe_log, to_numpy
+from mercer._array import Array, beside, namespace
 from mercer._coupling import Coupling, FieldOperand, PowerProduct, Smoothed, power
 from mercer.families.gaussian import Gaussians
-from mercer.models._nets.contraction import BATCH, Labels, Plan, find_plan, run, run_logs
+from mercer.models._nets.contraction import BATCH, Labels, Plan, find_plan, log_sums, relabeled
 from mercer.models._nets.graph import Graph
 from mercer.models.powers import require_whole
 
@@ -22,44 +20,36 @@ LEFT, RIGHT = BATCH, BATCH + 1
 MEMORY = 1 << 21
 """Entries of the tables of all pairs that are contracted at once."""
 
-logger = logging.getLogger("mercer")
+
+class Factor(NamedTuple):
+    """A factor of two networks: a table of one of them, a Gaussian node of both, or a base kernel of two states."""
+
+    left: int
+    """Node of the first network; -1 if it has none."""
+    right: int
+    """Node of the second network; -1 if it has none."""
+    own: Labels
+    """Labels of the axes of its array."""
+    labels: Labels
+    """The same, in ascending order and once each."""
 
 
-@dataclass(frozen=True)
-class Joined:
-    """The factor graph of two structures."""
-
-    inputs: tuple[Labels, ...]
-    """Labels of every factor."""
-    sizes: tuple[int, ...]
-    """Number of states of every variable."""
-    left: tuple[tuple[int, tuple[int, ...]], ...]
-    """Node of every factor of the first network, and the permutation of the axes of its table."""
-    right: tuple[tuple[int, tuple[int, ...]], ...]
-    matches: tuple[int, ...]
-    """Numbers of states of the variables whose two copies a mean map compares."""
-    leaves: tuple[tuple[int, int, Indices], ...]
-    """Gaussian nodes of both networks, and which pairs of rows of their tables the entries of their factor are."""
-
-
-@dataclass(frozen=True)
-class Layout:
+class Layout(NamedTuple):
     """The factor graph of two structures and its plan."""
 
-    graph: Joined
+    factors: tuple[Factor, ...]
     plan: Plan
 
 
 def check_observed(p: Graph, q: Graph) -> None:
     """Raise if two structures differ in their observed variables."""
     mine, theirs = ({g.names[v]: g.states[v] for v in g.observed} for g in (p, q))
-    for one, other in ((mine, theirs), (theirs, mine)):
-        missing = [name for name in one if name not in other]
-        if missing:
-            raise ValueError(
-                f"Two networks must have the same observed variables; {missing[0]!r} is observed in only one of them. "
-                "Use hidden=[...] for nodes that are not observed."
-            )
+    missing = [*(mine.keys() ^ theirs.keys())]
+    if missing:
+        raise ValueError(
+            f"Two networks must have the same observed variables; {min(missing)!r} is observed in only one of them. "
+            "Use hidden=[...] for nodes that are not observed."
+        )
     for name, states in mine.items():
         if set(states) != set(theirs[name]):
             raise ValueError(
@@ -70,87 +60,46 @@ def check_observed(p: Graph, q: Graph) -> None:
 
 @lru_cache(maxsize=256)
 def layout_of(p: Graph, q: Graph, smoothed: bool, copies: int, aligned: bool) -> Layout:
-    """Join two structures as `joined` does, and find the plan of the contraction; raise if it is hopeless."""
-    graph = joined(p, q, smoothed, copies, aligned)
-    plan = find_plan(graph.inputs, graph.sizes, (LEFT,) if aligned else (LEFT, RIGHT))
-    logger.info(
-        "Contraction of networks of %d and %d nodes: %s multiplications per pair, largest table %s entries",
-        len(p.names),
-        len(q.names),
-        f"{plan.products:,}",
-        f"{plan.largest:,}",
-    )
-    plan.check("The kernel of these networks")
-    return Layout(graph, plan)
-
-
-@lru_cache(maxsize=256)
-def joined(p: Graph, q: Graph, smoothed: bool, copies: int, aligned: bool) -> Joined:
-    """Join two structures at their observed variables.
+    """Join two structures at their observed variables, and find the plan of the contraction; raise if it is hopeless.
 
     A mean map has an own copy of the observed variables on each side. With several ``copies``, the hidden variables of
     each side occur as often. If ``aligned``, member i of a batch is paired with member i of the other only.
     """
-    sizes = list(p.sizes)
-    shared = {} if smoothed else {q.number[p.names[v]]: v for v in p.observed}
+    sizes: list[int] = []
 
     def fresh(size: int) -> int:
         sizes.append(size)
         return len(sizes) - 1
 
-    def numbered(graph: Graph, known: dict[int, int]) -> list[dict[int, int]]:
-        base = {v: known[v] if v in known else fresh(graph.sizes[v]) for v in range(len(graph.names))}
+    def numbered(graph: Graph, known: dict[str, int]) -> list[dict[int, int]]:
+        base = {v: known[name] if name in known else fresh(graph.sizes[v]) for v, name in enumerate(graph.names)}
         hidden = [graph.number[name] for name in graph.hidden]
         return [base, *(base | {v: fresh(graph.sizes[v]) for v in hidden} for _ in range(copies - 1))]
 
-    mine, theirs = numbered(p, {v: v for v in range(len(p.names))}), numbered(q, shared)
-    last = LEFT if aligned else RIGHT
-    inputs: list[Labels] = []
-    factors: list[list[tuple[int, tuple[int, ...]]]] = [[], []]
-    for side, (graph, copied, batch) in enumerate(((p, mine, LEFT), (q, theirs, last))):
-        known: set[Labels] = set()
+    mine = numbered(p, {})
+    shared = {p.names[v]: mine[0][v] for v in p.observed}
+    theirs = numbered(q, {} if smoothed else shared)
+    batch = (LEFT,) if aligned else (LEFT, RIGHT)
+    found: dict[Factor, None] = {}  # a table of observed variables only occurs once: its power is in the table
+
+    def add(left: int, right: int, own: Labels) -> None:
+        found[Factor(left, right, own, tuple(sorted(set(own))))] = None
+
+    for graph, copied, side in ((p, mine, 0), (q, theirs, -1)):
         for variables in copied:
             for v in graph.discrete:
-                names = [variables[u] for u in graph.families[v]]
-                order = tuple(int(k) for k in np.argsort(names))
-                labels = (*(names[k] for k in order), batch)
-                if (v, *labels) in known:
-                    continue  # of observed variables only: its power is in the table
-                known.add((v, *labels))
-                inputs.append(labels)
-                factors[side].append((v, order))
-    matches = []
-    if smoothed:
-        for v in p.observed:
-            if p.sizes[v]:
-                inputs.append(tuple(sorted((mine[0][v], theirs[0][q.number[p.names[v]]]))))
-                matches.append(p.sizes[v])
-    leaves = []
-    for v in p.gaussian:
+                own = (batch[side], *(variables[u] for u in graph.families[v]))
+                add(*((v, -1) if side == 0 else (-1, v)), own)
+    for v in p.observed:
         w = q.number[p.names[v]]
-        upper = [mine[0][u] for u in p.families[v]], [theirs[0][u] for u in q.families[w]]
-        labels = tuple(sorted({*upper[0], *upper[1]}))
-        inputs.append((*labels, LEFT, *(() if aligned else (RIGHT,))))
-        leaves.append((v, w, _leaf_index(p, q, (v, w), upper, labels, sizes)))
-    return Joined(tuple(inputs), tuple(sizes), tuple(factors[0]), tuple(factors[1]), tuple(matches), tuple(leaves))
-
-
-def _leaf_index(
-    p: Graph, q: Graph, node: tuple[int, int], upper: tuple[list[int], list[int]], labels: Labels, sizes: list[int]
-) -> Indices:
-    """Return, for all states of the parents of a Gaussian node, the pair of rows of the two tables."""
-    at = np.indices([sizes[label] for label in labels])
-    rows = []
-    for graph, v, above in ((p, node[0], upper[0]), (q, node[1], upper[1])):
-        row = np.zeros(at.shape[1:], dtype=np.int64)
-        for u, label in zip(graph.families[v], above, strict=True):
-            code = at[labels.index(label)]
-            if graph.names[u] not in graph.hidden:  # states are in the order of the first network
-                wanted = p.states[p.number[graph.names[u]]]
-                code = np.array([graph.states[u].index(state) for state in wanted])[code]
-            row = row * graph.sizes[u] + code
-        rows.append(row)
-    return rows[0] * prod(q.shapes[node[1]]) + rows[1]
+        if p.sizes[v] and smoothed:
+            add(v, w, (mine[0][v], theirs[0][w]))
+        elif not p.sizes[v]:
+            above = [mine[0][u] for u in p.families[v]], [theirs[0][u] for u in q.families[w]]
+            add(v, w, (LEFT, *above[0], *batch[1:], *above[1]))
+    plan = find_plan(tuple(factor.labels for factor in found), tuple(sizes), batch)
+    plan.check("The kernel of these networks")
+    return Layout(tuple(found), plan)
 
 
 @dataclass
@@ -163,7 +112,8 @@ class NetOperand(FieldOperand):
         The structure.
     tables : dict
         Tables of the discrete nodes by number, ``(N, *parents, states)``, raised to the power of the coupling; tables
-        of Gaussian nodes are batches of `Gaussians`, ``(N, rows)``.
+        of Gaussian nodes are batches of `Gaussians`, ``(N, *parents)``. The states of observed nodes are in the order
+        of their names.
     coupling : Coupling
         What is computed.
     copies : int
@@ -178,125 +128,60 @@ class NetOperand(FieldOperand):
     copies: int = 1
     tile_hint: ClassVar[int] = 64
 
-    @property
-    def _smoothed(self) -> bool:
-        return isinstance(self.coupling, Smoothed)
-
     def pair(self, other: Self) -> Array:
         """Compute the log kernel of all pairs, ``(I, J)``."""
-        copies = max(self.copies, other.copies)
-        layout = layout_of(self.graph, other.graph, self._smoothed, copies, aligned=False)
-        xp = namespace(self._any())
-        rows = max(1, min(len(self), MEMORY // layout.plan.largest))
-        columns = max(1, min(len(other), MEMORY // (layout.plan.largest * rows)))
-        return xp.concat(
-            [
-                xp.concat(
-                    [
-                        self[i : min(i + rows, len(self))]._block(other[j : min(j + columns, len(other))], layout)
-                        for j in range(0, len(other), columns)
-                    ],
-                    axis=1,
-                )
-                for i in range(0, len(self), rows)
-            ],
-            axis=0,
-        )
+        layout = self._layout(other, aligned=False)
+        return self._in_parts(other, layout) if len(self) and len(other) else self._values(other, layout)
 
-    def _block(self, other: Self, layout: Layout) -> Array:
-        factors, scales = self.factors(other, layout.graph, aligned=False)
-        logs, lost = run(layout.plan, factors)
-        xp = namespace(logs)
-        if bool(xp.any(lost)):
-            rows = [_careful(layout, self[i : i + 1], other, lost[i, :]) for i in range(len(self))]
-            logs = xp.where(lost, xp.concat(rows, axis=0), logs)
-        return logs + scales
+    def _in_parts(self, other: Self, layout: Layout) -> Array:
+        """Divide the larger side until the tables of all pairs fit into memory."""
+        (rows, columns), xp = (len(self), len(other)), namespace(self._any())
+        if rows * columns == 1 or rows * columns * layout.plan.largest <= MEMORY:
+            return self._values(other, layout)
+        if rows >= columns:
+            parts = [self[: rows // 2], self[rows // 2 :]]
+            return xp.concat([part._in_parts(other, layout) for part in parts], axis=0)
+        return xp.concat(
+            [self._in_parts(part, layout) for part in (other[: columns // 2], other[columns // 2 :])], axis=1
+        )
 
     def alone(self) -> Array:
         """Compute the self-kernel of each member."""
-        layout = layout_of(self.graph, self.graph, self._smoothed, self.copies, aligned=True)
-        xp, size = namespace(self._any()), max(1, MEMORY // layout.plan.largest)
-        rows = []
-        for i in range(0, len(self), size):
-            part = self[i : min(i + size, len(self))]
-            factors, scales = part.factors(part, layout.graph, aligned=True)
-            logs, lost = run(layout.plan, factors)
-            if bool(xp.any(lost)):
-                logs = xp.where(lost, run_logs(layout.plan, [safe_log(x) for x in factors]), logs)
-            rows.append(logs + scales)
-        return xp.concat(rows, axis=0)
+        layout = self._layout(self, aligned=True)
+        size = max(1, MEMORY // layout.plan.largest)
+        parts = [self[i : min(i + size, len(self))] for i in range(0, len(self), size)] or [self]
+        return namespace(self._any()).concat([part._values(part, layout, aligned=True) for part in parts], axis=0)
+
+    def _layout(self, other: Self, *, aligned: bool) -> Layout:
+        copies = max(self.copies, other.copies)
+        return layout_of(self.graph, other.graph, isinstance(self.coupling, Smoothed), copies, aligned)
 
     def _any(self) -> Array:
         first = next(iter(self.tables.values()))
         return first.mean if isinstance(first, Gaussians) else first
 
-    def factors(self, other: Self, graph: Joined, *, aligned: bool) -> tuple[list[Array], Any]:
-        """Return the factors of a block of pairs, and the logarithms of what Gaussian factors were divided by."""
-        mine = self._any()
-        xp = namespace(mine)
-        found = [_turned(self.tables[v], order) for v, order in graph.left]
-        moved = other._with_states_of(self.graph)
-        found += [_turned(moved[v], order) for v, order in graph.right]
-        if isinstance(self.coupling, Smoothed):
-            other_state = float(np.exp(-2.0 * self.coupling.gamma))
-            found += [
-                beside(mine, np.where(np.eye(k, dtype=bool), 1.0, other_state), mine.dtype) for k in graph.matches
-            ]
-        scales: Any = 0.0
-        for v, w, index in graph.leaves:
-            logs = self._leaf(other, v, w, aligned=aligned)
-            logs = xp.take(logs, beside(mine, index.reshape(-1)), axis=0)
-            logs = xp.reshape(logs, (*index.shape, *logs.shape[1:]))
-            top = xp.max(logs, axis=tuple(range(index.ndim))) if index.ndim else logs
-            scales = scales + top
-            found.append(xp.exp(logs - top))
-        return found, scales
-
-    def _leaf(self, other: Self, v: int, w: int, *, aligned: bool) -> Array:
-        """Return the log kernels of a Gaussian node, over pairs of rows of the tables and the batch axes."""
-        p, q = self.tables[v], other.tables[w]
-        xp = namespace(p.mean)
-        pairs = p.shape[1] * q.shape[1]
-        if aligned:
-            return xp.reshape(xp.permute_dims(self.coupling.leaf(p, q), (1, 2, 0)), (pairs, len(self)))
-        logs = self.coupling.leaf(p.reshape(-1), q.reshape(-1))
-        logs = xp.reshape(logs, (len(self), p.shape[1], len(other), q.shape[1]))
-        return xp.reshape(xp.permute_dims(logs, (1, 3, 0, 2)), (pairs, len(self), len(other)))
-
-    def _with_states_of(self, reference: Graph) -> dict[int, Any]:
-        """Return the tables with the states of observed nodes in the order of another structure."""
-        graph, found = self.graph, dict(self.tables)
-        turned = {}
-        for v in graph.observed:
-            wanted = reference.states[reference.number[graph.names[v]]]
-            if wanted != graph.states[v]:
-                turned[v] = [graph.states[v].index(state) for state in wanted]
-        for v in graph.discrete:
-            for axis, u in enumerate(graph.families[v]):
-                if u in turned:
-                    x = found[v]
-                    found[v] = namespace(x).take(x, beside(x, np.array(turned[u])), axis=axis + 1)
-        return found
-
-
-def _turned(table: Array, order: tuple[int, ...]) -> Array:
-    """Bring a table ``(N, *family)`` to ascending labels with the batch axis last."""
-    return namespace(table).permute_dims(table, (*(k + 1 for k in order), 0))
-
-
-def _careful(layout: Layout, one: NetOperand, other: NetOperand, lost: Array) -> Array:
-    """Compute one row of a block in logarithms, where needed."""
-    xp = namespace(lost)
-    where = np.flatnonzero(to_numpy(lost))
-    template = one._any()
-    row = beside(template, np.full((1, len(other)), -np.inf), template.dtype)
-    if not len(where):
-        return row
-    factors, _ = one.factors(other[where], layout.graph, aligned=False)
-    logs = run_logs(layout.plan, [safe_log(x) for x in factors])
-    place = np.cumsum(to_numpy(lost)) - 1
-    spread = xp.take(logs, beside(template, np.maximum(place, 0)), axis=1)
-    return xp.where(lost[None, :], spread, row)
+    def _values(self, other: Self, layout: Layout, *, aligned: bool = False) -> Array:
+        """Compute the log kernels of all pairs, or of aligned ones."""
+        like = self._any()
+        xp = namespace(like)
+        found, scales = [], 0.0
+        for left, right, own, labels in layout.factors:
+            if right < 0 or left < 0:
+                x = self.tables[left] if right < 0 else other.tables[right]
+            elif self.graph.sizes[left]:
+                assert isinstance(self.coupling, Smoothed)
+                k, mismatch = self.graph.sizes[left], float(np.exp(-2.0 * self.coupling.gamma))
+                x = beside(like, np.where(np.eye(k, dtype=bool), 1.0, mismatch), like.dtype)
+            else:  # a factor of the two Gaussians of all pairs of rows of their tables, which may share parents
+                p, q = self.tables[left], other.tables[right]
+                size = (len(self), -1) if aligned else (-1,)
+                logs = self.coupling.leaf(p.reshape(*size), q.reshape(*size))
+                logs = relabeled(xp.reshape(logs, (*p.shape, *q.shape[1 if aligned else 0 :])), own, labels)
+                n = sum(label < BATCH for label in labels)
+                top = xp.max(logs, axis=tuple(range(n))) if n else logs
+                scales, x, own = scales + top, xp.exp(logs - top), labels
+            found.append(relabeled(x, own, labels))
+        return log_sums(layout.plan, found) + scales
 
 
 def operand_of(graph: Graph, tables: dict[int, Any], coupling: Coupling) -> NetOperand:
@@ -318,10 +203,16 @@ def operand_of(graph: Graph, tables: dict[int, Any], coupling: Coupling) -> NetO
         )
     raised = {}
     for v, x in tables.items():
-        if isinstance(x, Gaussians):
-            raised[v] = x
-            continue
         # With copies of hidden variables, only tables of observed variables alone are not repeated.
         whole = copies > 1 and any(graph.names[u] in graph.hidden for u in graph.families[v])
-        raised[v] = x if whole else power(x, coupling.power)
+        raised[v] = x if whole or isinstance(x, Gaussians) else power(x, coupling.power)
     return NetOperand(graph, raised, coupling, copies)
+
+
+def in_order(graph: Graph, v: int, table: Array) -> Array:
+    """Sort the states of observed nodes in the table of a node, ``(N, *family)``, by their names."""
+    for axis, u in enumerate(graph.families[v]):
+        order = np.argsort(graph.states[u])
+        if graph.names[u] not in graph.hidden and (order != np.arange(len(order))).any():
+            table = namespace(table).take(table, beside(table, order), axis=axis + 1)
+    return table

@@ -4,76 +4,57 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from math import prod
-from typing import Any
 
 import numpy as np
 
 from mercer._array import Floats, Indices, logsumexp, safe_log
 from mercer._coupling import FieldOperand
 from mercer._probability import drawn, ratio
-from mercer.models._nets.evidence import Group, expected, groups, log_probabilities
+from mercer.models._nets.evidence import Parameters, groups, inferred, log_probabilities
 from mercer.models._nets.graph import Graph, graph_of
 from mercer.models.hidden import Clique
 
 
-def net_scores(graph: Graph, table: Floats, parameters: tuple[Floats, Floats, Floats], parametrization: str) -> Floats:
-    """Compute the scores of all rows under all networks, ``(n, T, P)``."""
+def net_scores(graph: Graph, table: Floats, parameters: Parameters, parametrization: str) -> tuple[Floats, Floats]:
+    """Compute the log probabilities ``(n, T)`` and the scores of all rows under all networks, ``(n, T, P)``."""
     n, size = len(parameters[0]), graph.n_probabilities
-    found = np.zeros((n, len(table), size + 2 * graph.n_means))
-    for group in groups(graph, table):
-        for i in range(n):
-            tables = expected(group, parameters, np.full(len(table), i)).tables
-            for v, posterior in tables.items():
-                counts = counts_of(group, v, posterior)
-                start = graph.places[v].start
-                at = slice(start, start + counts.shape[1])
-                if graph.sizes[v]:
-                    p = parameters[0][i, at]
-                    found[i, group.rows, at] = _table_scores(counts, p, graph.sizes[v], parametrization)
-                    continue
-                x = np.where(np.isnan(group.values[:, v]), 0.0, group.values[:, v])[:, None]
-                counts = counts * ~np.isnan(group.values[:, v])[:, None]
-                away, variance = x - parameters[1][i, at], parameters[2][i, at]
-                place = size + 2 * start
-                found[i, group.rows, place : place + len(variance)] = counts * away / variance
-                place += len(variance)
-                found[i, group.rows, place : place + len(variance)] = counts * (away**2 / variance - 1)
-    return found
-
-
-def counts_of(group: Group, v: int, posterior: Floats) -> Floats:
-    """Return the expected counts of the whole table of node v in each row, ``(T, size)``."""
-    graph = group.graph
-    place = graph.places[v]
-    counts = np.zeros((len(group), place.stop - place.start))
-    at = group.places(v)
-    counts[np.broadcast_to(np.arange(len(group)), at.shape), at] = posterior
-    return counts
+    logs, found = np.empty((n, len(table))), np.zeros((n, len(table), size + 2 * graph.n_means))
+    for models, group, values, tables in inferred(groups(graph, table), parameters):
+        logs[models, group.rows] = values
+        probability, mean, variance = (part[models, None] for part in parameters)
+        for v, posterior in tables.items():
+            counts, place = group.counts(v, posterior), graph.places[v]
+            if graph.sizes[v]:
+                scores = _table_scores(counts, probability[..., place], graph.sizes[v], parametrization)
+                found[models, group.rows, place] = scores
+                continue
+            x = group.values[:, v, None]
+            counts = counts * ~np.isnan(x)
+            away, spread = np.nan_to_num(x) - mean[..., place], variance[..., place]
+            both = [counts * away / spread, counts * (away**2 / spread - 1)]
+            found[models, group.rows, size + 2 * place.start : size + 2 * place.stop] = np.concatenate(both, axis=-1)
+    return logs, found
 
 
 def _table_scores(counts: Floats, p: Floats, size: int, parametrization: str) -> Floats:
-    rows = counts.reshape(len(counts), -1, size)
+    rows, p = (x.reshape(*x.shape[:-1], -1, size) for x in (counts, p))
     total = rows.sum(axis=-1, keepdims=True)
-    p = p.reshape(-1, size)
     scores = rows - p * total if parametrization == "logit" else ratio(rows, p) - total
     return scores.reshape(counts.shape)
 
 
-def net_posteriors(graph: Graph, table: Floats, parameters: tuple[Floats, Floats, Floats], v: int) -> Floats:
-    """Compute the posteriors of the states of a discrete node in all rows under all networks, ``(n, T, states)``."""
-    found = np.zeros((len(parameters[0]), len(table), graph.sizes[v]))
-    for group in groups(graph, table):
-        for i in range(len(found)):
-            if v in group.seen:
-                found[i, group.rows, group.values[:, v].astype(int)] = 1.0
-                continue
-            rows = expected(group, parameters, np.full(len(table), i)).tables[v]
-            axes = tuple(k for k, u in enumerate(group.free[v]) if u != v)
-            found[i, group.rows] = rows.sum(axis=axes).T
-    return found
+def net_posteriors(graph: Graph, table: Floats, parameters: Parameters, v: int) -> tuple[Floats, Floats]:
+    """Compute log probabilities ``(n, T)`` and the posteriors of the states of a discrete node, ``(n, T, states)``."""
+    logs = np.empty((len(parameters[0]), len(table)))
+    found = np.zeros((*logs.shape, graph.sizes[v]))
+    for models, group, values, tables in inferred(groups(graph, table), parameters):
+        logs[models, group.rows] = values
+        counts = group.counts(v, tables[v])
+        found[models, group.rows] = counts.reshape(*counts.shape[:2], -1, graph.sizes[v]).sum(axis=2)
+    return logs, found
 
 
-def net_samples(graph: Graph, parameters: tuple[Floats, Floats, Floats], size: int, rng: np.random.Generator) -> Floats:
+def net_samples(graph: Graph, parameters: Parameters, size: int, rng: np.random.Generator) -> Floats:
     """Sample rows of the observed nodes from each of n networks, ``(n, size, D)``."""
     probability, mean, variance = parameters
     n = len(probability)
@@ -141,7 +122,7 @@ class SharedNodes(FieldOperand):
         return np.asarray(logsumexp(2 * self.logs, axis=1))
 
 
-def shared_nodes(graph: Graph, table: Floats, parameters: tuple[Floats, Floats, Floats]) -> SharedNodes:
+def shared_nodes(graph: Graph, table: Floats, parameters: Parameters) -> SharedNodes:
     """Compute the log features of all rows, for all configurations of the hidden nodes."""
     hidden = [graph.number[name] for name in graph.hidden]
     if not hidden:
@@ -160,29 +141,25 @@ def shared_nodes(graph: Graph, table: Floats, parameters: tuple[Floats, Floats, 
     whole = graph_of(graph.nodes, graph.parents, ())
     rows = np.full((count, len(graph.names)), np.nan)
     rows[:, hidden] = configurations
-    prior = _logs(whole, rows, parameters)
+    prior = log_probabilities(whole, rows, parameters)[0]
     logs = np.empty((len(table), count))
     size = max(1, CELLS // count)
     for start in range(0, len(table), size):
         part = table[start : start + size]
         joint = np.repeat(rows[None], len(part), axis=0)
         joint[:, :, list(graph.observed)] = part[:, None]
-        logs[start : start + size] = _logs(whole, joint.reshape(-1, rows.shape[1]), parameters).reshape(-1, count)
+        logs[start : start + size] = log_probabilities(whole, joint.reshape(-1, rows.shape[1]), parameters).reshape(
+            -1, count
+        )
     possible = np.isfinite(prior)
     return SharedNodes(np.where(possible, logs - np.where(possible, prior, 0.0) / 2, -np.inf))
-
-
-def _logs(graph: Graph, rows: Floats, parameters: tuple[Any, Any, Any]) -> Floats:
-    return np.asarray(log_probabilities(graph, rows, *parameters))[0]
 
 
 # Mean posteriors of the nodes of a network with their parents (LMMK-0).
 
 
-def net_cliques(
-    graph: Graph, table: Floats, offsets: Indices, parameters: tuple[Floats, Floats, Floats]
-) -> list[Clique]:
-    """Return one clique per node, from rows ``(T, D)`` of all samples under one network."""
+def net_cliques(graph: Graph, table: Floats, offsets: Indices, parameters: Parameters) -> tuple[Floats, list[Clique]]:
+    """Return log probabilities ``(1, T)`` and one clique per node, from rows of all samples under one network."""
     _check_real(graph, table)
     size, owner = len(offsets) - 1, np.repeat(np.arange(len(offsets) - 1), np.diff(offsets))
     share = 1 / np.maximum(np.diff(offsets), 1)[owner]
@@ -190,15 +167,16 @@ def net_cliques(
         v: np.zeros((size if graph.sizes[v] else len(table), graph.places[v].stop - graph.places[v].start))
         for v in range(len(graph.names))
     }
-    for group in groups(graph, table):
-        tables = expected(group, parameters, np.zeros(len(table), dtype=int)).tables
+    logs = np.empty(len(table))
+    for _, group, values, tables in inferred(groups(graph, table), parameters):
+        logs[group.rows] = values[0]
         for v, posterior in tables.items():
-            counts = counts_of(group, v, posterior) * share[group.rows][:, None]
+            counts = group.counts(v, posterior)[0] * share[group.rows][:, None]
             if graph.sizes[v]:
                 np.add.at(found[v], owner[group.rows], counts)
             else:
                 found[v][group.rows] = counts
-    return [_clique(graph, v, counts) for v, counts in found.items()]
+    return logs[None], [_clique(graph, v, counts) for v, counts in found.items()]
 
 
 def _clique(graph: Graph, v: int, counts: Floats) -> Clique:
