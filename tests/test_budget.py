@@ -30,7 +30,7 @@ BUDGETS = {
     "families": 50081,
     "gram": 16295,
     "kernels": 83576,
-    "models": 203820,
+    "models": 200911,
     "native": 75229,
     "plot": 9018,
     "saving": 9037,
