@@ -52,9 +52,6 @@ def words() -> Task:
         "naive Bayes": (MultinomialNB(), {"alpha": [0.001, 0.01, 0.1, 1.0]}),
         "Linear, frequencies": (linear, {"svc__C": C}),
         "ProbabilityProduct(Multinomial)": on_symbols(mc.ProbabilityProduct(mc.Multinomial(), rho=0.5), rho=[0.5, 1.0]),
-        "ProbabilityProduct(CountVector)": on_symbols(
-            mc.ProbabilityProduct(mc.families.CountVector("geometric"), rho=0.5)
-        ),
         "JensenShannon(Multinomial)": on_symbols(
             mc.JensenShannon(mc.Multinomial(), form="inverse", t=1.0), t=[0.1, 1.0, 10.0]
         ),

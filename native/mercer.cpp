@@ -3,7 +3,6 @@
 #include "best_path.hpp"
 #include "chains.hpp"
 #include "contexts.hpp"
-#include "counts.hpp"
 #include "csr.hpp"
 #include "forest.hpp"
 #include "forward.hpp"
@@ -58,9 +57,6 @@ MERCER_CALL(best_paths, PathArguments, best_paths(*a))
 MERCER_CALL(gaussian_rows, GaussianRowArguments, gaussian_rows(*a))
 MERCER_CALL(moments, MomentArguments, moments(*a))
 MERCER_CALL(histories, HistoryArguments, a->watched ? histories<true>(*a) : histories<false>(*a))
-MERCER_CALL(count_sums, CountSumArguments, count_sums(*a))
-MERCER_CALL(log_count_sums, LogCountSumArguments, log_count_sums(*a))
-MERCER_CALL(count_mean_maps, CountMeanMapArguments, count_mean_maps(*a))
 MERCER_CALL(profiles, ProfileArguments, profiles(*a))
 MERCER_CALL(profile_paths, ProfilePathArguments, profile_paths(*a))
 MERCER_CALL(profile_products, ProfileProductArguments, profile_products(*a))

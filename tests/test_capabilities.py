@@ -55,7 +55,6 @@ DATA: dict[str, Any] = {
     "points": _points,
     "rows": np.array([x.mean(axis=0) for x in _points]),
     "positive": [np.exp(x) for x in _points],
-    "unit": [1 / (1 + np.exp(-x)) for x in _points],
     "simplex": [_dirichlet([2.0, 3.0, 4.0], len(x)) for x in _points],
     "binary": [(x > 0.5).astype(float) for x in _points],
     "counts": [_rng.poisson(3.0, x.shape).astype(float) for x in _points],

@@ -1,9 +1,9 @@
 """Couplings (elementary kernels on distributions) and the operands that tiles are computed from.
 
 A *coupling* is an elementary kernel on distributions and a power on hidden weights: `PowerProduct` (probability
-product, PPK), `Smoothed`, `LaplaceSmoothed` and `CountSmoothed` (mean maps, GMMK), `Divergence` (dual
-Jensen-Shannon, DJS-2). ``batch.couple(coupling, lengths)`` does the work that needs only one side, once per batch, and
-returns an operand; two operands give a tile. Structured models delegate to their leaves, so a new coupling does not
+product, PPK), `Smoothed` (mean maps, GMMK), `Divergence` (dual Jensen-Shannon, DJS-2).
+``batch.couple(coupling, lengths)`` does the work that needs only one side, once per batch, and returns an operand; two
+operands give a tile. Structured models delegate to their leaves, so a new coupling does not
 change any model.
 """
 
@@ -69,19 +69,7 @@ class PowerProduct:
 
 
 @dataclass(frozen=True)
-class _MeanMap:
-    """Base class of mean maps."""
-
-    gamma: float
-
-    @property
-    def power(self) -> float:
-        """A mean map is linear in the hidden weights."""
-        return 1.0
-
-
-@dataclass(frozen=True)
-class Smoothed(_MeanMap):
+class Smoothed:
     """Mean map: log of E exp(-gamma |x - y|^2) (GMMK-0).
 
     Examples
@@ -93,51 +81,17 @@ class Smoothed(_MeanMap):
            [-0.716 , -0.5493]])
     """
 
+    gamma: float
+
+    @property
+    def power(self) -> float:
+        """A mean map is linear in the hidden weights."""
+        return 1.0
+
     def leaf(self, p: Any, q: Any) -> Array:
         """Return the family's log mean map."""
         able = "a family that has it, such as Gaussians, Categoricals or Poissons, or ProbabilityProduct"
         return required(p, "log_mean_map", "MeanMap", able)(q, gamma=self.gamma)
-
-
-@dataclass(frozen=True)
-class LaplaceSmoothed(_MeanMap):
-    """Mean map of the Laplace kernel: log of E exp(-gamma |x - y|_1) (GMMK-2a).
-
-    Examples
-    --------
-    >>> import mercer as mc
-    >>> p = mc.Gaussians([[0.0], [1.0]], [1.0, 1.0])
-    >>> mc.families.LaplaceSmoothed(gamma=0.5).leaf(p, p).round(4)
-    array([[-0.485 , -0.5872],
-           [-0.5872, -0.485 ]])
-    """
-
-    def leaf(self, p: Any, q: Any) -> Array:
-        """Return the family's log mean map."""
-        able = (
-            "Gaussians with diagonal or isotropic covariances, Mixtures or HMMs of these, base='rbf', or "
-            "n_components=1000 for random features"
-        )
-        return required(p, "log_laplace_mean_map", "MeanMap(base='laplace')", able)(q, gamma=self.gamma)
-
-
-@dataclass(frozen=True)
-class CountSmoothed(_MeanMap):
-    """Mean map of count vectors: log of E exp(-gamma |x - y|^2) of the counts themselves (GMMK-10a).
-
-    Examples
-    --------
-    >>> import mercer as mc
-    >>> p = mc.Poissons([[1.0], [4.0]])
-    >>> mc.families.CountSmoothed(gamma=0.1).leaf(p, p).round(4)
-    array([[-0.1631, -0.7669],
-           [-0.7669, -0.4717]])
-    """
-
-    def leaf(self, p: Any, q: Any) -> Array:
-        """Return the family's log mean map."""
-        able = "a family of counts (Multinomials, CountVectors or Poissons), or base='rbf'"
-        return required(p, "log_count_mean_map", "MeanMap(base='counts')", able)(q, gamma=self.gamma)
 
 
 @dataclass(frozen=True)

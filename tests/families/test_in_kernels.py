@@ -22,11 +22,8 @@ def drawn(name, *parameters):
 SCALES = (1.0,), (1.2,), (8.0,)
 CASES = [
     (mc.families.Exponential(), drawn("exponential", *SCALES), True),
-    (mc.families.Rayleigh(), drawn("rayleigh", *SCALES), True),
-    (mc.families.Geometric(), [x - 1.0 for x in drawn("geometric", (0.6,), (0.55,), (0.1,))], True),
     (mc.families.Gamma(), drawn("gamma", (3.0, 1.0), (3.0, 1.2), (3.0, 8.0)), False),
     (mc.families.Dirichlet(), proportions(), False),
-    (mc.families.Beta(), [rows[:, :2] for rows in proportions()], False),
 ]
 
 

@@ -59,14 +59,11 @@ def families(shape: tuple[int, ...], seed: int = 0) -> dict[str, Any]:
     root = rng.normal(size=(*shape, 3, 3))
     return {
         "categoricals": mc.Categoricals(rng.dirichlet(np.ones(5), shape)),
-        "multinomials": mc.Multinomials(rng.dirichlet(np.ones(4), shape), trials=4),
         "one trial": mc.Multinomials(rng.dirichlet(np.ones(4), shape)),
         "bernoullis": mc.families.Bernoullis(rng.integers(0, 11, size=(*shape, 3)) / 10),
         "poissons": mc.Poissons(rng.uniform(0, 30, size=(*shape, 2)) * rng.integers(0, 2, size=(*shape, 2))),
-        "geometrics": mc.families.Geometrics(np.minimum(rng.uniform(0.1, 1.2, size=(*shape, 2)), 1)),
         "exponentials": mc.families.Exponentials(rng.uniform(0.1, 5, size=(*shape, 2))),
         "gammas": mc.families.Gammas(rng.uniform(1, 4, size=(*shape, 2)), rng.uniform(0.2, 4, size=(*shape, 2))),
-        "betas": mc.families.Betas(rng.uniform(1, 4, size=(*shape, 2)), rng.uniform(1, 4, size=(*shape, 2))),
         "dirichlets": mc.families.Dirichlets(rng.uniform(1, 4, size=(*shape, 4))),
         "full": mc.Gaussians(rng.normal(size=(*shape, 3)), root @ root.swapaxes(-1, -2) + 0.3 * np.eye(3)),
         "diagonal": mc.Gaussians(rng.normal(size=(*shape, 3)), rng.uniform(0.3, 2, size=(*shape, 3))),
@@ -98,9 +95,8 @@ def test_mean_maps_of_families(name: str, gamma: float):
         mc.families.Dirichlets(np.array([[1e7, 2e7, 3e7], [1.1e7, 2e7, 2.9e7]])),
         pytest.param(mc.Poissons([[1e6], [1.001e6], [0.0], [1e-9]]), marks=pytest.mark.slow),
         mc.families.Exponentials([[1e-5], [1.0], [1e4]]),
-        mc.families.Geometrics([[1e-7], [1.0], [0.5]]),
     ],
-    ids=["gammas", "dirichlets", "poissons", "exponentials", "geometrics"],
+    ids=["gammas", "dirichlets", "poissons", "exponentials"],
 )
 def test_large_and_small_parameters(p: Any):
     for rho in RHOS:
@@ -357,7 +353,7 @@ def test_what_never_occurs_has_no_slope():
     ("batch", "rho"),
     [
         (mc.KDEs(np.zeros((2, 3, 1)), 1.0), 1.0),
-        (mc.families.CountVectors([[0.5, 0.5], [0.1, 0.9]], [3.0, 4.0], length_distribution="geometric"), 0.5),
+        (mc.Multinomials([[0.5, 0.5], [0.1, 0.9]], trials=4), 0.5),
     ],
 )
 def test_products_of_one_rho_alone(batch, rho):

@@ -7,7 +7,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose
-from scipy import integrate
 from tests.batches import WIDTH, categoricals, gaussians, mixtures, poissons
 
 import mercer as mc
@@ -16,10 +15,8 @@ from mercer.models import kde
 from mercer.testing.kernels import Gradients, KernelContract, PluralContract
 
 
-def frequencies(base, gamma, count, d, seed=0):
+def frequencies(gamma, count, d, seed=0):
     rng = np.random.default_rng(seed)
-    if base == "laplace":
-        return gamma * rng.standard_cauchy((count, d))
     return math.sqrt(2 * gamma) * rng.standard_normal((count, d))
 
 
@@ -38,10 +35,10 @@ def gram(characteristic):
 
 class Features:
     features = True
-    base, gamma, count = "rbf", 0.3, 30
+    gamma, count = 0.3, 30
 
     def kernel(self):
-        return mc.MeanMap(gamma=self.gamma, base=self.base, n_components=self.count)
+        return mc.MeanMap(gamma=self.gamma, n_components=self.count)
 
 
 class TestFullGaussians(Features, Gradients, PluralContract):
@@ -55,18 +52,18 @@ class TestFullGaussians(Features, Gradients, PluralContract):
         return self.build(np.concatenate([z[:16], z[16:17] + 1e-8 * z[16:]]))
 
     def truth(self, X):
-        w = frequencies(self.base, self.gamma, self.count, 2)
+        w = frequencies(self.gamma, self.count, 2)
         return gram([[gaussian_characteristic(p.mean, p.covariance, f) for f in w] for p in X])
 
 
 class TestMixtures(Features, Gradients, PluralContract):
-    width, base, gamma = WIDTH[mixtures], "laplace", 0.5
+    width, gamma = WIDTH[mixtures], 0.5
 
     def build(self, z):
         return mixtures(z)
 
     def truth(self, X):
-        w = frequencies(self.base, self.gamma, self.count, 1)
+        w = frequencies(self.gamma, self.count, 1)
 
         def characteristic(p, f):
             parts = zip(p.weights, p.components.mean, p.components.covariance, strict=True)
@@ -83,7 +80,7 @@ class TestKDEs(Features, KernelContract):
         return mc.KDEs([rng.normal(size=(size, 2)) for size in rng.integers(1, 9, size=n)], rng.uniform(0.1, 1, size=n))
 
     def truth(self, X):
-        w = frequencies(self.base, self.gamma, self.count, 2)
+        w = frequencies(self.gamma, self.count, 2)
         characteristic = [
             [np.mean([gaussian_characteristic(x, p.bandwidth, f) for x in p.points.set(0)]) for f in w]
             for p in (X[i] for i in range(len(X)))
@@ -104,38 +101,28 @@ def sets(seed=0):
 
 
 BATCHES = {
-    "full": (gaussians(free(5, 5)), "rbf"),
-    "diagonal": (gaussians(free(5, 5), "diagonal"), "rbf"),
-    "isotropic": (gaussians(free(5, 5), "isotropic"), "rbf"),
-    "points": (mc.Gaussians(free(5, 2), np.zeros(5)), "rbf"),
-    "mixtures": (mixtures(free(5, 6)), "rbf"),
-    "kdes": (sets(), "rbf"),
-    "categoricals": (categoricals(free(5, 4)), "rbf"),
-    "multinomials": (categoricals(free(5, 4), mc.Multinomials), "rbf"),
-    "poissons": (poissons(free(5, 2)), "rbf"),
-    "mixtures of categoricals": (
-        mc.Mixtures(np.full((4, 2), 0.5), mc.Categoricals(np.random.default_rng(1).dirichlet(np.ones(3), (4, 2)))),
-        "rbf",
+    "full": gaussians(free(5, 5)),
+    "diagonal": gaussians(free(5, 5), "diagonal"),
+    "isotropic": gaussians(free(5, 5), "isotropic"),
+    "points": mc.Gaussians(free(5, 2), np.zeros(5)),
+    "mixtures": mixtures(free(5, 6)),
+    "kdes": sets(),
+    "categoricals": categoricals(free(5, 4)),
+    "multinomials": categoricals(free(5, 4), mc.Multinomials),
+    "poissons": poissons(free(5, 2)),
+    "mixtures of categoricals": mc.Mixtures(
+        np.full((4, 2), 0.5), mc.Categoricals(np.random.default_rng(1).dirichlet(np.ones(3), (4, 2)))
     ),
-    "mixtures of counts": (
-        mc.Mixtures(
-            np.full((4, 2), 0.5), mc.Multinomials(np.random.default_rng(1).dirichlet(np.ones(3), (4, 2)), trials=3)
-        ),
-        "counts",
-    ),
-    "laplace diagonal": (gaussians(free(5, 5), "diagonal"), "laplace"),
-    "laplace points": (mc.Gaussians(free(5, 2), np.zeros(5)), "laplace"),
-    "laplace mixtures": (mixtures(free(5, 6)), "laplace"),
 }
 
 
 @pytest.mark.parametrize("name", BATCHES)
 @pytest.mark.parametrize("normalize", [True, False])
 def test_exact_kernel_within_the_reported_errors(name, normalize):
-    batch, base = BATCHES[name]
-    kernel = mc.MeanMap(gamma=0.4, base=base, normalize=normalize)
+    batch = BATCHES[name]
+    kernel = mc.MeanMap(gamma=0.4, normalize=normalize)
     exact = kernel(batch)
-    random = mc.MeanMap(gamma=0.4, base=base, normalize=normalize, n_components=4000)
+    random = mc.MeanMap(gamma=0.4, normalize=normalize, n_components=4000)
     found, said = random(batch), random.standard_errors(batch)
     assert np.all(np.abs(found - exact) < 4 * said + 1e-9)
     assert np.mean(said) < 0.03
@@ -153,38 +140,6 @@ def test_errors_fall_as_the_root_of_the_number():
         return np.mean([(k(batch) - exact) ** 2 for k in kernels])
 
     assert 8 < error(50) / error(800) < 32
-
-
-def test_laplace_base_of_full_covariances():
-    """By quadrature over the four quadrants of the difference, in which the base kernel is smooth."""
-    p = gaussians(free(2, 5, seed=4))
-    mean, covariance = p.mean[0] - p.mean[1], p.covariance[0] + p.covariance[1]
-    precision, scale = np.linalg.inv(covariance), 2 * math.pi * math.sqrt(np.linalg.det(covariance))
-
-    def integrand(y, x):
-        v = np.array([x, y]) - mean
-        return math.exp(-0.4 * (abs(x) + abs(y)) - v @ precision @ v / 2) / scale
-
-    quadrants = [(-15, 0), (0, 15)]
-    truth = sum(integrate.dblquad(integrand, *a, *b, epsabs=1e-6)[0] for a in quadrants for b in quadrants)
-    kernel = mc.MeanMap(gamma=0.4, base="laplace", normalize=False, n_components=20000)
-    assert abs(kernel(p)[0, 1] - truth) < 4 * kernel.standard_errors(p)[0, 1]
-    assert kernel.standard_errors(p)[0, 1] < 0.01
-    with pytest.raises(ValueError, match=r"full covariances. .* or n_components=1000 for random features"):
-        mc.MeanMap(base="laplace")(p)
-
-
-def test_laplace_base_of_densities_and_counts():
-    """KDEs are mixtures of their points, exactly; counts against draws of them."""
-    points = sets()
-    kernel = mc.MeanMap(gamma=0.4, base="laplace", n_components=50)
-    assert_allclose(kernel(points), kernel(points._mixtures()), rtol=1e-10, atol=1e-12)
-    counts = mc.Multinomials([[0.5, 0.3, 0.2], [0.1, 0.2, 0.7]], trials=4)
-    x, y = np.random.default_rng(0).multinomial(4, counts.probability[:, None], size=(2, 20000))
-    draws = np.exp(-0.4 * np.abs(x - y).sum(axis=-1))
-    kernel = mc.MeanMap(gamma=0.4, base="laplace", n_components=4000, normalize=False)
-    error = math.hypot(kernel.standard_errors(counts)[0, 1], draws.std() / math.sqrt(len(draws)))
-    assert abs(kernel(counts)[0, 1] - draws.mean()) < 5 * error
 
 
 # -- the pieces --------------------------------------------------------------------------------------------------
@@ -215,7 +170,7 @@ def test_characteristic_functions_that_cancel():
 
 @pytest.mark.parametrize("structure", ["full", "diagonal", "isotropic"])
 def test_any_batch_shape(structure):
-    w = frequencies("rbf", 0.4, 3, 2)
+    w = frequencies(0.4, 3, 2)
     p = gaussians(free(6, 5), structure)
     logs, angle = p.log_characteristic(w)
     for shape in ((2, 3), (6, 1)):
@@ -244,12 +199,11 @@ def test_single_precision():
     assert_allclose(found, mc.MeanMap(gamma=0.4, n_components=100)(gaussians(z)), atol=1e-4)
 
 
-@pytest.mark.parametrize("base", ["rbf", "laplace"])
-def test_singular_and_rounded_covariances_have_no_modulus_above_one(base):
+def test_singular_and_rounded_covariances_have_no_modulus_above_one():
     rng = np.random.default_rng(0)
     v = 1e10 * rng.normal(size=(5, 3))
     p = mc.Gaussians(np.zeros((5, 3)), v[:, :, None] * v[:, None, :])
-    logs, _ = p.log_characteristic(frequencies(base, 1.0, 200, 3))
+    logs, _ = p.log_characteristic(frequencies(1.0, 200, 3))
     assert np.all(logs <= 0)
     assert_allclose(mc.MeanMap(gamma=0.0, n_components=3)(p), 1.0)
 
@@ -258,7 +212,7 @@ def test_through_estimators():
     rng = np.random.default_rng(0)
     data = [rng.normal(i % 2, 1, size=(12, 2)) for i in range(6)]
     for model in (mc.Gaussian(), mc.KDE(), mc.Mixture(mc.Gaussian("diagonal"), n_components=2)):
-        kernel = mc.MeanMap(model, gamma=0.5, base="laplace", n_components=60).fit(data)
+        kernel = mc.MeanMap(model, gamma=0.5, n_components=60).fit(data)
         assert_allclose(kernel.transform(data), kernel(data), rtol=1e-9)
         assert mc.gram.psd.check(kernel(data))
     other = mc.MeanMap(mc.Gaussian(), gamma=0.5, n_components=60, random_state=1)(data)
@@ -275,10 +229,8 @@ def test_what_cannot():
         with pytest.raises(TypeError, match=r"needs `log_characteristic`, which .* does not have. Use Gaussians"):
             random(lacking)
     mixture = mc.Mixtures([[1.0]], mc.Multinomials([[[0.5, 0.5]]], trials=2))
-    with pytest.raises(ValueError, match=r"aligns the 2 tokens of Multinomials, .* or base='counts'"):
+    with pytest.raises(ValueError, match=r"aligns the 2 tokens of Multinomials, .* Use n_components=None"):
         random(mixture)
-    with pytest.raises(TypeError, match=r"compares counts, which KDEs does not have. Use base='rbf'"):
-        mc.MeanMap(base="counts", n_components=3)(sets())
     with pytest.raises(ValueError, match=r"zero norm under MeanMap \(its features underflow .* use a smaller gamma"):
         random(mc.Gaussians([[0.0, 0.0]], [1e9]))
     with pytest.raises(ValueError, match=r"features of member 1 are not finite, .* Scale the data"):

@@ -249,18 +249,8 @@ def test_what_cannot():
         random.set_params(length=None)(hmms())
     with pytest.raises(ValueError, match="got time='independent'"):
         mc.MeanMap(gamma=0.02, n_components=200, time="independent")(systems())
-    with pytest.raises(TypeError, match="compares counts, which"):
-        mc.MeanMap(gamma=0.02, n_components=200, base="counts")(chains())
     ends = mc.MarkovChain(end=True).fit_each(["ab", "ba"])
     with pytest.raises(ValueError, match="without an end"):
         mc.MeanMap(gamma=0.02, n_components=200)(ends)
     with pytest.raises(TypeError, match=r"needs `log_characteristic`, which Exponentials does not have. .* or LDSs"):
         mc.MeanMap(n_components=3)(mc.HMMs([[1.0]], [[[1.0]]], mc.families.Exponentials([[[1.0]]])))
-
-
-def test_laplace_base():
-    """A closed form for independent coordinates; none for systems, where the draws have to do."""
-    random = mc.MeanMap(gamma=0.1, base="laplace", length=2, n_components=4000)
-    exact = mc.MeanMap(gamma=0.1, base="laplace", length=2)(hmms())
-    assert np.all(np.abs(random(hmms()) - exact) < 4 * random.standard_errors(hmms()) + 1e-9)
-    assert random(systems()).shape == (4, 4)

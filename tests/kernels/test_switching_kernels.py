@@ -137,7 +137,7 @@ def test_fisher_and_top_kernels_are_inner_products_of_scores():
 
 def test_messages():
     models = switching(0, 2)
-    for kernel in (mc.ProbabilityProduct(), mc.ProbabilityProduct(marginal=True), mc.MeanMap(base="laplace")):
+    for kernel in (mc.ProbabilityProduct(), mc.ProbabilityProduct(marginal=True), mc.MeanMap()):
         with pytest.raises(TypeError, match=r"SwitchingProduct or SwitchingMeanMap.*mc\.Sampled"):
             kernel(models)
     with pytest.raises(ValueError, match=r"Discounted\(d=0\.5\)"):

@@ -335,8 +335,6 @@ def test_bad_pairs_are_named():
     nodes = dict(p.nodes) | {"a": ("low", "none")}
     with pytest.raises(ValueError, match="same states of 'a'"):
         mc.ProbabilityProduct()(p, mc.BayesNets(p.probability, nodes, p.parents, p.hidden))
-    with pytest.raises(TypeError, match="LaplaceSmoothed"):
-        mc.MeanMap(base="laplace")(p)
     with pytest.raises(ValueError, match="whole number"):
         mc.ProbabilityProduct(rho=0.5, marginal=True)(p)
     with pytest.raises(ValueError, match="node must be one of"):

@@ -384,8 +384,6 @@ def test_bad_calls_are_named():
         models.sample(0)
     with pytest.raises(ValueError, match="observed coordinates"):
         mc.ProbabilityProduct()(models, systems(0, 2, 2, 3))
-    with pytest.raises(TypeError, match="MeanMap"):
-        mc.MeanMap(base="laplace")(models)
     with pytest.raises(ValueError, match="length=10"):
         mc.ProbabilityProduct(length=None)(models)
     silent = mc.LDSs([[[0.5]]], [[[0.0]]], [[[1.0]]], [[[0.0]]], [[0.0]], [[[1.0]]])

@@ -2,7 +2,6 @@
 
 import numpy as np
 import pytest
-from scipy import sparse
 from sklearn.base import clone
 
 import mercer as mc
@@ -33,7 +32,6 @@ MODELS = {
     "Gamma": (mc.families.Gamma(prior="pooled"), np.exp(NUMBERS)),
     "Dirichlet": (mc.families.Dirichlet(prior="pooled"), SIMPLEX),
     "Multinomial": (mc.Multinomial(prior="pooled"), np.exp(NUMBERS)),
-    "CountVector": (mc.families.CountVector(prior="pooled"), sparse.csr_array(np.exp(NUMBERS))),
     "LDS": (mc.LDS(2, n_iter=5, tol=0, n_init=2), SERIES),
     "LDS without a prior": (mc.LDS(2, prior=None, n_iter=5, tol=0), SERIES),
     "SwitchingLDS": (mc.SwitchingLDS(2, 2, n_iter=2, tol=0, n_init=1, n_paths=4), SERIES),

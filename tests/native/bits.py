@@ -180,17 +180,6 @@ def points(order: int, d: int) -> Callable[[Any], Case]:
     return case
 
 
-def counts(rho: float) -> Callable[[Any], Case]:
-    def case(rng: Any) -> Case:
-        p = rng.dirichlet(np.ones(5), 19)
-        p[::2, 1:] **= 20.0  # pairs of these need the unlimited range if rho is large
-        models = mc.Multinomials(p / p.sum(axis=1, keepdims=True), 9)
-        kernel = mc.ProbabilityProduct(rho=rho, normalize=False)
-        return (lambda left, right: kernel.log(models[left], models[right])), 19, 19
-
-    return case
-
-
 def histories(states: int, zeros: bool) -> Callable[[Any], Case]:
     def case(rng: Any) -> Case:
         from mercer.models._history.operand import history_operand
@@ -285,12 +274,6 @@ def case_moments(rng: Any) -> Case:
     return compute, 5, 21
 
 
-def case_count_mean_maps(rng: Any) -> Case:
-    models = mc.families.CountVector("fixed").fit_each(rng.poisson(3.0, (7, 6)) * rng.integers(0, 2, (7, 6)))
-    kernel = mc.MeanMap(gamma=4.0, base="counts", normalize=False)
-    return (lambda left, right: kernel.log(models[left], models[right])), 7, 7
-
-
 def case_profiles(rng: Any) -> Case:
     from mercer.models._profile.inference import expected
 
@@ -358,7 +341,6 @@ CASES |= {f"discounted chains of {n} states": chains(n, mc.Discounted(0.1)) for 
 CASES |= {f"windows of {order + 1} points": points(order, d) for order, d in ((0, 3), (1, 1), (2, 2))}
 CASES |= {f"contexts of {order} symbols": contexts(order) for order in (0, 1, 2)}
 CASES |= {f"products of profiles, {same}": profile_products(same) for same in (True, False)}
-CASES |= {f"counts, rho = {rho}": counts(rho) for rho in (1.0, 40.0)}
 CASES |= {f"gaussians, {structure}": gaussians(structure) for structure in ("full", "diagonal")}
 CASES |= {f"runs of {n} states, {k} symbols": runs(n, k) for n in (1, 3, 5, 8, 10, 23) for k in (0, 3, 40)}
 CASES |= {f"densities, {structure}": densities(structure) for structure in ("full", "diagonal")}

@@ -131,19 +131,6 @@ def csr(dtype: str) -> Values:
     }
 
 
-@case("counts-trials", 2, 7, 40)
-def trials(s: int) -> Values:
-    p = mc.Multinomials(probabilities(generator("trials"), 11, 5), trials=s)
-    return {f"log_{rho}": mc.ProbabilityProduct(rho=rho, normalize=False).log(p) for rho in (0.3, 1.0, 2.0)}
-
-
-@case("counts-mean-map", 0.01, 1.0, 30.0)
-def count_mean_map(gamma: float) -> Values:
-    rows = documents(8, 12)
-    p = mc.families.CountVector("fixed").fit_each(rows)
-    return {"log": mc.MeanMap(gamma=gamma, base="counts", normalize=False).log(p)}
-
-
 # -- Gaussians (PPK-3.1, GMMK-2) --------------------------------------------------------------------------------
 
 

@@ -1,4 +1,4 @@
-"""Random features of mean maps: characteristic functions at random frequencies (MM-2, GMMK-10b).
+"""Random features of mean maps: characteristic functions at random frequencies (MM-2).
 
 A base kernel of the difference x - y is an average of complex exponentials, E_w exp(i <w, x - y>) (Bochner). So its
 mean map is E_w phi_p(w) conj phi_q(w), phi a characteristic function, and F frequencies make explicit features. A
@@ -21,26 +21,21 @@ CHUNK = 1 << 22
 """Numbers of random frequencies, and of characteristic functions at them, that are alive at once."""
 
 
-def random_features(
-    batch: Any, base: str, gamma: float, n_components: int, seed: int, length: int | None = None
-) -> Array:
+def random_features(batch: Any, gamma: float, n_components: int, seed: int, length: int | None = None) -> Array:
     """Return features ``(N, 2 F)`` of F random frequencies, real parts first, then imaginary ones.
 
-    Their inner products are unbiased estimates of the mean map with the base kernel ``base``, of sequences of
-    ``length`` observations for models of sequences.
+    Their inner products are unbiased estimates of the mean map, of sequences of ``length`` observations for models
+    of sequences.
     """
     distribution = _distribution(batch)
-    _check_capable(distribution, base)
+    _check_capable(distribution)
     event = (length, int(batch.dimension)) if emits_sequences(batch) and length else (int(batch.dimension),)
     rng, width = np.random.default_rng(seed), math.prod(event)
     real, imaginary = [], []
     step = max(1, CHUNK // max(width, math.prod(distribution.shape), 1))
     for begin in range(0, n_components, step):  # row by row, so that the size of a piece changes no frequency
         size = (min(step, n_components - begin), width)
-        if base == "laplace":  # exp(-gamma |t|) is the characteristic function of a Cauchy distribution
-            drawn = gamma * rng.standard_cauchy(size)
-        else:
-            drawn = math.sqrt(2 * gamma) * rng.standard_normal(size)
+        drawn = math.sqrt(2 * gamma) * rng.standard_normal(size)
         with np.errstate(over="ignore", invalid="ignore"):  # values that are not finite raise below
             logs, angle = batch.log_characteristic(drawn.reshape(-1, *event))
             xp = namespace(logs)
@@ -70,24 +65,19 @@ def _distribution(batch: Any) -> Any:
             return batch
 
 
-def _check_capable(distribution: Any, base: str) -> None:
-    """Raise if a distribution has no characteristic function, or if the base kernel does not apply to its points."""
-    name, kernel = type(distribution).__name__, f"MeanMap(base={base!r}, n_components=...)"
+def _check_capable(distribution: Any) -> None:
+    """Raise if a distribution has no characteristic function, or if it is not that of its mean map."""
+    name = type(distribution).__name__
     if not hasattr(distribution, "log_characteristic"):
         raise TypeError(
-            f"{kernel} needs `log_characteristic`, which {name} does not have. Use Gaussians, Categoricals, Poissons, "
-            f"Multinomials or CountVectors, Mixtures of these, KDEs, HMMs, MarkovChains or LDSs, or n_components=None."
+            f"MeanMap(n_components=...) needs `log_characteristic`, which {name} does not have. Use Gaussians, "
+            "Categoricals, Poissons or Multinomials, Mixtures of these, KDEs, HMMs, MarkovChains or LDSs, or "
+            "n_components=None."
         )
-    if getattr(distribution, "emits_sequences", False) and base != "counts":
-        return  # chains of symbols, and linear systems
-    if base == "counts" and not hasattr(distribution, "log_count_mean_map"):
-        raise TypeError(f"{kernel} compares counts, which {name} does not have. Use base='rbf'.")
-    if base == "rbf" and not hasattr(distribution, "log_mean_map"):
-        raise TypeError(f"{kernel} compares points or single tokens, which {name} does not have. Use base='counts'.")
-    if base == "rbf" and getattr(distribution, "trials", 1) > 1:
+    if getattr(distribution, "trials", 1) > 1:
         raise ValueError(
-            f"{kernel}: base='rbf' aligns the {distribution.trials} tokens of {name}, which is not a function of a "
-            "difference and has no random features. Use n_components=None, which is exact and fast, or base='counts'."
+            f"MeanMap(n_components=...) aligns the {distribution.trials} tokens of {name}, which is not a function of "
+            "a difference and has no random features. Use n_components=None, which is exact and fast."
         )
 
 

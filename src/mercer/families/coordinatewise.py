@@ -59,7 +59,7 @@ class Coordinatewise(ExponentialFamily):
     """
 
     domain: ClassVar[str] = "real"
-    """Values of a coordinate: "real", "nonnegative", "positive", "counts", "unit" (above 0, below 1) or "binary"."""
+    """Values of a coordinate: "real", "nonnegative", "positive", "counts" or "binary"."""
     tile_hint = 192
 
     score_labels: ClassVar[tuple[str, ...]] = ()

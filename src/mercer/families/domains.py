@@ -91,20 +91,6 @@ def raised(X: Any, smallest: float | None) -> Any:
     return X if smallest is None else mapped(X, lambda x: np.maximum(x, np.asarray(smallest, dtype=x.dtype)))
 
 
-def check_fractions(x: Array, who: str, X: Any = None, closed: bool = False) -> None:
-    """Raise if a fraction is not above 0 and below 1 or, if ``closed``, not from 0 to 1."""
-    bad = (x < 0) | (x > 1) if closed else (x <= 0) | (x >= 1)
-    if not bool(namespace(x).any(bad)):
-        return
-    *_, row, column = where = tuple(int(i) for i in np.argwhere(to_numpy(bad))[0])
-    value = to_numpy(x)[where]
-    cure = "smallest=1e-3, for example" if value in (0, 1) else "whole=100 for percentages"
-    raise ValueError(
-        f"The data of {who} must be fractions above 0 and below 1; got {value} at {point_name(X, row)}, column "
-        f"{column}. Use {cure}."
-    )
-
-
 def check_binary(x: Array, who: str, X: Any = None) -> None:
     """Raise if a number is neither 0 nor 1 nor missing."""
     xp = namespace(x)
@@ -127,6 +113,5 @@ DOMAINS = {
     "nonnegative": Domain(check_nonnegative),
     "positive": Domain(check_positive, inside=1.0),
     "counts": Domain(check_counts),
-    "unit": Domain(check_fractions, inside=0.5),
     "binary": Domain(check_binary, nonnegative=False),
 }

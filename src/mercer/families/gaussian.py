@@ -20,7 +20,7 @@ from mercer.families._covariance import (
     upper,
 )
 from mercer.families._gaps import determinant_gap, log_mean_gap
-from mercer.families._gaussian_pairs import GaussianPairs, log_laplace
+from mercer.families._gaussian_pairs import GaussianPairs
 from mercer.families.base import observed_scores
 from mercer.families.gaussian_gaps import patterns
 
@@ -266,24 +266,6 @@ class Gaussians(GaussianPairs):
         check_gamma(gamma)
         self._check_pair(other)
         return self._log_kernels(other, 2 * gamma, 1.0, gamma)
-
-    def log_laplace_mean_map(self, other: Self, gamma: float) -> Array:
-        """Log of E exp(-gamma |x - y|_1) (GMMK-2a); coordinates must be independent, variances may be zero."""
-        check_gamma(gamma)
-        self._check_pair(other)
-        if self.structure == "full":
-            raise ValueError(
-                "The mean map of the Laplace kernel exp(-gamma |x - y|_1) has a closed form for independent "
-                "coordinates only; these Gaussians have full covariances. Use mc.Gaussian('diagonal'), base='rbf', or "
-                "n_components=1000 for random features."
-            )
-        planes, difference = self._pair_planes(other)
-        if gamma == 0:
-            return 0 * (planes[0][0] + difference[0])  # in sight of a gradient
-        if self.structure == "isotropic":
-            planes = planes * self.dimension
-        terms = (log_laplace(v, row[0], float(gamma)) for row, v in zip(planes, difference, strict=True))
-        return sum(terms)
 
     def log_characteristic(self, frequencies: Floats) -> tuple[Array, Array]:
         """Log modulus -w'Sw / 2 and angle w'm of E exp(i <w, x>) at every row w of ``frequencies (F, d)``."""

@@ -8,9 +8,9 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from scipy import sparse
 
-from mercer._array import Array, Floats, beside, inner_logs, namespace, safe_log, to_numpy
+from mercer._array import Array, Floats, inner_logs, namespace, safe_log, to_numpy
 from mercer._checks import check_gamma, check_rho
-from mercer._coupling import CountSmoothed, Coupling, Divergence, InnerLeaf, Leaf, Operand, PowerProduct, Smoothed
+from mercer._coupling import Coupling, Divergence, InnerLeaf, Leaf, Operand, PowerProduct, Smoothed
 from mercer._parameters import Rules, whole
 from mercer._probability import check_sums, checked_probability, normalized
 from mercer._random import random_generator, whole_size
@@ -19,8 +19,7 @@ from mercer.data import Alphabet, Sequences
 from mercer.data import csr as _csr
 from mercer.data.csr import CSRRows
 from mercer.data.segments import in_digest_order, sample_name, segment_sum, segments
-from mercer.families._counts.convolution import CountLeaf, Terms, log_factorials, log_sum_over_counts
-from mercer.families._counts.rows import (
+from mercer.families._rows import (
     DocumentEstimator,
     SparseRows,
     check_rows,
@@ -50,7 +49,7 @@ class Multinomials(SparseRows, Simplex):
     Notes
     -----
     Probability product (PPK-3.3): :math:`(\sum_d \sqrt{a_d a'_d})^s` at rho = 1/2,
-    :math:`\sum_d (a_d a'_d)^\rho` for one trial, an exact convolution otherwise. Mean map of aligned tokens
+    :math:`\sum_d (a_d a'_d)^\rho` for one trial and any rho. Mean map of aligned tokens
     (GMMK-10c): :math:`((1-e)\langle a,a'\rangle+e)^s`.
 
     Examples
@@ -117,47 +116,37 @@ class Multinomials(SparseRows, Simplex):
     def couple(self, coupling: Coupling, lengths: tuple[int, ...] | None = None) -> Operand:
         """Prepare for a coupling; inner products of features wherever the formula is one."""
         if isinstance(coupling, PowerProduct):
-            check_rho(coupling.rho)
-            if self.trials == 1 or coupling.rho == 0.5:
-                return self._inner(coupling.rho)
-            return Leaf(self.dense(), coupling)
+            return self._inner(coupling.rho)
         if isinstance(coupling, Smoothed):
             check_gamma(coupling.gamma)
             if not self.sparse:
                 return InnerLeaf.smoothed(self.probability, coupling.gamma, self.trials)
             return SparseLeaf.smoothed(self.probability, coupling.gamma, self.trials)
-        if isinstance(coupling, CountSmoothed):
-            check_gamma(coupling.gamma)
-            return CountLeaf.of(self.probability, self.trials, coupling.gamma)
         if isinstance(coupling, Divergence) and self.sparse:
             return SparseDivergence(_csr.Prepared(self.probability), self.trials)
         return Leaf(self, coupling)
 
     def _inner(self, rho: float) -> Any:
+        check_rho(rho)
+        if self.trials > 1 and rho != 0.5:
+            raise ValueError(
+                f"The probability product of Multinomials of {self.trials} trials has a closed form at rho = 0.5 only; "
+                f"got rho = {rho}. Use rho=0.5 or trials=1."
+            )
         if self.sparse:
             return SparseLeaf.of_power(self.probability, rho, self.trials)
         return InnerLeaf.of_power(self.probability, rho, self.trials)
 
     def log_product(self, other: Self, rho: float = 0.5) -> Array:
-        """Log of the sum of p^rho q^rho over all counts, for any rho and number of trials (PPK-3.3)."""
-        check_rho(rho)
+        """Log of the sum of p^rho q^rho over all counts: for any rho of one trial, else at rho = 1/2 (PPK-3.3)."""
         self._check_pair(other)
-        if self.trials == 1 or rho == 0.5:
-            return self._inner(rho).pair(other.matched(self)._inner(rho))
-        s, rho = self.trials, float(rho)
-        left, right = (_terms(batch.dense().probability, rho, s) for batch in (self, other))
-        return log_sum_over_counts(left, right, self.dimension, s, rho) + 2 * rho * log_factorials(s)[s]
+        return self._inner(rho).pair(other.matched(self)._inner(rho))
 
     def log_mean_map(self, other: Self, gamma: float) -> Array:
         """Log of ((1 - e) <a, a'> + e)^s, e = exp(-2 gamma): aligned tokens (GMMK-10c)."""
         check_gamma(gamma)
         self._check_pair(other)
         return self.couple(Smoothed(gamma)).pair(other.matched(self).couple(Smoothed(gamma)))
-
-    def log_count_mean_map(self, other: Self, gamma: float) -> Array:
-        """Log of E exp(-gamma |x - y|^2) of the counts themselves, exact: a convolution over words (GMMK-10a)."""
-        self._check_pair(other)
-        return self.couple(CountSmoothed(gamma)).pair(other.couple(CountSmoothed(gamma)))
 
     def dual_divergence(self, other: Self) -> Array:
         """Return s times the Jensen-Shannon divergence of the frequencies (DJS-2)."""
@@ -326,16 +315,3 @@ def _within_range(x: Any) -> tuple[Any, float]:
         return x, 1.0
     factor = 2.0**-60
     return (x.scaled(np.full(len(x), factor)) if isinstance(x, CSRRows) else x * entries.dtype.type(factor)), factor
-
-
-def _terms(p: Array, rho: float, trials: int) -> Terms:
-    """Return rho log of a^n / n! for n = 0 .. s, some outcomes at a time (PPK-3.3)."""
-    xp, logs = namespace(p), safe_log(p)
-    factorials = beside(p, log_factorials(trials)[1:], p.dtype)
-    counts = beside(p, np.arange(1, trials + 1), p.dtype)
-
-    def terms(some: slice) -> Array:
-        part = logs[..., some][..., None]
-        return rho * xp.concat([xp.zeros_like(part), counts * part - factorials], axis=-1)
-
-    return terms

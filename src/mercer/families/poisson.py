@@ -121,10 +121,6 @@ class Poissons(Coordinatewise):
         check_gamma(gamma)
         return self._coordinates(other, lambda a, b: _log_mean_map(a, b, float(gamma)), crossed=False)
 
-    def log_count_mean_map(self, other: Self, gamma: float) -> Array:
-        """Log of E exp(-gamma |x - y|^2), what `log_mean_map` is: points are counts already (GMMK-10d)."""
-        return self.log_mean_map(other, gamma)
-
     def log_characteristic(self, frequencies: Floats) -> tuple[Array, Array]:
         """Log modulus and angle of E exp(i <w, x>) at every row w of ``frequencies (F, d)``, each ``(*B, F)``."""
         gap, sine = averages(self.rate, frequencies)

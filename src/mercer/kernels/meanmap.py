@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from mercer._array import Array, Floats, to_numpy
-from mercer._coupling import CountSmoothed, Coupling, LaplaceSmoothed, Smoothed
+from mercer._coupling import Coupling, Smoothed
 from mercer._parameters import NONE, Rules, gamma, one_of, seed, whole
 from mercer._verdict import Verdict
 from mercer.families.characteristic import emits_sequences, random_features
@@ -16,8 +16,6 @@ from mercer.kernels._random_features import RandomFeatures, check_precision
 from mercer.kernels.base.model import CoupledKernel
 from mercer.kernels.base.transformer import WIDE, Bounds, NoFeatures
 from mercer.models.discount import Discounted, check_lengths
-
-_COUPLINGS: dict[str, Any] = {"rbf": Smoothed, "laplace": LaplaceSmoothed, "counts": CountSmoothed}
 
 
 class MeanMap(RandomFeatures, CoupledKernel):
@@ -34,16 +32,11 @@ class MeanMap(RandomFeatures, CoupledKernel):
     length : int, Discounted or None, default=10
         Length of the compared sequences, for sequence models, or ``mc.Discounted(d)`` for a discounted sum over all
         lengths; families ignore it. `path` computes many lengths in one sweep.
-    base : {"rbf", "laplace", "counts"}, default="rbf"
-        The base kernel. "rbf" is ``exp(-gamma |x - y|^2)``, where the tokens of multinomials are aligned. "laplace" is
-        ``exp(-gamma |x - y|_1)``, for Gaussians with independent coordinates, and for other distributions with
-        `n_components`. "counts" is ``exp(-gamma |x - y|^2)`` between vectors of counts, for `Multinomials`,
-        `CountVectors` and `Poissons`.
     n_components : int or None, default=None
         Number of random frequencies of explicit features in place of the exact kernel, for distributions with a known
-        characteristic function: `Gaussians`, `Categoricals`, `Poissons`, `Multinomials`, `CountVectors`, `Mixtures` of
-        these, `KDEs`, and for `HMMs` of these, `MarkovChains` and `LDSs`. For models of sequences, a relative error of
-        more than 10 % raises, and the message has the number of frequencies needed.
+        characteristic function: `Gaussians`, `Categoricals`, `Poissons`, `Multinomials` of one trial,
+        `Mixtures` of these, `KDEs`, and for `HMMs` of these, `MarkovChains` and `LDSs`. For models of sequences, a
+        relative error of more than 10 % raises, and the message has the number of frequencies needed.
     random_state : int, Generator, RandomState or None, default=0
         Seed of the frequencies; None draws a new one in every fit.
     normalize : bool, default=True
@@ -59,16 +52,15 @@ class MeanMap(RandomFeatures, CoupledKernel):
     -----
     .. math:: k(p, q) = \iint p(x)\, q(y)\, e^{-\gamma\|x-y\|^2}\, dx\, dy
 
-    (GMMK-0). For sequences the base kernel is the product over time. With ``base="rbf"``, the base
-    kernel of multinomial counts averages over all alignments of the tokens (GMMK-10c).
+    (GMMK-0). For sequences the base kernel is the product over time. That of multinomial counts averages over all
+    alignments of the tokens (GMMK-10c).
 
-    Random features are characteristic functions at F frequencies, for every shift-invariant base kernel (MM-2):
+    Random features are characteristic functions at F frequencies (MM-2):
 
     .. math:: k(p, q) = E_w\, \varphi_p(w)\, \overline{\varphi_q(w)}, \qquad
               \varphi_p(w) = E_{x \sim p}\, e^{i \langle w, x\rangle}
 
-    with coordinates of w from :math:`\mathcal N(0, 2\gamma)` for "rbf" and "counts" (GMMK-10b), and from a
-    Cauchy distribution of scale :math:`\gamma` for "laplace". The matrix is positive semi-definite for every F, and its
+    with coordinates of w from :math:`\mathcal N(0, 2\gamma)`. The matrix is positive semi-definite for every F, and its
     error decreases as :math:`1/\sqrt F`. `standard_errors` estimates it; the estimate is infinite if too few
     frequencies contribute. For sequences, w has one vector per time step, and :math:`\varphi` is a product of one
     matrix per step. Their mean maps are small, so the error of a pair is stated relative to
@@ -82,18 +74,10 @@ class MeanMap(RandomFeatures, CoupledKernel):
     >>> mc.MeanMap(gamma=0.5)(p).round(4)
     array([[1.    , 0.1353],
            [0.1353, 1.    ]])
-    >>> mc.MeanMap(gamma=0.5, base="laplace")(p).round(4)
-    array([[1.    , 0.3679],
-           [0.3679, 1.    ]])
-    >>> words = mc.Multinomials([[0.5, 0.5], [0.9, 0.1]], trials=4)
-    >>> mc.MeanMap(gamma=0.1, base="counts")(words).round(4)
-    array([[1.    , 0.7056],
-           [0.7056, 1.    ]])
     """
 
     _parameters: ClassVar[Rules] = {
         "gamma": gamma(),
-        "base": one_of(*_COUPLINGS),
         "n_components": whole(1, cure="It is the number of random frequencies; None computes the exact kernel.") | NONE,
         "random_state": seed(),
         "time": one_of("joint", "independent"),
@@ -105,7 +89,6 @@ class MeanMap(RandomFeatures, CoupledKernel):
         model: Any = None,
         gamma: float = 1.0,
         length: int | Discounted | None = 10,
-        base: str = "rbf",
         n_components: int | None = None,
         random_state: Any = 0,
         normalize: bool = True,
@@ -115,7 +98,6 @@ class MeanMap(RandomFeatures, CoupledKernel):
         self.model = model
         self.gamma = gamma
         self.length = length
-        self.base = base
         self.n_components = n_components
         self.random_state = random_state
         self.normalize = normalize
@@ -123,8 +105,7 @@ class MeanMap(RandomFeatures, CoupledKernel):
         self.time = time
 
     def _coupling(self) -> Coupling:
-        coupling: Coupling = _COUPLINGS[self.base](float(self.gamma))
-        return coupling
+        return Smoothed(float(self.gamma))
 
     # -- random features --------------------------------------------------------------------------------
 
@@ -140,7 +121,7 @@ class MeanMap(RandomFeatures, CoupledKernel):
     def _prepare(self, source: Any) -> Any:
         if self.n_components is None:
             return super()._prepare(source)
-        arguments = self.base, float(self.gamma), int(self.n_components), self._seed
+        arguments = float(self.gamma), int(self.n_components), self._seed
         if not emits_sequences(source):
             return Rows(random_features(source, *arguments))
         rows = random_features(source, *arguments, self._one_length())
@@ -183,5 +164,5 @@ class MeanMap(RandomFeatures, CoupledKernel):
     def psd(self) -> Verdict:
         """Always positive semi-definite."""
         if self.n_components is not None:
-            return Verdict("always", "an inner product of explicit features, for every number of them (MM-2, GMMK-10b)")
+            return Verdict("always", "an inner product of explicit features, for every number of them (MM-2)")
         return Verdict("always", "an inner product of mean embeddings, for every PSD base kernel (MM-1, GMMK-0)")

@@ -32,7 +32,7 @@ from mercer._batch import Batch
 from mercer.data.channels import inside, is_wrapped
 from mercer.data.csr import CSRRows
 from mercer.data.sequences import Sequences
-from mercer.families import CountVector, Multinomial
+from mercer.families import Multinomial
 from mercer.families.base import FamilyEstimator
 from mercer.kernels._data import unwrapped
 from mercer.kernels._evaluation import ZeroNorm
@@ -126,7 +126,7 @@ def _ways(decision: Decision, positions: Any) -> Iterator[dict[str, Any]]:
     """Yield the ways of not observing a position, the most detailed first."""
     models = [getattr(kernel, "model", None) for term in decision.terms for kernel in _leaves(term.kernel)]
     if not isinstance(positions, Sequences):
-        counts = all(isinstance(model, Multinomial | CountVector) for model in models)
+        counts = all(isinstance(model, Multinomial) for model in models)
         yield {"absent": 0.0 if counts else np.nan}
         return
     yield {"by_channel": not positions.is_symbols}
