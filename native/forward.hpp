@@ -54,7 +54,6 @@ class Pass : Group<F> {
   Scratch scratch, memory;  // of models; of the observations of a group
   N *initial, *forth, *back, *row, *tables;
   Sums<F> sums{a, form, nullptr, nullptr};
-  Cells<F> cells{a, form};
   Record<G> record;
   N total;              // ranged: the probability
   int64_t known[RUNS];  // models that are in the lanes
@@ -338,22 +337,19 @@ class Pass : Group<F> {
   }
   void all_backward() {
     const int64_t size = form.size();
-    const bool expected = a.first.given(), by_cell = a.steps.given();
-    for (int64_t k = 0; k < size; ++k) {
+    const bool expected = a.first.given();
+    for (int64_t k = 0; k < size; ++k)
       ahead[longest * size + k] = Numbers_::zero(), visits[k] = Doubles{};
-    }
     if (expected) sums.begin(*this);
-    if (by_cell) cells.begin(*this);
     for (int64_t t = longest - 1; t >= 0; --t) {
       backward(t);
       if (t % BLOCK) continue;
       const int64_t left = longest - t, observed = left < BLOCK ? left : BLOCK;
       const int64_t steps = left - 1 < BLOCK ? left - 1 : BLOCK;
       if (expected) sums.block(*this, t, observed, steps);
-      if (by_cell) cells.block(*this, t, steps);
+      if (a.steps.given()) write_steps(a, form, *this, forth, t, steps);
     }
     if (expected) sums.end(*this, forth);
-    if (by_cell) cells.end(*this, forth);
   }
   // Both passes, or only the forward one, which keeps one block.
   int64_t sweep(bool whole) {
@@ -362,7 +358,6 @@ class Pass : Group<F> {
     const bool enough_for_all = memory.lay_out([&] {
       memory.give(kept * size, alpha, ahead), memory.give(ratios * size, predicted);
       memory.give(kept * G, inverse), memory.give(longest * G, seen);
-      if (whole && a.steps.given()) cells.take(*this, memory);
     });
     if (!enough_for_all) return OUT_OF_MEMORY;
     for (int g = 0; g < G; ++g) {

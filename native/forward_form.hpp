@@ -38,9 +38,7 @@ struct ForwardArguments : Runs {
   View<double, 2> visits;       // [S n]?
   View<double, 2> states;       // [T n]? posteriors
   View<double, 3> symbols;      // [S n k]? expected numbers
-  View<const int64_t, 1> cell;  // [T]? number of the cell of the step to each observation
-  View<const int64_t, 1> ends;  // [S1]? run s has the cells from ends[s] on
-  View<double, 3> steps;        // [C n n]? mean posterior of the steps of each cell
+  View<double, 3> steps;        // [T n n]? posterior of the step to each observation
 };
 
 constexpr int BLOCK = 32;  // observations that are processed together, in the cache

@@ -1,8 +1,9 @@
-// What is kept of the posteriors of a backward pass: expectations of runs, and steps by the symbols
-// at their two ends (MK-7, second order).
+// What is kept of the posteriors of a backward pass (ALG-FB): expectations of runs, and every step
 //
-// Both add up products of forward weights with the weights `ahead`; transitions are multiplied by
-// them at the end. Limited by multiply-adds, in tiles of sums that stay in registers.
+//     expected steps = A o sum over t of alpha_t (l_{t+1} o beta_{t+1})^T
+//
+// Lanes are those of forward_form.hpp. Limited by multiply-adds, in tiles of sums that stay in
+// registers.
 #pragma once
 #include "forward_form.hpp"
 
@@ -120,78 +121,30 @@ struct Sums {
   }
 };
 
-// Sums of the products of steps, by cells of a run. A cell is n rows of states.
+// The posteriors of steps from an observation of a block to the next one.
 template <class F>
-struct Cells {
-  using N = typename F::N;
-  using Row = Form<N, 0, 1, true>;
-  const ForwardArguments& a;
-  const F form;
-  int64_t line = Row{form.n}.size();  // vectors of a row of states
-  N *sums, *rows;                     // cells of all lanes; the weights ahead of a block, as rows
-  N* of[F::RUNS + 1];                 // first cell of each lane
-
-  void take(const Group<F>& group, Scratch& scratch) {
-    int64_t cells = 0;
-    for (int64_t lane = 0; lane < group.count; ++lane)
-      cells += a.ends(group.run[lane] + 1) - a.ends(group.run[lane]);
-    scratch.give(cells * form.n * line, sums), scratch.give(BLOCK * F::RUNS * line, rows);
-  }
-  void begin(const Group<F>& group) {
-    for (int64_t k = 0; k < BLOCK * F::RUNS * line; ++k) rows[k] = Numbers<N>::zero();
-    of[0] = sums;
-    for (int64_t lane = 0; lane < group.count; ++lane) {
-      const int64_t cells = a.ends(group.run[lane] + 1) - a.ends(group.run[lane]);
-      of[lane + 1] = of[lane] + cells * form.n * line;
-    }
-    for (N* sum = sums; sum < of[group.count]; ++sum) *sum = Numbers<N>::zero();
-  }
-  void block(const Group<F>& group, int64_t time, int64_t steps) {
-    const int64_t n = form.states(), size = form.size(), width = line;
-    for (int64_t lane = 0; lane < group.count; ++lane) {
-      const int64_t left = group.length[lane] - 1 - time, t_end = left < steps ? left : steps;
-      for (int64_t t = 0; !F::ROW && t < t_end; ++t) {  // lanes become rows
-        const N* ahead = group.ahead + (time + t + 1) * size;
-        N* row = rows + (t * F::RUNS + lane) * width;
-        for (int64_t j = 0; j < n; ++j)
-          Numbers<N>::write(row, j, Numbers<N>::entry(ahead, F::place(j, lane)));
-      }
-      for (int64_t t = 0; t < t_end; ++t) {
-        const N* alpha = group.alpha + (time + t) * size;
-        const N* row =
-            F::ROW ? group.ahead + (time + t + 1) * size : rows + (t * F::RUNS + lane) * width;
-        N* cell = of[lane] + a.cell(group.start[lane] + time + t + 1) * n * width;
-        in_parts<2>(width, [&]<int C>(int64_t first) MERCER_LAMBDA {
-          N values[C];
-          for (int c = 0; c < C; ++c) values[c] = row[first + c];
-          for (int64_t i = 0; i < n; ++i) {
-            N weight = Numbers<N>::repeated(alpha, F::place(i, lane));
-            for (int c = 0; c < C; ++c)
-              multiply_add(cell[i * width + first + c], weight, values[c]);
-          }
-        });
-      }
-    }
-  }
-  void end(const Group<F>& group, const N* forth) {
-    const int64_t n = form.states();
-    for (int64_t lane = 0; lane < group.count; ++lane) {
-      const int64_t run = group.run[lane], steps = group.length[lane] - 1;
-      const double share = 1.0 / double(steps > 1 ? steps : 1);
-      const double* exact = a.transition.at(group.model[lane]);
-      N* cell = of[lane];
-      for (int64_t c = a.ends(run); c < a.ends(run + 1); ++c, cell += n * line)
-        for (int64_t i = 0; i < n; ++i) {
-          if (F::RANGED)
-            for (int64_t k = 0; k < line; ++k)
-              cell[i * line + k] = cell[i * line + k] * forth[i * line + k];
-          for (int64_t j = 0; j < n; ++j) {
-            double sum = Numbers<N>::entry(cell + i * line, j);
-            a.steps(c, i, j) = sum * (F::RANGED ? share : exact[i * n + j] * share);
-          }
+void write_steps(const ForwardArguments& a, const F& form, const Group<F>& group,
+                 const typename F::N* forth, int64_t time, int64_t steps) {
+  using Numbers_ = Numbers<typename F::N>;
+  const int64_t n = form.states(), size = form.size();
+  for (int64_t lane = 0; lane < group.count; ++lane) {
+    const double* exact = a.transition.at(group.model[lane]);
+    for (int64_t t = time; t < time + steps && t + 1 < group.length[lane]; ++t) {
+      const auto *alpha = group.alpha + t * size, *ahead = group.ahead + (t + 1) * size;
+      double* to = a.steps.at(group.start[lane] + t + 1);
+      for (int64_t i = 0; i < n; ++i)
+        for (int64_t j = 0; j < n; ++j) {
+          const int64_t before = F::place(i, lane), after = F::place(j, lane);
+          if constexpr (F::RANGED)
+            to[i * n + j] = plain(Numbers_::repeated(alpha, before) *
+                                  Numbers_::repeated(forth + i * size, after) *
+                                  Numbers_::repeated(ahead, after))[0];
+          else
+            to[i * n + j] =
+                Numbers_::entry(alpha, before) * exact[i * n + j] * Numbers_::entry(ahead, after);
         }
     }
   }
-};
+}
 
 }  // namespace mercer

@@ -12,7 +12,7 @@ from mercer._native import call
 
 TRUSTED = 1e75
 """Bound of the numbers of sound results: native/forward.hpp says which. Others are repeated with unlimited range."""
-TARGETS = dict.fromkeys(("first", "transitions", "visits", "states", "symbols", "cell", "ends", "steps"))
+TARGETS = dict.fromkeys(("first", "transitions", "visits", "states", "symbols", "steps"))
 """Results that can be requested, besides log probabilities."""
 
 
@@ -44,8 +44,7 @@ def sweep(
         Whether to divide posteriors by their own factors (FK-8).
     **targets
         Output arrays by the names of `TARGETS`: all of ``first (S, n)``, ``transitions (S, n, n)`` and ``visits (S,
-        n)``, with ``states (T, n)`` and ``symbols (S, n, k)`` if wanted; or ``steps (C, n, n)``, with the number
-        ``cell (T,)`` of the cell of each step in its run, whose cells start at ``ends (S + 1,)``.
+        n)``, with ``states (T, n)`` and ``symbols (S, n, k)`` if wanted; or ``steps (T, n, n)``.
     """
     arguments = _common(models, evidence, runs, order)
     arguments |= {"trusted": TRUSTED, "ratios": ratios, "log_prob": log_prob} | TARGETS | targets

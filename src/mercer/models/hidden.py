@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from itertools import pairwise
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from scipy import sparse
@@ -172,6 +173,8 @@ class SymbolShares:
 
 DENSE_COLUMNS = 4096
 """Largest number of columns of a dense matrix of counts."""
+STEPS = 1 << 22
+"""Posteriors of steps that are computed together."""
 
 
 def step_counts(chain: HiddenChain, X: Sequences) -> Any:
@@ -179,58 +182,51 @@ def step_counts(chain: HiddenChain, X: Sequences) -> Any:
     shares = SymbolShares(chain.emission)
     n, k, size = chain.n_states, len(shares.alphabet), len(X)
     dense = (n * k) ** 2 <= DENSE_COLUMNS
-    cells = _Cells.every(X, k) if dense and not np.any(X.values >= k) else _Cells.present(X)
-    values = _summed(chain, X, cells)
-    if cells.owner is None:
-        return values.reshape(size, -1)
-    return (_dense if dense else _sparse)(size, shares, cells, values)
+    cells = _Cells.of(X)
+    return (_dense if dense else _sparse)(size, shares, cells, _summed(chain, X, cells))
 
 
-class _Cells:
-    """Cells in which steps are summed: one per sequence and pair of codes."""
+class _Cells(NamedTuple):
+    """Cells in which steps are summed: one per sequence and pair of codes that occurs in it."""
 
-    cell: Floats
-    """Cell of the step into each observation, counted within its sequence, ``(T,)``."""
-    ends: Floats
-    """Cells of sequence i are ``ends[i]:ends[i + 1]``."""
-    owner: Floats | None = None
-    """Sequence of every cell; None if every sequence has all pairs of symbols."""
+    owner: Floats
+    """Sequence of every cell, ascending."""
     first: Floats
     second: Floats
     """Codes of every cell."""
+    step: Floats
+    """Observations that are not the first of their sequence, ascending."""
+    place: Floats
+    """Cell of the step into each of them."""
 
     @classmethod
-    def every(cls, X: Sequences, k: int) -> _Cells:
-        """Make cells of all pairs of ``k`` symbols, in the order of the output table."""
-        self = cls()
-        self.cell = X.values.astype(np.int64)
-        self.cell[1:] += k * self.cell[:-1]  # NumPy reads all before it writes
-        self.ends = np.arange(len(X) + 1) * k * k
-        return self
-
-    @classmethod
-    def present(cls, X: Sequences) -> _Cells:
-        """Make cells of the pairs of codes that occur, sequence by sequence."""
-        self = cls()
-        codes, offsets = np.asarray(X.values, dtype=np.int64), np.asarray(X.offsets, dtype=np.int64)
-        owner, width = np.repeat(np.arange(len(X)), np.diff(offsets)), int(codes.max(initial=0)) + 1
-        step = np.flatnonzero(owner[1:] == owner[:-1]) + 1  # observations that are not the first of their sequence
+    def of(cls, X: Sequences) -> Self:
+        """Find the pairs of codes that occur, sequence by sequence."""
+        codes, width = np.asarray(X.values, dtype=np.int64), int(X.values.max(initial=0)) + 1
+        owner = np.repeat(np.arange(len(X)), X.lengths)
+        step = np.flatnonzero(owner[1:] == owner[:-1]) + 1
         found, place = np.unique((owner[step] * width + codes[step - 1]) * width + codes[step], return_inverse=True)
-        pair, self.second = np.divmod(found, width)
-        self.owner, self.first = np.divmod(pair, width)
-        self.ends = np.searchsorted(self.owner, np.arange(len(X) + 1))
-        self.cell = np.zeros(len(codes), dtype=np.int64)
-        self.cell[step] = place - self.ends[owner[step]]
-        return self
+        pair, second = np.divmod(found, width)
+        return cls(*np.divmod(pair, width), second, step, place)
 
 
 def _summed(chain: HiddenChain, X: Sequences, cells: _Cells) -> Floats:
-    """Mean posteriors of the steps of every cell, ``(cells, n, n)``."""
-    runs = Runs.shared(np.asarray(X.offsets))
-    evidence = chain.evidence(X.values)
-    values, log_prob = steps(chain.initial, chain.transition, evidence, runs, cells.cell, cells.ends)
-    require_possible(X, log_prob)
-    return values
+    """Mean posteriors of the steps of every cell, ``(cells, n, n)``, some sequences at a time."""
+    n, offsets = chain.n_states, np.asarray(X.offsets)
+    ends = np.searchsorted(offsets, np.arange(STEPS // n**2, offsets[-1], STEPS // n**2))
+    out = np.zeros((len(cells.owner), n * n))
+    for i, j in pairwise(np.unique([0, *ends, len(X)]).tolist()):
+        rows = slice(offsets[i], offsets[j])
+        evidence, runs = chain.evidence(X.values[rows]), Runs.shared(offsets[i : j + 1] - offsets[i])
+        values, log_prob = steps(chain.initial, chain.transition, evidence, runs)
+        require_possible(X[i:j], log_prob)
+        mine = slice(*np.searchsorted(cells.step, offsets[[i, j]]))
+        own = slice(*np.searchsorted(cells.owner, [i, j]))
+        where = cells.place[mine] - own.start, cells.step[mine] - rows.start
+        share = 1 / (X.lengths[cells.owner[cells.place[mine]]] - 1.0)
+        shape = (own.stop - own.start, len(values))
+        out[own] = sparse.csr_array((share, where), shape=shape) @ values.reshape(len(values), n * n)
+    return out.reshape(-1, n, n)
 
 
 def _dense(size: int, shares: SymbolShares, cells: Any, values: Floats) -> Floats:

@@ -149,17 +149,15 @@ def expectations(
     return found
 
 
-def steps(
-    initial: Floats, transition: Floats, evidence: Evidence, runs: Runs, cell: Floats, ends: Floats
-) -> tuple[Floats, Floats]:
-    """Mean posteriors of the steps of every cell, ``(cells, n, n)``, and the log probability of every run, ``(S,)``.
+def steps(initial: Floats, transition: Floats, evidence: Evidence, runs: Runs) -> tuple[Floats, Floats]:
+    """Posteriors of the states before and after every step, ``(T, n, n)``, and log probabilities of the runs, ``(S,)``.
 
-    The posterior of a step is that of the state before and the state after it. Run s has the cells
-    ``ends[s]:ends[s + 1]``, and its step into observation t belongs to the ``cell[t]``-th of them. The other parameters
-    are those of `log_likelihoods`.
+    A step belongs to the observation that it leads to; those to the first observations of runs are zero. Parameters are
+    those of `log_likelihoods`.
     """
-    out, log_prob = np.zeros((int(ends[-1]), *transition.shape[1:])), np.zeros(len(runs.start))
-    _swept(initial, transition, evidence, runs, log_prob, cell=cell, ends=ends, steps=out)
+    out = np.zeros((_observations(evidence), *transition.shape[1:]))
+    log_prob = np.zeros(len(runs.start))
+    _swept(initial, transition, evidence, runs, log_prob, steps=out)
     return out, log_prob
 
 

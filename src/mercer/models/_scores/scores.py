@@ -76,8 +76,7 @@ def _one_by_one(models: Any, c: int, X: Sequences, parametrization: str) -> Floa
     states = expectations(initial, transition, evidence, runs, states=True).states
     assert states is not None
     local = np.arange(len(X.values), dtype=np.int64) - np.repeat(offsets[:-1], X.lengths)
-    moves, _ = step_posteriors(initial, transition, evidence, runs, local, offsets)  # divided by the number of steps
-    moves = moves * np.repeat(np.maximum(X.lengths - 1, 1), X.lengths)[:, None, None]
+    moves, _ = step_posteriors(initial, transition, evidence, runs)
     first = np.where((local == 0)[:, None], states, 0.0)
     each = X._make(X.values, np.arange(len(X.values) + 1, dtype=np.int64), X.alphabet, None)
     emission, symbols = models.emission[c], None
