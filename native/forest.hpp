@@ -30,8 +30,7 @@ struct HistoryArguments {
   int64_t watched;                  // whether every positive entry is checked
   double least;           // of the largest entry of a message if not watched, before it is scaled
   double floor;           // of positive entries if watched, after they are scaled
-  View<double, 2> value;  // [I J]? logarithms, -inf for impossible pairs
-  View<double, 1> alone;  // [I]? of each sample of the left side with its partner
+  View<double, 2> value;  // [I J] logarithms, -inf for impossible pairs
 
   int64_t nodes() const { return children.shape[0]; }
   int64_t states() const { return root.shape[0]; }
@@ -184,94 +183,43 @@ MERCER_INLINE void sweep_forest(const HistoryArguments& forest, Keep* rows,
   }
 }
 
-// Evidence of WIDTH samples in lanes, [V s]; or its logarithms, from `logs` where they are given.
-template <bool LOG, class Index>
-MERCER_INLINE void gather_evidence(Doubles* lanes, View<const double, 3> side,
-                                   View<const double, 3> logs, Index member) {
-  const int64_t size = side.shape[1] * side.shape[2];
-  double* to = reinterpret_cast<double*>(lanes);
-  for (int64_t lane = 0; lane < WIDTH; ++lane) {
-    const bool given = LOG && logs.given();
-    const double* from = (given ? logs : side).at(member(lane));
-    for (int64_t k = 0; k < size; ++k)
-      to[k * WIDTH + lane] = LOG && !given ? log(from[k]) : from[k];
-  }
+// The values of one row that are NaN again, in numbers of unlimited range.
+template <class Column>
+__attribute__((noinline)) Doubles ranged_histories(const HistoryArguments& a, RangedDoubles* stack,
+                                                   int64_t row, Column column, Doubles value) {
+  using N = Numbers<RangedDoubles>;
+  auto evidence = [](View<const double, 3> side, View<const double, 3> logs, int64_t j, int64_t b,
+                     auto member) {
+    Doubles x;
+    for (int lane = 0; lane < WIDTH; ++lane)
+      x[lane] = (logs.given() ? logs : side)(member(lane), j, b);
+    return logs.given() ? N::from_log(x) : N::of(x);
+  };
+  RangedHistory pair;
+  sweep_forest<0, 1>(a, &pair, stack, [&](int, int64_t j, int64_t b) MERCER_LAMBDA {
+    return evidence(a.left, a.log_left, j, b, [&](int) { return row; }) *
+           evidence(a.right, a.log_right, j, b, column);
+  });
+  for (int lane = 0; lane < WIDTH; ++lane)
+    if (value[lane] != value[lane]) value[lane] = log_of(pair.total, lane);
+  return value;
 }
-
-// Add the log evidence of both samples at one node, relative to its best state, whose logarithm is
-// returned; numbers replace the evidence of the right side.
-MERCER_INLINE Doubles relate(Doubles* mine, Doubles* theirs, int64_t states) {
-  constexpr double FLOOR = -695.0;  // below the logarithm of SMALLEST_EVIDENCE
-  Doubles top = spread<Doubles>(-INFINITY);
-  for (int64_t a = 0; a < states; ++a) mine[a] += theirs[a], top = maximum(mine[a], top);
-  top = top > -INFINITY ? top : Doubles{};
-  for (int64_t a = 0; a < states; ++a) {
-    mine[a] -= top;
-    Doubles value = exponential(maximum(mine[a], spread<Doubles>(FLOOR)));
-    theirs[a] = mine[a] > -INFINITY ? value : Doubles{};
-  }
-  return top;
-}
-
-// One pair per lane: sample rows(lane) of the left side with columns(lane) of the right.
-template <bool WATCHED>
-struct HistoryLanes {
-  Scratch& scratch;
-  const HistoryArguments& a;
-  int64_t states = a.states(), size = a.nodes() * states, stacked = states * (a.depth + 2);
-  Doubles *mine = scratch.take<Doubles>(size), *theirs = scratch.take<Doubles>(size);
-  Doubles* stack = scratch.take<Doubles>(stacked);
-  RangedDoubles* ranged_stack = scratch.take<RangedDoubles>(stacked);
-
-  template <bool LOG, class Rows, class Columns>
-  void gather(Rows rows, Columns columns) const {
-    gather_evidence<LOG>(mine, a.left, a.log_left, rows);
-    gather_evidence<LOG>(theirs, a.right, a.log_right, columns);
-  }
-  template <class Evidence>
-  Doubles log(Evidence evidence) const {
-    ScaledHistory<WATCHED> pair;
-    pair.floor = spread<Doubles>(a.floor);
-    sweep_forest<0, 1>(a, &pair, stack, [&](int, int64_t j, int64_t b) MERCER_LAMBDA {
-      return evidence(pair, j * states + b);
-    });
-    return pair.log(a);
-  }
-  // Compute values that are NaN again: with evidence relative to the best state of the pair, and
-  // where that is not sound, in numbers of unlimited range.
-  template <class Rows, class Columns>
-  __attribute__((noinline)) Doubles repaired(Doubles value, Rows rows, Columns columns) const {
-    gather<true>(rows, columns);
-    Doubles shift{};
-    for (int64_t at = 0; at < size; at += states) shift += relate(mine + at, theirs + at, states);
-    Doubles found = log([&](auto&, int64_t at) MERCER_LAMBDA { return theirs[at]; });
-    if (any(found != found)) {
-      RangedHistory again;
-      sweep_forest<0, 1>(a, &again, ranged_stack, [&](int, int64_t j, int64_t b) MERCER_LAMBDA {
-        return from_log<Doubles>(mine[j * states + b]);
-      });
-      for (int lane = 0; lane < WIDTH; ++lane)
-        if (found[lane] != found[lane]) found[lane] = log_of(again.total, lane);
-    }
-    return value == value ? value : found + shift;
-  }
-};
 
 template <int S, int R, bool WATCHED>
 int64_t all_histories(const HistoryArguments& a) {
   const int64_t states = S ? S : a.states(), rows = a.left.shape[0], columns = a.right.shape[0];
+  const int64_t size = a.nodes() * states, stacked = states * (a.depth + 2);
   Scratch scratch;
   Doubles *theirs, *stack;
-  auto take = [&] {
-    scratch.give(a.nodes() * states, theirs), scratch.give(R * states * (a.depth + 2), stack);
-    return HistoryLanes<WATCHED>{scratch, a};
-  };
-  take();
-  if (!scratch.allocate()) return OUT_OF_MEMORY;
-  const HistoryLanes<WATCHED> lanes = take();
+  RangedDoubles* ranged;
+  if (!scratch.lay_out([&] {
+        scratch.give(size, theirs), scratch.give(R * stacked, stack), scratch.give(stacked, ranged);
+      }))
+    return OUT_OF_MEMORY;
   for (int64_t first = 0; first < columns; first += WIDTH) {
     auto column = [&](int64_t lane) { return minimum(first + lane, columns - 1); };
-    gather_evidence<false>(theirs, a.right, a.log_right, column);
+    for (int lane = 0; lane < WIDTH; ++lane)
+      for (int64_t k = 0; k < size; ++k) theirs[k][lane] = a.right.at(column(lane))[k];
     for (int64_t i = 0; i < rows; i += R) {
       const double* mine[R];
       ScaledHistory<WATCHED> pairs[R];
@@ -284,8 +232,7 @@ int64_t all_histories(const HistoryArguments& a) {
       });
       for (int r = 0; r < R && i + r < rows; ++r) {
         Doubles value = pairs[r].log(a);
-        auto row = [&](int64_t) { return i + r; };
-        if (any(value != value)) value = lanes.repaired(value, row, column);
+        if (any(value != value)) value = ranged_histories(a, ranged, i + r, column, value);
         store_some(a.value.at(i + r) + first, value, columns - first);
       }
     }
@@ -293,29 +240,8 @@ int64_t all_histories(const HistoryArguments& a) {
   return DONE;
 }
 
-// Every sample with its partner.
-template <bool WATCHED>
-int64_t histories_alone(const HistoryArguments& a) {
-  Scratch scratch;
-  HistoryLanes<WATCHED>{scratch, a};
-  if (!scratch.allocate()) return OUT_OF_MEMORY;
-  const HistoryLanes<WATCHED> lanes{scratch, a};
-  const int64_t count = a.alone.shape[0];
-  for (int64_t first = 0; first < count; first += WIDTH) {
-    auto member = [&](int64_t lane) { return minimum(first + lane, count - 1); };
-    lanes.template gather<false>(member, member);
-    Doubles value = lanes.log([&](auto& pair, int64_t at) MERCER_LAMBDA {
-      return pair.product(lanes.theirs[at], lanes.mine[at]);
-    });
-    if (any(value != value)) value = lanes.repaired(value, member, member);
-    store_some(a.alone.data + first, value, count - first);
-  }
-  return DONE;
-}
-
 template <bool WATCHED>
 int64_t histories(const HistoryArguments& a) {
-  if (a.alone.given()) return histories_alone<WATCHED>(a);
   return with_states(a.states(), [&]<int S>() {
     return all_histories < S, S == 1 || S == 2 ? 4 : 2, WATCHED > (a);
   });

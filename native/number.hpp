@@ -1,5 +1,5 @@
-// Number types of the recursions: plain vectors, and vectors with an exponent of their own, whose
-// range is unlimited.
+// Number types of the recursions: plain vectors, vectors with an exponent of their own, whose range
+// is unlimited, and logarithms whose sum is their maximum.
 //
 // A recursion is a template over Number and uses number<N>(x), from_log<N>(x), a * b, a + b and
 // multiply_add(sum, a, b). A ranged number is value * 2^(512 power) with 2^-256 <= value < 2^256,
@@ -76,6 +76,24 @@ MERCER_INLINE void set_lane(Ranged<V>& to, Ranged<V> from, int lane) {
   to.value[lane] = from.value[lane], to.power[lane] = from.power[lane];
 }
 
+// Logarithms under maximum and sum: with them, a sum over paths is that of the best path.
+template <class V>
+struct Best {
+  V log;
+};
+template <class V>
+MERCER_INLINE Best<V> operator*(Best<V> a, Best<V> b) {
+  return {a.log + b.log};
+}
+template <class V>
+MERCER_INLINE Best<V> operator+(Best<V> a, Best<V> b) {
+  return {maximum(b.log, a.log)};
+}
+template <class V>
+MERCER_INLINE void multiply_add(Best<V>& best, Best<V> a, Best<V> b) {
+  best = best + a * b;
+}
+
 // How a number type takes over plain numbers and logarithms, in all lanes or in one.
 template <class N>
 struct Numbers {
@@ -122,6 +140,19 @@ struct Numbers<Ranged<V>> {
     const Ranged<V>& at = row[place / lanes_of<V>];
     const int64_t lane = place % lanes_of<V>;
     return {spread<V>(at.value[lane]), WordsLike<V>{} + at.power[lane]};
+  }
+};
+template <class V>
+struct Numbers<Best<V>> {
+  static MERCER_INLINE Best<V> zero() { return {spread<V>(-INFINITY)}; }
+  static MERCER_INLINE double entry(const Best<V>* row, int64_t place) {
+    return Numbers<V>::entry(&row->log, place);
+  }
+  static MERCER_INLINE void write(Best<V>* row, int64_t place, double x) {
+    Numbers<V>::write(&row->log, place, x);
+  }
+  static MERCER_INLINE Best<V> repeated(const Best<V>* row, int64_t place) {
+    return {spread<V>(entry(row, place))};
   }
 };
 

@@ -1,6 +1,7 @@
 // The best path of a sequence through a profile hidden Markov model (Viterbi): the recursion of
-// profiles.hpp with maxima of logarithms, and a byte per state that says where it comes from. One
-// sequence at a time, node by node; limited by the comparisons.
+// profiles.hpp in numbers of type Best, and a way back that finds the state before by its value.
+//
+// Lanes are nodes, one sequence at a time. Limited by loads, and by the scan of delete states.
 #pragma once
 #include "profiles.hpp"
 
@@ -12,108 +13,86 @@ struct ProfilePathArguments : ProfileModel {
   View<int64_t, 1> path;  // [T]
 };
 
-enum ProfileKind : uint8_t { FROM_MATCH, FROM_INSERT, FROM_DELETE, FROM_BEGIN };
-
-// Where the states of a sequence come from.
+// The way back. Rows have match, insert and delete states, and N, B, J and C behind them.
 struct ProfileTrace {
-  Scratch& scratch;
-  int64_t length, width, size = length + 1;
-  // t k: two bits for a match, one each for an insert (from insert) and a delete
-  uint8_t* came = scratch.take<uint8_t>(size * width);
-  int64_t* left_at = scratch.take<int64_t>(size);
-  uint8_t *left_kind = scratch.take<uint8_t>(size), *again = scratch.take<uint8_t>(size);
-  uint8_t *ended = scratch.take<uint8_t>(size), *joined = scratch.take<uint8_t>(size);
+  enum Kind { MATCH, INSERT, DELETE };
+  const ProfileSweep<BestProfile>& sweep;
+  const Best<double>* row;  // of the symbol that is left next
+  int64_t node = 0;         // 0 for a flank
+  int kind = 3;             // of a node; or N, J, C of the flanks by their places in a row
 
-  void follow(int64_t* path) const {
-    bool in_c = true;  // else in J
-    for (int64_t t = length; t > 0;) {
-      if (!(in_c ? ended[t] : again[t])) {
-        --t;
-        continue;
+  double at(const Best<double>* in, int kind_, int64_t k) const {
+    return in[kind_ * sweep.p.width + k].log;
+  }
+  double step(int which, int64_t k) const { return sweep.p.steps[which * sweep.p.width + k].log; }
+  void choose(double value, double& best, int kind_) {
+    if (value > best) best = value, kind = kind_;
+  }
+
+  // Where a path that is at E after a symbol left the nodes.
+  void leave() {
+    double best = -INFINITY;
+    for (int64_t k = 1; k <= sweep.p.m; ++k)
+      for (int state = MATCH; state <= DELETE; state += DELETE) {
+        const double value = at(row, state, k) + sweep.p.leave[k].log;
+        if (value > best) best = value, node = k, kind = state;
       }
-      int64_t k = left_at[t];
-      for (uint8_t kind = left_kind[t]; kind != FROM_BEGIN;) {
-        const uint8_t mark = came[t * width + k];
-        if (kind == FROM_MATCH)
-          path[--t] = k--, kind = mark & 3;
-        else if (kind == FROM_INSERT)
-          path[--t] = -k, kind = mark & 4 ? FROM_INSERT : FROM_MATCH;
-        else
-          --k, kind = mark & 8 ? FROM_DELETE : FROM_MATCH;
-      }
-      if (!joined[t]) return;
-      in_c = false;
+  }
+  // Leave one symbol, in a row, for the row before it; returns what the path says of it.
+  int64_t back(const Best<double>* before) {
+    const Best<double>*ends = row + 3 * sweep.p.width, *others = before + 3 * sweep.p.width;
+    if (node == 0 && ends[kind].log > others[kind].log + sweep.flanks[0].log) leave();
+    if (node == 0) return 0;
+    for (; kind == DELETE; --node) {
+      kind = MATCH;
+      double best = at(row, MATCH, node - 1) + step(2, node - 1);
+      choose(at(row, DELETE, node - 1) + step(6, node - 1), best, DELETE);
     }
+    const int64_t found = node;
+    if (kind == INSERT) {
+      kind = MATCH;
+      double best = at(before, MATCH, node) + step(1, node);
+      choose(at(before, INSERT, node) + step(4, node), best, INSERT);
+      return -found;
+    }
+    double best = others[1].log + sweep.p.entry[node--].log;
+    kind = -1;
+    choose(at(before, MATCH, node) + step(0, node), best, MATCH);
+    choose(at(before, INSERT, node) + step(3, node), best, INSERT);
+    choose(at(before, DELETE, node) + step(5, node), best, DELETE);
+    if (kind < 0) node = 0, kind = others[2].log > others[0].log ? 2 : 0;
+    return found;
   }
 };
 
-// One symbol: the new row, the marks of its states, and the best exit. Marks are bytes, whose
-// stores may change anything as far as the compiler knows: all pointers are local, the row above is
-// in registers.
-inline double advance_best(const ProfilePathArguments& a, const double* before, double* after,
-                           double begin, int64_t code, int64_t t, const ProfileTrace& trace) {
-  const int64_t w = trace.width;
-  const double *odds = a.odds.at(code), *insert_odds = a.insert_odds.at(code);
-  const double *entry = a.entry.data, *leave = a.leave.data;
-  const double *mm = a.steps.at(0), *mi = a.steps.at(1), *md = a.steps.at(2), *im = a.steps.at(3);
-  const double *ii = a.steps.at(4), *dm = a.steps.at(5), *dd = a.steps.at(6);
-  const double *match = before, *insert = before + w, *erase = before + 2 * w;
-  uint8_t* came = trace.came + t * w;
-  double left = -INFINITY, new_match = -INFINITY, deleted = -INFINITY;
-  int64_t left_at = 0;
-  uint8_t left_kind = FROM_MATCH;
-  for (int64_t k = 1; k < w - 1; ++k) {
-    const double on = deleted + dd[k - 1], cut = new_match + md[k - 1];
-    const double values[3] = {match[k - 1] + mm[k - 1], insert[k - 1] + im[k - 1],
-                              erase[k - 1] + dm[k - 1]};
-    double best = begin + entry[k];
-    int mark = FROM_BEGIN;
-    for (int kind = 0; kind < 3; ++kind) {
-      mark = values[kind] > best ? kind : mark;
-      best = values[kind] > best ? values[kind] : best;
-    }
-    const double stay = insert[k] + ii[k], opened = match[k] + mi[k];
-    after[k] = new_match = best + odds[k];
-    after[w + k] = (stay > opened ? stay : opened) + insert_odds[k];
-    after[2 * w + k] = deleted = on > cut ? on : cut;
-    came[k] = uint8_t(mark | (stay > opened) << 2 | (on > cut) << 3);
-    const double top = new_match >= deleted ? new_match : deleted;
-    if (leave[k] + top > left) {
-      left = leave[k] + top, left_at = k;
-      left_kind = new_match >= deleted ? FROM_MATCH : FROM_DELETE;
-    }
-  }
-  trace.left_at[t] = left_at, trace.left_kind[t] = left_kind;
-  return left;
-}
-
 inline int64_t profile_paths(const ProfilePathArguments& a) {
-  const int64_t w = a.entry.shape[0];
+  using One = Best<double>;
+  Scratch scratch, memory;
+  Profile<BestProfile>{scratch, a};
+  if (!scratch.allocate()) return OUT_OF_MEMORY;
+  const Profile<BestProfile> profile{scratch, a};
+  profile.fill();
+  const int64_t line = 3 * profile.width + 4;
   for (int64_t s = 0; s < a.value.shape[0]; ++s) {
+    const ProfileSweep<BestProfile> sweep(profile, a.flanks.at(s));
     const int64_t first = a.offsets(s), length = a.offsets(s + 1) - first;
-    const double* flanks = a.flanks.at(s);
-    Scratch scratch;
-    scratch.take<double>(6 * w), ProfileTrace{scratch, length, w};
-    if (!scratch.allocate()) return OUT_OF_MEMORY;
-    double *before = scratch.take<double>(6 * w), *after = before + 3 * w;
-    const ProfileTrace trace{scratch, length, w};
-    for (int64_t k = 0; k < 6 * w; ++k) before[k] = -INFINITY;
-    double n = 0.0, j = -INFINITY, c = -INFINITY, begin = flanks[1];
-    for (int64_t t = 1; t <= length; ++t) {
-      const double left = advance_best(a, before, after, begin, a.codes(first + t - 1), t, trace);
-      n += flanks[0];
-      trace.again[t] = left + flanks[2] > j + flanks[0],
-      trace.ended[t] = left + flanks[3] > c + flanks[0];
-      j = trace.again[t] ? left + flanks[2] : j + flanks[0];
-      c = trace.ended[t] ? left + flanks[3] : c + flanks[0];
-      trace.joined[t] = j > n;
-      begin = (j > n ? j : n) + flanks[1];
-      exchange(before, after);
-    }
-    trace.joined[0] = 0;
-    a.value(s) = c + flanks[1];
-    memset(a.path.data + first, 0, size_t(length) * sizeof(int64_t));
-    if (a.value(s) > -INFINITY) trace.follow(a.path.data + first);
+    Rows<One> rows;
+    One* held;
+    if (!memory.lay_out([&] { rows.take(memory, length + 1, line), memory.give(line, held); }))
+      return OUT_OF_MEMORY;
+    ProfileTrace trace{sweep, held};
+    auto forth = [&](int64_t i, const One* above, One* here, bool) {
+      bool lost = false;
+      if (i == 0)
+        sweep.begin(here);
+      else
+        sweep.advance(above, here, a.codes(first + i - 1), false, lost);
+    };
+    rows.sweep(forth, [&](int64_t i, const One* here) {
+      if (i == length) a.value(s) = (here[3 * profile.width + 3] * sweep.flanks[1]).log;
+      if (i < length) a.path(first + i) = a.value(s) > -INFINITY ? trace.back(here) : 0;
+      memcpy(held, here, size_t(line) * sizeof(One));
+    });
   }
   return DONE;
 }

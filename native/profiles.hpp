@@ -43,6 +43,7 @@ struct PlainProfile {
   static constexpr double LOST = 0x1p-850;  // positive numbers below may have lost others
 
   static One zero() { return 0.0; }
+  static One one() { return 1.0; }
   static One number(double x) { return x; }
   static MERCER_INLINE Vector all(One x) { return spread<Vector>(x); }
   static MERCER_INLINE Vector load(const One* from) { return mercer::load<Vector>(from); }
@@ -88,6 +89,7 @@ struct RangedProfile {
   static constexpr int L = 1;
 
   static One zero() { return Numbers<One>::zero(); }
+  static One one() { return number(1.0); }
   static One number(double x) { return Numbers<One>::number(x); }
   static MERCER_INLINE Vector all(One x) { return x; }
   static MERCER_INLINE Vector load(const One* from) { return *from; }
@@ -96,6 +98,26 @@ struct RangedProfile {
   static One inverse(One x) { return tidy<Vec<double, 1>>(1.0 / x.value, -x.power); }
   static One power(One x, int64_t) { return x; }
   static double log(One x, int64_t) { return log_of(x, 0); }
+  static int64_t scale(One*, int64_t, One*, int, bool, bool&) { return 0; }
+};
+
+// Logarithms of best paths: `number` takes over what is a logarithm already.
+struct BestProfile {
+  using One = Best<double>;
+  using Vector = Best<Doubles>;
+  static constexpr int L = WIDTH;
+
+  static One zero() { return {-INFINITY}; }
+  static One one() { return {0.0}; }
+  static One number(double x) { return {x}; }
+  static MERCER_INLINE Vector all(One x) { return {spread<Doubles>(x.log)}; }
+  static MERCER_INLINE Vector load(const One* from) { return {mercer::load<Doubles>(&from->log)}; }
+  static MERCER_INLINE void store(One* to, Vector v) { mercer::store(&to->log, v.log); }
+  static MERCER_INLINE One sum(Vector v) {
+    One best = zero();
+    for (int lane = 0; lane < WIDTH; ++lane) best = best + One{v.log[lane]};
+    return best;
+  }
   static int64_t scale(One*, int64_t, One*, int, bool, bool&) { return 0; }
 };
 
@@ -144,7 +166,7 @@ struct ProfileSweep {
   // The row before the first symbol; its ends follow its numbers.
   void begin(One* row) const {
     for (int64_t k = 0; k < 3 * p.width + 4; ++k) row[k] = T::zero();
-    row[3 * p.width] = T::number(1.0), row[3 * p.width + 1] = flanks[1];
+    row[3 * p.width] = T::one(), row[3 * p.width + 1] = flanks[1];
   }
 
   // Delete states from their terms D: D_k += D_{k-1} s6, in blocks of four, whose parts without the

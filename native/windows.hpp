@@ -25,7 +25,7 @@ MERCER_INLINE int64_t whole(int64_t number, int64_t unit) {
   return (number + unit - 1) / unit * unit;
 }
 
-// Squared distances of points: rows of the left side, `across` points of the right; infinite beyond
+// Squared distances of points: rows of the left side, `across` points of the right; anything beyond
 // the ends.
 inline void window_table(const WindowArguments& a, int64_t p, int64_t row, int64_t column,
                          int64_t lines, int64_t across, double* table, int64_t stride) {
@@ -42,9 +42,6 @@ inline void window_table(const WindowArguments& a, int64_t p, int64_t row, int64
       for (int r = 0; r < POINT_ROWS; ++r) store(table + (i + r) * stride + j, square[r]);
     }
   }
-  for (int64_t i = 0; i < lines; ++i)
-    for (int64_t j = i < left ? (right < 0 ? 0 : right) : 0; j < across; ++j)
-      table[i * stride + j] = INFINITY;
 }
 
 template <int TERM>

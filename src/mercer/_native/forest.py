@@ -13,6 +13,9 @@ SMALLEST = 1e-300
 """If entries are watched, positive evidence must be raised to this floor; a product at the floor counts as lost."""
 
 
+_LANES = 8
+
+
 class Forest(NamedTuple):
     """A hidden tree: nodes in an order of elimination, children before their parents."""
 
@@ -47,17 +50,19 @@ class Evidence(NamedTuple):
 
 def all_pairs(forest: Forest, left: Evidence, right: Evidence) -> Floats:
     """Return the logarithms of all pairs of samples, ``(I, J)``; -inf if a pair is impossible."""
-    return _histories(forest, left, right, value=np.empty((len(left.values), len(right.values))), alone=None)
+    value = np.empty((len(left.values), len(right.values)))
+    call(
+        "histories", **forest._asdict(), left=left.values, right=right.values, log_left=left.logs,
+        log_right=right.logs, value=value,
+    )  # fmt: skip
+    return value
 
 
 def alone(forest: Forest, samples: Evidence) -> Floats:
     """Return the logarithms of all samples with themselves, ``(N,)``: bit-identical to `all_pairs`."""
-    return _histories(forest, samples, samples, value=None, alone=np.empty(len(samples.values)))
-
-
-def _histories(forest: Forest, left: Evidence, right: Evidence, **out: Floats | None) -> Floats:
-    call(
-        "histories", **forest._asdict(), left=left.values, right=right.values, log_left=left.logs,
-        log_right=right.logs, **out,
-    )  # fmt: skip
-    return next(x for x in out.values() if x is not None)
+    found = [np.empty(0)]
+    for first in range(0, len(samples.values), _LANES):
+        some = slice(first, first + _LANES)
+        part = Evidence(samples.values[some], None if samples.logs is None else samples.logs[some])
+        found.append(np.diagonal(all_pairs(forest, part, part)))
+    return np.concatenate(found)
