@@ -1,15 +1,13 @@
-// Markov chains whose contexts are the last `order` symbols: products of two chains (PPK-4.2a), and
-// sums over the readings of uncertain symbols (FK-6).
+// Products of two Markov chains whose contexts are the last `order` symbols (PPK-4.2a).
 //
 // A context is an integer, its symbols as digits, the oldest first: after the symbol s, the context
-// c becomes (c k + s) % C with C = k^order. Products: lanes are chains of the right side,
+// c becomes (c k + s) % C with C = k^order. Lanes are chains of the right side.
 //
 //     now_0 = first o first',   now'[t] = sum_p now[p C / k + t / k] weight[p C + t],   k_L = now
 //     stop
 //
 // with weight = step o step', where p is the symbol that is forgotten (for order 0, the only
-// context reads p). Limited by loads of the weights. Sums over readings are scalar: few contexts
-// are possible at a time, and each goes to few others.
+// context reads p). Limited by loads of the weights.
 #pragma once
 #include "number.hpp"
 #include "view.hpp"
@@ -179,172 +177,6 @@ inline int64_t context_products(const ContextProductArguments& a) {
     }
   }
   return DONE;
-}
-
-// ---- sequences with uncertain symbols under one chain: sums over all possible contexts
-
-struct ReadingArguments {
-  View<const double, 1> initial;  // [h] of the first `order` symbols; if end, of fewer after them
-  View<const int64_t, 1> slots;   // [C] the row of every context
-  View<const double, 2> rows;     // [R w] probabilities of symbols, and of the end
-  int64_t order;
-  int64_t end;                     // whether there is an end state
-  View<const int64_t, 1> codes;    // [T]
-  View<const int64_t, 1> offsets;  // [M1]
-  View<const uint8_t, 2> members;  // [c k] the symbols that every code stands for
-  int64_t nodes;             // largest number of possible contexts of a sequence, of all times
-  View<double, 1> log_prob;  // [M]?
-  View<int64_t, 1> owner;    // [E]? the sequence of an expected window
-  View<int64_t, 1> window;   // [E]? context * w + symbol
-  View<double, 1> number;    // [E]? how often it is expected
-};
-
-// The possible contexts of one sequence, layer by layer, with their forward weights.
-struct Layers {
-  Scratch& scratch;
-  const ReadingArguments& a;
-  int64_t k = a.members.shape[1], width = a.rows.shape[1], contexts = a.slots.shape[0];
-  int64_t stride = contexts > 1;
-  int64_t* where = scratch.take<int64_t>(contexts);  // place in the newest layer, or -1
-  int64_t* context = scratch.take<int64_t>(a.nodes);
-  int64_t* begin = scratch.take<int64_t>(a.codes.shape[0] + 3);
-  double *alpha = scratch.take<double>(a.nodes), *beta = scratch.take<double>(a.nodes);
-
-  const double* row(int64_t node) const { return a.rows.at(a.slots(context[node])); }
-  // The contexts that follow: this one for symbol 0, and `stride` times s more for the symbol s.
-  int64_t next(int64_t node) const { return context[node] * k % contexts; }
-
-  // All readings of up to `order` codes, as integers; return their number.
-  int64_t prefixes(int64_t start, int64_t stop) const {
-    int64_t count = 1;
-    context[0] = 0;
-    for (int64_t t = start; t < stop; ++t) {
-      int64_t possible = 0;
-      const uint8_t* readings = a.members.at(a.codes(t));
-      for (int64_t s = 0; s < k; ++s) possible += readings[s] != 0;
-      for (int64_t i = count - 1; i >= 0; --i) {  // from the last, so that none is overwritten
-        int64_t to = (i + 1) * possible;
-        const int64_t prefix = context[i];
-        for (int64_t s = k - 1; s >= 0; --s)
-          if (readings[s]) context[--to] = prefix * k + s;
-      }
-      count *= possible;
-    }
-    return count;
-  }
-
-  // Read one symbol: the nodes from lo to hi lead to a new layer at `to`, scaled to sum 1; return
-  // its end.
-  int64_t read(const uint8_t* readings, int64_t lo, int64_t hi, int64_t to, double& total) const {
-    int64_t count = to;
-    total = 0.0;
-    for (int64_t i = lo; i < hi; ++i) {
-      const double* p = row(i);
-      int64_t target = next(i);
-      for (int64_t s = 0; s < k; ++s, target += stride) {
-        const double x = alpha[i] * p[s];
-        if (!readings[s] || !(x > 0.0)) continue;
-        if (where[target] < 0) {
-          where[target] = count;
-          context[count] = target, alpha[count++] = 0.0;
-        }
-        alpha[where[target]] += x, total += x;
-      }
-    }
-    for (int64_t i = to; i < count; ++i) where[context[i]] = -1, alpha[i] /= total;
-    return count;
-  }
-
-  // Forward over the sequence; return its log probability. If only that is wanted, layers alternate
-  // between two places, else all are kept.
-  double forward(int64_t start, int64_t stop) const {
-    int64_t lo = 0, hi = prefixes(start, start + a.order), layer = 0;
-    begin[0] = 0, begin[1] = hi;
-    for (int64_t i = 0; i < hi; ++i) alpha[i] = a.initial(context[i]);
-    double value = 0.0, product = 1.0, factor, total = 0.0;  // one logarithm for many factors
-    for (int64_t t = start + a.order; t < stop; ++t) {
-      const int64_t to = !a.log_prob.given() ? hi : lo ? 0 : contexts;
-      hi = read(a.members.at(a.codes(t)), lo, hi, to, factor), lo = to;
-      begin[++layer + 1] = hi;
-      if (product < 1e-150 || factor < 1e-150) value += log(product), product = 1.0;
-      product *= factor;
-    }
-    for (int64_t i = lo; i < hi; ++i) {
-      beta[i] = a.end ? row(i)[k] : 1.0;
-      total += alpha[i] * beta[i];
-    }
-    for (int64_t i = lo; i < hi; ++i) beta[i] /= total;
-    return total > 0.0 ? value + log(product) + log(total) : -INFINITY;
-  }
-
-  // The log probability of a sequence shorter than the order.
-  double brief(int64_t start, int64_t stop) const {
-    const int64_t count = prefixes(start, stop);
-    int64_t size = 1, base = contexts;
-    double total = 0.0;
-    for (int64_t t = start; t < stop; ++t) base += size, size *= k;
-    const int64_t share = a.end ? 1 : contexts / size;
-    for (int64_t i = 0; i < count; ++i)
-      for (int64_t c = 0; c < share; ++c)
-        total += a.initial(a.end ? base + context[i] : context[i] * share + c);
-    return log(total);
-  }
-
-  // Backward after `forward`: write the expected number of every window from `found` on; return the
-  // new number of windows.
-  int64_t windows(int64_t sequence, int64_t start, int64_t stop, int64_t found) const {
-    auto add = [&](int64_t node, int64_t s, double number) {
-      a.owner(found) = sequence, a.window(found) = context[node] * width + s;
-      a.number(found++) = number;
-    };
-    int64_t layer = stop - start - a.order;
-    for (int64_t i = begin[layer]; a.end && i < begin[layer + 1]; ++i)
-      add(i, k, alpha[i] * beta[i]);
-    for (--layer; layer >= 0; --layer) {
-      const uint8_t* readings = a.members.at(a.codes(start + a.order + layer));
-      double total = 0.0;
-      for (int64_t i = begin[layer + 1]; i < begin[layer + 2]; ++i) where[context[i]] = i;
-      auto targets = [&](int64_t i, auto visit) {
-        const int64_t to = next(i);
-        for (int64_t s = 0; s < k; ++s)
-          if (int64_t target = where[to + s * stride]; readings[s] && target >= 0) visit(s, target);
-      };
-      for (int64_t i = begin[layer]; i < begin[layer + 1]; ++i) {
-        beta[i] = 0.0;
-        targets(i, [&](int64_t s, int64_t target) { beta[i] += row(i)[s] * beta[target]; });
-        total += alpha[i] * beta[i];
-      }
-      for (int64_t i = begin[layer]; i < begin[layer + 1]; ++i) {
-        targets(i, [&](int64_t s, int64_t target) {
-          add(i, s, alpha[i] * row(i)[s] * beta[target] / total);
-        });
-        beta[i] /= total;
-      }
-      for (int64_t i = begin[layer + 1]; i < begin[layer + 2]; ++i) where[context[i]] = -1;
-    }
-    return found;
-  }
-};
-
-// Log probabilities or expected windows; returns the number of windows. Impossible sequences have
-// none.
-inline int64_t readings(const ReadingArguments& a) {
-  Scratch scratch;
-  Layers{scratch, a};
-  if (!scratch.allocate()) return OUT_OF_MEMORY;
-  const Layers layers{scratch, a};
-  for (int64_t c = 0; c < layers.contexts; ++c) layers.where[c] = -1;
-  int64_t found = 0;
-  for (int64_t m = 0; m + 1 < a.offsets.shape[0]; ++m) {
-    const int64_t start = a.offsets(m), stop = a.offsets(m + 1);
-    const bool brief = stop - start < a.order;
-    const double log = brief ? layers.brief(start, stop) : layers.forward(start, stop);
-    if (a.log_prob.given())
-      a.log_prob(m) = log;
-    else if (!brief && log > -INFINITY)
-      found = layers.windows(m, start, stop, found);
-  }
-  return found;
 }
 
 }  // namespace mercer

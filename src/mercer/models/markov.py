@@ -13,7 +13,6 @@ from mercer._array import Array, Floats, Indices, Mask, beside, namespace, safe_
 from mercer._batch import Batch
 from mercer._checks import check_rho
 from mercer._coupling import Coupling, Operand, PowerProduct
-from mercer._native.contexts import Chain, log_probabilities
 from mercer._probability import check_sums, checked_probability, drawn
 from mercer._random import random_generator, whole_size
 from mercer.data import Alphabet, Sequences
@@ -21,6 +20,7 @@ from mercer.models._chains.characteristic import chain_characteristic
 from mercer.models._markov.counts import counted, heads_of, n_heads
 from mercer.models._markov.discount import DiscountedProductOperand, gram_operand, on_grams
 from mercer.models._markov.operand import ProductOperand, check_cells
+from mercer.models._markov.readings import Chain, in_parts
 from mercer.models._markov.scores import sequence_scores
 from mercer.models._markov.sparse import SparseLaws, SparseRows
 from mercer.models.discount import Discounted, check_lengths
@@ -265,9 +265,9 @@ class MarkovChains(Batch):
 
     def _sum_over_readings(self, X: Sequences, out: Floats, columns: Indices) -> None:
         """Fill the columns of sequences with ambiguous symbols, or shorter than the order, by a forward recursion."""
-        members = self.alphabet.membership > 0
-        for i in range(len(self)):
-            out[i, columns] = log_probabilities(self._lookup(i), X.values, X.offsets, members)
+        for part, readings in in_parts(X, self.alphabet, self.order, self.end):
+            for i in range(len(self)):
+                out[i, columns[part]] = readings.log_probabilities(self._lookup(i))
 
     def bic(self, X: Any) -> Floats:
         """Bayesian information criterion of each chain on all of ``X``, ``(N,)``; smaller is better."""

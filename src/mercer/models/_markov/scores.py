@@ -8,9 +8,9 @@ import numpy as np
 from scipy import sparse
 
 from mercer._array import Floats, to_numpy
-from mercer._native.contexts import expected_windows
 from mercer.data import Sequences
 from mercer.models._markov.counts import transitions_of
+from mercer.models._markov.readings import in_parts
 from mercer.models._markov.sparse import CELLS
 from mercer.models._scores.weighted import check_parametrization, difference
 
@@ -63,7 +63,11 @@ def _expected(chains: Any, i: int, X: Sequences, which: Floats, n_parameters: in
     chain = chains._lookup(i)
     # The first symbols are given (FK-6); if the initial distribution excludes all their readings, these count equally.
     chain = chain._replace(initial=np.maximum(chain.initial, 1e-100 * chain.initial.max()))
-    owner, window, number = expected_windows(chain, some.values, some.offsets, chains.alphabet.membership > 0)
+    parts = []
+    for part, readings in in_parts(some, chains.alphabet, chains.order, chains.end):
+        owner, window, number = readings.expected_windows(chain)
+        parts.append((owner + part.start, window, number))
+    owner, window, number = (np.concatenate(x) for x in zip(*parts, strict=True))
     moves = some.lengths - chains.order + chains.end > 0
     impossible = np.setdiff1d(np.flatnonzero(moves), owner)
     if len(impossible):
