@@ -24,7 +24,7 @@ BUDGETS = {
     "cli": 15082,
     "core": 17189,
     "cuda": 10766,
-    "data": 53268,
+    "data": 48866,
     "datasets": 8166,
     "embedding": 13927,
     "families": 39126,

@@ -191,7 +191,7 @@ class TestOtherForms:
         result = run("fit", str(path), "--kernel", KERNEL, "-o", str(tmp_path / "m.mercer"))
         assert result.exit_code == 2
         assert "the columns 'notes' ('start'), 'gait' ('a') contain text" in said(result)
-        assert said(result).rstrip().endswith("for example --label gait --ignore notes.")
+        assert said(result).rstrip().endswith("for example --ignore notes,gait.")
         fitted(path, "--label", "gait", "--ignore", "notes")
 
     def test_channels_in_another_order(self, tmp_path):

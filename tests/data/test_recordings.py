@@ -5,7 +5,6 @@ from __future__ import annotations
 import gzip
 import os
 
-import numpy as np
 import pandas as pd
 import pytest
 
@@ -68,9 +67,6 @@ class TestFolders:
         assert found.channels == ("column 1",)
 
     def test_other_kinds_of_files(self, tmp_path):
-        for i in range(2):
-            np.save(tmp_path / f"r{i}.npy", np.full((i + 2, 2), i))
-        assert mc.read_table(tmp_path).X.lengths.tolist() == [2, 3]
         frame = pd.DataFrame({"time": [0, 1, 3], "x": [1.0, 2, 3]})
         (tmp_path / "p").mkdir()
         frame.to_parquet(tmp_path / "p/a.parquet")
@@ -95,13 +91,13 @@ class TestFolders:
 
     def test_bad_files_are_left_out(self, runs):
         (runs / "walk/run9.csv").write_bytes(b"")
-        (runs / "rest/run12.csv").write_text("time,x\n0,1\n")
         with pytest.raises(ValueError, match="is empty"):
             mc.read_table(runs)
+        (runs / "rest/run12.csv").write_text("time,x\n0,1\n")
         found = mc.read_table(runs, invalid="mask")
         assert found.ids == ("rest/run11", "walk/run10")
-        assert [*found.problems] == ["walk/run9", "rest/run12"]
-        assert "the column 'z' is not in 'run12.csv'" in found.problems["rest/run12"]
+        assert {*found.problems} == {"walk/run9", "rest/run12"}
+        assert "column 'z' is not in 'run12.csv'" in found.problems["rest/run12"]
 
     def test_ambiguous_labels(self, runs):
         for path in runs.glob("*/*.csv"):
@@ -132,9 +128,6 @@ class TestFolders:
         flat(tmp_path / "deep/er")
         with pytest.raises(ValueError, match=r"'deep/er/r0.csv' is at another depth"):
             mc.read_table(tmp_path)
-        (tmp_path / "z.npy").write_bytes(b"\x93NUMPY\x01")
-        with pytest.raises(ValueError, match=r"z.npy cannot be read .* np.save"):
-            mc.read_table([tmp_path / "z.npy"])
 
     def test_an_unreadable_folder(self, tmp_path, monkeypatch):
         def refuse(path):

@@ -9,13 +9,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from mercer._array import Floats
 from mercer._wording import SEVERAL, option, passing
 from mercer.data._container import naming
 from mercer.data._forms import Problem
-from mercer.data.columns import Column, Columns
+from mercer.data.columns import Column, Table
 from mercer.data.ragged import offsets_of
 from mercer.data.roles import Roles
-from mercer.data.text import number, whole_or_text
+from mercer.data.text import whole_or_text
 
 
 def counted(n: float, what: str) -> str:
@@ -28,7 +29,7 @@ def counted(n: float, what: str) -> str:
 class Samples:
     """Rows of every sample: sample i has the rows ``order[offsets[i]:offsets[i + 1]]`` of the table."""
 
-    table: Columns
+    table: Table
     names: tuple[str, ...] | None
     order: NDArray[np.int64]
     offsets: NDArray[np.int64]
@@ -41,14 +42,16 @@ class Samples:
     def __len__(self) -> int:
         return len(self.offsets) - 1
 
-    def fail(self, rows: NDArray[Any], text: Callable[[int], str]) -> None:
-        """Add a problem for the samples of some rows of the table; ``text`` is a function of the row."""
-        if not len(rows):
-            return
-        owners = np.full(len(self.table), -1, dtype=np.int64)
-        owners[self.order] = np.repeat(np.arange(len(self)), np.diff(self.offsets))
-        for row in rows[owners[rows] >= 0].tolist():
-            self.wrong(int(owners[row]), f"({self.table.place(row)}) {text(row)}")
+    @property
+    def owner(self) -> NDArray[np.int64]:
+        """The sample of every row in ``order``."""
+        return np.repeat(np.arange(len(self)), np.diff(self.offsets))
+
+    def fail(self, wrong: Any, text: Callable[[int], str]) -> None:
+        """Add a problem for the samples of rows of the table that are marked; ``text`` is a function of the row."""
+        for at in np.flatnonzero(np.asarray(wrong)[self.order]).tolist():
+            row = int(self.order[at])
+            self.wrong(int(self.owner[at]), f"({self.table.place(row)}) {text(row)}")
 
     def wrong(self, i: int, text: str) -> None:
         """Add a problem for sample i, unless it has one."""
@@ -56,173 +59,121 @@ class Samples:
 
     def lost(self, rows: Any, what: str) -> None:
         """Add a problem for the samples of rows without content."""
-        self.fail(np.flatnonzero(rows), lambda row: f"{what}; remove it, or {passing('invalid', 'mask')}.")
+        self.fail(rows, lambda row: f"{what}; remove it, or {passing('invalid', 'mask')}.")
 
-    def numbers(self, name: str) -> NDArray[np.float64]:
+    def numbers(self, name: str) -> Floats:
         """Return the numbers of a column of values; entries that are not numbers are problems."""
         column = self.table.columns[name]
         if column.kind not in ("number", "empty"):
-            cure = column.mark_cure or f"has no numbers; leave it out of {option('values', SEVERAL)}"
+            cure = column.cure or f"has no numbers; leave it out of {option('values', SEVERAL)}"
             raise ValueError(f"{self.table.name}: the column {name!r} {cure}.")
-        cure = column.mark_cure or "is not a number; leave the field empty if the value is missing"
-        self.fail(
-            np.flatnonzero(column.bad),
-            lambda row: f"has {str(column.raw[row])[:20]!r} in the column {name!r}, which {cure}.",
-        )
+        cure = column.cure or "is not a number; leave the field empty if the value is missing"
+        self.fail(column.bad, lambda row: f"has {column.text[row][:20]!r} in the column {name!r}, which {cure}.")
         return column.numbers
 
 
-def rows_as_samples(table: Columns, ids: tuple[str, ...]) -> Samples:
-    """Return samples of one row each; ids must be distinct."""
-    n = len(table)
-    names = ids_of(table, ids) if ids else None
-    if names is not None:
-        seen: dict[str, int] = {}
-        for row, name in enumerate(names):
-            if name is None:
-                raise table.error(row, f"the id, column {ids[0]!r}, is missing; add it, or {passing('id', False)}.")
-            if name in seen:
-                raise table.error(
-                    row,
-                    f"the id {name!r} occurs also in {table.place(seen[name])}; make the ids distinct, "
-                    f"{passing('id', False)}, or {passing('form', 'long')} if every row is one time step.",
-                )
-            seen[name] = row
-    return Samples(table, None if names is None else tuple(map(str, names)), np.arange(n), np.arange(n + 1))
-
-
-def ids_of(table: Columns, ids: tuple[str, ...]) -> list[str | None]:
-    """Return the id of every row, several columns joined by a slash; None where one is missing."""
-    columns = [table.columns[name].text for name in ids]
-    if len(columns) == 1:
-        return columns[0]
-    return [None if None in parts else "/".join(map(str, parts)) for parts in zip(*columns, strict=True)]
-
-
-def rows_of_ids(table: Columns, ids: tuple[str, ...], invalid: str) -> Samples:
-    """Return samples of all rows with the same id, in the order in which the ids first occur."""
+def rows_of_ids(table: Table, ids: tuple[str, ...], invalid: str, *, distinct: bool = False) -> Samples:
+    """Return samples of all rows with the same id, in the order in which the ids first occur; all rows without ids."""
+    if not ids:
+        return Samples(table, None, np.arange(len(table)), np.arange(len(table) + 1))
     names = ids_of(table, ids)
-    gone = np.array([name is None for name in names])
-    if gone.any():
-        row = int(np.flatnonzero(gone)[0])
-        if invalid == "raise":
-            raise table.error(row, f"the id, column {ids[0]!r}, is missing; add it, or {passing('invalid', 'mask')}.")
-        for row in np.flatnonzero(gone).tolist():
-            table.problems[table.place(row)] = f"{table.name}, {table.place(row)}: the id is missing."
-    kept = np.flatnonzero(~gone)
-    if not len(kept):
+    known: dict[str, int] = {}
+    codes = np.array([-1 if name is None else known.setdefault(name, row) for row, name in enumerate(names)])
+    for row in np.flatnonzero(codes < 0).tolist():
+        missing = f"the id, column {ids[0]!r}, is missing"
+        if distinct or invalid == "raise":
+            cure = passing("id", False) if distinct else passing("invalid", "mask")
+            raise table.error(row, f"{missing}; add it, or {cure}.")
+        table.problems[table.place(row)] = f"{table.name}, {table.place(row)}: {missing}."
+    if not known:
         raise ValueError(f"{table.name}: the id, column {ids[0]!r}, is missing in all rows; {passing('id')}.")
-    found: dict[str, int] = {}
-    codes = np.array([found.setdefault(str(names[row]), len(found)) for row in kept.tolist()])
-    order = np.argsort(codes, kind="stable")
-    offsets = offsets_of(np.bincount(codes, minlength=len(found)))
-    samples = Samples(table, tuple(found), kept[order], offsets)
-    spellings: dict[str, str] = {}
-    for raw in (table.columns[name].raw for name in ids if table.columns[name].raw.dtype == object):
-        for text in dict.fromkeys(x for x in raw if isinstance(x, str)):  # blanks after the commas of a file
-            other = spellings.setdefault(text.strip(), text)
-            if other != text and text.strip():
-                samples.said.append(f"the ids {other!r} and {text!r} are one: blanks around them are ignored")
-                return samples
-    return samples
+    for row in np.flatnonzero((codes >= 0) & (codes != np.arange(len(codes)))).tolist() if distinct else ():
+        raise table.error(
+            row,
+            f"the id {names[row]!r} occurs also in {table.place(codes[row])}; make the ids distinct, "
+            f"{passing('id', False)}, or {passing('form', 'long')} if every row is one time step.",
+        )
+    order = np.argsort(codes, kind="stable")[np.sum(codes < 0) :]  # a code is the first row of an id
+    return Samples(table, tuple(known), order, offsets_of(np.unique(codes[order], return_counts=True)[1]))
+
+
+def ids_of(table: Table, ids: tuple[str, ...]) -> list[str | None]:
+    """Return the id of every row, several columns joined by a slash; None where one is missing."""
+    rows = zip(*(table.columns[name].text for name in ids), strict=True)
+    return [None if None in parts else "/".join(parts) for parts in rows]
 
 
 def labels_of(samples: Samples, roles: Roles) -> tuple[NDArray[Any] | None, NDArray[Any] | None, str]:
     """Return y and groups of all samples, and whether y is "label", "target" or ""; problems are added."""
     y, kind = None, ""
+    columns = samples.table.columns
     name = roles.label or roles.target
     if name is not None:
-        column = samples.table.columns[name]
-        kind = "label" if roles.label or (is_text(column) and "target" in roles.guessed) else "target"
-        _check_guess(samples.table, column, kind, roles)
-        y = numbers_of(samples, column, "target") if kind == "target" else _classes(samples, column, "label")
-    groups = _classes(samples, samples.table.columns[roles.group], "group") if roles.group else None
-    return y, groups, kind
-
-
-def is_text(column: Column) -> bool:
-    """Whether a column is text, rather than numbers with commas or points that cannot be read."""
-    return column.kind == "text" and not column.mark_cure
-
-
-def _check_guess(table: Columns, column: Column, kind: str, roles: Roles) -> None:
-    """Raise if a column was guessed to hold classes, but holds numbers with fractions."""
-    if kind == "label" and "label" in roles.guessed and column.kind == "number" and not column.bad.any():
-        numbers = column.numbers[~column.missing]
-        odd = numbers[numbers != np.round(numbers)]
-        if len(odd) and len(np.unique(numbers)) > 10:
+        column = columns[name]
+        kind = "label" if roles.label or (column.is_text and "target" in roles.guessed) else "target"
+        odd = column.numbers[np.isfinite(column.numbers) & (column.numbers % 1 != 0)]
+        if "label" in roles.guessed and column.kind == "number" and len(odd) and len(np.unique(column.numbers)) > 10:
             raise ValueError(
-                f"{table.name}: the column {column.name!r} is named like a class, but has numbers such as {odd[0]:g}; "
-                f"{passing('target', column.name)} for regression, or {option('label', column.name)} for classes."
+                f"{samples.table.name}: the column {name!r} is named like a class, but has numbers such as "
+                f"{odd[0]:g}; {passing('target', name)} for regression, or {option('label', name)} for classes."
             )
+        y = numbers_of(samples, name, "target") if kind == "target" else _classes(samples, name, "label")
+    return y, _classes(samples, roles.group, "group") if roles.group else None, kind
 
 
-def _constant(samples: Samples, column: Column, what: str) -> list[str]:
+def _constant(samples: Samples, name: str, what: str) -> list[str | None]:
     """Return the one value of a column in every sample; several or none of them are problems."""
+    column, table = samples.table.columns[name], samples.table
     is_role = what in ("label", "target", "group")
-    without = passing(what, False) if is_role else f"leave {column.name!r} out of {option('covariates')}"
-    codes_of: dict[str, int] = {}
-    codes = np.array([-1 if x is None else codes_of.setdefault(x, len(codes_of)) for x in column.text])[samples.order]
-    names, starts = list(codes_of), samples.offsets[:-1]
-    given = codes >= 0
-    high = np.maximum.reduceat(codes, starts)
-    low = np.minimum.reduceat(np.where(given, codes, len(names)), starts)
-    if not given.any():
-        raise ValueError(
-            f"{samples.table.name}: the {what}, column {column.name!r}, is missing in all rows"
-            f"{read_as_missing(column, samples.order)}; {without}."
-        )
-    for i in np.flatnonzero(high < 0).tolist():
+    without = passing(what, False) if is_role else f"leave {name!r} out of {option('covariates')}"
+    text = column.text
+    if column.missing[samples.order].all():
+        why = read_as_missing(column, samples.order)
+        raise ValueError(f"{table.name}: the {what}, column {name!r}, is missing in all rows{why}; {without}.")
+    found: list[str | None] = []
+    for i in range(len(samples)):
         rows = samples.order[samples.offsets[i] : samples.offsets[i + 1]]
-        place, why = samples.table.place(rows[0]), read_as_missing(column, rows)
-        cure = f"add it, or {passing('invalid', 'mask')} to leave it out."
-        text = f"({place}) has no {what}, column {column.name!r}{why}; {cure}"
-        samples.wrong(i, text)
-    for i in np.flatnonzero((high >= 0) & (low != high)).tolist():
-        part = slice(samples.offsets[i], samples.offsets[i + 1])
-        a, b = names[low[i]], names[high[i]]
-        firsts = [samples.order[part][np.flatnonzero(codes[part] == code)[0]] for code in (low[i], high[i])]
-        places = [samples.table.place(row) for row in firsts]
-        cure = f"{passing('id', SEVERAL)} with all columns that name a series, or {without}."
-        samples.wrong(i, f"has the {what}s {a!r} ({places[0]}) and {b!r} ({places[1]}), but needs one; {cure}")
-    return [names[c] if c >= 0 else "" for c in high.tolist()]
+        first = {text[row]: row for row in reversed(rows) if text[row] is not None}
+        found.append(next(iter(first)) if first else None)
+        if not first:
+            cure = f"add it, or {passing('invalid', 'mask')} to leave it out."
+            why = read_as_missing(column, rows)
+            samples.wrong(i, f"({table.place(rows[0])}) has no {what}, column {name!r}{why}; {cure}")
+        elif len(first) > 1:
+            (a, row), (b, other) = sorted(first.items(), key=lambda item: item[1])[:2]
+            cure = f"{passing('id', SEVERAL)} with all columns that name a series, or {without}."
+            places = f"{a!r} ({table.place(row)}) and {b!r} ({table.place(other)})"
+            samples.wrong(i, f"has the {what}s {places}, but needs one; {cure}")
+    return found
 
 
 def read_as_missing(column: Column, rows: NDArray[np.int64]) -> str:
     """Return a clause on the text, such as NA, that stands for a missing value in some rows; "" without one."""
-    if column.raw.dtype != object:  # a column of numbers does not keep the text
-        return " ('NA' and empty fields are read as missing)"
-    texts = [x.strip() for x in column.raw[rows] if isinstance(x, str) and x.strip()]
+    texts = [x.strip() for x in column.raw.iloc[rows] if isinstance(x, str) and x.strip()]
     return f" ({texts[0]!r} is read as missing)" if texts else ""
 
 
-def _classes(samples: Samples, column: Column, what: str) -> NDArray[Any]:
-    values = _constant(samples, column, what)
-    good = [x for i, x in enumerate(values) if i not in samples.problems]
-    out = whole_or_text(good)
+def _classes(samples: Samples, name: str, what: str) -> NDArray[Any]:
+    values = _constant(samples, name, what)
+    good = [i for i in range(len(values)) if i not in samples.problems]
+    out = whole_or_text([str(values[i]) for i in good])
     whole = np.zeros(len(values), dtype=out.dtype)
-    whole[[i for i in range(len(values)) if i not in samples.problems]] = out
+    whole[good] = out
     return whole
 
 
-def numbers_of(samples: Samples, column: Column, what: str) -> NDArray[np.float64]:
+def numbers_of(samples: Samples, name: str, what: str) -> Floats:
     """Return one finite number per sample, such as its target; problems are added."""
-    values = _constant(samples, column, what)
-    column_of = "" if what == "target" else f" in the column {column.name!r}"
-    out = np.full(len(values), np.nan)
-    for i, value in enumerate(values):
-        if i in samples.problems:
-            continue
-        try:
-            out[i] = number(value, column.decimal)
-        except ValueError:
-            cure = f"; {passing('label', column.name)} for classes." if what == "target" else "."
-            cure = f"; the column {column.mark_cure}." if column.mark_cure else cure
-            text = f"has the {what} {value!r}{column_of}, which is not a number{cure}"
-            samples.wrong(i, text)
-            continue
-        if not np.isfinite(out[i]):
-            samples.wrong(i, f"has the {what} {value!r}{column_of}, which is not finite.")
+    column = samples.table.columns[name]
+    values = _constant(samples, name, what)
+    column_of = "" if what == "target" else f" in the column {name!r}"
+    number = dict(zip(column.text, column.numbers, strict=True))
+    out = np.array([np.nan if value is None else number[value] for value in values])
+    for i in np.flatnonzero(~np.isfinite(out)).tolist():
+        cure = f"the column {column.cure}" if column.cure else passing("label", name) + " for classes"
+        cure = f"; {cure}" if what == "target" or column.cure else ""
+        wrong = "which is not finite" if np.isinf(out[i]) else f"which is not a number{cure}"
+        samples.wrong(i, f"has the {what} {values[i]!r}{column_of}, {wrong}.")
     return out
 
 

@@ -12,23 +12,13 @@ from mercer._notices import warns_once
 from mercer._parameters import NONE, boolean, check, one_of
 from mercer._wording import option, passing, wording
 from mercer.data._container import build_flat, naming
-from mercer.data._forms import Flat, code_points
+from mercer.data._forms import Flat
 from mercer.data._long import Series, long_series
-from mercer.data._samples import (
-    Samples,
-    counted,
-    first_error,
-    is_text,
-    labels_of,
-    numbers_of,
-    read_as_missing,
-    rows_as_samples,
-)
-from mercer.data._wide import list_series, wide_series, word_counts, word_sequences, words_of
-from mercer.data.columns import Columns, columns_of
-from mercer.data.ragged import offsets_of
+from mercer.data._samples import Samples, counted, first_error, labels_of, numbers_of, read_as_missing, rows_of_ids
+from mercer.data._wide import list_series, text_series, wide_series
+from mercer.data.columns import Table, table_of
 from mercer.data.recordings import FILE, FOLDER, TEXT, collection, is_collection, joined
-from mercer.data.roles import Choice, Roles, looks_like, looks_long, roles_of
+from mercer.data.roles import Choice, Roles, looks_like, roles_of
 from mercer.data.sequences import Sequences
 from mercer.data.text import Records, described
 
@@ -81,9 +71,8 @@ def read_table(
         Columns of values: the channels of a long table, the time steps of a wide one, or the one column that holds
         strings or lists. Patterns (``"t*"``) and ranges of columns (``"t0:t59"`` or ``"t0-t59"``) are allowed, here and
         in `covariates` and `ignore`. By default, all columns of numbers without another role, but not a second column
-        named like a label, an id or a time, or after the column of y ("gait_score" next to "gait"), nor one of a long
-        table that is constant in every series, nor one of a wide table that is not numbered as the time steps are
-        ("age" next to "t0", "t1", ...).
+        named like a label, an id or a time, nor one of a long table that is constant in every series, nor one of a
+        wide table that is not numbered as the time steps are ("age" next to "t0", "t1", ...).
     label : str or False, optional
         Column of classes.
     target : str or False, optional
@@ -172,27 +161,27 @@ def read_table(
         id = FILE if id is None else id
         label = _by_folder(table, label, target) if labels is None else label
     else:
-        table = columns_of(source, separator, decimal, invalid)
+        table = table_of(source, separator, decimal, invalid)
         if not table.header:
             raise ValueError(
                 f"{table.name} has no header line: its first line has only numbers. Add one, or read a table of the "
                 "UCR archive, with the label first, with mc.read_ucr."
             )
+    given: dict[str, Any] = {"id": id, "time": time, "values": values, "ignore": ignore}
     if labels is None:
-        answers = {"label": label, "target": target, "group": group}
-        roles = roles_of(table, id=id, time=time, values=values, covariates=covariates, ignore=ignore, **answers)
+        roles = roles_of(table, **given, label=label, target=target, group=group, covariates=covariates)
     else:
         here = group if isinstance(group, str) and group in table.columns else None if group is None else False
         beside = [covariates] if isinstance(covariates, str) else list(covariates or ())
-        there = tuple(name for name in beside if str(name).strip() not in table.columns)
-        own = [name for name in beside if name not in there]
-        answers = {"label": False, "target": False, "group": here}
-        roles = roles_of(table, id=id, time=time, values=values, covariates=own, ignore=ignore, **answers)
+        own = [name for name in beside if str(name).strip() in table.columns]
+        roles = roles_of(table, **given, label=False, target=False, group=here, covariates=own)
+        there = tuple(name for name in beside if name not in own)
         roles = joined(table, roles, labels, label, target, None if here else group, there)
-    samples, series, form = _samples(table, roles, form, kind, resample, time_channel, alphabet, invalid)
+    form = form or _form(table, roles)
+    samples, series = _samples(table, roles, form, kind, resample, time_channel, alphabet, invalid)
     roles = replace(roles, values=tuple(name for name in roles.values if name not in samples.unused))
     y, groups, what = labels_of(samples, roles)
-    numbers = {name: numbers_of(samples, table.columns[name], wording().covariate(name)) for name in roles.covariates}
+    numbers = {name: numbers_of(samples, name, wording().covariate(name)) for name in roles.covariates}
     first_error(samples, invalid)
     kept = np.ones(len(samples), dtype=bool)
     if isinstance(series.flat, Flat):
@@ -226,7 +215,7 @@ def read_table(
     )
 
 
-def _by_folder(table: Columns, label: Choice, target: Choice) -> Choice:
+def _by_folder(table: Table, label: Choice, target: Choice) -> Choice:
     """Return the column of labels of a collection: the sub-folder, if there are some and nothing else is given."""
     if FOLDER not in table.columns or label is not None or target not in (None, False):
         return label
@@ -241,17 +230,16 @@ def _by_folder(table: Columns, label: Choice, target: Choice) -> Choice:
 
 
 def _samples(
-    table: Columns,
+    table: Table,
     roles: Roles,
-    form: str | None,
+    form: str,
     kind: str | None,
     resample: Any,
     time_channel: bool,
     alphabet: Any,
     invalid: str,
-) -> tuple[Samples, Series, str]:
-    """Return the samples of a table, their content and its form."""
-    form = form or _form(table, roles)
+) -> tuple[Samples, Series]:
+    """Return the samples of a table and their content."""
     if form == "long":
         if not roles.id:
             cure = f"{passing('id')} with the column that names the series, or one file per series, as in 'runs/*.csv'."
@@ -263,75 +251,37 @@ def _samples(
                 f"{option('kind', kind)} needs documents, one per row; the table is long. "
                 f"{passing('form', 'wide', start=True)}."
             )
-        return *long_series(table, roles, kind, resample, time_channel, invalid), form
+        return long_series(table, roles, kind, resample, time_channel, invalid)
     if resample is not None or time_channel:
         raise ValueError(
             f"resample and time_channel need a long table with a column of time stamps; {passing('time')}."
         )
-    samples = rows_as_samples(table, roles.id)
-    return samples, _wide(samples, roles, kind, alphabet), form
-
-
-def _form(table: Columns, roles: Roles) -> str:
-    """Return whether the table is long or wide."""
-    kinds = {table.columns[name].kind for name in roles.values}
-    if "list" in kinds:
-        return "wide"
-    if roles.id:
-        rows = list(zip(*(table.columns[name].text for name in roles.id), strict=True))
-        distinct = len(set(rows))
-        if distinct == len(rows):
-            return "long" if roles.time is not None and "time" not in roles.guessed else "wide"
-        # A few duplicate ids are a mistake in a wide table; ids of time steps repeat nearly everywhere.
-        return "long" if roles.time is not None or 2 * distinct <= len(rows) else "wide"
-    if roles.time is not None:
-        return "long"
-    found = looks_long(table, roles.values) if kinds == {"number"} else None
-    if found is not None:
-        raise ValueError(
-            f"{table.name}: the columns {found[0]!r} and {found[1]!r} count like the id and the time of a long table; "
-            f"{passing('id', found[0])} and {option('time', found[1])}, or {option('form', 'wide')} if every row is a "
-            "sample."
-        )
-    return "wide"
-
-
-def _wide(samples: Samples, roles: Roles, kind: str | None, vocabulary: Any) -> Series:
-    table = samples.table
-    kinds = {table.columns[name].kind for name in roles.values}
-    if "list" in kinds:
-        return list_series(samples, roles.values)
-    if kind == "series" or (kind is None and not any(is_text(table.columns[name]) for name in roles.values)):
-        return wide_series(samples, roles.values, guessed="values" in roles.guessed)
+    samples = rows_of_ids(table, roles.id, invalid, distinct=True)
+    columns = [table.columns[name] for name in roles.values]
+    if any(column.kind == "list" for column in columns):
+        return samples, list_series(samples, roles.values)
+    if kind == "series" or (kind is None and not any(column.is_text for column in columns)):
+        return samples, wide_series(samples, roles.values, guessed="values" in roles.guessed)
     if len(roles.values) > 1:
         raise ValueError(f"Strings come from one column; got {option('values', list(roles.values))}. Pass one of them.")
-    texts = table.columns[roles.values[0]].text
-    if kind is None:  # documents have blanks, strings of symbols have none
-        kind = "counts" if 2 * sum(len((text or "").split()) > 1 for text in texts) > len(texts) else "symbols"
-    if kind == "symbols":
-        return _strings(samples, texts)
-    words = words_of(samples, texts)
-    if kind == "words":
-        samples.said.append(
-            f"sequences of words; {option('kind', 'counts')} counts them, {option('kind', 'symbols')} reads characters"
-        )
-        return Series(word_sequences(words), ())
-    samples.said.append(
-        f"counts of words; {option('kind', 'words')} keeps their order, {option('kind', 'symbols')} reads characters"
-    )
-    return Series(*word_counts(samples, words, vocabulary))
+    return samples, text_series(samples, table.columns[roles.values[0]].text.tolist(), kind, alphabet)
 
 
-def _strings(samples: Samples, strings: list[str | None]) -> Series:
-    """Read strings, one symbol per character."""
-    samples.lost([not string for string in strings], "is empty")
-    samples.said.append(f"one symbol per character; {option('kind', 'words')} or 'counts' reads words")
-    full = [string or "" for string in strings]
-    return Series(Flat("characters", code_points("".join(full)), offsets_of(np.array([len(x) for x in full]))), ())
+def _form(table: Table, roles: Roles) -> str:
+    """Return whether the table is long or wide."""
+    if any(table.columns[name].kind == "list" for name in roles.values):
+        return "wide"
+    if not roles.id:
+        return "wide" if roles.time is None else "long"
+    rows = list(zip(*(table.columns[name].text for name in roles.id), strict=True))
+    if len(set(rows)) == len(rows):
+        return "long" if roles.time is not None and "time" not in roles.guessed else "wide"
+    # A few duplicate ids are a mistake in a wide table; ids of time steps repeat nearly everywhere.
+    return "long" if roles.time is not None or 2 * len(set(rows)) <= len(rows) else "wide"
 
 
 def _description(
-    table: Columns, roles: Roles, form: str, X: Any, samples: Samples, series: Series, y: Any, what: str, left: int
+    table: Table, roles: Roles, form: str, X: Any, samples: Samples, series: Series, y: Any, what: str, left: int
 ) -> str:
     """Say in one line what the data were taken for."""
     if not isinstance(X, Sequences):
