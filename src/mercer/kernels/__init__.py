@@ -23,6 +23,7 @@ from mercer.kernels.likelihoodratio import LikelihoodRatio
 from mercer.kernels.linear_rbf import RBF, Linear
 from mercer.kernels.logodds import LogOdds
 from mercer.kernels.marginalization import Marginalization
+from mercer.kernels.meanfield import MeanField
 from mercer.kernels.meanmap import MeanMap
 from mercer.kernels.normalized import Normalized
 from mercer.kernels.posteriorcounts import PosteriorCounts
@@ -63,6 +64,7 @@ __all__ = [
     "Linear",
     "LogOdds",
     "Marginalization",
+    "MeanField",
     "MeanMap",
     "Normalized",
     "PosteriorCounts",

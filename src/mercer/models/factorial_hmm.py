@@ -14,6 +14,7 @@ from mercer._random import random_generator, whole_size
 from mercer.data import Alphabet, Sequences
 from mercer.families.categorical import Categoricals
 from mercer.families.gaussian import Gaussians
+from mercer.models._factorial.bound import ChainBound
 from mercer.models._factorial.joint import (
     MOST_JOINT,
     factorial_cliques,
@@ -24,7 +25,7 @@ from mercer.models._factorial.joint import (
 from mercer.models._scores.weighted import check_parametrization
 from mercer.models.hidden import Clique
 from mercer.models.hmm import HMMs
-from mercer.models.inference import read
+from mercer.models.inference import double, read
 
 if TYPE_CHECKING:
     from mercer.models.factorial_hmm_estimator import FactorialHMM
@@ -57,7 +58,8 @@ class FactorialHMMs(Batch):
               \qquad\text{or}\qquad P(x_t = o) = B_{q^1_t, \dots, q^C_t, o}
 
     (PPK-6.1, Ghahramani and Jordan 1997). Probabilities, posteriors and kernels are exact, up to 1,024 joint states:
-    they are those of the hidden Markov models of all joint states.
+    they are those of the hidden Markov models of all joint states. `mercer.kernels.MeanField` compares larger models of
+    vectors by a lower bound.
 
     Examples
     --------
@@ -193,7 +195,7 @@ class FactorialHMMs(Batch):
         if self.n_joint > MOST_JOINT:
             raise ValueError(
                 f"These models have {self.n_joint:,} joint states, more than {MOST_JOINT:,}. Use fewer chains or "
-                "states."
+                "states, or compare them with mc.kernels.MeanField."
             )
         xp, batch = namespace(self.initial), self.shape
         initial, transition, mean = self.initial[..., 0, :], self.transition[..., 0, :, :], self.mean[..., 0, :, :]
@@ -308,6 +310,15 @@ class FactorialHMMs(Batch):
     def couple(self, coupling: Coupling, lengths: Any = None) -> Operand:
         """Prepare for a coupling of the models of all joint states (PPK-6.1, GMMK-9)."""
         return self.hmms().couple(coupling, lengths)
+
+    def couple_mean_field(self, rho: float, length: int, n_init: int, seed: int) -> ChainBound:
+        """Prepare for the structured mean field bound of the probability product (PPK-6.1)."""
+        self._require_axis()
+        if self.of_symbols:
+            raise TypeError("MeanField needs models of vectors; got models of symbols. Use ProbabilityProduct.")
+        names = ("initial", "transition", "mean", "covariance")
+        initial, transition, mean, covariance = (double(getattr(self, name)) for name in names)
+        return ChainBound(initial, transition, mean, covariance, rho, length, n_init, seed)
 
 
 def _given(value: Any) -> bool:
