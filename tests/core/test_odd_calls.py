@@ -207,7 +207,6 @@ class TestArguments:
                 "topology must be a boolean mask.* different len",
             ),
             (lambda: mc.HiddenTree([[3, 1], [1]]).fit([[0, 1]]), r"tree must be a Newick .* got \[\[3, 1\], \[1\]\]"),
-            (lambda: SWITCHING.log_prob([[1.0]], method=SERIES), "method must be one of 'auto'.*; got array"),
             (lambda: SWITCHING.log_prob([[1.0]], n_particles=10**30), "n_particles must be at most 1,000,000,000,000"),
             (lambda: STRINGS["x"], "'x' is not an index of 2 sequences"),
             (lambda: STRINGS[[5]], r"\[5\] is not an index of 2 sequences"),

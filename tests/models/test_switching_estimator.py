@@ -7,12 +7,11 @@ import pytest
 from scipy.special import logsumexp
 from sklearn.base import clone
 from sklearn.metrics import adjusted_rand_score
-from tests.models.test_lds_estimator import TREND
 from tests.models.test_switching import enumerated, switching
 
 import mercer as mc
+from mercer.models._fitting.data import Data
 from mercer.models._fitting.em import em_batch
-from mercer.models._switching.em import PathData
 
 
 def made(kind, regimes, seed=0, length=80, size=3):
@@ -42,6 +41,14 @@ def made(kind, regimes, seed=0, length=80, size=3):
     return [x[:n] for x, n in zip(series[0], cut, strict=True)], [q[:n] for q, n in zip(truth[0], cut, strict=True)]
 
 
+def goal_of(estimator, X):
+    """Return the objective without a prior of other data, and the data of one model of all series."""
+    series = mc.Sequences(X)
+    context = estimator._bare_context(series)
+    data = Data(series.values, series.offsets, np.zeros(len(series), int), 1)
+    return estimator._goal(context, estimator._weak(context), 1.0), data
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(("kind", "regimes"), [("speed", 2), ("level", 3)])
 def test_regimes_that_can_be_told_apart_are_found(kind, regimes):
@@ -64,108 +71,26 @@ def test_three_levels_of_noise_are_found(seed):
     assert adjusted_rand_score(np.concatenate(truth), found) >= 0.8  # the model that made them reaches 0.96 to 1
 
 
-@pytest.mark.slow
-def test_fixed_parameters_stay_as_they_are():
-    X, _ = made("speed", 2, length=30, size=2)
-    turn, free = np.array([[0.9, 0.3], [-0.3, 0.9]]), np.full((2, 2), np.nan)
-    options = {"n_init": 2, "n_iter": 2, "tol": 0.0, "random_state": 1}
-    fixed = {
-        "transition": [turn, [[np.nan, 0.0], [0.0, np.nan]]], "emission": [[1.0, 0.0], [np.nan, np.nan], [0.0, 1.0]],
-        "process_covariance": [0.2 * np.eye(2), free], "initial_mean": [0.5, np.nan], "state_offset": [0.0, 0.0],
-        "observation_covariance": 0.1 * np.eye(3),
-    }  # fmt: skip
-    for models in (
-        mc.SwitchingLDS(2, 2, fixed=fixed, **options).fit(X).model_,
-        mc.SwitchingLDS(2, 2, fixed=fixed, **options).fit_each(X),
-        mc.SwitchingLDS(2, 2, fixed=fixed, init=switching(0, 1, 2, 2, 3), prior=None, **options).fit(X).model_,
-    ):
-        parts = models.systems
-        np.testing.assert_array_equal(parts.transition[:, 0], np.broadcast_to(turn, parts.transition[:, 0].shape))
-        np.testing.assert_array_equal(parts.transition[:, 1, [0, 1], [1, 0]], 0.0)
-        assert (np.abs(parts.transition[:, 1, 0, 0]) > 0).all()
-        np.testing.assert_array_equal(parts.emission[..., [0, 2], :], np.broadcast_to(np.eye(2), (*parts.shape, 2, 2)))
-        np.testing.assert_array_equal(parts.emission[:, 0], parts.emission[:, 1])
-        assert len(np.unique(parts.emission[..., 1, :])) >= 2
-        np.testing.assert_allclose(
-            parts.process_covariance[:, 0], np.broadcast_to(0.2 * np.eye(2), (len(models), 2, 2))
-        )
-        assert (np.abs(parts.process_covariance[:, 1] - 0.2 * np.eye(2)).max(axis=(1, 2)) > 1e-3).all()
-        np.testing.assert_array_equal(parts.initial_mean[..., 0], 0.5)
-        assert (parts.initial_mean[..., 1] != 0.5).all()
-        np.testing.assert_array_equal(parts.state_offset, 0.0)
-        np.testing.assert_array_equal(parts.observation_covariance[0, 0], 0.1 * np.eye(3))
-
-
-def test_what_is_fixed_in_one_regime_is_fixed_as_in_the_linear_dynamical_system():
-    X, _ = made("speed", 2, length=40, size=2)
-    fixed = {"transition": [[0.9, np.nan], [0.0, 0.9]], "observation_covariance": 0.1 * np.eye(3)}
-    for more in ({}, {"state_offset": None}):
-        options = {"n_iter": 4, "tol": 0.0, "n_init": 1, "floor": 1e-3, "fixed": {**fixed, **more}}
-        one, plain = mc.SwitchingLDS(1, 2, **options).fit(X), mc.LDS(2, **options).fit(X)
-        np.testing.assert_allclose(one.model_.log_prob(X), plain.model_.log_prob(X), rtol=1e-10)
-        np.testing.assert_allclose(one.model_.systems.transition[0, 0], plain.model_.transition[0], rtol=1e-10)
-        assert more == {} or np.abs(one.model_.systems.state_offset).max() > 0
-
-
-@pytest.mark.parametrize("shared", [True, False])
-@pytest.mark.parametrize("n_paths", [1, 4, 16])
-def test_the_objective_never_decreases(shared, n_paths):
-    X, _ = made("speed", 2, length=30, size=2)
+def test_with_all_paths_the_objective_never_decreases():
+    X, _ = made("speed", 2, length=8, size=2)
     X[0][5:8, 0] = np.nan
-    estimator = mc.SwitchingLDS(2, 2, shared_emission=shared, n_paths=n_paths, prior=None)
-    series = mc.Sequences(X)
-    context = estimator._bare_context(series)
-    goal = estimator._goal(context, estimator._weak(context), 1.0)
-    data = PathData(series.values, series.offsets, np.zeros(len(series), int), 1)
-    models, values = switching(1, 1, 2, 2, 3), []
-    if shared:
-        parts = models.systems[:, [0, 0]]
-        models = mc.models.SwitchingLDSs(models.initial, models.transition, mc.LDSs(**{
-            name: getattr(parts if name in ("emission", "observation_covariance", "observation_offset") else
-                          models.systems, name) for name in parts._arrays}))  # fmt: skip
+    estimator = mc.SwitchingLDS(2, 2, n_paths=256, prior=None)
+    goal, data = goal_of(estimator, X)
+    models, values = goal.admitted(switching(1, 1, 2, 2, 3)), []
     for _ in range(8):
         found, memory = goal.expect(models, data)
         values.append(found.log_prob.sum() + goal.log_prior(models)[0])
         models = goal.maximize(models, data, found, memory)
     assert np.diff(values).min() > -1e-4
-    assert values[-1] - values[0] > 10
-
-
-def test_fixed_covariances_may_be_singular():
-    """With all paths EM increases the objective, and ends where the log probability has no slope in what is learned."""
-    fixed = {**TREND, "initial_covariance": np.eye(2), "initial_mean": [0.0, 0.0]}
-    fixed["process_covariance"] = [[[0.0, 0.0], [0.0, 0.5]], [[0.0, 0.0], [0.0, 9.0]]]
-    systems = mc.LDSs(**{name: np.broadcast_to(value, (2, *shape)) for (name, value), shape in zip(
-        (fixed | {"observation_covariance": 1.0}).items(), [(2, 2), (1, 2), (1,), (2, 2), (2, 2), (2,), (1, 1)],
-        strict=True)})  # fmt: skip
-    model = mc.models.SwitchingLDSs([[0.5, 0.5]], [[[0.9, 0.1], [0.2, 0.8]]], systems.reshape(1, 2))
-    data = mc.Sequences(list(model.sample(4, 20, random_state=0)[0]))
-    estimator = mc.SwitchingLDS(2, 2, fixed=fixed, n_paths=16, floor=0.0, prior=None)
-    context = estimator._bare_context(data)
-    goal = estimator._goal(context, estimator._weak(context), 0.0)
-    found = em_batch(goal, PathData(data.values, data.offsets, np.zeros(20, int), 1), goal.admitted(model), 60, 1e-9)
-    assert (np.diff(found.history[0]) > -1e-6).all()
-    assert found.history[0, -1] > found.history[0, 0] + 0.1
-    np.testing.assert_array_equal(found.models.systems.process_covariance[0], fixed["process_covariance"])
-    np.testing.assert_array_equal(found.models.systems.state_offset[0, :, 0], 0.0)  # where there is no noise
-    scores = dict(zip(found.models.score_names(), found.models.sequence_scores(data)[0].T, strict=True))
-    pairs = [[scores[f"systems[{k}].{name}[{at}]"].sum() for k in (0, 1)] for name, at in (
-        ("state_offset", "1"), ("observation_covariance", "0, 0"))]  # fmt: skip
-    slopes = [*pairs[0], sum(pairs[1])]  # of the noise, which is shared
-    assert np.abs(slopes).max() < 0.05, slopes
-    estimator.set_params(n_iter=2, n_init=3, tol=0.0, n_paths=4, floor=1e-4, prior="pooled")
-    assert np.isfinite(estimator.fit_each(data[:3]).log_prob(data)).all()
-    with pytest.raises(ValueError, match="learn row 0 of state_offset"):
-        mc.SwitchingLDS(2, 2, fixed={**fixed, "state_offset": [np.nan, 0.0]}).fit(data)
+    assert values[-1] - values[0] > 2
 
 
 def test_with_all_paths_the_objective_is_the_log_probability():
     X, _ = made("level", 2, length=4, size=1)
     estimator = mc.SwitchingLDS(2, 2, n_paths=16, floor=0.0, prior=None)
-    context = estimator._bare_context(mc.Sequences(X))
-    goal = estimator._goal(context, estimator._weak(context), 1.0)
+    goal, data = goal_of(estimator, X)
     model = switching(0, 1, 2, 2, 3)
-    found, moments = goal.expect(model, PathData(X[0], np.array([0, 4]), np.zeros(1, int), 1))
+    found, moments = goal.expect(model, data)
     every, logs = enumerated(model, X[0])
     np.testing.assert_allclose(found.log_prob, logsumexp(logs), rtol=1e-9)
     weights = np.exp(logs - logsumexp(logs))
@@ -176,10 +101,13 @@ def test_with_all_paths_the_objective_is_the_log_probability():
 
 def test_one_regime_is_the_linear_dynamical_system():
     X, _ = made("speed", 2, length=40, size=2)
-    options = {"n_iter": 4, "tol": 0.0, "n_init": 1, "floor": 1e-3}
-    one, plain = mc.SwitchingLDS(1, 2, **options), mc.LDS(2, **options)
-    np.testing.assert_allclose(one.fit(X).model_.log_prob(X), plain.fit(X).model_.log_prob(X), rtol=1e-10)
-    np.testing.assert_allclose(one.fit_each(X).log_prob(X), plain.fit_each(X).log_prob(X), rtol=1e-6)
+    goal, data = goal_of(mc.SwitchingLDS(1, 2, floor=1e-3), X)
+    goal, begin = goal._replace(strength=0.0), switching(0, 1, 1, 2, 3)
+    one = em_batch(goal, data, goal.admitted(begin), 5, 0.0)
+    single = goal.system
+    plain = em_batch(single, data, single.admitted(begin.systems[:, 0]), 5, 0.0)
+    np.testing.assert_allclose(one.history, plain.history, rtol=1e-10)
+    np.testing.assert_allclose(one.models.log_prob(X), plain.models.log_prob(X), rtol=1e-10)
 
 
 @pytest.mark.slow
@@ -214,10 +142,8 @@ def test_hard_data_end_in_finite_models():
 def test_converged_models_stop():
     X, _ = made("level", 2, length=25, size=2)
     estimator = mc.SwitchingLDS(2, 1, prior=None, n_iter=200, n_init=1)
-    series = mc.Sequences(X)
-    context = estimator._bare_context(series)
-    goal = estimator._goal(context, estimator._weak(context), 1.0)
-    data = PathData(series.values, series.offsets, np.arange(2), 2)
+    goal, data = goal_of(estimator, X)
+    data = Data(data.x, data.offsets, np.arange(2), 2)
     found = em_batch(goal, data, switching(0, 2, 2, 1, 3), 200, 1e-2)
     assert found.converged.all()
 
@@ -243,14 +169,6 @@ def test_messages():
         mc.SwitchingLDS(2, 4, prior=None).fit([np.zeros((3, 1))])
     with pytest.raises(ValueError, match="n_regimes"):
         mc.SwitchingLDS(3, 2, prior=switching(0, 1, 2, 2, 3)).fit_each(X)
-    with pytest.raises(ValueError, match="fixed must be"):
-        mc.SwitchingLDS(2, fixed={"initial": [1.0, 0.0]}).fit(X)
-    with pytest.raises(ValueError, match=r"\(2, 2\), or \(3, 2, 2\) for one in each regime; got shape \(2,\)"):
-        mc.SwitchingLDS(3, fixed={"transition": [1.0, 0.0]}).fit(X)
-    with pytest.raises(ValueError, match="shared_emission=False"):
-        mc.SwitchingLDS(2, fixed={"emission": np.ones((2, 3, 2))}).fit(X)
-    with pytest.raises(ValueError, match="without NaN"):
-        mc.SwitchingLDS(2, fixed={"process_covariance": [[1.0, np.nan], [np.nan, 1.0]]}).fit(X)
     with pytest.raises(ValueError, match="all NaN"):
         mc.SwitchingLDS(2).fit([np.full((9, 1), np.nan)])
     with pytest.raises(TypeError, match="symbols"):

@@ -133,16 +133,7 @@ def case_regime_paths(rng: Any) -> Case:
 
 def case_branches(rng: Any) -> Case:
     models, series = switching(rng), [rng.normal(size=(length, 3)) for length in rng.integers(1, 8, 11)]
-    return (lambda left, right: models[left].log_prob([series[j] for j in right], method="exact")), 5, 11
-
-
-def case_regime_scores(rng: Any) -> Case:
-    models, series = switching(rng), [rng.normal(size=(length, 3)) for length in rng.integers(1, 8, 11)]
-
-    def scores(left: Any, right: Any) -> Any:
-        return np.concatenate([models[i : i + 1].sequence_scores([series[j] for j in right]) for i in left])
-
-    return scores, 5, 11
+    return (lambda left, right: models[left].log_prob([series[j] for j in right])), 5, 11
 
 
 def case_sparse_products(rng: Any) -> Case:

@@ -11,9 +11,10 @@ from scipy.stats import multivariate_normal
 import mercer as mc
 from mercer._native import kalman
 from mercer.models._dynamics import runs
+from mercer.models._fitting.data import Data
 from mercer.models._forward.interface import Runs
+from mercer.models._switching.em import _along_paths
 from mercer.models._switching.hypotheses import Chains
-from mercer.models._switching.moments import expected_along, weights_along
 
 
 def systems(n, d, count=1, seed=0):
@@ -141,11 +142,11 @@ def test_the_regimes_of_a_path_add_up_to_the_sums_of_one_system(steps, monkeypat
     each, twice = Runs.shared(offsets), runs.Systems(*(np.repeat(part, 2, axis=0) for part in system))
     chains = Chains(np.log([[0.5, 0.5]]), np.log(np.full((1, 2, 2), 0.5)), twice)
     layer, paths, weight = np.zeros(len(series), int), rng.integers(0, 2, (1, len(x))), rng.random(len(series))
-    found, counts = expected_along(chains, x, each, paths, layer, weight)
+    data = Data(x, offsets, layer, 1)
+    found, counts, moves = _along_paths(chains, data, paths, np.arange(len(series)), layer, weight)
     single = runs.expected(system, x, each)
     for mine, theirs in zip(found[1:], single[1:], strict=True):
         total = np.tensordot(weight, theirs, 1)
         np.testing.assert_allclose(mine.sum(axis=0), total, rtol=1e-9, atol=1e-9 * np.abs(total).max())
     np.testing.assert_allclose(counts.series.sum(), weight.sum() - weight[2])
-    logs = weights_along(chains, x, each, paths, layer)
-    np.testing.assert_allclose(logs, single.log_prob + np.diff(offsets) * np.log(0.5), rtol=1e-12)
+    np.testing.assert_allclose(moves.sum(), weight @ np.maximum(np.diff(offsets) - 1, 0))

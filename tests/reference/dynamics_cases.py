@@ -96,7 +96,7 @@ def branches(regimes: int) -> Values:
     paths, logs = models[:1].viterbi(X)
     probability = np.concatenate(list(models[:1].regime_probabilities(X)))
     return {
-        "log_prob": models.log_prob(X, method="exact"), "log_path": logs, "paths": np.concatenate(paths),
+        "log_prob": models.log_prob(X, n_particles=regimes**9), "log_path": logs, "paths": np.concatenate(paths),
         "regimes": probability,
     }  # fmt: skip
 
@@ -107,9 +107,8 @@ def paths(which: str) -> Values:
     models = switching(4, 2, n, d)
     found = {}
     for name, kernel in (
-        ("log_half", mc.kernels.SwitchingProduct(rho=0.5, length=12, n_paths=8, normalize=False)),
-        ("log_one", mc.kernels.SwitchingProduct(rho=1.0, length=12, n_paths=8, normalize=False)),
-        ("log_mean", mc.kernels.SwitchingMeanMap(gamma=0.1, length=12, n_paths=8, normalize=False)),
+        ("log_half", mc.kernels.SwitchingProduct(rho=0.5, length=6, n_paths=64, normalize=False)),
+        ("log_one", mc.kernels.SwitchingProduct(rho=1.0, length=6, n_paths=64, normalize=False)),
     ):
         found[name] = kernel.log(models)
     return found

@@ -32,8 +32,6 @@ points, windows                                 points-, windows-
 counts, csr                                     counts-, csr-
 copies, ranged                                  those of chains_discounted, contexts, counts; of all _ranged files
 ==============================================  ======================================================================
-
-Left out are Fisher scores of switching linear dynamical systems.
 """
 
 from __future__ import annotations

@@ -33,7 +33,7 @@ from mercer.kernels.residualized import Residualized
 from mercer.kernels.sampled import Sampled
 from mercer.kernels.spectrum import Spectrum
 from mercer.kernels.subspaceangles import SubspaceAngles
-from mercer.kernels.switching import SwitchingMeanMap, SwitchingProduct
+from mercer.kernels.switching import SwitchingProduct
 from mercer.kernels.symmetrickl import SymmetricKL
 from mercer.kernels.targetaligned import TargetAligned, target_aligned
 from mercer.kernels.tempered import Tempered
@@ -77,7 +77,6 @@ __all__ = [
     "Spectrum",
     "SubspaceAngles",
     "Sum",
-    "SwitchingMeanMap",
     "SwitchingProduct",
     "SymmetricKL",
     "TargetAligned",

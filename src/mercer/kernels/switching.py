@@ -1,71 +1,18 @@
-"""Probability products and mean maps of switching systems: sums over the regime paths of both sides."""
+"""Probability products of switching systems: sums over the regime paths of both sides."""
 
 from __future__ import annotations
 
 from typing import Any, ClassVar
 
-from mercer._array import Floats
-from mercer._coupling import PowerProduct, Smoothed
-from mercer._parameters import Rules, gamma, one_of, rho, seed, whole
+from mercer._parameters import Rules, one_of, rho, seed, whole
 from mercer._random import seed_of
 from mercer._verdict import Verdict
 from mercer.kernels.base.model import CoupledKernel
-from mercer.kernels.base.transformer import WIDE, Bounds
+from mercer.kernels.base.transformer import Bounds
 from mercer.models.switching import OverPaths, SwitchingLDSs
 
 
-class _SwitchingKernel(CoupledKernel):
-    """A kernel of `SwitchingLDSs`: exact for models with at most ``n_paths`` regime paths, else from draws."""
-
-    _parameters: ClassVar[Rules] = {
-        "n_paths": whole(1, cure="It is the number of regime paths that are drawn from each model."),
-        "random_state": seed(),
-    }
-    n_paths: int
-    random_state: Any
-
-    def _learn(self, X: Any, y: Any = None) -> None:
-        super()._learn(X, y)
-        self._seed = seed_of(self.random_state)
-
-    def _learned(self) -> Any:
-        return self._seed
-
-    def _fixed_by_fit(self) -> tuple[str, ...]:
-        return (*super()._fixed_by_fit(), "random_state")
-
-    def _over_paths(self, base: PowerProduct | Smoothed, expected: bool = True) -> OverPaths:
-        return OverPaths(base, expected, int(self.n_paths), self._seed)
-
-    def _prepare(self, source: Any) -> Any:
-        if not isinstance(source, SwitchingLDSs):
-            raise TypeError(
-                f"{type(self).__name__} sums over regime paths, which {type(source).__name__} do not have. Use "
-                "mc.ProbabilityProduct or mc.MeanMap."
-            )
-        return super()._prepare(source)
-
-    def standard_errors(self, X: Any, Y: Any = None) -> Floats:
-        """Return the standard error of each entry of ``kernel(X, Y)``, from the spread over the drawn regime paths.
-
-        Zero if the kernel is exact. Infinite, and the entry unreliable, if more than a twentieth of the norm of an
-        object comes from paths paired with themselves: the norm is then too large.
-
-        Parameters
-        ----------
-        X, Y : data
-            As in ``kernel(X, Y)``.
-
-        Returns
-        -------
-        array of shape (N, M)
-        """
-        kernel, a, b = self.operands(X, Y)
-        found: Floats = a.operand.errors((a if b is None else b).operand, bool(kernel.normalize))
-        return found
-
-
-class SwitchingProduct(_SwitchingKernel):
+class SwitchingProduct(CoupledKernel):
     r"""Probability product kernel of switching linear dynamical systems, a sum over pairs of regime paths.
 
     Parameters
@@ -115,7 +62,12 @@ class SwitchingProduct(_SwitchingKernel):
            [0.804, 1.   ]])
     """
 
-    _parameters: ClassVar[Rules] = {"rho": rho(), "switches": one_of("joint", "expected")}
+    _parameters: ClassVar[Rules] = {
+        "rho": rho(),
+        "switches": one_of("joint", "expected"),
+        "n_paths": whole(1, cure="It is the number of regime paths that are drawn from each model."),
+        "random_state": seed(),
+    }
     _smooth: ClassVar[Bounds] = {"rho": (0.05, 5.0)}
 
     psd = Verdict("always", "a sum over pairs of paths of inner products in L2 (PPK-5.1)")
@@ -140,72 +92,23 @@ class SwitchingProduct(_SwitchingKernel):
         self.normalize = normalize
         self.on_zero = on_zero
 
-    def _coupling(self) -> OverPaths:
-        return self._over_paths(PowerProduct(float(self.rho)), self.switches == "expected")
+    def _learn(self, X: Any, y: Any = None) -> None:
+        super()._learn(X, y)
+        self._seed = seed_of(self.random_state)
 
+    def _learned(self) -> Any:
+        return self._seed
 
-class SwitchingMeanMap(_SwitchingKernel):
-    r"""Mean map kernel of switching linear dynamical systems: the expected RBF kernel between two of their series.
+    def _fixed_by_fit(self) -> tuple[str, ...]:
+        return (*super()._fixed_by_fit(), "random_state")
 
-    Parameters
-    ----------
-    model : SwitchingLDS or None, default=None
-        Estimator that fits a switching system to each series. None compares batches of `SwitchingLDSs`.
-    gamma : float, default=1.0
-        Parameter of the base kernel ``exp(-gamma |x - y|^2)`` of whole series.
-    length : int, default=10
-        Length of the compared series. `path` computes many lengths in one sweep.
-    n_paths : int, default=50
-        Number of regime paths that are drawn from each model. Models with at most this number of paths are exact.
-    random_state : int, Generator, RandomState or None, default=0
-        Seed of the paths.
-    normalize : bool, default=True
-        Whether to normalize the kernel, so that k(x, x) = 1.
-    on_zero : {"raise", "zero"}, default="raise"
-        What to do with an object of zero norm: raise an error, or set its kernel values to zero.
+    def _coupling(self) -> Any:
+        return OverPaths(float(self.rho), self.switches == "expected", int(self.n_paths), self._seed)
 
-    Notes
-    -----
-    .. math:: k(p, q) = \sum_{a, b} p(a)\, q(b) \iint p(x \mid a)\, q(y \mid b)\, e^{-\gamma\|x-y\|^2}\, dx\, dy
-
-    over the regime paths a of p and b of q (GMMK-9).
-
-    Examples
-    --------
-    One regime is a linear dynamical system:
-
-    >>> import numpy as np, mercer as mc
-    >>> one = np.ones((1, 1, 1))
-    >>> system = mc.LDSs(0.9 * one, one, one, one, one[0], one)
-    >>> models = mc.models.SwitchingLDSs([[1.0]], [[[1.0]]], system.reshape(1, 1))
-    >>> kernel = mc.kernels.SwitchingMeanMap(gamma=0.1, length=3, normalize=False)
-    >>> plain = mc.MeanMap(gamma=0.1, length=3, normalize=False)
-    >>> bool(np.isclose(kernel(models), plain(system)))
-    True
-    """
-
-    _parameters: ClassVar[Rules] = {"gamma": gamma()}
-    _smooth: ClassVar[Bounds] = {"gamma": WIDE}
-
-    psd = Verdict("always", "an inner product of mean embeddings (MM-1, GMMK-9)")
-
-    def __init__(
-        self,
-        model: Any = None,
-        gamma: float = 1.0,
-        length: int = 10,
-        n_paths: int = 50,
-        random_state: Any = 0,
-        normalize: bool = True,
-        on_zero: str = "raise",
-    ) -> None:
-        self.model = model
-        self.gamma = gamma
-        self.length = length
-        self.n_paths = n_paths
-        self.random_state = random_state
-        self.normalize = normalize
-        self.on_zero = on_zero
-
-    def _coupling(self) -> OverPaths:
-        return self._over_paths(Smoothed(float(self.gamma)))
+    def _prepare(self, source: Any) -> Any:
+        if not isinstance(source, SwitchingLDSs):
+            raise TypeError(
+                f"{type(self).__name__} sums over regime paths, which {type(source).__name__} do not have. Use "
+                "mc.ProbabilityProduct."
+            )
+        return super()._prepare(source)

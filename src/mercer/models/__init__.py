@@ -30,7 +30,6 @@ from mercer.models.posterior import Posterior
 from mercer.models.profile_hmm import ProfileHMMs
 from mercer.models.profile_hmm_estimator import ProfileHMM
 from mercer.models.switching import SwitchingLDSs
-from mercer.models.switching_decoding import LogProbEstimate
 from mercer.models.switching_estimator import SwitchingLDS
 from mercer.models.tree import HiddenTrees
 from mercer.models.tree_estimator import HiddenTree
@@ -55,7 +54,6 @@ __all__ = [
     "KDEs",
     "LDSs",
     "LocalPairHMMs",
-    "LogProbEstimate",
     "MarkovChain",
     "MarkovChains",
     "Matches",

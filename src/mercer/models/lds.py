@@ -16,7 +16,7 @@ from mercer.data import Sequences
 from mercer.families.gaussian import Gaussians
 from mercer.models._chains.characteristic import system_characteristic
 from mercer.models._dynamics import runs
-from mercer.models._dynamics.checks import LogProbs, checked_systems, computed, within_range
+from mercer.models._dynamics.checks import checked_systems, possible, within_range
 from mercer.models._dynamics.interop import Exchanged
 from mercer.models._dynamics.scores import score_names, sequence_scores
 from mercer.models._forward.interface import Runs
@@ -225,14 +225,17 @@ class LDSs(Exchanged, Batch):
         self._require_axis()
         X = self.read(X)
         values, pairs = np.asarray(X.values, dtype=np.float64), Runs.crossed(X.offsets, len(self))
-        found = computed(lambda own: LogProbs(runs.log_likelihoods(own, values, pairs)), runs.systems_of(self), X)
-        return found.log_prob.reshape(len(self), len(X))
+        systems = runs.systems_of(self)
+        found = runs.log_likelihoods(systems, values, pairs)
+        return possible(found.reshape(len(self), len(X)), X, systems)
 
-    def _own(self, X: Any) -> tuple[Sequences, runs.Systems, Floats, Runs]:
-        """Read series that go with the one system, or series i with system i."""
+    def _own(self, X: Any, infer: Any) -> tuple[Sequences, runs.States]:
+        """Infer the states of series that go with the one system, or of series i with system i."""
         self._require_axis()
-        X = self.read(X)
-        return X, runs.systems_of(self), np.asarray(X.values, dtype=np.float64), own_runs(self, X)
+        X, systems = self.read(X), runs.systems_of(self)
+        found = infer(systems, np.asarray(X.values, dtype=np.float64), own_runs(self, X))
+        possible(found.log_prob, X, systems)
+        return X, found
 
     def filter(self, X: Any) -> HiddenStates:
         """Posteriors of the states given the observations so far (ALG-KF); of one more observation: `update`.
@@ -243,8 +246,7 @@ class LDSs(Exchanged, Batch):
             For a batch of shape ``(1,)``, any number of series under the one system. Otherwise N series, series i under
             system i.
         """
-        X, systems, values, own = self._own(X)
-        found = computed(lambda systems: runs.filtered(systems, values, own), systems, X)
+        X, found = self._own(X, runs.filtered)
         return HiddenStates(X, found.means, found.covariances, found.log_prob)
 
     def update(self, observation: Any, belief: Any = None) -> tuple[Floats, Floats]:
@@ -304,8 +306,7 @@ class LDSs(Exchanged, Batch):
         >>> states.means.round(2).tolist()
         [[0.88], [1.06], [1.24]]
         """
-        X, systems, values, own = self._own(X)
-        found = computed(lambda systems: runs.smoothed(systems, values, own), systems, X)
+        X, found = self._own(X, runs.smoothed)
         return HiddenStates(X, found.means, found.covariances, found.log_prob, found.lags)
 
     def state_posteriors(self, X: Any) -> Gaussians:
@@ -337,9 +338,8 @@ class LDSs(Exchanged, Batch):
         ([[[2.0], [1.0]]], [[[[0.11]], [[0.14]]]])
         """
         steps = whole_size(steps, "observations", name="steps", least=1)
-        X, systems, values, pairs = self._own(X)
-        found = computed(lambda systems: runs.filtered(systems, values, pairs), systems, X)
-        own = runs.Systems(*(part[pairs.model] for part in systems))
+        X, found = self._own(X, runs.filtered)
+        own = runs.Systems(*(part[own_runs(self, X).model] for part in runs.systems_of(self)))
         mean, covariance = np.array(own.initial_mean), np.array(own.initial_covariance)
         some = np.flatnonzero(X.lengths)  # an empty series is predicted from its start
         last = X.offsets[1:][some] - 1
@@ -360,9 +360,9 @@ class LDSs(Exchanged, Batch):
         >>> walk.impute([[0.0, np.nan, 1.0]])[0].round(2).tolist()
         [[0.0], [0.5], [1.0]]
         """
-        X, systems, values, own = self._own(X)
-        found = computed(lambda systems: runs.smoothed(systems, values, own), systems, X)
-        owner, filled = np.repeat(own.model, X.lengths), values.copy()
+        X, found = self._own(X, runs.smoothed)
+        values, systems = np.asarray(X.values, dtype=np.float64), runs.systems_of(self)
+        owner, filled = np.repeat(own_runs(self, X).model, X.lengths), values.copy()
         for t in np.flatnonzero(np.isnan(values).any(axis=1)):
             missing = np.isnan(values[t])
             seen, m = ~missing, owner[t]

@@ -18,7 +18,8 @@ from mercer.data.segments import check_some_points, in_digest_order, in_double, 
 from mercer.families.estimator import Context
 from mercer.families.gaussian_estimator import Gaussian
 from mercer.models._dynamics.checks import check_fixed, noiseless
-from mercer.models._dynamics.em import Averages, LDSGoal, averages
+from mercer.models._dynamics.em import Averages, LDSGoal, averages, expectations_of
+from mercer.models._dynamics.runs import systems_of
 from mercer.models._dynamics.starts import start
 from mercer.models._fitting.checks import check_range, check_spread
 from mercer.models._fitting.data import Data
@@ -27,8 +28,6 @@ from mercer.models._fitting.iterative import IterativeEstimator
 from mercer.models._fitting.mixture_steps import spread
 from mercer.models.lds import LDSs
 
-CHUNK = 256
-"""Number of series that one thread fits together."""
 _FIXABLE = (
     "transition", "emission", "process_covariance", "observation_covariance", "initial_mean", "initial_covariance",
     "state_offset", "observation_offset",
@@ -46,8 +45,156 @@ def _is_fixed(value: Any) -> bool:
     return isinstance(value, dict) and set(value) <= set(_FIXABLE)
 
 
+class SystemEstimator(IterativeEstimator):
+    """EM for linear dynamical systems, plain or switching: the input, the prior, and the fits of one or many."""
+
+    of_sequences = True
+
+    _parameters: ClassVar[Rules] = {
+        "state_dim": whole(1),
+        "noise": one_of("full", "diagonal", "isotropic"),
+        "floor": nonnegative("It is a fraction of the pooled variance."),
+    }
+    state_dim: int
+    noise: str
+    floor: float
+    prior_strength: float
+    init: Any
+    fixed: Any = None
+
+    def _check_model(self, model: Any) -> None:
+        """Raise if the prior has other sizes than the models."""
+        if model.state_dim != self.state_dim:
+            raise ValueError(
+                f"state_dim must be that of the prior, {model.state_dim}; got {self.state_dim}. Call fit again, or "
+                "change state_dim."
+            )
+
+    def _expected(self, model: Any, data: Data, context: LDSContext) -> Any:
+        """Return what a model expects of a step of its data, for the prior of others."""
+        raise NotImplementedError
+
+    def _fit_starts(self, data: Data, context: Context, seed: int, name: Callable[[int], str]) -> EMResults:
+        """Fit models from the given start, from the prior, or from the best of several starts."""
+        raise NotImplementedError
+
+    # -- validation of the input --------------------------------------------------------------------------
+
+    def _missing_allowed(self) -> bool:
+        return True
+
+    def accept(self, X: Any, *, owner: Any = None, reset: bool = False, context: Context | None = None) -> Sequences:
+        """Convert ``X`` to `Sequences` of vectors; a 2-D array is N univariate series."""
+        X = in_double(in_numbers(self._sequences(X, owner, reset)))
+        check_range(X.require("vectors", self, "Use mc.HMM."))
+        return X
+
+    def _check_each(self, X: Any, context: Context) -> None:
+        super()._check_each(X, context)
+        if getattr(context, "expected", None) is None and self.prior is not None:
+            raise ValueError("The context was learned with another prior. Call fit again.")
+
+    def _check_pooled(self, context: Context) -> None:
+        super()._check_pooled(context)
+        if self.prior is not None:
+            self._check_model(self._prior_batch(context))
+
+    def _check_data(self, X: Any, offsets: Indices) -> None:
+        if self.prior is not None:
+            return
+        seen = np.isfinite(X.values).any(axis=1).astype(float)
+        counts = np.add.reduceat(np.append(seen, 0.0), offsets[:-1]) * (np.diff(offsets) > 0)
+        short = np.flatnonzero(counts <= self.state_dim)
+        if len(short):
+            name = X.name(int(short[0])) if len(offsets) == len(X) + 1 else "The data"
+            raise ValueError(
+                f"{name} has {int(counts[short[0]])} observations, too few for a transition of {self.state_dim} state "
+                "coordinates. Use prior='pooled', a smaller state_dim, or leave it out."
+            )
+
+    # -- the fit ----------------------------------------------------------------------------------------
+
+    def _learn(self, X: Any, each: bool = False) -> tuple[Context, EMResults | None]:
+        X = in_digest_order(X)
+        bare = self._bare_context(X)
+        if self.prior is None:
+            return bare, None
+        found = None
+        if isinstance(self.prior, str):
+            found = clone(self).set_params(prior=None)._fit_together(X, bare)
+        model = self.prior if found is None else found.models
+        self._check_model(model)
+        expected = self._expected(model, _one_model(X), bare)
+        return replace(bare, pooled=bare.pooled if found is None else model, expected=expected), found
+
+    def _bare_context(self, X: Sequences) -> LDSContext:
+        check_some_points(X)
+        unseen = np.flatnonzero(np.isnan(X.values).all(axis=0))
+        if len(unseen):
+            raise ValueError(
+                f"Channel {int(unseen[0])} has no value in any series (all NaN), so its emission cannot be learned. "
+                "Leave the channel out."
+            )
+        check_spread(X)
+        values = X.values
+        found = Gaussian("diagonal").context(Sequences([values]))
+        shared = {field.name: getattr(found, field.name) for field in fields(found)}
+        return LDSContext(**{**shared, "scale": spread(values)})
+
+    def _fit_together(self, X: Sequences, context: Context) -> EMResults:
+        """Fit one system to all series."""
+        X = in_digest_order(X)
+        self._check_data(X, np.array([0, len(X.values)]))
+        seed = seed_of(self.random_state)
+        found = self._fit_models(_one_model(X), context, seed, lambda i: "The system of all series")
+        self._warn_unconverged([(found, lambda i: "the system of all series")])
+        return found
+
+    def _em_each(self, X: Any, context: Context, name: Callable[[int], str]) -> EMResults:
+        """Fit one system to each series, in chunks, on several threads."""
+        seed = seed_of(self.random_state)
+
+        def fit(members: Indices) -> EMResults:
+            part = X[members]
+            data = Data(part.values, part.offsets, np.arange(len(part)), len(part))
+            return self._fit_models(data, context, seed, lambda i: name(int(members[i])))
+
+        return self._on_threads([np.arange(len(X))], fit, name)[0]
+
+    _cures: ClassVar[str] = "Use a larger floor, a smaller state_dim, or prior='pooled'."
+
+    def _fit_models(self, data: Data, context: Context, seed: int, name: Callable[[int], str]) -> EMResults:
+        """Fit models; raise if one ended in a singular covariance."""
+        try:
+            return self._fit_starts(data, context, seed, name)
+        except (Collapsed, Impossible, np.linalg.LinAlgError) as error:
+            place = error.args[1] if isinstance(error, Impossible) else error.args[0]
+        who = name(int(place) if isinstance(place, int | np.integer) else 0)
+        key = "observation_covariance"
+        given = (self.fixed or {}).get(key)
+        if given is not None and noiseless(np.asarray(given, dtype=float)).any():
+            raise ValueError(
+                f"{who} cannot be fitted: fixed[{key!r}] is singular, and the state does not vary where it is, so that "
+                "observations have no density. Add a small multiple of the identity to it."
+            )
+        raise ValueError(
+            f"{who} cannot be fitted: a covariance became singular, because a channel does not vary or the series is "
+            f"too short. {self._cures}"
+        )
+
+    def bic(self, X: Any) -> float:
+        """Bayesian information criterion of ``model_`` on ``X``; smaller is better."""
+        check_is_fitted(self, "model_")
+        return float(self.model_.bic(self.accept(X, context=self.context_))[0])
+
+
+def _one_model(X: Sequences) -> Data:
+    """Return series that one model explains."""
+    return Data(X.values, X.offsets, np.zeros(len(X), dtype=int), 1)
+
+
 @dataclass(eq=False, repr=False)
-class LDS(IterativeEstimator):
+class LDS(SystemEstimator):
     """Fit linear dynamical systems by EM, one per series or one to all series.
 
     Parameters
@@ -119,12 +266,7 @@ class LDS(IterativeEstimator):
     ((4, 3, 2), (4, 3, 2, 2))
     """
 
-    of_sequences = True
-
     _parameters: ClassVar[Rules] = {
-        "state_dim": whole(1),
-        "noise": one_of("full", "diagonal", "isotropic"),
-        "floor": nonnegative("It is a fraction of the pooled variance."),
         "fixed": Rule(f"a dict with keys among {', '.join(_FIXABLE)}", _is_fixed) | NONE,
         "init": Rule("None or LDSs of shape (1,)", lambda v: v is None or (isinstance(v, LDSs) and v.shape == (1,))),
     }
@@ -141,126 +283,21 @@ class LDS(IterativeEstimator):
     init: Any = None
     random_state: Any = 0
 
-    # -- validation of the input --------------------------------------------------------------------------
+    def _expected(self, model: LDSs, data: Data, context: LDSContext) -> Averages:
+        return averages(expectations_of(systems_of(model), data)[1])
 
-    def _missing_allowed(self) -> bool:
-        return True
-
-    def accept(self, X: Any, *, owner: Any = None, reset: bool = False, context: Context | None = None) -> Sequences:
-        """Convert ``X`` to `Sequences` of vectors; a 2-D array is N univariate series."""
-        X = in_double(in_numbers(self._sequences(X, owner, reset)))
-        check_range(X.require("vectors", self, "Use mc.HMM."))
-        return X
-
-    def _check_each(self, X: Any, context: Context) -> None:
-        super()._check_each(X, context)
-        if getattr(context, "expected", None) is None and self.prior is not None:
-            raise ValueError("The context was learned with another prior. Call fit again.")
-
-    def _check_pooled(self, context: Context) -> None:
-        super()._check_pooled(context)
-        pooled = self.prior if isinstance(self.prior, LDSs) else context.pooled
-        if self.prior is not None and pooled is not None and pooled.state_dim != self.state_dim:
-            raise ValueError(
-                f"state_dim must be that of the prior, {pooled.state_dim}; got {self.state_dim}. Call fit again, or "
-                "change state_dim."
-            )
-
-    def _check_data(self, X: Any, offsets: Indices) -> None:
-        if self.prior is not None:
-            return
-        seen = np.isfinite(X.values).any(axis=1).astype(float)
-        counts = np.add.reduceat(np.append(seen, 0.0), offsets[:-1]) * (np.diff(offsets) > 0)
-        short = np.flatnonzero(counts <= self.state_dim)
-        if len(short):
-            name = X.name(int(short[0])) if len(offsets) == len(X) + 1 else "The data"
-            raise ValueError(
-                f"{name} has {int(counts[short[0]])} observations, too few for a transition of {self.state_dim} state "
-                "coordinates. Use prior='pooled', a smaller state_dim, or leave it out."
-            )
-
-    # -- the fit ----------------------------------------------------------------------------------------
-
-    def _learn(self, X: Any, each: bool = False) -> tuple[Context, EMResults | None]:
-        X = in_digest_order(X)
-        bare = self._bare_context(X)
-        return (bare, None) if self.prior is None else self._with_prior(X, bare)
-
-    def _bare_context(self, X: Sequences) -> LDSContext:
-        check_some_points(X)
-        unseen = np.flatnonzero(np.isnan(X.values).all(axis=0))
-        if len(unseen):
-            raise ValueError(
-                f"Channel {int(unseen[0])} has no value in any series (all NaN), so its emission cannot be learned. "
-                "Leave the channel out."
-            )
-        check_spread(X)
-        values = X.values
-        found = Gaussian("diagonal").context(Sequences([values]))
-        shared = {field.name: getattr(found, field.name) for field in fields(found)}
-        return LDSContext(**{**shared, "scale": spread(values)})
-
-    def _with_prior(self, X: Sequences, bare: LDSContext) -> tuple[LDSContext, EMResults | None]:
-        """Learn the pooled system, or take the given one; and what it expects of a step of the data."""
-        data = Data(X.values, X.offsets, np.zeros(len(X), dtype=int), 1)
-        if isinstance(self.prior, LDSs):
-            return replace(bare, expected=averages(self.prior, data)), None
-        found = clone(self).set_params(prior=None)._fit_together(X, bare)
-        return replace(bare, pooled=found.models, expected=averages(found.models, data)), found
-
-    def _fit_together(self, X: Sequences, context: Context) -> EMResults:
-        """Fit one system to all series."""
-        X = in_digest_order(X)
-        self._check_data(X, np.array([0, len(X.values)]))
-        data = Data(X.values, X.offsets, np.zeros(len(X), dtype=int), 1)
-        found = self._fit_models(data, context, seed_of(self.random_state), lambda i: "The system of all series")
-        self._warn_unconverged([(found, lambda i: "the system of all series")])
-        return found
-
-    def _em_each(self, X: Any, context: Context, name: Callable[[int], str]) -> EMResults:
-        """Fit one system to each series, in chunks, on several threads."""
-        seed = seed_of(self.random_state)
-
-        def fit(members: Indices) -> EMResults:
-            part = X[members]
-            data = Data(part.values, part.offsets, np.arange(len(part)), len(part))
-            return self._fit_models(data, context, seed, lambda i: name(int(members[i])))
-
-        return self._on_threads([np.arange(len(X))], fit, name)[0]
-
-    def _fit_models(self, data: Data, context: Context, seed: int, name: Callable[[int], str]) -> EMResults:
-        """Fit systems from the given start, from the prior, or from the best of several starts."""
+    def _fit_starts(self, data: Data, context: Context, seed: int, name: Callable[[int], str]) -> EMResults:
         prior: Averages | None = None if self.prior is None else context.expected  # type: ignore[attr-defined]
-        n, fixed = int(self.state_dim), self._fixed(context.dimension)
         assert context.scale is not None
-        unit = np.full(n, self.floor)
-        goal = LDSGoal(self.noise, fixed, (unit, self.floor * context.scale, unit), prior, float(self.prior_strength))
+        unit = np.full(int(self.state_dim), self.floor)
+        floors = unit, self.floor * context.scale, unit
+        goal = LDSGoal(self.noise, self._fixed(context.dimension), floors, prior, float(self.prior_strength))
         given = self.init if self.init is not None else None if prior is None else self._prior_batch(context)
-        try:
-            if given is not None:
-                starts = iter([goal.admitted(given[np.zeros(data.size, dtype=int)])])
-            else:
-                starts = (goal.admitted(self._start(data, context, seed, k)) for k in range(self.n_init))
-            return best_of(goal, data, starts, self.n_iter, self.tol, "EM")
-        except (Collapsed, Impossible, np.linalg.LinAlgError) as error:
-            raise self._failure(error, name, [fixed]) from None
-
-    _cures: ClassVar[str] = "Use a larger floor, a smaller state_dim, or prior='pooled'."
-
-    def _failure(self, error: Exception, name: Callable[[int], str], fixed: list[dict[str, Floats]]) -> ValueError:
-        """Return the error of a fit that ended in a singular covariance."""
-        place = error.args[1] if isinstance(error, Impossible) else error.args[0]
-        who = name(int(place) if isinstance(place, int | np.integer) else 0)
-        key = "observation_covariance"
-        if any(key in one and noiseless(one[key]).any() for one in fixed):
-            return ValueError(
-                f"{who} cannot be fitted: fixed[{key!r}] is singular, and the state does not vary where it is, so that "
-                "observations have no density. Add a small multiple of the identity to it."
-            )
-        return ValueError(
-            f"{who} cannot be fitted: a covariance became singular, because a channel does not vary or the series is "
-            f"too short. {self._cures}"
-        )
+        if given is not None:
+            starts = iter([goal.admitted(given[np.zeros(data.size, dtype=int)])])
+        else:
+            starts = (goal.admitted(self._start(data, context, seed, k)) for k in range(self.n_init))
+        return best_of(goal, data, starts, self.n_iter, self.tol, "EM")
 
     def _start(self, data: Data, context: Context, seed: int, attempt: int) -> LDSs:
         """Return a start of every model, from its own series."""
@@ -300,10 +337,3 @@ class LDS(IterativeEstimator):
             found[name] = array
         check_fixed(found)
         return found
-
-    # -- after the fit ----------------------------------------------------------------------------------
-
-    def bic(self, X: Any) -> float:
-        """Bayesian information criterion of ``model_`` on ``X``; smaller is better."""
-        check_is_fitted(self, "model_")
-        return float(self.model_.bic(self.accept(X, context=self.context_))[0])

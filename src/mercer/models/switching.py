@@ -2,26 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
 from mercer._array import Array, Floats, Indices, to_numpy
 from mercer._batch import Batch
-from mercer._coupling import Coupling, Operand, PowerProduct, Smoothed
+from mercer._coupling import Coupling, Operand
 from mercer._probability import checked_probability, drawn
 from mercer._random import random_generator, whole_size
 from mercer.data import Sequences
-from mercer.models._dynamics.checks import within_range
+from mercer.models._dynamics.checks import possible, within_range
 from mercer.models._dynamics.runs import drawn_series
-from mercer.models._scores.weighted import check_parametrization
-from mercer.models._switching.hypotheses import chains_of
+from mercer.models._forward.interface import Runs
+from mercer.models._switching.hypotheses import best, chains_of, explore, log_likelihoods
+from mercer.models._switching.smoothing import forecasts, regime_posteriors
 from mercer.models.discount import check_lengths
-from mercer.models.inference import read
+from mercer.models.inference import own_runs, read
 from mercer.models.lds import LDSs
-from mercer.models.switching_decoding import DecodedRegimes
+from mercer.models.posterior import Posterior
 
 if TYPE_CHECKING:
     from mercer.models.switching_estimator import SwitchingLDS
@@ -31,24 +32,15 @@ if TYPE_CHECKING:
 class OverPaths:
     """A coupling of the series of two regime paths, and how the paths of every model are summed over (PPK-5.1)."""
 
-    base: PowerProduct | Smoothed
+    rho: float
     expected: bool
     """Whether kernels are averaged over paths, so that only densities given a path are raised to a power."""
     n_paths: int
     """Number of draws from each model that has more paths."""
     seed: int
 
-    @property
-    def power(self) -> float:
-        """Power on the probabilities of regimes."""
-        return 1.0 if self.expected else self.base.power
 
-    def leaf(self, p: Any, q: Any) -> Array:
-        """Return the log kernel of the distributions of observations."""
-        return self.base.leaf(p, q)
-
-
-class SwitchingLDSs(DecodedRegimes, Batch):
+class SwitchingLDSs(Batch):
     r"""A batch of switching linear dynamical systems: a Markov chain of regimes, each with a system of its own.
 
     Parameters
@@ -59,8 +51,6 @@ class SwitchingLDSs(DecodedRegimes, Batch):
         ``transition[..., j, k]`` is the probability of going from regime j to regime k.
     systems : LDSs of shape (N, K)
         The system of each regime. Emission and noise of the observations may be the same in all of them.
-    n_regimes : array of int of shape (N,), default=None
-        Number of regimes of each model, if models of different sizes were padded to a common size; see `concat`.
 
     Notes
     -----
@@ -69,7 +59,7 @@ class SwitchingLDSs(DecodedRegimes, Batch):
               x_t = C_{q_t} s_t + c_{q_t} + \mathcal N(0, R_{q_t})
 
     with regimes :math:`q_t` of a Markov chain (PPK-5.1). Given a path of regimes, a series is Gaussian. There are
-    :math:`K^T` paths, so probabilities of long series are estimated; see `log_prob_estimate`.
+    :math:`K^T` paths, so probabilities of long series are estimated; see `log_prob`.
 
     Examples
     --------
@@ -93,15 +83,14 @@ class SwitchingLDSs(DecodedRegimes, Batch):
     array([0.1, 0. , 0. , 0. , 1. , 1. ])
     """
 
-    _arrays: ClassVar[dict[str, int]] = {"initial": 1, "transition": 2, "n_regimes": 0}
+    _arrays: ClassVar[dict[str, int]] = {"initial": 1, "transition": 2}
     _parts: ClassVar[dict[str, int]] = {"systems": 1}
 
     initial: Array
     transition: Array
     systems: Any
-    n_regimes: Any
 
-    def __init__(self, initial: Any, transition: Any, systems: Any, n_regimes: Any = None) -> None:
+    def __init__(self, initial: Any, transition: Any, systems: Any) -> None:
         initial = to_numpy(checked_probability(initial, "initial")).astype(np.float64)
         transition = to_numpy(checked_probability(transition, "transition")).astype(np.float64)
         batch, k = initial.shape[:-1], initial.shape[-1]
@@ -116,16 +105,7 @@ class SwitchingLDSs(DecodedRegimes, Batch):
             raise ValueError(f"systems must have one system per regime, shape {(*batch, k)}; got {systems.shape}.")
         if np.any(systems.state_dims != systems.state_dims[..., :1]):
             raise ValueError("The systems of one model must have the same number of state coordinates, in state_dims.")
-        sizes = np.full(batch, k) if n_regimes is None else np.asarray(n_regimes)
-        if sizes.shape != batch or sizes.dtype.kind not in "iu" or np.any(sizes < 1) or np.any(sizes > k):
-            raise ValueError(f"n_regimes must be whole numbers from 1 to {k}, of shape {batch}; got {n_regimes!r}.")
-        beyond = np.arange(k) >= sizes[..., None]
-        entering = np.where(beyond[..., :, None], 0.0, transition).max(axis=-2, initial=0.0)
-        if np.any(beyond & ((initial > 0) | (entering > 0))):
-            raise ValueError(
-                "n_regimes must count all regimes that can be reached; got a model that can reach one beyond it."
-            )
-        self._freeze(initial=initial, transition=transition, n_regimes=sizes, systems=systems)
+        self._freeze(initial=initial, transition=transition, systems=systems)
 
     @property
     def dimension(self) -> int:
@@ -136,50 +116,6 @@ class SwitchingLDSs(DecodedRegimes, Batch):
     def state_dim(self) -> int:
         """Number of coordinates of the state, with the padding of smaller models."""
         return int(self.systems.state_dim)
-
-    def _check_alike(self, other: Batch) -> None:
-        """Raise if observations differ in dimension; numbers of regimes and state dimensions may differ."""
-        if type(self) is not type(other):
-            super()._check_alike(other)
-        self.systems._check_alike(other.systems)  # type: ignore[attr-defined]
-
-    @classmethod
-    def concat(cls, batches: Sequence[Self]) -> Self:
-        """Concatenate batches; smaller models are padded with regimes that are never reached, and with unused states.
-
-        Padding changes no result.
-        """
-        cls._check_batches(batches)
-        for other in batches[1:]:
-            batches[0]._check_alike(other)
-        k = max(batch.initial.shape[-1] for batch in batches)
-        padded = [batch._padded(k) for batch in batches]
-        fields = {name: np.concatenate([getattr(one, name) for one in padded]) for name in cls._arrays}
-        return cls._make(**fields, systems=LDSs.concat([one.systems for one in padded]))
-
-    def _padded(self, k: int) -> Self:
-        """Add regimes that are never reached, with the system of the first one."""
-        extra = k - self.initial.shape[-1]
-        if extra == 0:
-            return self
-        initial = np.pad(self.initial, ((0, 0), (0, extra)))
-        transition = np.pad(self.transition, ((0, 0), (0, extra), (0, extra)))
-        transition[:, k - extra :] = np.eye(k)[k - extra :]
-        columns = np.concatenate([np.arange(k - extra), np.zeros(extra, int)])
-        return self._make(
-            initial=initial, transition=transition, n_regimes=self.n_regimes, systems=self.systems[:, columns]
-        )
-
-    def _trimmed(self, k: int, n: int) -> Self:
-        """Drop regimes and state coordinates that are padding."""
-        return self._make(
-            initial=np.ascontiguousarray(self.initial[..., :k]),
-            transition=np.ascontiguousarray(self.transition[..., :k, :k]),
-            n_regimes=self.n_regimes,
-            systems=self.systems[..., :k]._trimmed(n),
-        )
-
-    # -- samples, scores and couplings -------------------------------------------------------------------
 
     def read(self, X: Any) -> Sequences:
         """Return ``X`` as `Sequences` of vectors."""
@@ -227,42 +163,132 @@ class SwitchingLDSs(DecodedRegimes, Batch):
 
         Those of the chain and of all systems, less those of a change of the state, which is common to all regimes.
         """
-        k, n = self.n_regimes, self.systems.state_dims[..., 0]
+        k, n = self.initial.shape[-1], self.systems.state_dims[..., 0]
         own = self.systems.n_parameters[..., 0] + n * n + n
         return np.asarray(k * k - 1 + k * own - n * n - n)
 
-    def score_names(self) -> list[str]:
-        """Return the names of the columns of `sequence_scores`."""
-        from mercer.models._switching.scores import score_names
+    def log_prob(self, X: Any, n_particles: int = 512, random_state: Any = 0) -> Floats:
+        """Log probability of each series under each model, ``(N, M)``.
 
-        return score_names(int(self.initial.shape[-1]), self.state_dim, self.dimension)
-
-    def sequence_scores(
-        self, X: Any, parametrization: str = "logit", n_paths: int = 64, random_state: Any = 0
-    ) -> Floats:
-        """Fisher scores of each series under each model, ``(N, M, P)``, summed over time (FK-10).
-
-        They are the expected scores of the regimes and states given the series (Fisher's identity). Exact if a series
-        has at most 1,024 paths of regimes; otherwise averages over ``n_paths`` paths, drawn as in
-        `regime_probabilities`. Every regime has scores of its own, of a shared emission too.
+        Exact if a series has at most 1,024 paths of regimes. Otherwise estimated by a Rao-Blackwellized particle
+        filter: a particle is a path of regimes with its Kalman filter. The estimate of the probability, not of its
+        logarithm, is unbiased.
 
         Parameters
         ----------
         X : Sequences, or anything that converts to them
-            M series. NaN is marginalized.
-        parametrization : {"logit", "weight"}, default="logit"
-            Probabilities of regimes by their logits, or by unnormalized weights at the normalized point (FK-0).
-        n_paths : int, default=64
-            Number of paths.
+            M series. NaN is marginalized, in single coordinates too.
+        n_particles : int, default=512
+            Number of particles.
         random_state : int, Generator, RandomState or None, default=0
-            Seed of the paths.
+            Seed of the particles.
         """
-        from mercer.models._switching.scores import sequence_scores
-
         self._require_axis()
-        check_parametrization(parametrization)
+        n_particles = whole_size(n_particles, "particles", name="n_particles", least=1)
+        X = self.read(X)
+        runs, values = Runs.crossed(X.offsets, len(self)), np.asarray(X.values, dtype=np.float64)
+        chains = chains_of(self)
+        found = log_likelihoods(chains, values, runs, n_particles, random_state)
+        return possible(found.reshape(len(self), len(X)), X, chains.systems)
+
+    def regime_probabilities(self, X: Any, n_paths: int = 64, random_state: Any = 0) -> Posterior:
+        """Posterior probabilities of the regimes at each observation given the whole series.
+
+        Exact if a series has at most 1,024 paths of regimes. Otherwise the average over ``n_paths`` paths that are
+        drawn backwards from the results of a particle filter; the filtered states of each regime are replaced by a
+        Gaussian with the same mean and covariance.
+
+        Parameters
+        ----------
+        X : Sequences, or anything that converts to them
+            For a batch of shape ``(1,)``, any number of series under the one model. Otherwise N series, series i under
+            model i.
+        n_paths : int, default=64
+            Number of paths, and of particles.
+        random_state : int, Generator, RandomState or None, default=0
+            Seed of particles and paths.
+
+        Returns
+        -------
+        Posterior
+            ``posterior[i]`` are the probabilities of series i, ``(T, K)``; ``posterior.states`` those of all series.
+        """
+        self._require_axis()
         n_paths = whole_size(n_paths, "paths", name="n_paths", least=1)
-        return sequence_scores(self, self.read(X), parametrization, n_paths, random_state)
+        X, values, runs = self._own(X)
+        chains = chains_of(self)
+        found, log_prob = regime_posteriors(chains, values, runs, int(n_paths), random_state)
+        return Posterior._make(X, found, None, possible(log_prob, X, chains.systems))
+
+    def viterbi(self, X: Any, n_paths: int = 64) -> tuple[list[Indices], Floats]:
+        """Most probable path of regimes of each series that a beam search finds, and its log probability.
+
+        Parameters
+        ----------
+        X : Sequences, or anything that converts to them
+            Series, assigned to models as in `regime_probabilities`.
+        n_paths : int, default=64
+            Number of paths that the search follows; exact if there are no more.
+
+        Returns
+        -------
+        paths, log_prob
+            A list of int arrays, and the log probabilities of the series together with these paths.
+        """
+        self._require_axis()
+        n_paths = whole_size(n_paths, "paths", name="n_paths", least=1)
+        X, values, runs = self._own(X)
+        chains = chains_of(self)
+        found = explore(chains, values, runs, max(int(n_paths), chains.regimes), best(chains.regimes), paths=True)
+        assert found.regimes is not None
+        at = found.log_weight.argmax(axis=1)
+        paths = [found.regimes[at[i], a:b].astype(int) for i, (a, b) in enumerate(pairwise(X.offsets))]
+        return paths, possible(found.log_weight.max(axis=1), X, chains.systems)
+
+    def _own(self, X: Any) -> tuple[Sequences, Floats, Runs]:
+        """Read series that go with the one model, or series i with model i."""
+        X = self.read(X)
+        return X, np.asarray(X.values, dtype=np.float64), own_runs(self, X)
+
+    def forecast(self, X: Any, steps: int = 1, n_particles: int = 64, random_state: Any = 0) -> tuple[Floats, Floats]:
+        """Predict the observations after the end of each series; series are assigned as in `regime_probabilities`.
+
+        Means and covariances are those of the mixture over the regimes; a series of regimes unlike each other has
+        predictions that are not Gaussian.
+
+        Parameters
+        ----------
+        X : Sequences, or anything that converts to them
+            The series so far.
+        steps : int, default=1
+            Number of observations to predict.
+        n_particles : int, default=64
+            Number of paths of regimes that the filter of the series so far follows.
+        random_state : int, Generator, RandomState or None, default=0
+            Seed of the filter.
+
+        Returns
+        -------
+        means, covariances
+            Of the predicted observations, ``(M, steps, d)`` and ``(M, steps, d, d)``.
+        """
+        self._require_axis()
+        steps = whole_size(steps, "observations", name="steps", least=1)
+        n_particles = whole_size(n_particles, "particles", name="n_particles", least=1)
+        X, values, runs = self._own(X)
+        chains = chains_of(self)
+        with np.errstate(over="ignore", invalid="ignore"):  # checked at the end
+            found = forecasts(chains, values, runs, steps, int(n_particles), random_state)
+        means, covariances, log_prob = found
+        possible(log_prob, X, chains.systems)
+        within_range(covariances, 1, "steps", "covariances of the forecast")
+        return within_range(means, 1, "steps", "forecasts"), covariances
+
+    def bic(self, X: Any) -> Floats:
+        """Bayesian information criterion of each model on all of ``X``, ``(N,)``; smaller is better."""
+        X = self.read(X)
+        seen = int(np.isfinite(np.asarray(X.values, dtype=float)).any(axis=1).sum())
+        return np.asarray(self.n_parameters * np.log(max(seen, 1)) - 2 * self.log_prob(X).sum(axis=1))
 
     def estimator(self) -> SwitchingLDS:
         """Return an estimator that accepts the series of these models."""
@@ -270,23 +296,14 @@ class SwitchingLDSs(DecodedRegimes, Batch):
 
         return SwitchingLDS(n_regimes=int(self.initial.shape[-1]), state_dim=self.state_dim)
 
-    def own_digests(self) -> list[bytes]:
-        """Return digests of the models that do not depend on their padding."""
-        k, n = self.initial.shape[-1], self.state_dim
-        found = self.digests()
-        sizes = self.n_regimes, self.systems.state_dims[:, 0]
-        for i in np.flatnonzero((sizes[0] < k) | (sizes[1] < n)):
-            found[i] = self[i : i + 1]._trimmed(int(sizes[0][i]), int(sizes[1][i])).digests()[0]
-        return found
-
     def couple(self, coupling: Coupling, lengths: Any = None) -> Operand:
         """Prepare for a coupling over series of each of the ``lengths``."""
         from mercer.models._switching.operand import switching_operand
 
         if not isinstance(coupling, OverPaths):
             raise TypeError(
-                "Kernels of SwitchingLDSs sum over regime paths. Use mc.kernels.SwitchingProduct or SwitchingMeanMap, "
-                "or mc.Sampled for powers of their marginal density."
+                "Kernels of SwitchingLDSs sum over regime paths. Use mc.kernels.SwitchingProduct, or "
+                "mc.Sampled for powers of their marginal density."
             )
         self._require_axis()
         check_lengths(lengths)

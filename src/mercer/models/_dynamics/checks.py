@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, NamedTuple, Protocol, TypeVar
+from typing import Any
 
 import numpy as np
 
 from mercer._array import Floats, Mask, as_float, to_numpy
 from mercer._notices import notify
 from mercer.data import Sequences
-from mercer.models._dynamics.runs import StateExpectations, States, Systems
+from mercer.models._dynamics.runs import Systems
 
-__all__ = ["LogProbs", "check_fixed", "checked_systems", "computed", "noiseless", "possible", "variances"]
-
-
-_LOST = 1e14
-"""Ratio of variances, of the start and of the noise, from which on a filter may have no digit left."""
+_LOST, _DIFFUSE = 1e14, 1e8
+"""Ratios of variances, of the start and of the noise: above them a filter may have no digit, or fewer than eight."""
+_NOISELESS = 1e29
+"""Ratio above which there is no noise, and the start is not the cause."""
 _ROUNDING = 1e-8
 """Relative tolerance of symmetry and of negative eigenvalues, which come from rounding."""
 
@@ -126,21 +124,29 @@ def variances(systems: Systems) -> tuple[Floats, Floats]:
     return start, np.maximum(noise.min(axis=1), 1e-30 * start + 1e-300)
 
 
-def possible(log_prob: Floats, X: Sequences, systems: Systems | None = None) -> Floats:
-    """Return log probabilities; raise if one is not a number, because a covariance of a prediction is singular.
+def possible(log_prob: Floats, X: Sequences, systems: Systems) -> Floats:
+    """Return log probabilities ``(..., M)``; raise if one is not finite, and warn if a diffuse start costs digits.
 
-    With ``systems``, a start that is so diffuse that no digit is left can be the reason too.
+    A first state whose variance is 1e10 times that of the noise leaves, after the first observations, differences of
+    large numbers, which have lost ten digits.
     """
+    start, noise = variances(systems)
+    ratio = float((start / noise).max(initial=0.0))
+    cause = f"initial_covariance is {ratio:.0e} times the covariance of the noise"
     bad = np.argwhere(~np.isfinite(log_prob))
     if len(bad):
-        start, noise = (np.ones(1), np.ones(1)) if systems is None else variances(systems)
-        ratio = (start / noise).max()
-        more = f", or loses all digits because initial_covariance is {ratio:.0e} times that of the noise"
+        diffuse = _LOST < ratio < _NOISELESS
         raise ValueError(
             f"{X.name(int(bad[0][-1]))} has no density under its model: the covariance of a predicted observation is "
-            f"singular, or overflows because the transition is unstable{more if ratio > _LOST else ''}. Add a small "
-            "multiple of the identity to observation_covariance, or use a transition with eigenvalues of at most 1"
-            f"{', or a smaller initial_covariance' if ratio > _LOST else ''}."
+            "singular, or overflows because the transition is unstable"
+            f"{f', or loses all digits because {cause}' if diffuse else ''}. Add a small multiple of the identity to "
+            "observation_covariance, or use a transition with eigenvalues of at most 1"
+            f"{', or a smaller initial_covariance' if diffuse else ''}."
+        )
+    if _DIFFUSE < ratio < _NOISELESS:
+        notify(
+            f"Fewer than eight digits of the results may be left: {cause}. Use a smaller one, such as 1000 times the "
+            "variances of the series, and an initial_mean near their values."
         )
     return log_prob
 
@@ -171,79 +177,3 @@ def within_range(values: Floats, time_axis: int, name: str, what: str) -> Floats
         f"The {what} exceed the floating range after {last} steps, because a transition is unstable; got {name}="
         f"{values.shape[time_axis]}. Use at most {last}, or a stable system."
     )
-
-
-# Filters from starts so diffuse that digits are lost: how many are left is measured, not guessed.
-#
-# The covariance of a first state that is 1e10 times that of the noise leaves, after the first observations, differences
-# of large numbers. How much of them is rounding shows where the coordinates of the state have other units: nothing
-# changes then but the rounding.
-
-
-_DIFFUSE = 1e6
-"""Ratio of variances, of the start and of the noise, from which on digits are counted."""
-_ENOUGH = 1e-8
-"""Largest relative error without a warning."""
-
-_CURE = "Use a smaller one, such as 1000 times the variances of the series, and an initial_mean near their values."
-
-
-class _Result(Protocol):
-    """Results of filters: at least log probabilities of all series, for one model after the other."""
-
-    @property
-    def log_prob(self) -> Floats: ...
-
-
-Result = TypeVar("Result", bound=_Result)
-
-
-class LogProbs(NamedTuple):
-    """Log probabilities and nothing else."""
-
-    log_prob: Floats
-
-
-def computed(compute: Callable[[Systems], Result], systems: Systems, X: Sequences) -> Result:
-    """Return ``compute(systems)``; raise if a series has no density, and warn if a diffuse start costs digits."""
-    found = compute(systems)
-    variance, noise = variances(systems)
-    ratio = float((variance / noise).max(initial=0.0))
-    cause = f"initial_covariance is {ratio:.0e} times the covariance of the noise"
-    finite = np.isfinite(found.log_prob)
-    if not finite.all():
-        smaller = np.minimum(1.0, _DIFFUSE * noise / np.maximum(variance, 1e-300))
-        smaller[variance > 1e29 * noise] = 1.0  # without noise, predictions are singular from any start
-        less = compute(systems._replace(initial_covariance=systems.initial_covariance * smaller[:, None, None]))
-        lost = np.flatnonzero(~finite & np.isfinite(less.log_prob))
-        if len(lost):
-            raise ValueError(
-                f"{X.name(int(lost[0]) % len(X))} has no density in float64 under its model: {cause}, and no digit is "
-                f"left. {_CURE}"
-            )
-        possible(found.log_prob.reshape(-1, len(X)), X)
-    if ratio > _DIFFUSE:
-        error = max(_difference(found, compute, systems, seed) for seed in range(3))
-        if error > _ENOUGH:
-            notify(f"About {int(-np.log10(min(10 * error, 1.0)))} digits of the results are left: {cause}. {_CURE}")
-    return found
-
-
-def _difference(found: Any, compute: Callable[[Systems], Any], systems: Systems, seed: int) -> float:
-    """Return the largest relative difference to results with other units of the state."""
-    a, b, c, offset, q, r, mu, s = systems
-    unit = np.random.default_rng(seed).uniform(1, 2, a.shape[-1])
-    both = unit[:, None] * unit
-    other = compute(Systems(a * unit[:, None] / unit, b * unit, c / unit, offset, q * both, r, mu * unit, s * both))
-    errors = [np.abs(found.log_prob - other.log_prob) / np.maximum(np.abs(found.log_prob), 1.0)]
-    if isinstance(found, States) and found.means.size:
-        scale = np.sqrt(np.maximum(np.diagonal(found.covariances, axis1=1, axis2=2), 0.0))
-        scale = np.maximum(scale, 1e-6 * np.median(scale) + 1e-300)  # a state that is known has no standard deviation
-        errors += [
-            np.abs(found.means - other.means / unit) / np.maximum(scale, np.abs(found.means)),
-            np.abs(found.covariances - other.covariances / both) / (scale[:, :, None] * scale[:, None, :]),
-        ]
-    elif isinstance(found, StateExpectations):  # one of the scores, which has no unit of the state
-        errors.append(np.abs(found.observation - other.observation) / np.maximum(np.abs(found.observation).max(), 1.0))
-    worst = max(float(part.max(initial=0.0)) for part in errors)
-    return worst if np.isfinite(worst) else 1.0

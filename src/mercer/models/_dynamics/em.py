@@ -7,7 +7,7 @@ M-step *changes* the coefficients. Nothing large is subtracted, however far from
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -16,8 +16,6 @@ from mercer.data.segments import segment_sum
 from mercer.models._dynamics.runs import StateExpectations, Systems, expected, systems_of
 from mercer.models._fitting.data import Data
 from mercer.models.lds import LDSs
-
-__all__ = ["NOISES", "Averages", "Counts", "LDSGoal", "Memory", "Regression", "averages", "floor_term", "memory_of"]
 
 NOISES = ("process_covariance", "observation_covariance", "initial_covariance")
 _NOISE_OF = {"state": NOISES[0], "observation": NOISES[1]}
@@ -129,17 +127,21 @@ def _augmented(moments: Floats, count: Floats) -> Floats:
     return out
 
 
-def averages(models: LDSs, data: Data) -> Averages:
-    """Return the expectations of one system for one step of its data."""
-    systems = systems_of(models)
-    own = memory_of(systems, *_totals(expected(systems, data.x, data.runs), data))
+def expectations_of(systems: Systems, data: Data) -> tuple[Floats, Memory]:
+    """Return the log probability of each series, and the expectations of systems for their series."""
+    found = expected(systems, data.x, data.runs)
+    return found.log_prob, memory_of(systems, *_totals(found, data))
+
+
+def averages(own: Memory) -> Averages:
+    """Return the expectations of systems for one step of their data."""
+    systems = own.systems
 
     def per_step(regression: Regression, noise: Floats) -> Regression:
-        # Relative to the system itself, noise and coefficients are its own, also where EM has not converged.
-        none, size = np.zeros_like(regression.cross), regression.moment.shape[-1]
-        count = regression.terms[0]  # series of one observation say nothing of steps
-        moment = regression.moment / count if count > 0 else np.eye(size)[None]
-        return Regression(noise, none, moment, np.ones(1))
+        # Relative to the systems themselves, noise and coefficients are their own, also where EM has not converged.
+        count = regression.terms[:, None, None]  # series of one observation say nothing of steps
+        moment = np.where(count > 0, regression.moment / np.maximum(count, 1e-300), np.eye(regression.moment.shape[-1]))
+        return Regression(noise, np.zeros_like(regression.cross), moment, np.ones(len(noise)))
 
     return Averages(
         systems,
@@ -199,18 +201,20 @@ class LDSGoal(NamedTuple):
     def expect(self, models: LDSs, data: Data) -> tuple[Found, Memory]:
         """Return the objective of each series without the prior, and expectations that `maximize` needs."""
         systems = systems_of(models)
-        found = expected(systems, data.x, data.runs)
-        memory = memory_of(systems, *_totals(found, data))
-        return Found(found.log_prob - self._floor_terms(systems, memory, data), np.empty((len(data.model), 0))), memory
-
-    def _floor_terms(self, systems: Systems, memory: Memory, data: Data) -> Floats:
-        """Return the penalty of the floors, as variances of single steps, on the objective of each series."""
+        log_prob, memory = expectations_of(systems, data)
         counts = memory.state.terms, memory.observation.terms, memory.series
-        total = np.zeros(len(memory.series))
-        for name, floor, count in zip(NOISES, self.floors, counts, strict=True):
-            if name not in self.fixed and np.any(floor > 0):
-                total += count * floor_term(floor, getattr(systems, name))
-        return np.asarray((total / np.maximum(memory.series, 1))[data.model])
+        floors: Any = sum(count * term for count, term in zip(counts, self.floor_terms(systems), strict=True))
+        off = (floors / np.maximum(memory.series, 1))[data.model]
+        return Found(log_prob - off, np.empty((len(data.model), 0))), memory
+
+    def floor_terms(self, systems: Systems) -> list[Floats]:
+        """Return the penalties of the floors of the `NOISES`, as variances of a step, on its log density, ``(N,)``."""
+        return [
+            np.asarray(0.5 * (floor * np.diagonal(np.linalg.inv(covariance), axis1=1, axis2=2)).sum(axis=1))
+            if name not in self.fixed and np.any(floor > 0)
+            else np.zeros(len(covariance))
+            for name, floor, covariance in zip(NOISES, self.floors, (getattr(systems, n) for n in NOISES), strict=True)
+        ]
 
     def maximize(self, models: LDSs, data: Data, found: Found, memory: Memory) -> LDSs:
         """Refit the systems to the expectations."""
@@ -250,15 +254,12 @@ class LDSGoal(NamedTuple):
         free = np.isnan(_fixed_coefficients(self.fixed, which, present))
         nothing = total.terms[:, None, None] == 0
         moment = np.where(nothing, np.eye(total.moment.shape[-1]), total.moment)
-        if free.all(axis=(0, 1)).all():
-            return np.asarray(_t(np.linalg.solve(moment, _t(total.cross))))
         columns = free[0].any(axis=0)
-        if (free[0] == columns).all():  # whole columns are fixed: a smaller regression
-            change = np.zeros_like(present)
+        change = np.zeros_like(present)
+        if (free[0] == columns).all():  # whole columns are fixed, or none: a smaller regression
             keep = np.flatnonzero(columns)
-            if len(keep):
-                part = moment[:, keep[:, None], keep]
-                change[..., keep] = _t(np.linalg.solve(part, _t(total.cross[..., keep])))
+            part = moment[:, keep[:, None], keep]
+            change[..., keep] = _t(np.linalg.solve(part, _t(total.cross[..., keep])))
             return change
         # Single entries are fixed: the normal equations of the free ones, weighted with the inverse noise.
         singular = _NOISE_OF[which] in self.fixed  # maybe, but not where a coefficient is free
@@ -267,10 +268,9 @@ class LDSGoal(NamedTuple):
         normal = np.einsum("nij,nkl->nikjl", weight, moment).reshape(-1, size, size)
         target = (weight @ total.cross).reshape(-1, size)
         which_free = np.flatnonzero(free[0].reshape(-1))
-        change = np.zeros((len(present), size))
         part = normal[:, which_free[:, None], which_free]
-        change[:, which_free] = np.linalg.solve(part, target[:, which_free, None])[..., 0]
-        return change.reshape(present.shape)
+        change.reshape(-1, size)[:, which_free] = np.linalg.solve(part, target[:, which_free, None])[..., 0]
+        return change
 
     def first(self, systems: Systems, memory: Memory) -> tuple[Floats, Floats]:
         """Refit mean and covariance of the first state."""
@@ -304,11 +304,6 @@ class LDSGoal(NamedTuple):
         """Return a covariance, or its fixed value."""
         given = self.fixed.get(name)
         return value if given is None else np.broadcast_to(given, value.shape).copy()
-
-
-def floor_term(floor: Floats, covariance: Floats) -> Floats:
-    """Return the penalty of a floor, as variances of one step, on its log density under covariances, ``(N,)``."""
-    return np.asarray(0.5 * (floor * np.diagonal(np.linalg.inv(covariance), axis1=1, axis2=2)).sum(axis=1))
 
 
 def _coefficients(systems: Systems, which: str) -> Floats:

@@ -10,10 +10,8 @@ import numpy as np
 from mercer._array import Floats
 from mercer.data import Sequences
 from mercer.models._dynamics import runs
-from mercer.models._dynamics.checks import computed
+from mercer.models._dynamics.checks import possible
 from mercer.models._forward.interface import Runs
-
-__all__ = ["columns", "score_names", "sequence_scores"]
 
 
 def _triangle(twice: Floats) -> Floats:
@@ -27,19 +25,16 @@ def sequence_scores(models: Any, X: Sequences) -> Floats:
     """Scores of each series under each system, ``(N, M, P)``."""
     values, shape = np.asarray(X.values, dtype=np.float64), (len(models), len(X))
     pairs = Runs.crossed(X.offsets, len(models))
-    found = computed(lambda systems: runs.expected(systems, values, pairs), runs.systems_of(models), X)
-    scores = columns(found)
-    return scores.reshape(*shape, scores.shape[-1])
-
-
-def columns(found: runs.StateExpectations) -> Floats:
-    """Return gradients as the columns of `score_names`, ``(S, P)``."""
+    systems = runs.systems_of(models)
+    found = runs.expected(systems, values, pairs)
+    possible(found.log_prob.reshape(shape), X, systems)
     parts = [
         found.transition[..., :-1], found.transition[..., -1], _triangle(found.process),
         found.emission[..., :-1], found.emission[..., -1], _triangle(found.observation),
         found.initial_mean, _triangle(found.initial),
     ]  # fmt: skip
-    return np.concatenate([part.reshape(len(part), math.prod(part.shape[1:])) for part in parts], axis=-1)
+    columns = [part.reshape(*shape, math.prod(part.shape[1:])) for part in parts]
+    return np.concatenate(columns, axis=-1)
 
 
 def score_names(n: int, d: int) -> list[str]:

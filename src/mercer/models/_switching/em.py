@@ -1,32 +1,42 @@
 """Expectation maximization of switching systems over sets of regime paths.
 
-The E-step takes the posterior over the most probable regime paths of a series in place of all paths: the best ones that
-a beam search finds and those of the iteration before. Given a path, states are smoothed exactly. The sum over the set
-is a lower bound of the probability of the series, which never decreases; it is the probability where all paths fit.
+The E-step takes the posterior over the best regime paths that a beam search finds in place of all paths. Given a path,
+states are smoothed exactly. The sum over the set is a lower bound of the probability of the series; it is the
+probability where all paths fit.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+import math
 from typing import Any, NamedTuple
 
 import numpy as np
+from scipy import sparse
 
 from mercer._array import Floats, Indices, logsumexp
+from mercer._native import kalman
 from mercer._probability import normalized
-from mercer.models._dynamics.em import NOISES, Averages, Found, LDSGoal, Regression, floor_term
-from mercer.models._dynamics.runs import systems_of
+from mercer.models._dynamics.em import (
+    Averages,
+    Counts,
+    Found,
+    LDSGoal,
+    Memory,
+    Regression,
+    memory_of,
+)
+from mercer.models._dynamics.runs import StateExpectations, records, split_sums, sums_size, systems_of
 from mercer.models._fitting.data import Data
-from mercer.models._forward.interface import Runs
-from mercer.models._switching.hypotheses import Chains, best, chains_of, explore, numbers_of_paths
-from mercer.models._switching.moments import SwitchingMoments, path_moments, weights_along
+from mercer.models._switching.hypotheses import Chains, best, chains_of, explore
 from mercer.models.lds import LDSs
 from mercer.models.switching import SwitchingLDSs
 
-__all__ = ["OBSERVED", "PathData", "Prior", "SwitchingGoal"]
-
 _NEGLIGIBLE = 1e-6
 """Posterior probability below which a path is left out."""
+_BLOCK = 2**20
+"""Numbers of the sums of all paths that are smoothed at a time."""
+OBSERVED = ("emission", "observation_offset", "observation_covariance")
+"""Parameters that all regimes share."""
 
 
 class Prior(NamedTuple):
@@ -40,21 +50,14 @@ class Prior(NamedTuple):
     """Of K systems."""
 
 
-@dataclass(frozen=True)
-class PathData(Data):
-    """Series with the regime paths of the last E-step, ``(M, T)``, in a list of one."""
+class SwitchingMoments(NamedTuple):
+    """Sums over all paths; regime k of model i has row ``i * K + k``."""
 
-    kept: list[Indices] = field(default_factory=list)
-
-    def some(self, which: Indices) -> PathData:
-        """Return the sequences of the models ``which``, ascending."""
-        part = super().some(which)
-        inside = np.flatnonzero(np.isin(self.owner, which))
-        return PathData(part.x, part.offsets, part.model, part.size, None, [paths[:, inside] for paths in self.kept])
-
-
-OBSERVED = ("emission", "observation_offset", "observation_covariance")
-"""Parameters that regimes may share."""
+    memory: Memory
+    first: Floats
+    """Expected numbers of series that begin in each regime, ``(N, K)``."""
+    moves: Floats
+    """Expected numbers of moves between regimes, ``(N, K, K)``."""
 
 
 def _taken(parts: Any, which: Indices) -> Any:
@@ -71,98 +74,53 @@ class SwitchingGoal(NamedTuple):
     """The objective of single systems, without a prior."""
     prior: Prior
     strength: float
-    shared: bool
-    """Whether all regimes of a model have the same emission and noise of the observations."""
     n_paths: int
-    fixed: list[dict[str, Floats]]
-    """Values of parameters of each regime that are not learned; NaN entries are."""
-
-    # -- the E-step --------------------------------------------------------------------------------------
 
     def chains(self, models: SwitchingLDSs) -> Chains:
         """Return the models, with what the floors, as variances of single steps, take off at every step."""
-        plain, (n, k) = chains_of(models), models.initial.shape
-        bonus = {
-            name: np.zeros((n, k)) for name in ("initial_covariance", "process_covariance", "observation_covariance")
-        }
-        for name, floor in zip(NOISES, self.system.floors, strict=True):
-            for j in range(k):
-                if name not in self.fixed[j] and np.any(floor > 0):
-                    bonus[name][:, j] = -floor_term(floor, getattr(plain.systems, name)[j::k])
-        return plain._replace(bonus=np.stack(list(bonus.values())))
+        plain = chains_of(models)
+        process, observation, first = (
+            -term.reshape(models.initial.shape) for term in self.system.floor_terms(plain.systems)
+        )
+        return plain._replace(bonus=np.stack([first, process, observation]))
 
     def expect(self, models: SwitchingLDSs, data: Data) -> tuple[Found, SwitchingMoments]:
         """Return the objective of each series without the prior, and expectations that `maximize` needs."""
-        assert isinstance(data, PathData)
         chains = self.chains(models)
-        paths, weights = self._best_paths(chains, data)
-        log_prob = np.asarray(logsumexp(weights, axis=1))
-        share = np.exp(weights - log_prob[:, None])
+        found = explore(chains, data.x, data.runs, max(self.n_paths, chains.regimes), best(chains.regimes), paths=True)
+        assert found.regimes is not None
+        log_prob = np.asarray(logsumexp(found.log_weight, axis=1))
+        share = np.exp(found.log_weight - log_prob[:, None])
         share = np.where(share > _NEGLIGIBLE, share, 0.0)
         share /= share.sum(axis=1, keepdims=True)
-        return Found(log_prob, np.empty((len(share), 0))), path_moments(chains, data, paths, share)
-
-    def _best_paths(self, chains: Chains, data: PathData) -> tuple[Indices, Floats]:
-        """Return the best regime paths, ``(M, T)``, and their log weights, ``(S, M)``; they are kept."""
-        most = max(self.n_paths, chains.regimes)
-        found = explore(chains, data.x, data.runs, most, best(chains.regimes), paths=True)
-        assert found.regimes is not None
-        paths, weights = found.regimes, found.log_weight
-        lengths = np.diff(data.offsets)
-        if data.kept and np.any(numbers_of_paths(chains.regimes, lengths) > most):
-            old = data.kept[0]
-            size = len(lengths)
-            every = Runs(*(np.tile(np.asarray(part), most) for part in data.runs))
-            before = weights_along(chains, data.x, every, old, np.repeat(np.arange(most), size))
-            before = before.reshape(most, size).T
-            marks = [_marks(layers, data) for layers in (paths, old)]  # equal for equal paths
-            known = (marks[1][:, :, None] == marks[0][:, None, :]).any(axis=2)
-            known |= np.tril(marks[1][:, :, None] == marks[1][:, None, :], -1).any(axis=2)
-            both = np.concatenate([weights, np.where(known, -np.inf, before)], axis=1)
-            order = np.argsort(-both, axis=1, kind="stable")[:, :most]
-            weights = np.take_along_axis(both, order, axis=1)
-            layer = np.repeat(order.T, lengths, axis=1)  # (M, T)
-            paths = np.take_along_axis(np.concatenate([paths, old]), layer, axis=0)
-        data.kept[:] = [paths]
-        return paths, weights
-
-    # -- the M-step --------------------------------------------------------------------------------------
+        return Found(log_prob, np.empty((len(share), 0))), path_moments(chains, data, found.regimes, share)
 
     def _goal(self, n: int, regime: int) -> LDSGoal:
         """Return the objective of the systems of one regime of n models."""
-        expected = self.prior.expected
-        prior: Averages = _taken(expected, np.full(n, regime))
-        if self.shared:  # the prior of the observations is that of the first regime
-            first: Averages = _taken(expected, np.zeros(n, int))
-            seen = {name: getattr(first.systems, name) for name in OBSERVED}
-            prior = prior._replace(systems=prior.systems._replace(**seen), observation=first.observation)
-        return self.system._replace(prior=prior, strength=self.strength, fixed=self.fixed[regime])
+        prior: Averages = _taken(self.prior.expected, np.full(n, regime))
+        return self.system._replace(prior=prior, strength=self.strength)
 
     def admitted(self, models: SwitchingLDSs) -> SwitchingLDSs:
-        """Return models with the structure of the noise, shared and fixed parameters, to start from."""
+        """Return models with the structure of the noise and shared parameters, to start from."""
         n, k = models.initial.shape
-        systems = models.systems
-        if self.shared:
-            first = systems[:, np.zeros(k, int)]
-            systems = systems._replaced(**{name: getattr(first, name) for name in OBSERVED})
-        parts = [self._goal(n, j).admitted(systems[:, j]) for j in range(k)]
-        return models._replaced(systems=_side_by_side(parts))
+        first = models.systems[:, np.zeros(k, int)]
+        systems = models.systems._replaced(**{name: getattr(first, name) for name in OBSERVED})
+        return models._replaced(systems=_side_by_side([self._goal(n, j).admitted(systems[:, j]) for j in range(k)]))
 
     def maximize(self, models: SwitchingLDSs, data: Data, found: Any, memory: SwitchingMoments) -> SwitchingLDSs:
         """Refit the models to the expectations."""
         n, k = models.initial.shape
-        own = memory.memory
-        if self.shared:  # all regimes have the same regression, so that they learn the same
-            sums = (part.reshape(n, k, *part.shape[1:]).sum(axis=1) for part in own.observation)
-            own = own._replace(observation=Regression(*(np.repeat(part, k, axis=0) for part in sums)))
+        # All regimes have the same regression of the observations, so that they learn the same.
+        sums = (part.reshape(n, k, *part.shape[1:]).sum(axis=1) for part in memory.memory.observation)
+        own = memory.memory._replace(observation=Regression(*(np.repeat(part, k, axis=0) for part in sums)))
         parts = [
             self._goal(n, j).maximize(models.systems[:, j], data, found, _taken(own, np.arange(n) * k + j))
             for j in range(k)
         ]
-        initial = normalized(memory.first + self.strength * self.prior.initial, models.initial)
-        moves = normalized(memory.moves + self.strength * self.prior.transition, models.transition)
-        return SwitchingLDSs._make(
-            initial=initial, transition=moves, n_regimes=models.n_regimes, systems=_side_by_side(parts)
+        return models._replaced(
+            initial=normalized(memory.first + self.strength * self.prior.initial, models.initial),
+            transition=normalized(memory.moves + self.strength * self.prior.transition, models.transition),
+            systems=_side_by_side(parts),
         )
 
     def log_prior(self, models: SwitchingLDSs) -> Floats:
@@ -171,7 +129,7 @@ class SwitchingGoal(NamedTuple):
         total = np.zeros(n)
         for j in range(k):
             goal, own = self._goal(n, j), systems_of(models.systems[:, j])
-            which = ["state", "first"] if self.shared and j else ["state", "first", "observation"]
+            which = ["state", "first"] if j else ["state", "first", "observation"]
             total += sum(goal.log_prior_of(part, own) for part in which)
         for weight, value in ((self.prior.initial, models.initial), (self.prior.transition, models.transition)):
             logs = np.log(np.where(weight > 0, np.maximum(value, 1e-300), 1.0))
@@ -184,10 +142,63 @@ def _side_by_side(parts: list[LDSs]) -> LDSs:
     return LDSs._make(**{name: np.stack([getattr(part, name) for part in parts], axis=1) for name in LDSs._arrays})
 
 
-def _marks(paths: Indices, data: Data) -> Indices:
-    """Return a number for every path of every series, ``(S, M)``, that is the same for equal paths."""
-    place = np.arange(paths.shape[1]) - np.repeat(data.offsets[:-1], np.diff(data.offsets))
-    random = np.random.default_rng(0).integers(1, 2**62, int(place.max(initial=0)) + 1, dtype=np.uint64)
-    terms = (paths.astype(np.uint64) + np.uint64(1)) * (random[place] | np.uint64(1))
-    sums = np.concatenate([np.zeros((len(paths), 1), np.uint64), np.cumsum(terms, axis=1, dtype=np.uint64)], axis=1)
-    return np.asarray(sums[:, data.offsets[1:]] - sums[:, data.offsets[:-1]]).T
+# Expected statistics along given paths.
+
+
+def path_moments(chains: Chains, data: Data, paths: Indices, share: Floats) -> SwitchingMoments:
+    """Return the expectations given regime paths, ``(M, T)``, with the probabilities ``(S, M)``."""
+    k, (n, d), count = chains.regimes, chains.systems.size, len(chains.systems.transition)
+    series, layer = np.nonzero(share)
+    block = np.arange(len(series)) * k * sums_size(n, d) // _BLOCK
+    found: Any = StateExpectations(np.empty(0), *np.zeros(8))
+    counts, moves = Counts(*np.zeros((3, count))), np.zeros((count, k))
+    for which in np.split(np.arange(len(series)), np.flatnonzero(np.diff(block)) + 1):
+        weight = share[series[which], layer[which]]
+        part = _along_paths(chains, data, paths, series[which], layer[which], weight)
+        found = StateExpectations(found.log_prob, *map(np.add, found[1:], part[0][1:]))
+        counts, moves = Counts(*map(np.add, counts, part[1])), moves + part[2]
+    first = counts.series.reshape(-1, k)
+    return SwitchingMoments(memory_of(chains.systems, found, counts), first, moves.reshape(-1, k, k))
+
+
+def _along_paths(
+    chains: Chains, data: Data, paths: Indices, series: Indices, layer: Indices, weight: Floats
+) -> tuple[StateExpectations, Counts, Floats]:
+    """Sum the gradients and moments of paths of series for every system, weighted, as `expected` does (FK-10).
+
+    ``series``, ``layer`` and ``weight`` are the series, the row of ``paths`` and the weight of each of S paths. The
+    last result are the numbers of moves from every system to the regimes of its model, ``(N K, K)``.
+    """
+    k, (n, d), count = chains.regimes, chains.systems.size, len(chains.systems.transition)
+    starts, lengths, models = (np.asarray(part)[series] for part in data.runs)
+    # All steps of all paths, one path after the other.
+    begin, run = np.cumsum(lengths) - lengths, np.repeat(np.arange(len(lengths)), lengths)
+    place = np.arange(len(run)) - begin[run]
+    point = starts[run] + place
+    system = models[run] * k + paths[layer[run], point].astype(np.int64)
+    sums, gradients = np.zeros((len(series) * k, sums_size(n, d))), np.empty((len(series), n + n * n))
+    kalman.infer(
+        chains.systems, data.x, (starts, lengths, np.append(system, 0)[begin]), np.argsort(-lengths, kind="stable"),
+        by_model=False, block=max(min(int(lengths.max(initial=0)), records(chains.systems)), 1),
+        log_prob=np.empty(len(series)), path=(system, begin), regimes=k, sums=sums, gradients=gradients,
+    )  # fmt: skip
+    some, first = np.flatnonzero(lengths), place == 0
+    slope, curve = gradients[some, :n], gradients[some, n:].reshape(-1, n, n)
+
+    def total(system: Indices, weights: Floats, values: Floats) -> Floats:
+        matrix = sparse.csr_array((weights, (system, np.arange(len(system)))), shape=(count, len(system)))
+        flat = values.reshape(len(system), math.prod(values.shape[1:]))
+        return np.asarray(matrix @ flat).reshape(count, *values.shape[1:])
+
+    def number(which: Any) -> Floats:
+        return np.bincount(system[which], weight[run[which]], count).astype(float)  # integers, if none
+
+    regime = (models[:, None] * k + np.arange(k)).reshape(-1)
+    parts = split_sums(n, d, total(regime, np.repeat(weight, k), sums))
+    starting = (
+        total(system[first], weight[some], part) for part in (slope, slope[:, :, None] * slope[:, None, :] - curve)
+    )
+    seen = np.isfinite(data.x[point]).any(axis=1)
+    moves = np.bincount((np.roll(system, 1) * k + system % k)[~first], weight[run[~first]], count * k)
+    counts = Counts(number(~first), number(seen), number(first))
+    return StateExpectations(np.empty(0), *parts, *starting), counts, moves.reshape(count, k)

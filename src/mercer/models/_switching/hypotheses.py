@@ -1,7 +1,7 @@
 """Filters of switching systems: many regime paths of a series at once, each with the Kalman filter of its systems.
 
-All filters branch every path into all regimes at every step; they differ in which paths go on (`mercer.models.
-_switching.selection`). While all paths fit, none is dropped and the result is exact.
+All filters branch every path into all regimes at every step; they differ in which paths go on. While all paths fit,
+none is dropped and the result is exact.
 """
 
 from __future__ import annotations
@@ -11,20 +11,18 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from mercer._array import Floats, Indices, Mask, logsumexp, safe_log, to_numpy
+from mercer._array import Floats, Indices, logsumexp, safe_log, to_numpy
 from mercer._native import kalman
 from mercer._parallel import n_threads, thread_map
 from mercer._random import random_generator
 from mercer.models._dynamics.runs import Systems, systems_of
 from mercer.models._forward.interface import Runs
 
-__all__ = ["Chains", "Explored", "States", "advance", "chains_of", "explore"]
-
 _BLOCK = 2**21
 """Numbers of the states of all branches of a block of runs."""
 
-Select = Callable[[Floats, int, int, Indices], tuple[Indices, Floats]]
-"""``select(weights (S, C), most, t, runs)`` picks ``most`` of C branches: positions and log weights ``(S, most)``."""
+Select = Callable[[Floats, int, int], tuple[Indices, Floats]]
+"""``select(weights (S, C), most, t)`` picks ``most`` of C branches: positions and log weights ``(S, most)``."""
 
 
 class Chains(NamedTuple):
@@ -74,9 +72,6 @@ def advance(
     parent, system, point : array of int of shape (B,)
         State, system and observation of every branch.
     """
-    if not len(system):  # one that nothing comes from
-        n = systems.size[0]
-        return np.empty(0), States(np.zeros((1, n)), np.zeros((1, n, n)))
     size, n, each = len(system), systems.size[0], np.arange(len(system))
     density, found = np.empty(size), States(np.empty((size, n)), np.empty((size, n, n)))
     kalman.infer(
@@ -157,7 +152,7 @@ def explore(
     def work(block: Indices) -> None:
         starts, lengths, models = (np.asarray(part)[block] for part in runs)
         trace = _Trace() if paths else None
-        weights[block] = _follow(chains, points, starts, lengths, models, block, most, select, trace, visit)
+        weights[block] = _follow(chains, points, starts, lengths, models, most, select, trace, visit)
         if trace is not None and layers is not None:
             trace.write(layers, starts, lengths)
 
@@ -167,8 +162,8 @@ def explore(
 
 
 def _follow(
-    chains: Chains, x: Floats, starts: Indices, lengths: Indices, models: Indices, names: Indices, most: int,
-    select: Select, trace: _Trace | None, visit: Callable[..., None] | None,
+    chains: Chains, x: Floats, starts: Indices, lengths: Indices, models: Indices, most: int, select: Select,
+    trace: _Trace | None, visit: Callable[..., None] | None,
 ) -> Floats:  # fmt: skip
     """Follow the paths of a block of runs, longest first; return the log weights, ``(S, most)``."""
     k, n = chains.regimes, chains.systems.size[0]
@@ -185,21 +180,19 @@ def _follow(
             bonus = chains.bonus[min(t, 1)][model] + np.where(seen[:, None], chains.bonus[2][model], 0.0)
             children = children + bonus[:, None]
         children = children.reshape(active, width * k)
-        alive = np.flatnonzero(children > -np.inf)
-        run, child = np.divmod(alive, width * k)
-        parent = run * width + child // k if t else np.full(len(alive), -1)
-        density, branches = advance(chains.systems, x, states, parent, model[run] * k + child % k, point[run])
-        children.reshape(-1)[alive] += density
-        place = np.zeros(children.size, int)
-        place[alive] = np.arange(len(alive))
+        run, child = np.divmod(np.arange(children.size), width * k)
+        density, branches = advance(
+            chains.systems, x, states, run * width + child // k, model[run] * k + child % k, point[run]
+        )
+        children = np.where(children > -np.inf, children + density.reshape(children.shape), -np.inf)
         if width * k <= most:
             picked, weight = np.tile(np.arange(width * k), (active, 1)), children
         else:
-            picked, weight = select(children, most, t, names[:active])
-        rows = place.reshape(active, -1)[np.arange(active)[:, None], picked]
+            picked, weight = select(children, most, t)
+        rows = (np.arange(active)[:, None] * width * k + picked).reshape(-1)
         regime = picked % k
         shape = (active, picked.shape[1])
-        states = States(*(part[rows.reshape(-1)] for part in branches))
+        states = States(*(part[rows] for part in branches))
         if trace is not None:
             trace.parents.append(picked // k)
             trace.regimes.append(regime)
@@ -212,23 +205,16 @@ def _follow(
 
 # Probabilities of series under switching systems: sums over all regime paths, or particle filters.
 
-METHODS = ("auto", "exact", "particles")
 FEW = 1024
-"""Number of regime paths that are summed without being asked for."""
-_MOST = 2**18
-_FILTERS = 8
-"""Independent filters, whose spread gives a standard error."""
+"""Number of regime paths that are all summed."""
 
 
-def numbers_of_paths(n_regimes: Any, lengths: Any) -> Floats:
-    """Return the numbers of regime paths of series, as float; infinite for long ones."""
+def by_number_of_paths(regimes: int, lengths: Indices) -> tuple[list[tuple[Indices, int]], Indices]:
+    """Return groups of series with few regime paths, with the number of these, and the series that have more."""
     with np.errstate(over="ignore"):
-        return np.asarray(np.asarray(n_regimes, float) ** np.asarray(lengths, float))
-
-
-def few_paths(numbers: Floats) -> Mask:
-    """Whether series have so few regime paths that they are all summed."""
-    return numbers <= FEW
+        numbers = float(regimes) ** np.asarray(lengths, float)
+    few = [(np.flatnonzero(numbers == count), int(count)) for count in np.unique(numbers[numbers <= FEW])]
+    return few, np.flatnonzero(numbers > FEW)
 
 
 def picked_runs(runs: Runs, which: Indices) -> Runs:
@@ -236,45 +222,27 @@ def picked_runs(runs: Runs, which: Indices) -> Runs:
     return Runs(*(np.asarray(part)[which] for part in runs))
 
 
-def log_likelihoods(
-    chains: Chains, n_regimes: Indices, x: Floats, runs: Runs, method: str, n_particles: int, random_state: Any
-) -> tuple[Floats, Floats]:
-    """Return the log probability of every run and its standard error, ``(S,)``."""
-    numbers = numbers_of_paths(n_regimes[runs.model], runs.length)
-    exact = np.zeros(len(numbers), bool) if method == "particles" else few_paths(numbers)
-    if method == "exact":
-        exact[:] = True
-        if len(numbers) and numbers.max() > _MOST:
-            s = int(numbers.argmax())
-            raise ValueError(
-                f"A series of {int(runs.length[s])} observations has {numbers[s]:.3g} regime paths, too many to sum "
-                "over. Use method='particles'."
-            )
-    found, errors = np.zeros(len(numbers)), np.zeros(len(numbers))
-    for count in np.unique(numbers[exact]):
-        which = np.flatnonzero(exact & (numbers == count))
-        some = explore(chains, x, picked_runs(runs, which), int(count), best(chains.regimes))
+def log_likelihoods(chains: Chains, x: Floats, runs: Runs, n_particles: int, random_state: Any) -> Floats:
+    """Return the log probability of every run, ``(S,)``: exact for few paths, else that of a particle filter."""
+    found = np.zeros(len(runs.length))
+    few, rest = by_number_of_paths(chains.regimes, runs.length)
+    for which, count in few:
+        some = explore(chains, x, picked_runs(runs, which), count, best(chains.regimes))
         found[which] = logsumexp(some.log_weight, axis=1)
-    rest = np.flatnonzero(~exact)
     if len(rest):
-        several = picked_runs(runs, np.repeat(rest, _FILTERS))
-        longest = int(np.asarray(several.length).max(initial=0))
-        uniform = random_generator(random_state).random((longest, _FILTERS))
-        select = unbiased(uniform, np.tile(np.arange(_FILTERS), len(rest)))
-        logs = logsumexp(explore(chains, x, several, n_particles, select).log_weight, axis=1).reshape(-1, _FILTERS)
-        found[rest] = logsumexp(logs, axis=1) - np.log(_FILTERS)
-        ratios = np.exp(logs - found[rest, None])
-        errors[rest] = ratios.std(axis=1, ddof=1) / np.sqrt(_FILTERS)
-    return found, errors
+        others = picked_runs(runs, rest)
+        select = unbiased(random_generator(random_state).random(int(others.length.max())))
+        found[rest] = logsumexp(explore(chains, x, others, n_particles, select).log_weight, axis=1)
+    return found
 
 
 # Which regime paths go on: the best ones, or a random choice that leaves every sum of weights unbiased.
 
 
-def best(regimes: int) -> Callable[..., tuple[Indices, Floats]]:
+def best(regimes: int) -> Select:
     """Return a selection of the paths of largest weight, among them the best one of every present regime."""
 
-    def select(weights: Floats, most: int, t: int, runs: Indices) -> tuple[Indices, Floats]:
+    def select(weights: Floats, most: int, t: int) -> tuple[Indices, Floats]:
         rows = np.arange(len(weights))[:, None]
         key = weights.copy()
         if most >= regimes:
@@ -287,21 +255,16 @@ def best(regimes: int) -> Callable[..., tuple[Indices, Floats]]:
     return select
 
 
-def unbiased(uniform: Floats, group: Indices) -> Callable[..., tuple[Indices, Floats]]:
+def unbiased(uniform: Floats) -> Select:
     """Return the random selection of Fearnhead and Clifford (2003), in which no path occurs twice.
 
     Paths above a threshold are kept; of the others some are drawn by systematic sampling and get the threshold as
     their weight. Of all unbiased selections it has the smallest variance of the weights.
 
-    Parameters
-    ----------
-    uniform : array of shape (steps, G)
-        Uniform numbers of every step and group.
-    group : array of int of shape (S,)
-        Group of every run.
+    ``uniform`` are uniform numbers, one for every step, ``(steps,)``.
     """
 
-    def select(weights: Floats, most: int, t: int, runs: Indices) -> tuple[Indices, Floats]:
+    def select(weights: Floats, most: int, t: int) -> tuple[Indices, Floats]:
         rows = np.arange(len(weights))[:, None]
         order = np.argsort(-weights, axis=1, kind="stable")
         logs = weights[rows, order]
@@ -316,7 +279,7 @@ def unbiased(uniform: Floats, group: Indices) -> Callable[..., tuple[Indices, Fl
         drawn = most - kept
         reached = np.minimum(np.cumsum(share, axis=1), drawn)
         reached[:, -1:] = drawn
-        passed = np.floor(reached - uniform[t, group[runs]][:, None] + 1)
+        passed = np.floor(reached - uniform[t] + 1)
         chosen = np.diff(passed, axis=1, prepend=0.0) > 0
         chosen |= np.arange(w.shape[1]) < kept
         few = threshold[:, 0] <= 0  # nothing is left to choose from: the first ones, some of weight zero

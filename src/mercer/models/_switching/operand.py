@@ -1,4 +1,4 @@
-"""Coupled switching systems as operands of the Gram engine: double sums over regime paths (PPK-5.1, GMMK-9)."""
+"""Coupled switching systems as operands of the Gram engine: double sums over regime paths (PPK-5.1)."""
 
 from __future__ import annotations
 
@@ -7,21 +7,16 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from mercer._array import Floats, Indices, Mask, logsumexp, safe_log, to_numpy
-from mercer._coupling import FieldOperand, Operand, PowerProduct, Smoothed
+from mercer._array import Floats, Indices, logsumexp, safe_log, to_numpy
+from mercer._coupling import FieldOperand, Operand, PowerProduct
 from mercer._native.kalman import pairs_at_zero
 from mercer._probability import drawn
 from mercer.models._dynamics.operand import LOG_2PI, LOST, check_finite, coupled
 from mercer.models._dynamics.runs import Systems, systems_of
-from mercer.models._switching.hypotheses import numbers_of_paths
 from mercer.models.discount import Discounted, Lengths
-
-__all__ = ["SwitchingOperand", "switching_operand"]
 
 _BLOCK = 2**20
 """Pairs of paths that are computed at a time."""
-_FEWEST = 20
-"""A self-kernel is unreliable if a larger share than one in this many comes from paths paired with themselves."""
 
 
 def switching_operand(models: Any, coupling: Any, lengths: Lengths) -> Operand:
@@ -32,13 +27,13 @@ def switching_operand(models: Any, coupling: Any, lengths: Lengths) -> Operand:
             "length=10, for example."
         )
     steps = np.asarray(lengths)
-    seeds = [int.from_bytes(digest[:8], "little") ^ coupling.seed for digest in models.own_digests()]
-    chain = models.initial, models.transition, models.n_regimes
-    paths = regime_paths(*chain, steps, coupling.power, coupling.n_paths, seeds)
+    seeds = [int.from_bytes(digest[:8], "little") ^ coupling.seed for digest in models.digests()]
+    power = 1.0 if coupling.expected else coupling.rho
+    paths = regime_paths(models.initial, models.transition, steps, power, coupling.n_paths, seeds)
     systems = systems_of(models.systems)
     _check_growth(systems, paths, int(steps.max()))
     zeros = np.zeros((len(models), *paths.log_weight.shape[1:]))
-    return SwitchingOperand(systems, paths, zeros, coupling.base, steps).with_determinants()
+    return SwitchingOperand(systems, paths, zeros, coupling, steps).with_determinants()
 
 
 def _check_growth(systems: Systems, paths: Paths, length: int) -> None:
@@ -68,7 +63,8 @@ class SwitchingOperand(FieldOperand):
     paths: Paths
     log_determinants: Floats
     """Of the joint covariance of a series with a path, ``(N, H, P)``; only if the power is not 1."""
-    coupling: PowerProduct | Smoothed
+    coupling: Any
+    """`OverPaths`."""
     lengths: Indices
 
     by_length: ClassVar[bool] = True
@@ -77,7 +73,7 @@ class SwitchingOperand(FieldOperand):
 
     def with_determinants(self) -> SwitchingOperand:
         """Add the log determinants: the difference of two series of one path has twice their covariance."""
-        if isinstance(self.coupling, Smoothed) or self.coupling.rho == 1:
+        if self.coupling.rho == 1:
             return self
         n, count = len(self), self.paths.regimes.shape[1]
         every = np.arange(n * count)
@@ -123,14 +119,14 @@ class SwitchingOperand(FieldOperand):
         observed = self._observed[..., 0]
 
         def determinants() -> Floats:
-            sides = zip((self, other), pairs.T, strict=True)
-            own = [one.log_determinants.swapaxes(0, 1).reshape(len(observed), -1)[:, at] for one, at in sides]
-            return np.asarray(own[0] + own[1])
+            sides = (self.log_determinants, other.log_determinants)
+            own, others = (side.swapaxes(0, 1).reshape(len(observed), -1) for side in sides)
+            return np.asarray(own[:, pairs[:, 0]] + others[:, pairs[:, 1]])
 
         def density(noise: float, extra: float) -> Floats:
             return self._at_zero(other, pairs, noise, extra)
 
-        return coupled(self.coupling, observed, len(pairs), density, determinants)
+        return coupled(PowerProduct(self.coupling.rho), observed, len(pairs), density, determinants)
 
     def _at_zero(self, other: SwitchingOperand, pairs: Indices, noise: float, extra: float) -> Floats:
         """Log density at zero of the difference of two series, for pairs of paths, ``(H, Q)``."""
@@ -146,50 +142,6 @@ class SwitchingOperand(FieldOperand):
         k = self.systems.transition.shape[1]
         return np.asarray((self.paths.regimes + k * np.arange(size)[:, None, None]).reshape(size * count, length))
 
-    # -- errors ------------------------------------------------------------------------------------------
-
-    def errors(self, other: SwitchingOperand, normalize: bool) -> Floats:
-        """Return the standard error of every pair, ``(I, J)``, at the first length.
-
-        A kernel is a mean over independent draws of both sides: its variance is that of the mean over the paths of
-        the other side (delta method). Infinite if the self-kernels of normalized ones are unreliable.
-        """
-        found = np.empty((len(self), len(other)))
-        selves = [side._self_shares() for side in (self, other)] if normalize else None
-        columns = np.arange(len(other))
-        for i in range(len(self)):
-            logs = self.terms(other, np.full(len(other), i), columns)[0]
-            level = logsumexp(logs.reshape(len(other), -1), axis=-1)
-            shares = np.exp(logs - level[:, None, None])
-            rows, others = shares.sum(axis=2), shares.sum(axis=1)
-            if selves is not None:
-                rows, others = rows - selves[0][0][i], others - selves[1][0]
-                level = level - (selves[0][1][i] + selves[1][1]) / 2
-            variance = self._variance(rows, np.full(len(other), i)) + other._variance(others, columns)
-            found[i] = np.exp(level) * np.sqrt(variance)
-        if selves is not None:
-            found[selves[0][2]] = np.inf
-            found[:, selves[1][2]] = np.inf
-        return found
-
-    def _variance(self, shares: Floats, which: Indices) -> Floats:
-        """Variance of a sum over the paths of drawn models, ``(B,)``; zero where all paths are summed."""
-        count = shares.shape[-1]
-        spread = count * np.var(shares, axis=-1) * count / max(count - 1, 1)
-        return np.where(self.paths.exact[which], 0.0, spread)
-
-    def _self_shares(self) -> tuple[Floats, Floats, Any]:
-        """Return the share of each path in its self-kernel ``(N, P)``, the log self-kernels, and which are unsure."""
-        shares, levels = np.empty(self.paths.regimes.shape[:2]), np.empty(len(self))
-        unsure = np.zeros(len(self), bool)
-        for i in range(len(self)):
-            logs = self.terms(self, np.array([i]), np.array([i]))[0, 0]
-            levels[i] = logsumexp(logs.reshape(-1), axis=-1)
-            table = np.exp(logs - levels[i])
-            shares[i] = table.sum(axis=1)
-            unsure[i] = not self.paths.exact[i] and np.trace(table) * _FEWEST > 1
-        return shares, levels, unsure
-
 
 # Regime paths of every model, all of them or drawn once, with their weights in a kernel (PPK-5.1).
 
@@ -201,14 +153,10 @@ class Paths(NamedTuple):
     """``(N, P, L)``."""
     log_weight: Floats
     """Of the first steps of a path up to each of H lengths, ``(N, H, P)``; -inf where there are fewer paths."""
-    exact: Mask
-    """Whether these are all paths of a model, ``(N,)``."""
 
 
-def regime_paths(
-    initial: Any, transition: Any, n_regimes: Indices, lengths: Indices, power: float, most: int, seeds: list[int]
-) -> Paths:
-    """Return all paths of the models that have at most ``most``, and draws for the others.
+def regime_paths(initial: Any, transition: Any, lengths: Indices, power: float, most: int, seeds: list[int]) -> Paths:
+    """Return all paths of the models if there are at most ``most``, else draws.
 
     Sums over weighted paths are sums over all paths of ``p(path)^power``, or unbiased estimates of them.
 
@@ -216,8 +164,6 @@ def regime_paths(
     ----------
     initial, transition : array of shape (N, K) and (N, K, K)
         Markov chains of regimes.
-    n_regimes : array of int of shape (N,)
-        Numbers of regimes that are not padding.
     lengths : array of int of shape (H,)
         Numbers of steps, ascending.
     power : float
@@ -228,33 +174,19 @@ def regime_paths(
         Seed of each model.
     """
     first, step = (power * safe_log(np.asarray(to_numpy(part), np.float64)) for part in (initial, transition))
-    size, length = len(first), int(lengths[-1])
-    numbers = numbers_of_paths(n_regimes, length)
-    exact = numbers <= most
-    counts = np.where(exact, np.minimum(numbers, most), most).astype(int)
-    regimes = np.zeros((size, int(counts.max(initial=1)), length), dtype=np.int64)
-    weights = np.full((size, len(lengths), regimes.shape[1]), -np.inf)
-    for i in np.flatnonzero(exact):
-        k, count = int(n_regimes[i]), int(counts[i])
-        regimes[i, :count] = np.indices((k,) * length).reshape(length, count).T if k > 1 else 0
-        logs = _log_prefixes(first[i], step[i], regimes[i, :count])[:, lengths - 1]
-        weights[i, :, :count] = (logs - (length - lengths) * np.log(k)).T  # a prefix occurs so many times
-    some = np.flatnonzero(~exact)
-    if len(some):
-        uniform = np.stack([np.random.default_rng(seeds[i]).random((most, length)) for i in some])
-        regimes[some, :most], log_weight = _drawn(first[some], step[some], uniform, lengths)
-        weights[some, :, :most] = log_weight
-    return Paths(regimes, weights, exact)
+    (size, k), length = first.shape, int(lengths[-1])
+    if k == 1 or length * np.log(k) <= np.log(most) + 1e-9:
+        every = np.indices((k,) * length).reshape(length, -1).T if k > 1 else np.zeros((1, length), int)
+        moves = step[:, every[:, :-1], every[:, 1:]]
+        logs = np.cumsum(np.concatenate([first[:, every[:, :1]], moves], axis=2), axis=2)[..., lengths - 1]
+        logs = logs - (length - lengths) * np.log(k)  # a prefix occurs so many times
+        return Paths(np.tile(every, (size, 1, 1)), logs.swapaxes(1, 2))
+    uniform = np.stack([np.random.default_rng(seed).random((most, length)) for seed in seeds])
+    return _drawn(first, step, uniform, lengths)
 
 
-def _log_prefixes(first: Floats, step: Floats, paths: Indices) -> Floats:
-    """Return the log probabilities of the first steps of every path, ``(P, L)``."""
-    moves = step[paths[:, :-1], paths[:, 1:]]
-    return np.cumsum(np.concatenate([first[paths[:, :1]], moves], axis=1), axis=1)
-
-
-def _drawn(first: Floats, step: Floats, uniform: Floats, lengths: Indices) -> tuple[Indices, Floats]:
-    """Draw paths from chains to a power; return also log weights ``(N, H, P)``.
+def _drawn(first: Floats, step: Floats, uniform: Floats, lengths: Indices) -> Paths:
+    """Draw paths from chains to a power.
 
     The probability of a path, to the power, is a Markov chain with the weights of all ways to go on. The first steps
     of a path have these weights too, which are divided out.
@@ -274,4 +206,4 @@ def _drawn(first: Floats, step: Floats, uniform: Floats, lengths: Indices) -> tu
             logs = np.broadcast_to((first + ahead[0] - total[:, None])[:, None], (size, most, first.shape[1]))
         regimes[..., t] = drawn(np.cumsum(np.exp(logs), axis=-1), uniform[..., t])
     ends = [ahead[n - 1][models, regimes[..., n - 1]] for n in lengths]
-    return regimes, np.stack([total[:, None] - end - np.log(most) for end in ends], axis=1)
+    return Paths(regimes, np.stack([total[:, None] - end - np.log(most) for end in ends], axis=1))

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from mercer._array import Floats, Indices, logsumexp
-from mercer._probability import drawn as drawn_outcomes
+from mercer._probability import drawn
 from mercer._random import random_generator
 from mercer.models._dynamics.runs import Systems
 from mercer.models._forward.interface import Runs
@@ -16,14 +15,11 @@ from mercer.models._switching.hypotheses import (
     Chains,
     States,
     best,
+    by_number_of_paths,
     explore,
-    few_paths,
-    numbers_of_paths,
     picked_runs,
     unbiased,
 )
-
-__all__ = ["Filtered", "filtered", "posterior_paths", "regime_posteriors"]
 
 _BLOCK = 2**20
 """Numbers of the states of all paths of a block of runs."""
@@ -42,16 +38,14 @@ class Filtered(NamedTuple):
     """``(T, K, n, n)``."""
 
 
-def merged(weights: Floats, which: Indices, states: States, regimes: int) -> tuple[Floats, Floats, Floats]:
-    """Merge states ``(S, H)`` of the same regime: probabilities, means and covariances, ``(S, K, ...)``."""
-    share = weights[..., None] * (which[..., None] == np.arange(regimes))
+def merged(share: Floats, means: Floats, covariances: Floats) -> tuple[Floats, Floats, Floats]:
+    """Merge H states ``(S, H, ...)`` by shares ``(S, H, K)``: probabilities, means and covariances, ``(S, K, ...)``."""
     total = share.sum(axis=1)
     share = share / np.where(total > 0, total, 1.0)[:, None]
-    means = np.einsum("shk,shi->ski", share, states.means)
-    away = states.means[:, :, None] - means[:, None]
-    covariances = np.einsum("shk,shij->skij", share, states.covariances)
-    covariances += np.einsum("shk,shki,shkj->skij", share, away, away)
-    return total, means, covariances
+    center = np.einsum("shk,shi->ski", share, means)
+    away = means[:, :, None] - center[:, None]
+    spread = np.einsum("shk,shij->skij", share, covariances) + np.einsum("shk,shki,shkj->skij", share, away, away)
+    return total, center, spread
 
 
 def filtered(chains: Chains, x: Floats, runs: Runs, n_particles: int, uniform: Floats) -> Filtered:
@@ -61,63 +55,40 @@ def filtered(chains: Chains, x: Floats, runs: Runs, n_particles: int, uniform: F
 
     def visit(points: Indices, weights: Floats, which: Indices, states: States) -> None:
         with np.errstate(invalid="ignore"):  # of impossible series, which the caller reports
-            share = np.exp(weights - logsumexp(weights, axis=1)[:, None])
-        for out, value in zip(found, merged(share, which, states, k), strict=True):
+            share = np.exp(weights - logsumexp(weights, axis=1)[:, None])[..., None]
+        for out, value in zip(found, merged(share * (which[..., None] == np.arange(k)), *states), strict=True):
             out[points] = value
 
-    select = unbiased(uniform, np.zeros(len(runs.length), int))
-    explored = explore(chains, x, runs, n_particles, select, visit=visit)
+    explored = explore(chains, x, runs, n_particles, unbiased(uniform), visit=visit)
     return Filtered(np.asarray(logsumexp(explored.log_weight, axis=1)), *found)
 
 
-def regime_posteriors(
-    chains: Chains, n_regimes: Indices, x: Floats, runs: Runs, n_paths: int, random_state: Any
-) -> tuple[Floats, Floats]:
+def regime_posteriors(chains: Chains, x: Floats, runs: Runs, n_paths: int, random_state: Any) -> tuple[Floats, Floats]:
     """Return posteriors of regimes ``(T, K)``, and log probabilities ``(S,)``; each observation is in one run."""
     k = chains.regimes
     found, log_prob = np.zeros((len(x), k)), np.zeros(len(runs.length))
-    for which, paths, share, logs in posterior_paths(chains, n_regimes, x, runs, n_paths, random_state, found):
-        log_prob[which] = logs
-        if share is None:  # the probabilities of the draws themselves are in ``found``
-            continue
-        points, owner = _points(picked_runs(runs, which))
-        for path in range(share.shape[1]):
-            found[points, paths[path, points]] += share[owner, path]
-    return found, log_prob
-
-
-def posterior_paths(
-    chains: Chains, n_regimes: Indices, x: Floats, runs: Runs, n_paths: int, random_state: Any, found: Floats
-) -> Iterator[tuple[Indices, Indices, Floats | None, Floats]]:
-    """Iterate over groups of runs, with regime paths from the posterior: all of them, or draws.
-
-    A group is the positions ``(G,)`` of its runs, their paths ``(P, T)``, the probabilities of these ``(G, P)``, or
-    None for draws, and the log probabilities of the runs ``(G,)``. For draws, mean probabilities of the regimes are
-    written to ``found``, ``(T, K)``, which vary less than the draws.
-    """
-    k, numbers = chains.regimes, numbers_of_paths(n_regimes[runs.model], runs.length)
-    exact = few_paths(numbers)
-    for count in np.unique(numbers[exact]):
-        which = np.flatnonzero(exact & (numbers == count))
-        explored = explore(chains, x, picked_runs(runs, which), int(count), best(k), paths=True)
+    few, rest = by_number_of_paths(k, runs.length)
+    for which, count in few:
+        some = picked_runs(runs, which)
+        explored = explore(chains, x, some, count, best(k), paths=True)
         assert explored.regimes is not None
-        log_prob = np.asarray(logsumexp(explored.log_weight, axis=1))
+        log_prob[which] = logsumexp(explored.log_weight, axis=1)
         with np.errstate(invalid="ignore"):  # of impossible series, which the caller reports
-            share = np.exp(explored.log_weight - log_prob[:, None])
-        yield which, explored.regimes, share, log_prob
-    rest = np.flatnonzero(~exact)
-    if not len(rest):
-        return
-    some = picked_runs(runs, rest)
-    longest = int(np.asarray(some.length).max())
-    uniform = random_generator(random_state).random((longest, 1 + n_paths))  # the same for a series among any others
-    states = filtered(chains, x, some, max(n_paths, k), uniform[:, :1])
-    step = max(1, _BLOCK // (n_paths * k * chains.systems.size[0] ** 2))
-    order = np.argsort(-np.asarray(some.length), kind="stable")
-    for begin in range(0, len(order), step):
-        which = order[begin : begin + step]
-        paths = _backwards(chains, x, picked_runs(some, which), states, uniform[:, 1:], found)
-        yield rest[which], paths, None, states.log_prob[which]
+            share = np.exp(explored.log_weight - log_prob[which, None])
+        points, owner = _points(some)
+        for path in range(count):
+            found[points, explored.regimes[path, points]] += share[owner, path]
+    if len(rest):
+        others = picked_runs(runs, rest)
+        longest = int(others.length.max())
+        uniform = random_generator(random_state).random((longest, 1 + n_paths))  # the same for any other series
+        states = filtered(chains, x, others, max(n_paths, k), uniform[:, 0])
+        log_prob[rest] = states.log_prob
+        step = max(1, _BLOCK // (n_paths * k * chains.systems.size[0] ** 2))
+        order = np.argsort(-others.length, kind="stable")
+        for begin in range(0, len(order), step):
+            _backwards(chains, x, picked_runs(others, order[begin : begin + step]), states, uniform[:, 1:], found)
+    return found, log_prob
 
 
 def _points(runs: Runs) -> tuple[Indices, Indices]:
@@ -128,8 +99,8 @@ def _points(runs: Runs) -> tuple[Indices, Indices]:
     return np.asarray(runs.start)[owner] + np.arange(len(owner)) - begin[owner], owner
 
 
-def _backwards(chains: Chains, x: Floats, runs: Runs, states: Filtered, uniform: Floats, found: Floats) -> Indices:
-    """Draw paths of runs ``(P, T)``, longest first, from the end on; write mean probabilities of the regimes.
+def _backwards(chains: Chains, x: Floats, runs: Runs, states: Filtered, uniform: Floats, found: Floats) -> None:
+    """Draw paths of runs, longest first, from the end on; write the mean probabilities of the regimes.
 
     Given the regimes that follow, the probability of all later observations is exp(l's - s'Hs/2) up to a constant, as
     a function of the state s.
@@ -137,7 +108,7 @@ def _backwards(chains: Chains, x: Floats, runs: Runs, states: Filtered, uniform:
     k, n, paths = chains.regimes, chains.systems.size[0], uniform.shape[1]
     starts, lengths, models = (np.asarray(part) for part in runs)
     h, ell = np.zeros((len(starts), paths, n, n)), np.zeros((len(starts), paths, n))
-    later, drawn = np.zeros((len(starts), paths), int), np.zeros((paths, len(x)), np.int16)
+    later = np.zeros((len(starts), paths), int)
     with np.errstate(divide="ignore"):
         log_filtered = np.log(states.probability)
     for t in range(int(lengths[0]) - 1, -1, -1):
@@ -153,8 +124,7 @@ def _backwards(chains: Chains, x: Floats, runs: Runs, states: Filtered, uniform:
         with np.errstate(invalid="ignore"):
             probability = np.exp(logs - logsumexp(logs, axis=-1)[..., None])
         found[point] = probability.mean(axis=1)
-        later[:active] = drawn_outcomes(np.cumsum(probability, axis=-1), uniform[t])
-        drawn[:, point] = later[:active].T
+        later[:active] = drawn(np.cumsum(probability, axis=-1), uniform[t])
         system = model[:, None] * k + np.arange(k)
         curve, slope = _observed(chains.systems, system, x[point])
         rows = np.arange(active)[:, None]
@@ -163,7 +133,6 @@ def _backwards(chains: Chains, x: Floats, runs: Runs, states: Filtered, uniform:
         if t:
             which = system[rows, later[:active]]
             h[:active], ell[:active] = _before(chains.systems, which, h[:active], ell[:active])
-    return drawn
 
 
 def _log_integral(m: Floats, p: Floats, h: Floats, ell: Floats) -> Floats:
@@ -212,7 +181,7 @@ def forecasts(
     """
     k, d = chains.regimes, chains.systems.size[1]
     lengths, models = np.asarray(runs.length), np.asarray(runs.model)
-    uniform = random_generator(random_state).random((int(lengths.max(initial=0)), 1))
+    uniform = random_generator(random_state).random(int(lengths.max(initial=0)))
     states = filtered(chains, x, runs, max(n_particles, k), uniform)
     system = models[:, None] * k + np.arange(k)
     a, b, c, offset, q, r, mu, s = (part[system] for part in chains.systems)
@@ -222,19 +191,16 @@ def forecasts(
     move = np.exp(chains.log_transition[models])
 
     def moved(which: Any, share: Floats, mean: Floats, covariance: Floats) -> tuple[Floats, Floats, Floats]:
-        joint = share[:, :, None] * move[which]  # (S, before, after)
-        after = joint.sum(axis=1)
-        part = joint / np.where(after > 0, after, 1.0)[:, None]
-        center = np.einsum("sjk,sji->ski", part, mean)
-        away = mean[:, :, None] - center[:, None]
-        spread = np.einsum("sjk,sjil->skil", part, covariance) + np.einsum("sjk,sjki,sjkl->skil", part, away, away)
+        after, center, spread = merged(share[:, :, None] * move[which], mean, covariance)
         forward = a[which]
-        next_mean = (forward @ center[..., None])[..., 0] + b[which]
-        return after, next_mean, forward @ spread @ forward.swapaxes(-1, -2) + q[which]
+        return (
+            after,
+            (forward @ center[..., None])[..., 0] + b[which],
+            forward @ spread @ forward.swapaxes(-1, -2) + q[which],
+        )
 
     if len(some):
-        filtered_states = states.probability[last], states.means[last], states.covariances[last]
-        share[some], mean[some], covariance[some] = moved(some, *filtered_states)
+        share[some], mean[some], covariance[some] = moved(some, *(part[last] for part in states[1:]))
     means, covariances = np.empty((len(models), steps, d)), np.empty((len(models), steps, d, d))
     for t in range(steps):
         seen = (c @ mean[..., None])[..., 0] + offset
