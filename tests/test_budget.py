@@ -29,7 +29,7 @@ BUDGETS = {
     "embedding": 13927,
     "families": 39126,
     "gram": 16295,
-    "kernels": 83227,
+    "kernels": 78295,
     "models": 193610,
     "native": 68766,
     "plot": 9018,

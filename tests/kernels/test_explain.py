@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from sklearn.calibration import CalibratedClassifierCV
+from sklearn.decomposition import PCA
 from sklearn.exceptions import NotFittedError
-from sklearn.gaussian_process import GaussianProcessClassifier, GaussianProcessRegressor
 from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.model_selection import GridSearchCV
 from sklearn.neighbors import KNeighborsClassifier
-from sklearn.pipeline import make_pipeline, make_union
+from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import KernelCenterer, StandardScaler
 from sklearn.svm import SVC, SVR, OneClassSVM
 
@@ -104,7 +103,7 @@ def regressors():
     yield mc.KernelRidge(mc.Spectrum(2))
     yield make_pipeline(mc.Spectrum(2), KernelCenterer(), Ridge())
     yield make_pipeline(mc.Landmarks(mc.Spectrum(2), 20, explicit=False), Ridge())
-    yield make_pipeline(make_union(mc.Features(mc.Spectrum(1)), mc.Features(mc.Spectrum(2))), StandardScaler(), Ridge())
+    yield make_pipeline(mc.Features(mc.Spectrum(2)), StandardScaler(), PCA(5), Ridge())
 
 
 @pytest.mark.parametrize("pipeline", list(regressors()), ids=range(6))
@@ -135,25 +134,10 @@ def test_several_classes():
         mc.explain(rest, new, output="d")
 
 
-def test_gaussian_processes():
-    kernel, wrapped, new = mc.Spectrum(2, alphabet="dna"), mc.objects(STRINGS), mc.objects(NEW[::2])
-    process = GaussianProcessRegressor(kernel.fit(STRINGS).as_gp(), alpha=0.1, normalize_y=True).fit(wrapped, LABELS)
-    exact(process, new, process.predict(new))
-    classifier = GaussianProcessClassifier(kernel.as_gp()).fit(wrapped, LABELS)
-    found = mc.explain(classifier, new)
-    assert np.array_equal(found.decision > 0, classifier.predict(new) == 1)
-    assert np.abs(found.residual).max() < 1e-9
-    assert mc.explain(GaussianProcessClassifier(kernel.as_gp()).fit(wrapped, CLASSES), new).outputs == ("a", "b", "c")
-
-
 def test_estimators_around_a_pipeline():
     pipeline, new = make_pipeline(mc.Spectrum(2), estimator()), NEW[::2]
     search = GridSearchCV(pipeline, {"svc__C": [1.0, 10.0]}, cv=2).fit(STRINGS, LABELS)
     exact(search, new, search.decision_function(new))
-    strings = np.array(STRINGS, dtype=object)
-    calibrated = CalibratedClassifierCV(pipeline, cv=2).fit(strings, LABELS)
-    parts = [part.estimator.decision_function(new) for part in calibrated.calibrated_classifiers_]
-    exact(calibrated, new, np.mean(parts, axis=0))
     novel = make_pipeline(mc.Spectrum(2), OneClassSVM(kernel="precomputed")).fit(STRINGS)
     exact(novel, new, novel.decision_function(new))
 
@@ -161,15 +145,10 @@ def test_estimators_around_a_pipeline():
 def test_confounds():
     age = np.linspace(20, 60, len(STRINGS))
     X, new = mc.Confounded(STRINGS, age), mc.Confounded(NEW[::2], [[30.0], [70.0]])
-    for kernel in (mc.Residualized(mc.Spectrum(2)), mc.Residualized(mc.Spectrum(2), normalize=True)):
-        pipeline = make_pipeline(kernel, estimator()).fit(X, LABELS)
-        exact(pipeline, new, pipeline.decision_function(new))
-        small = mc.compact(pipeline)
-        exact(small, new, small.decision_function(new))
-    ridge = mc.KernelRidge(mc.Spectrum(2)).fit(X, LABELS)
-    exact(ridge, new, ridge.predict(new))
-    with pytest.raises(ValueError, match=r"fitted with confounds. Pass mc.Confounded"):
-        mc.explain(ridge, NEW[:1])
+    pipeline = make_pipeline(mc.Residualized(mc.Spectrum(2)), estimator()).fit(X, LABELS)
+    assert mc.explain(pipeline, new).method == "marginal"
+    with pytest.raises(TypeError, match="KernelRidge was fitted with confounds, which have no positions"):
+        mc.explain(mc.KernelRidge(mc.Spectrum(2)).fit(X, LABELS), new)
 
 
 # -- the result ----------------------------------------------------------------------------------------------

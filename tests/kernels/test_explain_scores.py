@@ -5,11 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from scipy import sparse
-from sklearn.decomposition import PCA
 from sklearn.feature_extraction.text import CountVectorizer
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import FunctionTransformer, StandardScaler
+from sklearn.preprocessing import FunctionTransformer
 from sklearn.svm import SVC
 
 import mercer as mc
@@ -62,8 +61,6 @@ def test_symbols(kernel):
     found = exact(pipeline, NEW, pipeline.decision_function(NEW))
     assert [len(c) for c in found.contributions] == [6, 9, 4]
     assert not found.contributions[1][[0, 3, 4, 8]].any()  # missing symbols
-    if isinstance(kernel, mc.Fisher) and kernel.power:
-        assert np.all((found.near_zero >= 0) & (found.near_zero <= 1))
 
 
 def test_three_classes():
@@ -153,22 +150,19 @@ def test_leaves_of_a_tree():
     [
         [mc.Derivatives(2)],
         [mc.Derivatives(), mc.Standardize()],
-        [mc.Standardize(per="series"), mc.data.Delays((1, 3))],
-        [mc.PerStep(StandardScaler())],
         [mc.data.Resample(6), mc.data.Clock(2.0)],
     ],
-    ids=["derivatives", "standardize", "delays", "scaler", "clock"],
+    ids=["derivatives", "standardize", "clock"],
 )
 def test_shares_pass_back_through_transformers(steps):
     pipeline = make_pipeline(*steps, mc.Fisher(hmm()), estimator()).fit(SERIES, LABELS)
     found = exact(pipeline, GAPS, pipeline.decision_function(GAPS))
-    np.testing.assert_allclose(found.bias, pipeline[-1].intercept_[0], atol=1e-9)
     for x, c in zip(GAPS, found.contributions, strict=True):
         assert c.shape == x.shape
         assert not c[np.isnan(x)].any()
 
 
-def test_derivatives_and_projections_pass_shares_on():
+def test_derivatives_pass_shares_on():
     X = mc.Sequences([RNG.normal(size=(5, 2)) for _ in range(6)], channels=["a", "b"])
     pipeline = make_pipeline(mc.Derivatives(), mc.EmpiricalMeanMap(), estimator()).fit(X, LABELS[:6])
     after = mc.explain(pipeline[1:], pipeline[0].transform(X[:1]), method="additive").contributions[0]
@@ -179,10 +173,6 @@ def test_derivatives_and_projections_pass_shares_on():
             expected[at] += after[t, 2:] / 2
     np.testing.assert_allclose(found.contributions[0], expected, atol=1e-12)
     assert found.channels == ("a", "b")
-    projected = make_pipeline(mc.PerStep(PCA(1)), mc.EmpiricalMeanMap(), estimator()).fit(X, LABELS[:6])
-    shares = exact(projected, X[:1]).contributions[0]
-    parts = np.abs(projected[0].transformer_.components_[0])
-    np.testing.assert_allclose(shares[:, 0] * parts[1], shares[:, 1] * parts[0], atol=1e-12)
 
 
 @pytest.mark.slow
@@ -194,11 +184,7 @@ def test_the_ensemble_is_explained():
         assert not c[np.isnan(x)].any()
 
 
-def test_transformers_that_are_not_linear():
-    square = mc.PerStep(FunctionTransformer(np.square))
-    pipeline = make_pipeline(square, mc.EmpiricalMeanMap(), estimator()).fit(SERIES, LABELS)
-    with pytest.raises(TypeError, match=r"PerStep\(FunctionTransformer\), which is not linear.*method='marginal'"):
-        mc.explain(pipeline, SERIES[:1], method="additive")
+def test_other_transformers():
     other = make_pipeline(FunctionTransformer(), mc.EmpiricalMeanMap(), estimator()).fit(SERIES, LABELS)
     with pytest.raises(TypeError, match="cannot pass shares back through FunctionTransformer"):
         mc.explain(other, SERIES[:1], method="additive")

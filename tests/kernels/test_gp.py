@@ -352,13 +352,6 @@ def test_the_kernel_may_change_afterwards():
     np.testing.assert_array_equal(gp(strings()), before)
 
 
-def test_a_kernel_that_was_changed_after_its_fit():
-    kernel = mc.Centered(mc.RBF(gamma=1.0)).fit(vectors())
-    kernel.set_params(kernel__gamma=2.0)
-    with pytest.raises(NotFittedError, match="Call fit again"):
-        kernel.as_gp()
-
-
 # -- scikit-learn's processes ----------------------------------------------------------------------------
 
 

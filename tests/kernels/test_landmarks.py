@@ -254,13 +254,6 @@ def test_objects_of_zero_norm_are_zero():
 # -- scikit-learn --------------------------------------------------------------------------------------------
 
 
-def test_a_changed_parameter_asks_for_another_fit():
-    found = Landmarks(mc.RBF(gamma=0.3), 5).fit(points())
-    found.set_params(kernel__gamma=2.0)
-    with pytest.raises(NotFittedError, match=r"fitted with kernel__gamma = 0.3, which is 2.0 now. Call fit again"):
-        found.transform(points())
-
-
 def test_negative_eigenvalues_are_clipped_with_a_sentence():
     kernel = mc.RBF(gamma=1.0) + (-0.9) * mc.RBF(gamma=3.0)
     with pytest.warns(UserWarning, match=r"Sum is not positive semi-definite on the landmarks. Eigenvalues down to -"):

@@ -370,9 +370,6 @@ class BeliefKernel(Linear):
     def _needs_fit(self) -> str:
         return "it learns one model for all sequences"
 
-    def _fixed_by_fit(self) -> tuple[str, ...]:
-        return ("model", "when")
-
     def _source(self, X: Any) -> Floats:
         """Return features whose inner products are the kernel, ``(N, n_components_)``."""
         operators = self.model_._known().operators

@@ -16,10 +16,11 @@ from mercer.kernels.kernelridge import KernelRidge
 
 SVM = "BaseLibSVM"
 SEARCH = "BaseSearchCV"
-SELECTOR = "SelectorMixin"
 LINEAR = {"BaseSGD", "LinearClassifierMixin", "LinearModel"}
 """Bases of the linear models; generalized ones, which predict a function of the sum, have others."""
 SCALERS = {"MaxAbsScaler", "MinMaxScaler", "RobustScaler", "StandardScaler"}
+AFFINE = {"KernelCenterer", "PCA", "SelectorMixin", "TruncatedSVD"} | SCALERS
+"""Transformers of columns that are affine, except for scalers that clip."""
 
 
 def kinds(step: Any) -> set[str]:

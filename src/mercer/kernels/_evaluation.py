@@ -23,15 +23,18 @@ import sys
 from collections.abc import Callable, Hashable
 from typing import Any
 
+import joblib
 import numpy as np
+from array_api_compat import is_array_api_obj
 
 from mercer._array import Array, Floats, beside, namespace, to_numpy
+from mercer._batch import Batch
 from mercer._cached import cached_property
+from mercer._checks import is_number
 from mercer._config import settings
 from mercer.data.segments import data_digests
 from mercer.gram.engine import fill
 from mercer.gram.pair_memo import gather
-from mercer.kernels._changes import same
 from mercer.kernels._data import has_digests, object_name, take
 
 LOG_RANGE = 1.0
@@ -138,6 +141,25 @@ class Side:
         """Return the kept result once, then None."""
         found = self._made.pop(name, None)
         return None if found is None else found[1]
+
+
+def same(old: Any, new: Any) -> bool:
+    """Whether two values are equal: the same object (the fast case), equal numbers, or equal content."""
+    if old is new:
+        return True
+    if is_number(old) and is_number(new):
+        return bool(old == new)
+    try:
+        return type(old) is type(new) and bool(joblib.hash(_content(old)) == joblib.hash(_content(new)))
+    except Exception:  # values that cannot be pickled, such as two lambdas
+        return False
+
+
+def _content(value: Any) -> Any:
+    """Convert arrays of any library to NumPy: joblib gives equal torch tensors different hashes."""
+    if isinstance(value, Batch):
+        return value._pack()
+    return to_numpy(value) if is_array_api_obj(value) else value
 
 
 def _unchanged(then: Any, now: Any) -> bool:

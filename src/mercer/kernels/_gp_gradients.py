@@ -39,9 +39,7 @@ def smooth_parameters(kernel: Kernel) -> Iterator[tuple[str, float, tuple[float,
 
 
 def _own_parameters(kernel: Kernel) -> dict[str, tuple[float, float]]:
-    # Changing a parameter that ``fit`` used would require fitting again.
-    fixed = kernel._fixed_by_fit()
-    values = {name: getattr(kernel, name) for name in kernel._smooth_parameters() if name not in fixed}
+    values = {name: getattr(kernel, name) for name in kernel._smooth_parameters()}
     return {name: kernel._smooth[name] for name, value in values.items() if is_number(value) and float(value) > 0}
 
 

@@ -11,13 +11,12 @@ from sklearn.base import clone
 
 from mercer._array import Indices
 from mercer._notices import collected
-from mercer.kernels._changes import kept_values
 from mercer.kernels._data import length_of, n_objects, take, unwrapped
 from mercer.kernels.base.compound import Compound, Views
 
 
 @singledispatch
-def subset(kernel: Any, index: Indices, weights: Any = None) -> Any:
+def subset(kernel: Any, index: Indices) -> Any:
     """Return a copy of a fitted kernel that compares new objects with some of the training objects only.
 
     Kernels that keep more than ``train_`` of every training object register a function of their own.
@@ -28,9 +27,6 @@ def subset(kernel: Any, index: Indices, weights: Any = None) -> Any:
         A fitted kernel.
     index : array of shape (m,)
         The training objects that stay, in increasing order.
-    weights : sparse array of shape (R, N), default=None
-        Linear functions of the rows of ``transform``, zero outside of ``index``, if nothing else is read from them:
-        a kernel may then leave out whatever none of them depends on. None if rows are needed as they are.
     """
     made = kernel._copy()
     everything = np.arange(n_objects(kernel.train_))
@@ -41,9 +37,9 @@ def subset(kernel: Any, index: Indices, weights: Any = None) -> Any:
 
 
 @subset.register
-def of_compound(kernel: Compound, index: Indices, weights: Any = None) -> Any:
-    """Return the same of all parts; weights are those of the parts if the kernel is a linear function of these."""
-    parts = tuple(subset(part, index, weights if kernel._linear else None) for part in kernel.kernels_)
+def of_compound(kernel: Compound, index: Indices) -> Any:
+    """Return the same of all parts."""
+    parts = tuple(subset(part, index) for part in kernel.kernels_)
     return with_parts(kernel, parts, index, Views(tuple(part.train_ for part in parts)))
 
 
@@ -54,8 +50,6 @@ def with_parts(kernel: Any, parts: tuple[Any, ...], index: Indices, source: View
     made._set_training(Views((*source.parts, *(take(part, index) for part in beyond))))
     made.kernels_ = parts
     made.set_params(**{name: clone(getattr(kernel, name)) for name in kernel._names()})  # one may be fitted to data
-    if hasattr(kernel, "_fitted_with"):
-        made._fitted_with = kept_values(made, made._fixed_by_fit())
     return made
 
 

@@ -48,8 +48,6 @@ class Sum(_Flat):
     10.0
     """
 
-    _linear = True
-
     def _tile(self, a: Views, b: Views) -> Array:
         return _added(self._tiles(a, b), self.domain)
 
@@ -122,7 +120,6 @@ class Scaled(Wrapper):
     _parameters: ClassVar[Rules] = {"weight": number()}
     _smooth: ClassVar[Bounds] = {"weight": WIDE}
     _transparent = True
-    _linear = True
 
     def __init__(self, kernel: Any, weight: float = 1.0) -> None:
         self.kernel = kernel

@@ -6,9 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from mercer._array import Array, Floats, beside, namespace
+from mercer._array import Array, namespace
 from mercer._notices import notify
-from mercer.kernels._data import n_objects
 from mercer.kernels._evaluation import Side
 from mercer.kernels._operands import WithNumbers
 from mercer.kernels._trained import TrainedWrapper
@@ -79,15 +78,8 @@ class Centered(TrainedWrapper):
         """Return the values between objects and the training objects, about the level."""
         return self._columns(objects) if self._level is None else self._above_level(self._columns(objects, log=True))
 
-    def _explained(self) -> Floats | None:
-        return np.ones((n_objects(self.train_), 1))
-
     def _prepare(self, source: Any) -> Any:
         objects = self._objects(source)
-        if self._known is not None:  # the mean of a new object has no influence; see `subset`
-            own = self._known["numbers"]
-            numbers = own if source is self.train_ else beside(own, np.zeros(len(source)), own.dtype)
-            return WithNumbers(self._operand(objects), numbers)
         columns = self._values(objects)
         return WithNumbers(self._operand(objects), namespace(columns).mean(columns, axis=-1))
 

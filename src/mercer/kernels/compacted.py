@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Iterator
-from operator import is_
 from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
@@ -55,37 +54,14 @@ def compact(pipeline: Any) -> Compacted:
     ``OneClassSVM``, and the non-zero coefficients of linear models. The coefficients of kernel ridge regression are
     dense, so that all training objects with a weight stay. Training matrices that are kept without need are dropped.
 
-    **Centered kernels.** `Centered` compares every object with the whole training set:
-    :math:`\tilde k(x, z) = k(x, z) - \bar k(x) - \bar k(z) + \bar{\bar k}` with
-    :math:`\bar k(x) = \frac1n \sum_j k(x, z_j)`. Hence
-
-    .. math:: f(x) = \sum_i a_i \tilde k(x, z_i) + b
-        = \sum_i a_i \big(k(x, z_i) - \bar k(z_i) + \bar{\bar k}\big) + b - \bar k(x) \sum_i a_i .
-
-    The last term is the only one that needs other training objects for a new x, and it is zero if the coefficients sum
-    to zero. They do for ``SVC``, ``NuSVC``, ``SVR`` and ``NuSVR``, in every decision between two classes: with
-    :math:`a_i = y_i \alpha_i` or :math:`\alpha_i - \alpha_i^*`, the Lagrangian has the term :math:`b \sum_i a_i` and no
-    other with the intercept b, so that it has a stationary point only if :math:`\sum_i a_i = 0`. In `KernelRidge` with
-    an intercept, :math:`a = D P v` for a vector v, the diagonal matrix D of the roots of the sample weights, and a
-    projection P orthogonal to :math:`D 1`, so that :math:`1^\top a = (P D 1)^\top v = 0`. They do not for
-    ``OneClassSVM``, whose coefficients sum to :math:`\nu n`. The sums are checked: one that is not zero up to rounding
-    keeps the training set. For `Residualized`, the term is :math:`u(x)\sum_i a_i q(z_i)^\top`, with q the coordinates
-    of the confounds, and vanishes after `KernelRidge` with the same confounds.
-
-    **Cancellation.** If the mean is so large that most digits cancel, as with `Linear` without normalization and data
-    far from the origin, rounding errors of the kernel are visible in predictions, and even its last bits matter. All
-    training objects and columns stay if :math:`\sum_i |a_i k(x, z_i)|` is more than 1,000 times
-    :math:`|\sum_i a_i \tilde k(x, z_i)|` and 10 times :math:`\sum_i |a_i \tilde k(x, z_i)|`, each the largest for up to
-    50 training objects; ``kept_`` says so. Center the data instead.
-
-    A centered kernel that is normalized after centering, `EmpiricalKernelMap` and `Repaired` need all training objects
-    for a new one; `Landmarks` its landmarks. `Normalized`, `Tempered`, `Sum` and `Product` need only the columns.
+    Kernels that learn from the matrix of the training objects (`Centered`, `Residualized`, `LogOdds`,
+    `EmpiricalKernelMap`, `Repaired`) compare every new object with all of them, and keep these; `Landmarks` has its
+    landmarks. All other kernels need only the columns, also `Normalized`, `Tempered`, `Sum` and `Product`.
 
     Kernel values are computed by the same code as before, in matrices of another shape: predictions are equal up to
     rounding, about 1e-15 of :math:`\sum_i |a_i k(x, z_i)|` (1e-7 if the data are float32). A compact pipeline neither
     reads nor fills the caches of the process, and can be used from many threads. It cannot be fitted again. Kernel
-    matrices inside of it have the columns of the kept objects. A centered kernel without the training mean serves its
-    estimator only: taken out of the pipeline, as ``small[0]`` or ``small[:-1]``, it raises.
+    matrices inside of it have the columns of the kept objects.
 
     Examples
     --------
@@ -93,12 +69,12 @@ def compact(pipeline: Any) -> Compacted:
     >>> from sklearn.pipeline import make_pipeline
     >>> from sklearn.svm import SVC
     >>> X = np.random.default_rng(0).normal(size=(200, 2))
-    >>> pipeline = make_pipeline(mc.Centered(mc.RBF(gamma=0.5)), SVC(kernel="precomputed"))
+    >>> pipeline = make_pipeline(mc.RBF(gamma=0.5), SVC(kernel="precomputed"))
     >>> pipeline = pipeline.fit(X, X[:, 0] > 0)
     >>> small = mc.compact(pipeline)
     >>> small
     Compacted(Pipeline)
-      centered: 52 of 200 training objects (support objects of SVC)
+      rbf: 52 of 200 training objects (support objects of SVC)
     >>> new = [[0.3, 0.1], [-1.0, 2.0]]
     >>> before, after = pipeline.decision_function(new), small.decision_function(new)
     >>> small.predict(new), bool(np.allclose(after, before, rtol=1e-12))
@@ -168,16 +144,11 @@ class Objects(NamedTuple):
 def _reduced(kernel: Any, estimator: Any, where: str) -> tuple[Any, dict[str, Any], list[Objects]]:
     """Return a kernel with the training objects that an estimator reads, the attributes of that, and these objects."""
     kernel._check_parameters()
-    kernel._check_unchanged()
     n, title = n_objects(kernel.train_), type(estimator).__name__
     weights: Any = sparse.csr_array(linear_function(estimator).weights)  # type: ignore[union-attr]
-    if _cancels(kernel, weights):
-        index, weights = np.arange(n), None
-        why = "fewer would change the rounding errors of values that nearly cancel"
-    else:
-        index = np.unique(weights.indices) if weights.nnz else np.arange(1)  # a matrix has columns
-        why = f"{'support objects' if SVM in kinds(estimator) else 'coefficients'} of {title}"
-    small = subset(kernel, index, weights)
+    index = np.unique(weights.indices) if weights.nnz else np.arange(1)  # a matrix has columns
+    why = f"{'support objects' if SVM in kinds(estimator) else 'coefficients'} of {title}"
+    small = subset(kernel, index)
     kept = [Objects(where, len(index), n, why), *_references(small, where)]
     return small, _columns(estimator, index), kept
 
@@ -212,16 +183,9 @@ def _changed(step: Any, **changes: Any) -> Any:
     return made
 
 
-def _cancels(kernel: Any, weights: Any) -> bool:
-    """Return whether so much is subtracted from kernel values that other rounding errors would be seen."""
-    if isinstance(kernel, TrainedWrapper) and kernel._cancels(weights):
-        return True
-    return isinstance(kernel, Compound) and any(_cancels(part, weights) for part in kernel.kernels_)
-
-
 def _references(kernel: Any, where: str) -> Iterator[Objects]:
     """Yield the training objects with which parts of a kernel compare every new one."""
-    if isinstance(kernel, TrainedWrapper) and kernel._has_reference and kernel._known is None:
+    if isinstance(kernel, TrainedWrapper) and kernel._has_reference:
         n = n_objects(kernel._inner.train_)
         yield Objects(where, n, n, f"{type(kernel).__name__} compares every object with all of them")
         return
@@ -265,38 +229,6 @@ def _forwarded(name: str, what: str) -> Any:
         """
 
     return available_if(lambda self: hasattr(self.estimator, name))(method)
-
-
-def _apart(value: Any) -> Any:
-    """Mark a step that was extracted from a compacted pipeline, so that its kernel raises.
-
-    A step that predicts contains the estimator, and is returned as it is.
-    """
-    if isinstance(value, Kernel):
-        return _alone(value)
-    if type(value) in (list, tuple):
-        return type(value)(map(_apart, value))
-    if isinstance(value, dict):
-        value = copy.copy(value)
-        value.update({key: _apart(part) for key, part in value.items()})
-    elif "Pipeline" in kinds(value) and not hasattr(value, "predict"):
-        value = copy.copy(value)
-        value.steps = _apart(value.steps)
-    return value
-
-
-def _alone(kernel: Kernel) -> Kernel:
-    """Return a copy of a kernel that raises where its rows are complete for one estimator only."""
-    parts = getattr(kernel, "kernels_", ())
-    alone = tuple(map(_alone, parts))
-    without = isinstance(kernel, TrainedWrapper) and kernel._known is not None
-    if not without and all(map(is_, alone, parts)):
-        return kernel
-    made: Any = kernel._copy()
-    made.kernels_ = alone
-    if without:
-        made._alone = True
-    return made
 
 
 class Compacted(BaseEstimator):
@@ -364,11 +296,11 @@ class Compacted(BaseEstimator):
     def __getattr__(self, name: str) -> Any:
         # Called for missing attributes only. Those of the pipeline, except for private ones.
         if not name.startswith("_") and hasattr(self.__dict__.get("estimator"), name):
-            return _apart(getattr(self.estimator, name))
+            return getattr(self.estimator, name)
         raise AttributeError(f"This {type(self).__name__} has no {name}, because what it was made from has none.")
 
     def __getitem__(self, key: Any) -> Any:
-        return _apart(self.estimator[key])
+        return self.estimator[key]
 
     def __repr__(self, N_CHAR_MAX: int = 700) -> str:
         kept = self.__dict__.get("kept_", [])

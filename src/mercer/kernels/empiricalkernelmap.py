@@ -82,9 +82,6 @@ class EmpiricalKernelMap(FeaturedWrapper):
         self.on_zero = on_zero
         self.center_rows = center_rows
 
-    def _fixed_by_fit(self) -> tuple[str, ...]:
-        return (*super()._fixed_by_fit(), "floor", "center_rows")
-
     @property
     def domain(self) -> str:  # type: ignore[override]
         """Linear, but log with ``gamma``: inner products can be negative, Gaussians cannot."""

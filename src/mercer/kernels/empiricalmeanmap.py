@@ -96,9 +96,6 @@ class EmpiricalMeanMap(RandomFeatures, LogPairs, Kernel):
         self.normalize = normalize
         self.on_zero = on_zero
 
-    def _fixed_by_fit(self) -> tuple[str, ...]:
-        return ("alphabet", "random_state")
-
     def _accept(self, X: Any, *, reset: bool) -> Sequences:
         learned = None if reset else getattr(self, "alphabet_", None)
         known = self.alphabet if self.alphabet is not None else learned

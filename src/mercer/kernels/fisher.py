@@ -195,12 +195,6 @@ class Fisher(InnerProducts, SharedModelKernel):
             return f"information={information!r} depends on the lengths of the training sequences"
         return super()._needs_fit
 
-    def _fixed_by_fit(self) -> tuple[str, ...]:
-        information = self._recipe().information
-        metric = () if information == "identity" else ("parametrization", "per")
-        estimate = ("ridge",) if information in ("diagonal", "empirical") else ()
-        return ("model", "by_class", "information", *metric, *estimate)
-
     # -- data ---------------------------------------------------------------------------------------------
 
     def _accepts_empty(self) -> bool:

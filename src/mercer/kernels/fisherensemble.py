@@ -155,9 +155,6 @@ class FisherEnsemble(Compound):
     def _names(self) -> tuple[str, ...]:
         return ()
 
-    def _fixed_by_fit(self) -> tuple[str, ...]:
-        return tuple(self.get_params(deep=False))
-
     def _accept(self, X: Any, *, reset: bool) -> Sequences:
         X = Sequences(X).require("vectors", self, "For symbols use mc.Fisher(mc.HMM()).").require_nonempty()
         unseen = np.flatnonzero(segment_sum((~np.isnan(X.values)).any(axis=1).astype(float), X.offsets) == 0)

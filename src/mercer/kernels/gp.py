@@ -14,7 +14,7 @@ from sklearn.gaussian_process.kernels import Kernel as _SklearnKernel
 from mercer._array import Floats, to_numpy
 from mercer._checks import is_number
 from mercer._random import seed_of
-from mercer.kernels._changes import kept_values, same
+from mercer.kernels._evaluation import same
 from mercer.kernels._gp_gradients import gram_and_slopes, parts_of, smooth_parameters
 from mercer.kernels.base.compound import Compound
 from mercer.kernels.base.kernel import Kernel
@@ -308,8 +308,6 @@ def _assign(kernel: Any, path: list[str], value: float) -> None:
     _assign(getattr(kernel, first), rest, value)
     if hasattr(kernel, "kernels_"):
         _assign(kernel.kernels_[kernel._names().index(first)], rest, value)
-    if hasattr(kernel, "_fitted_with"):
-        kernel._fitted_with = kept_values(kernel, kernel._fixed_by_fit())
 
 
 def _is_stationary(kernel: Any) -> bool:

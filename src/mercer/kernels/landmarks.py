@@ -15,7 +15,6 @@ from mercer._notices import notify, warns_once
 from mercer._parameters import CheckedParameters, Rule, Rules, instance_of, one_of, seed, whole
 from mercer._random import random_generator
 from mercer.data.segments import data_digests
-from mercer.kernels._changes import check_unchanged, values_of
 from mercer.kernels._choice import Draw, far_apart
 from mercer.kernels._data import check_libraries, copy_columns, n_objects, unwrapped
 from mercer.kernels._evaluation import Side
@@ -227,7 +226,6 @@ class Landmarks(CheckedParameters, ClassNamePrefixFeaturesOutMixin, TransformerM
                 f"n_components = {self.n_components} is more than the {self._n_training} training objects, which all "
                 f"become landmarks. Use n_components={self._n_training} or fewer."
             )
-        self._fitted_with = values_of(self, tuple(self.get_params(deep=False)))
         return source
 
     def _use_own_features(self, whole: Any, width: int, X: Any, y: Any) -> None:
@@ -322,7 +320,6 @@ class Landmarks(CheckedParameters, ClassNamePrefixFeaturesOutMixin, TransformerM
 
     def _read(self, X: Any) -> Any:
         check_is_fitted(self, "kernel_")
-        check_unchanged(self, self._fitted_with, tuple(self.get_params(deep=False)))
         return unwrapped(X)
 
     def transform(self, X: Any) -> Any:

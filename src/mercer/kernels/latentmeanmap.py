@@ -131,9 +131,6 @@ class LatentMeanMap(InnerProducts, SharedModelKernel):
         super()._check_batch(model)
         self._check_hidden(model)
 
-    def _fixed_by_fit(self) -> tuple[str, ...]:
-        return ("model", "n_components", "random_state")
-
     @property
     def nonnegative(self) -> bool:  # type: ignore[override]
         """Whether all values are nonnegative: random features can give negative values, the exact kernel cannot."""

@@ -137,9 +137,6 @@ class RBF(_VectorKernel):
     def _learned(self) -> Any:
         return getattr(self, "gamma_", None)
 
-    def _fixed_by_fit(self) -> tuple[str, ...]:
-        return ("gamma",) if isinstance(self.gamma, str) or hasattr(self, "gamma_") else ()
-
     @property
     def _learns_from_call(self) -> bool:
         return isinstance(self.gamma, str)

@@ -13,7 +13,6 @@ from mercer._array import Array, Floats, beside, namespace, safe_log, to_numpy
 from mercer._parameters import Rules, nonnegative, number, one_of
 from mercer._verdict import Verdict
 from mercer.data.segments import data_digests
-from mercer.kernels._data import n_objects
 from mercer.kernels._evaluation import Side
 from mercer.kernels._operands import WithNumbers
 from mercer.kernels._trained import TrainedWrapper
@@ -100,9 +99,6 @@ class LogOdds(TrainedWrapper):
         self.normalize = normalize
         self.on_zero = on_zero
 
-    def _fixed_by_fit(self) -> tuple[str, ...]:
-        return (*super()._fixed_by_fit(), "chance", "shift", "floor")
-
     def _check_parameters(self) -> None:
         super()._check_parameters()
         name = type(self.kernel).__name__
@@ -176,12 +172,8 @@ class LogOdds(TrainedWrapper):
     def _prepare(self, source: Any) -> Any:
         objects = self._objects(source)
         identity = _identity(objects.source)
-        if self._known is not None:  # the chance of a new object has no influence; see `subset`
-            own = self._known["numbers"]
-            numbers = own if source is self.train_ else beside(own, np.zeros(len(source)), own.dtype)
-        else:
-            numbers = self._kept(source, "chances")
-            numbers = self._log_chances(objects) if numbers is None else numbers
+        numbers = self._kept(source, "chances")
+        numbers = self._log_chances(objects) if numbers is None else numbers
         return Identified(self._operand(objects), numbers, identity)
 
     def _odds(self, logs: Array, a: Identified, b: Identified) -> Array:
@@ -215,9 +207,6 @@ class LogOdds(TrainedWrapper):
         return evaluation.exp(values)
 
     # -- parts ------------------------------------------------------------------------------------------------
-
-    def _explained(self) -> Floats | None:
-        return None if self._by_model else np.ones((n_objects(self.train_), 1))
 
     @property
     def psd(self) -> Verdict:

@@ -115,9 +115,6 @@ class MeanMap(RandomFeatures, CoupledKernel):
             return ""
         return " (its features underflow at all frequencies: use a smaller gamma, or n_components=None)"
 
-    def _fixed_by_fit(self) -> tuple[str, ...]:
-        return (*super()._fixed_by_fit(), "n_components", "random_state")
-
     def _prepare(self, source: Any) -> Any:
         if self.n_components is None:
             return super()._prepare(source)

@@ -58,9 +58,6 @@ class Repaired(FeaturedWrapper):
         self.method = method
         self.tolerance = tolerance
 
-    def _fixed_by_fit(self) -> tuple[str, ...]:
-        return (*super()._fixed_by_fit(), "method", "tolerance")
-
     def _learn_gram(self) -> None:
         values, vectors = np.linalg.eigh(to_numpy(self._train_gram()))
         keep = values > self.tolerance * np.abs(values).max()

@@ -151,9 +151,6 @@ class Residualized(TrainedWrapper):
     def _needs_fit(self) -> str:
         return "it learns a regression from the training data and their confounds"
 
-    def _fixed_by_fit(self) -> tuple[str, ...]:
-        return (*super()._fixed_by_fit(), "intercept")
-
     @property
     def _takes_confounds(self) -> bool:
         return True
@@ -233,17 +230,8 @@ class Residualized(TrainedWrapper):
         basis = beside(matrix, self._basis, matrix.dtype)
         self._half = namespace(matrix).matrix_transpose(basis) @ matrix @ basis / 2
 
-    def _explained(self) -> Floats | None:
-        return self._coordinates(self.train_.parts[1])
-
     def _prepare(self, source: Views) -> Explained:
         objects = self._objects(source)
-        if self._known is not None:  # what confounds explain of a new object has no influence; see `subset`
-            operand, like = self._operand(objects), self._known["u"]
-            if source is self.train_:
-                return Explained(operand, **self._known)
-            q = beside(like, self._coordinates(source.parts[1]), like.dtype)
-            return Explained(operand, q, namespace(like).zeros_like(q))
         columns = self._columns(objects)
         q = beside(columns, self._coordinates(source.parts[1]), columns.dtype)
         # k(x, y) - w(x) k(Z, y) - k(x, Z) w(y)' + w(x) K w(y)' = k(x, y) - q(x) u(y)' - u(x) q(y)'

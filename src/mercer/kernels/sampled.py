@@ -106,9 +106,6 @@ class Sampled(LogPairs, ModelKernel):
 
     # -- fitting -----------------------------------------------------------------------------------------
 
-    def _fixed_by_fit(self) -> tuple[str, ...]:
-        return (*super()._fixed_by_fit(), "n_samples", "length", "random_state")
-
     def _cheap_pairs(self, source: Any) -> bool:
         return True
 

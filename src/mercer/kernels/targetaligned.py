@@ -77,7 +77,6 @@ class TargetAligned(Several):
         ),
     }
 
-    _linear = True
     weights_: Floats
     alignments_: Floats
     alignment_: float
@@ -143,14 +142,10 @@ class TargetAligned(Several):
     def _check_fitted(self) -> None:
         if not hasattr(self, "weights_"):
             self._ready()  # raises NotFittedError with the reason
-        self._check_unchanged()
 
     @property
     def _needs_fit(self) -> str:
         return "it learns the weights of its parts from y"
-
-    def _fixed_by_fit(self) -> tuple[str, ...]:
-        return (*super()._fixed_by_fit(), "target")
 
     def _learned(self) -> Any:
         return super()._learned(), self.weights_

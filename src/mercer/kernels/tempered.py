@@ -71,9 +71,6 @@ class Tempered(Wrapper):
     def _needs_fit(self) -> str:
         return super()._needs_fit or ("exponent='auto' is learned from the training data" if self._learns else "")
 
-    def _fixed_by_fit(self) -> tuple[str, ...]:
-        return (*super()._fixed_by_fit(), *(("exponent",) if self._learns else ()))
-
     @property
     def _beta(self) -> float:
         return self.exponent_ if self._learns else float(self.exponent)

@@ -133,10 +133,6 @@ class TOP(InnerProducts, SharedModelKernel):
             return "it learns one model per class"
         return "information='diagonal' is estimated from the training data" if self.information == "diagonal" else ""
 
-    def _fixed_by_fit(self) -> tuple[str, ...]:
-        metric = ("per", "parametrization", "ridge") if self.information == "diagonal" else ()
-        return ("model", "priors", "information", *metric)
-
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.target_tags.required = not isinstance(self.model, Batch)

@@ -8,12 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from mercer._array import to_numpy
 from mercer._checks import is_whole
 from mercer._config import without_caches
 from mercer.data.sequences import Sequences
 from mercer.kernels._data import unwrapped
-from mercer.kernels._evaluation import Side
 from mercer.kernels._explain._decision import decision_of
 from mercer.kernels._explain._explanation import output_index
 from mercer.kernels.base.compound import Compound
@@ -143,25 +141,24 @@ def aligned(pipeline: Any, x: Any, n: int = 3, *, output: Any = None) -> Alignme
         raise ValueError(f"n must be a whole number, 1 or more; got {n!r}.")
     decision = decision_of(pipeline)
     decision = decision.taken(output_index(output, decision.outputs, decision.classes))
-    (term, *others) = decision.terms
-    if others or term.over == "features" or term.steps:
+    if decision.over == "features" or decision.steps:
         raise TypeError("mc.aligned needs a pipeline that begins with its only kernel, before an estimator.")
-    at, model = _pair_model(term.kernel)
+    at, model = _pair_model(decision.kernel)
     X = x if isinstance(x, Sequences) else [x]
     if len(X) != 1:
         raise ValueError(f"x must be one sequence, such as X[3:4]; got {len(X)}.")
+    data = unwrapped(X)
     with without_caches():
-        source = term.source(unwrapped(X))
-        side = term.kernel._train_side if term.reference is None else Side(term.reference)
-        row = np.asarray(to_numpy(term.kernel._gram(Side(source), side)), dtype=np.float64)[0]
-        value = float(decision.values(X)[0, 0])
-    shares = term.weights[0] * row
-    strings, objects = _view(source, at), _view(term.objects, at)
-    numbers = getattr(term.kernel, "_taken", None)
+        row = decision.rows(data)[0]
+        source = decision.source(data)
+    shares = decision.weights[0] * row
+    value = float(shares.sum() + decision.bias[0])
+    strings, objects = _view(source, at), _view(decision.objects, at)
+    numbers = getattr(decision.kernel, "_taken", None)
     found = []
     nearest = np.argsort(-row, kind="stable")
-    for i in nearest[term.weights[0][nearest] != 0][: int(n)].tolist():
-        index = i if numbers is None or term.reference is not None else int(numbers[i])
+    for i in nearest[decision.weights[0][nearest] != 0][: int(n)].tolist():
+        index = i if numbers is None or decision.reference is not None else int(numbers[i])
         name = str(index) if objects.ids is None else objects.ids[i]
         matches = model.matches(strings, objects[[i]])
         found.append(Aligned(index, name, float(row[i]), float(shares[i]), matches))

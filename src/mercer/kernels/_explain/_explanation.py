@@ -64,9 +64,6 @@ class Explanation:
         Names of the channels of series.
     classes : array of shape (n_classes,) or None, default=None
         The classes of a classifier.
-    near_zero : array of the shape of ``decision``, or None, default=None
-        Share of the sum of absolute contributions, between 0 and 1, that comes from features near zero, where the
-        signed power of `Fisher` is steep; None if no power is taken.
     window : int, default=1
         Number of positions that were left out together, with ``method="marginal"``.
     kind : {"symbols", "series", "columns", "leaves"}, default="symbols"
@@ -100,7 +97,6 @@ class Explanation:
     exact: bool
     channels: tuple[str, ...] | None = None
     classes: Floats | None = None
-    near_zero: Floats | None = None
     window: int = 1
     kind: str = "symbols"
 
@@ -124,7 +120,6 @@ class Explanation:
                 f"An explanation of {len(self)} samples has no sample {key!r}. Use whole numbers from 0 to "
                 f"{len(self) - 1}, a slice, or an array of them."
             ) from None
-        near = None if self.near_zero is None else self.near_zero[index]
         return replace(
             self,
             contributions=[self.contributions[i] for i in index],
@@ -132,7 +127,6 @@ class Explanation:
             bias=self.bias[index],
             names=[self.names[i] for i in index],
             ids=tuple(self.ids[i] for i in index),
-            near_zero=near,
         )
 
     @property
@@ -169,7 +163,6 @@ class Explanation:
             decision=self.decision[:, at].copy(),
             bias=self.bias[:, at].copy(),
             outputs=(self.outputs[at],),
-            near_zero=None if self.near_zero is None else self.near_zero[:, at],
         )
 
     def per_position(self) -> list[Floats]:

@@ -1,34 +1,44 @@
 """Shares of positions in weighted sums of kernel values, for kernels whose features are sums over positions.
 
-`plain_shares` is a generic function: a kernel with exact shares registers a function for its class. Shares pass back
-through transformers of series to the original time steps and channels: a value that a transformer computes from others
-passes its share on to these, in proportion to the absolute values of the coefficients, so that nothing is lost, and no
-share becomes larger. Constants, such as the mean that `Standardize` subtracts, get nothing.
+`plain_shares` is a generic function: a kernel with exact shares registers a function for its class.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from functools import singledispatch
+from functools import reduce, singledispatch
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
+from scipy import sparse
 
 from mercer._array import Floats, Indices, to_numpy
 from mercer._refusals import NotAdditive
-from mercer.data.channels import inside
 from mercer.data.csr import CSRRows
+from mercer.data.ragged import windows_of
 from mercer.data.segments import segment_sum
 from mercer.data.sequences import Sequences
-from mercer.data.standardize import Clock, Resample, Standardize
-from mercer.data.transformers import Delays, Derivatives, PerStep, numbers_from_one
-from mercer.kernels._data import n_objects, unwrapped
-from mercer.kernels._estimators import is_word, kinds
+from mercer.kernels._data import n_objects
+from mercer.kernels._explain._back import pulled_back
 from mercer.kernels._operands import CenteredCounts
+from mercer.kernels.algebra import Scaled, Sum
+from mercer.kernels.centered import Centered
+from mercer.kernels.empiricalmeanmap import EmpiricalMeanMap
+from mercer.kernels.fisher import Fisher
+from mercer.kernels.fisherensemble import FisherEnsemble
+from mercer.kernels.linear_rbf import Linear
+from mercer.kernels.normalized import Normalized
+from mercer.kernels.spectrum import Spectrum
+from mercer.kernels.targetaligned import TargetAligned
+from mercer.models.scores import dense, is_posterior, lengths_of
+from mercer.models.step_scores import channel_shares, step_scores
 
-LINEAR = 1e-9
-"""A transformer of time steps is affine if its output is that of a matrix up to this fraction."""
+WINDOW_VALUES = 1 << 22
+"""Number of kernel values of windows with reference objects in memory at once."""
+SCORES = 1 << 23
+"""Number of scores of single observations in memory at once."""
 
 
 @dataclass
@@ -38,9 +48,6 @@ class Shares:
     values: Floats  # (S, D, R)
     offsets: Floats  # (n_samples + 1,): sample i has the positions offsets[i] to offsets[i + 1]
     bias: Floats  # (n_samples, R): what belongs to no position
-    near: Floats | None = (
-        None  # (n_samples, R, 2): absolute terms of features near zero, where a power is steep; of all
-    )
 
     @staticmethod
     def zeros(source: Any, outputs: int) -> Shares:
@@ -51,14 +58,11 @@ class Shares:
     def scaled(self, factor: Floats) -> Shares:
         """Multiply all shares of a sample by a number, ``(n_samples,)``."""
         repeated = np.repeat(factor, np.diff(self.offsets))
-        near = None if self.near is None else self.near * np.abs(factor)[:, None, None]
-        return Shares(self.values * repeated[:, None, None], self.offsets, self.bias * factor[:, None], near)
+        return Shares(self.values * repeated[:, None, None], self.offsets, self.bias * factor[:, None])
 
     def plus(self, other: Shares) -> Shares:
         """Add shares of the same positions."""
-        near = [part.near for part in (self, other) if part.near is not None]
-        total = sum(near) if near else None
-        return Shares(self.values + other.values, self.offsets, self.bias + other.bias, total)  # type: ignore[arg-type]
+        return Shares(self.values + other.values, self.offsets, self.bias + other.bias)
 
     def with_bias(self, bias: Floats) -> Shares:
         """Add constants, ``(n_samples, R)`` or ``(R,)``."""
@@ -162,125 +166,236 @@ def over_channels(steps: Floats, source: Any) -> Floats:
     return np.asarray(steps[:, None, :] * fraction[:, :, None])
 
 
-# -- transformers --------------------------------------------------------------------------------------------
+# -- windows ---------------------------------------------------------------------------------------------------
 
 
-def through(steps: Any, data: Any, shares: Shares) -> Shares:
-    """Return the shares of the positions of ``data``, from those of the output of several fitted transformers."""
-    inputs = [data]
-    for step in steps[:-1]:
-        inputs.append(step.transform(inputs[-1]))
-    for step, before in zip(steps[::-1], inputs[::-1], strict=True):
-        shares = pulled_back(step, before, shares)
+@plain_shares.register(Spectrum)
+def _spectrum(kernel: Any, data: Any, source: Sequences, weights: Weights) -> Shares:
+    """Spread the count of every window equally over its k positions."""
+    width = int(kernel.k)
+    found = windows_of(source.values, source.offsets, len(kernel.alphabet_), width)
+    codes, place = np.unique(found.code, return_inverse=True)
+    digits = codes[:, None] // len(kernel.alphabet_) ** np.arange(width - 1, -1, -1) % len(kernel.alphabet_)
+    windows = _pieces(source, digits.astype(source.values.dtype).ravel(), width)
+    shares = Shares.zeros(source, len(weights.values))
+    if len(codes):
+        _spread(shares, source, found.start, _window_sums(kernel, windows, weights)[place], width)
     return shares
 
 
-def pulled_back(step: Any, before: Any, shares: Shares) -> Shares:
-    """Return the shares of the positions of the input of one transformer."""
-    if is_word(step, "passthrough"):
-        return shares
-    if "Pipeline" in kinds(step):
-        return through([part for _, part in step.steps], before, shares)
-    if type(step) not in BACK:
-        raise NotAdditive(
-            f"mc.explain cannot pass shares back through {type(step).__name__}. Use method='marginal', or apply it to "
-            "the data before the pipeline."
-        )
-    X = Sequences(inside(unwrapped(before)))
-    return BACK[type(step)](step, X, shares)
+@plain_shares.register(EmpiricalMeanMap)
+def _mean_map(kernel: Any, data: Any, source: Sequences, weights: Weights) -> Shares:
+    """Spread what every window adds to the mean equally over its positions."""
+    width = int(kernel.order) + 1
+    counts = source.lengths - width + 1
+    shares = Shares.zeros(source, len(weights.values))
+    local = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
+    start = np.repeat(source.offsets[:-1], counts) + local
+    content = source.values[start[:, None] + np.arange(width)]
+    place = np.arange(len(start))
+    if source.is_symbols:
+        content, place = np.unique(content, axis=0, return_inverse=True)
+    windows = _pieces(source, content.reshape(len(content) * width, *source.values.shape[1:]), width)
+    sums = _window_sums(kernel, windows, weights)[place.ravel()]
+    _spread(shares, source, start, sums / np.repeat(counts, counts)[:, None], width)
+    return shares
 
 
-def _clock(step: Any, X: Sequences, shares: Shares) -> Shares:
-    """Give the share of the time to the channels of its step."""
-    seen = observed(X)
-    number = seen.sum(axis=1, keepdims=True)
-    time = shares.values[:, -1]
-    values = shares.values[:, :-1] + (seen / np.maximum(number, 1))[:, :, None] * time[:, None, :]
-    lost = segment_sum(np.where(number > 0, 0.0, time), shares.offsets)
-    return Shares(values, shares.offsets, shares.bias + lost, shares.near)
+def _pieces(source: Sequences, values: Floats, width: int) -> Sequences:
+    """Return windows as sequences of their own."""
+    offsets = np.arange(len(values) // width + 1, dtype=np.int64) * width
+    return Sequences._make(values, offsets, source.alphabet, None, None, None, source.channels)
 
 
-def _derivatives(step: Any, X: Sequences, shares: Shares) -> Shares:
-    """Give half of the share of a difference to each of the two values."""
-    orders = numbers_from_one("orders", step.orders)
-    own, *blocks = np.split(shares.values, len(orders) + 1, axis=1)
-    steps = np.arange(len(own))
-    before = np.maximum(steps - 1, np.repeat(X.offsets[:-1], X.lengths))
-    after = np.minimum(steps + 1, np.repeat(X.offsets[1:], X.lengths) - 1)
-    values = own.copy()
-    for order, block in zip(orders, blocks, strict=True):
-        for _ in range(order):
-            block = _added((before, block / 2), (after, block / 2))
-        values += block
-    return Shares(values, shares.offsets, shares.bias, shares.near)
+def _window_sums(kernel: Any, windows: Sequences, weights: Weights) -> Floats:
+    """Return the weighted sums of every window by itself, ``(windows, R)``, not normalized."""
+    plain = kernel._copy()
+    plain.normalize = False
+    if weights.over_features:
+        return np.asarray(to_numpy(plain.features(windows) @ weights.values.T), dtype=np.float64)
+    evaluation = plain._evaluation
+    columns = evaluation.prepared(weights.reference)
+    step = max(1, WINDOW_VALUES // max(1, weights.values.shape[1]))
+    blocks = (evaluation.prepared(windows[at : at + step]) for at in range(0, len(windows), step))
+    return np.concatenate([np.asarray(to_numpy(evaluation.matrix(a, columns))) @ weights.values.T for a in blocks])
 
 
-def _delays(step: Any, X: Sequences, shares: Shares) -> Shares:
-    lags = numbers_from_one("lags", step.lags)
-    own, *blocks = np.split(shares.values, len(lags) + 1, axis=1)
-    first, steps = np.repeat(X.offsets[:-1], X.lengths), np.arange(len(own))
-    values = own.copy()
-    for lag, block in zip(lags, blocks, strict=True):
-        values += _added((np.maximum(steps - lag, first), block))
-    return Shares(values, shares.offsets, shares.bias, shares.near)
+def _spread(shares: Shares, source: Sequences, start: Indices, sums: Floats, width: int) -> None:
+    """Add what windows contribute to the shares of their positions, in equal parts; no position is missing."""
+    steps = np.zeros((len(source.values), sums.shape[1]))
+    for j in range(width):
+        steps[start + j] += sums / width
+    shares.values += over_channels(steps, source)
 
 
-def _resampled(step: Any, X: Sequences, shares: Shares) -> Shares:
-    """Give the share of an interpolated value to the two values that it lies between."""
-    values, bias = np.zeros((len(X.values), *shares.values.shape[1:])), shares.bias.copy()
-    count = int(step.n_steps)
-    for i, length in enumerate(X.lengths.tolist()):
-        places = np.linspace(0.0, length - 1.0, count) if count > 1 else np.array([(length - 1) / 2])
-        given = shares.values[shares.offsets[i] : shares.offsets[i + 1]]
-        for channel, column in enumerate(X[i].T):
-            seen = np.flatnonzero(~np.isnan(column))
-            if not len(seen):  # the channel is 0 everywhere
-                bias[i] += given[:, channel].sum(axis=0)
-                continue
-            place = np.interp(places, seen, np.arange(len(seen)))
-            left = np.minimum(place.astype(int), max(len(seen) - 2, 0))
-            right = np.minimum(left + 1, len(seen) - 1)
-            part = (place - left)[:, None]
-            target = values[X.offsets[i] : X.offsets[i + 1], channel]
-            np.add.at(target, seen[left], given[:, channel] * (1 - part))
-            np.add.at(target, seen[right], given[:, channel] * part)
-    return Shares(values, X.offsets, bias, shares.near)
+# -- columns ---------------------------------------------------------------------------------------------------
 
 
-def _per_step(step: Any, X: Sequences, shares: Shares) -> Shares:
-    """Pass back through an affine transformer of time steps; raise if it is not affine."""
-    width = X.values.shape[1]
-    level = step._steps(np.zeros((1, width)))[0]
-    matrix = step._steps(np.eye(width)) - level  # (input, output)
-    known = X.values[~np.isnan(X.values).any(axis=1)]
-    expected, found = known @ matrix + level, step._steps(known) if len(known) else known @ matrix + level
-    size = np.abs(known) @ np.abs(matrix) + np.abs(level)
-    if not np.all(np.abs(found - expected) <= LINEAR * size + 1e-12):
-        raise NotAdditive(
-            f"mc.explain cannot pass shares back through PerStep({type(step.transformer_).__name__}), which is not "
-            "linear. Use method='marginal', or apply it to the data before the pipeline."
-        )
-    total = np.abs(matrix).sum(axis=0)
-    part = np.abs(matrix) / np.where(total > 0, total, 1.0)
-    lost = segment_sum((shares.values * (total == 0)[None, :, None]).sum(axis=1), shares.offsets)
-    values = np.einsum("io,sor->sir", part, shares.values)
-    return Shares(np.asarray(values), shares.offsets, shares.bias + lost, shares.near)
+@plain_shares.register(Linear)
+def _linear(kernel: Any, data: Any, source: Any, weights: Weights) -> Shares:
+    """Share an inner product by columns."""
+    vector = weights.of_features(kernel)
+    shares = Shares.zeros(source, len(vector))
+    shares.values[:] = _column_shares(source, vector)
+    return shares
 
 
-def _added(*parts: tuple[Indices, Floats]) -> Floats:
-    """Sum shares at the positions that they are passed to."""
-    found = np.zeros_like(parts[0][1])
-    for where, values in parts:
-        np.add.at(found, where, values)
-    return found
+def _column_shares(source: Any, each: Floats) -> Floats:
+    """Return values times the worth of every column, ``(R, columns)``, for the positions of rows."""
+    if isinstance(source, CSRRows):
+        return np.asarray((each[:, source.indices] * source.data).T[:, None, :])
+    return np.asarray(np.asarray(to_numpy(source), dtype=np.float64)[:, :, None] * each.T)
 
 
-BACK: dict[type, Callable[[Any, Sequences, Shares], Shares]] = {
-    Clock: _clock,
-    Delays: _delays,
-    Derivatives: _derivatives,
-    PerStep: _per_step,
-    Resample: _resampled,
-    Standardize: lambda step, X, shares: shares,  # every value is shifted and scaled by itself
-}
-"""How shares pass back through each transformer."""
+# -- Fisher scores ----------------------------------------------------------------------------------------------
+
+
+@plain_shares.register(Fisher)
+def _fisher(kernel: Any, data: Any, source: Any, weights: Weights) -> Shares:
+    r"""Share :math:`\langle w, \phi(W g)\rangle` with :math:`g = \sum_t g_t`; of a power, in proportion (AS)."""
+    models = kernel.model_
+    if is_posterior(source):
+        raise not_additive(kernel, "was fitted to posteriors, which have no transitions of single steps")
+    _, per, power = kernel._recipe()
+    parametrization, whiten = kernel.parametrization, kernel._whiten
+    vector = weights.of_features(kernel)
+    if hasattr(models, "token_probabilities") and not isinstance(source, Sequences):  # counts of words
+        if power != 1:
+            raise not_additive(kernel, f"takes the power {power:g} of scores of word counts")
+        found = _tokens(models, source, vector if whiten is None else whiten.pulled(vector), parametrization)
+    elif power == 1:
+        found = _steps(models, source, vector if whiten is None else whiten.pulled(vector), parametrization)
+    else:
+        found = _powered(kernel, source, vector, power)
+    return found if per == "sequence" else found.scaled(1 / np.maximum(lengths_of(source), 1))
+
+
+def _blocks(source: Any, width: int) -> Iterator[tuple[slice, slice, Any]]:
+    """Yield samples, their positions and the samples themselves, with a limited number of scores at once."""
+    offsets = layout(source)[2]
+    most, start = max(1, SCORES // max(width, 1)), 0
+    while start < len(offsets) - 1:
+        stop = max(start + 1, int(np.searchsorted(offsets, offsets[start] + most, side="right")) - 1)
+        yield slice(start, stop), slice(int(offsets[start]), int(offsets[stop])), source[start:stop]
+        start = stop
+
+
+def _steps(models: Any, source: Any, vector: Floats, parametrization: str) -> Shares:
+    """Return the shares of observations in weighted sums of scores, with the same weights for all samples."""
+    shares = Shares.zeros(source, len(vector))
+    channels = _Channels(models, source)
+    for _, at, block in _blocks(source, vector.shape[1]):
+        shares.values[at] = channels.summed(step_scores(models, block, parametrization), vector, at)
+    return _observed_only(shares, source)
+
+
+def _powered(kernel: Any, source: Any, vector: Floats, power: float) -> Shares:
+    r"""Return shares of powers of whitened scores, :math:`z_t \phi(z) / z`."""
+    models, whiten, parametrization = kernel.model_, kernel._whiten, kernel.parametrization
+    shares, channels = Shares.zeros(source, len(vector)), _Channels(models, source)
+    # Of scores per step, the power is taken of the mean.
+    n = len(shares.offsets) - 1
+    lengths = np.ones(n) if kernel._recipe().per == "sequence" else np.maximum(lengths_of(source), 1)
+    for samples, at, block in _blocks(source, vector.shape[1]):
+        rows = dense(step_scores(models, block, parametrization), "power")
+        places = shares.offsets[samples.start : samples.stop + 1] - at.start
+        for i, (a, b) in enumerate(pairwise(places.tolist()), start=samples.start):
+            part = rows[a:b]
+            z = part if whiten is None else np.asarray(whiten.applied(part))
+            total = z.sum(axis=0) / lengths[i]
+            factor = np.zeros_like(total)
+            np.power(np.abs(total), power - 1, out=factor, where=total != 0)
+            own = vector * factor
+            pulled = own if whiten is None else whiten.pulled(own)
+            where = slice(at.start + a, at.start + b)
+            shares.values[where] = channels.summed(part, pulled, where)
+    return _observed_only(shares, source)
+
+
+class _Channels:
+    """Sums of weighted scores by channel: parameters belong to channels, or to a step as a whole."""
+
+    def __init__(self, models: Any, source: Any) -> None:
+        number = layout(source)[1]
+        self.shares = sparse.csr_array(channel_shares(models, number)) if number > 1 else None
+        if self.shares is not None:
+            seen = observed(source).astype(float)
+            seen[~seen.any(axis=1), 0] = 1.0  # which becomes bias
+            self.fraction = seen / seen.sum(axis=1, keepdims=True)
+
+    def summed(self, rows: Any, vector: Floats, at: slice) -> Floats:
+        """Return the sums of scores ``(T, P)`` of the positions ``at`` with weights ``(R, P)``, ``(T, D, R)``."""
+        if self.shares is None:
+            return np.asarray(rows @ vector.T)[:, None, :]
+        rows = np.asarray(rows.toarray() if sparse.issparse(rows) else rows)
+        parts = np.stack([np.asarray((rows * weights) @ self.shares) for weights in vector], axis=-1)
+        return np.asarray(parts[:, :-1] + parts[:, -1:] * self.fraction[at][:, :, None])
+
+
+def _observed_only(shares: Shares, source: Any) -> Shares:
+    """Make bias of the shares of steps without any observed value, whose states are known from other steps only."""
+    unseen = np.asarray(~observed(source).any(axis=1))
+    lost = np.where(unseen[:, None], shares.values.sum(axis=1), 0.0)
+    shares.values[unseen] = 0.0
+    return shares.with_bias(segment_sum(lost, shares.offsets))
+
+
+def _tokens(models: Any, source: Any, vector: Floats, parametrization: str) -> Shares:
+    r"""Share :math:`\sum_v w_v (x_v - n p_v)`: a word that occurs x times gets :math:`x (w_v - \sum_u w_u p_u)`."""
+    shares = Shares.zeros(source, len(vector))
+    p = np.asarray(models.token_probabilities(), dtype=np.float64)
+    for c, own in enumerate(np.split(vector, len(models), axis=1)):
+        if parametrization == "logit":
+            each = own - (own @ p[c])[:, None]
+        else:
+            each = np.divide(own, p[c], out=np.zeros_like(own), where=p[c] > 0) - own.sum(axis=1)[:, None]
+        shares.values += _column_shares(source, each)
+    return shares
+
+
+# -- kernels that are made of others ---------------------------------------------------------------------------
+
+
+def part_shares(kernel: Any, at: int, data: Any, source: Any, weights: Weights, factor: Any = 1.0) -> Shares:
+    """Return the shares of one part of a compound kernel, whose sources have a view for each part."""
+    if weights.over_features:
+        raise not_additive(kernel, "has no features that are sums over positions")
+    own = Weights(weights.values * factor, weights.reference.parts[at])
+    return shares_of(kernel._parts()[at], data, source.parts[at], own)
+
+
+@plain_shares.register(Sum)
+@plain_shares.register(Scaled)
+@plain_shares.register(Normalized)
+@plain_shares.register(TargetAligned)
+def _weighted_parts(kernel: Any, data: Any, source: Any, weights: Weights) -> Shares:
+    factors = [1.0] * len(kernel._parts())
+    if isinstance(kernel, Scaled):
+        factors = [float(kernel.weight)]
+    elif isinstance(kernel, TargetAligned):
+        factors = kernel.weights_[kernel.weights_ > 0].tolist()
+    parts = (part_shares(kernel, at, data, source, weights, factor) for at, factor in enumerate(factors))
+    return reduce(Shares.plus, parts)
+
+
+@plain_shares.register(FisherEnsemble)
+def _ensemble(kernel: Any, data: Any, source: Any, weights: Weights) -> Shares:
+    """Add the shares of all parts, passed back through the transformers of their views."""
+    series = kernel._accept(data, reset=False)
+    total = Shares.zeros(series, len(weights.values))
+    for view, transformer in enumerate(kernel.transformers_):
+        parts = [at for at, own in enumerate(kernel._view_of) if own == view]
+        own = (part_shares(kernel, at, data, source, weights, float(kernel.weights_[at])) for at in parts)
+        total = total.plus(pulled_back(transformer, series, reduce(Shares.plus, own)))
+    return total
+
+
+@plain_shares.register(Centered)
+def _centered(kernel: Any, data: Any, source: Any, weights: Weights) -> Shares:
+    """Shares of :math:`k(x, z) - m(x) - m(z) + m`: the training objects get weights, the rest is bias."""
+    found = part_shares(kernel, 0, data, source, weights)
+    numbers = to_numpy(kernel._evaluation.prepared(weights.reference).operand.numbers)
+    total, inner = weights.values.sum(axis=1), kernel._inner
+    equal = np.repeat(-total[:, None] / len(inner.train_), len(inner.train_), axis=1)
+    found = found.plus(shares_of(inner, data, source.parts[0], Weights(equal, inner.train_)))
+    return found.with_bias(float(kernel._mean) * total - weights.values @ numbers)

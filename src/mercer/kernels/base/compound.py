@@ -57,9 +57,6 @@ class Compound(Kernel):
     _transparent: ClassVar[bool] = False
     """Whether it learns nothing itself, so that parameters of its parts may change after ``fit`` (``as_gp``)."""
 
-    _linear: ClassVar[bool] = False
-    """Whether its values are a linear combination of those of its parts."""
-
     def _names(self) -> tuple[str, ...]:
         """Return the names of the parameters that are kernels."""
         raise NotImplementedError
@@ -128,11 +125,6 @@ class Compound(Kernel):
         beyond = self.train_.parts[len(self.kernels_) :]
         self.train_ = self._train_side.source = Views((*(part.train_ for part in self.kernels_), *beyond))
 
-    def _ready(self, data: Any = None) -> Self:
-        for part in self.kernels_ if hasattr(self, "train_") else ():
-            part._ready()
-        return super()._ready(data)
-
     def _source(self, X: Any) -> Any:
         return Views(tuple(part._source(data) for part, data in zip(self._parts(), X.parts, strict=True)))
 
@@ -153,9 +145,6 @@ class Compound(Kernel):
     def _current_parameters(self) -> tuple[tuple[str, Any], ...]:
         own = super()._current_parameters()
         return own + tuple(pair for part in getattr(self, "kernels_", ()) for pair in part._current_parameters())
-
-    def _fixed_by_fit(self) -> tuple[str, ...]:
-        return self._names()
 
     def _setting(self) -> Hashable | None:
         unknown = any(part._setting() is None for part in self._parts())

@@ -6,6 +6,7 @@ import copy
 from typing import Any, ClassVar
 
 import numpy as np
+from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 
 from mercer._array import Array, Floats, Indices, beside, namespace, to_numpy
@@ -45,16 +46,20 @@ class ModelKernel(Kernel):
                 f"a model to fit to each sample, as in {type(self).__name__}(mc.Gaussian()), or a batch such "
                 "as mc.Gaussians(...)."
             )
-        context = None if reset else getattr(self, "context_", None)
-        return self.model.accept(X, owner=self, reset=reset, context=context)
+        if reset:
+            return self.model.accept(X, owner=self, reset=True, context=None)
+        model = getattr(self, "_fitted_model", self.model)
+        return model.accept(X, owner=self, reset=False, context=getattr(self, "context_", None))
 
     def _accepts_empty(self) -> bool:
         return bool(getattr(self.model, "accepts_empty", False))
 
     def _learn(self, X: Any, y: Any = None) -> None:
-        self.__dict__.pop("context_", None)
+        for name in ("context_", "_fitted_model"):
+            self.__dict__.pop(name, None)
         if not isinstance(X, Batch):
-            self.context_ = self.model.shared_context(X)
+            self._fitted_model = clone(self.model)  # later changes of the parameter do not affect new samples
+            self.context_ = self._fitted_model.shared_context(X)
 
     def _source(self, X: Any) -> Any:
         if isinstance(X, Batch):
@@ -64,7 +69,7 @@ class ModelKernel(Kernel):
                 f"This {type(self).__name__} was fitted to a batch of models and has learned nothing about data. Fit "
                 "it to data, or pass a batch."
             )
-        return self.model._fit_accepted(X, self.context_)
+        return self._fitted_model._fit_accepted(X, self.context_)
 
     def _match(self, source: Any, reference: Any) -> Any:
         return source.matched(reference)
@@ -72,9 +77,6 @@ class ModelKernel(Kernel):
     @property
     def _learns_from_call(self) -> bool:
         return self.model is not None
-
-    def _fixed_by_fit(self) -> tuple[str, ...]:
-        return ("model",) if hasattr(self, "context_") else ()  # a batch of models does not depend on ``model``
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -102,9 +102,6 @@ class SharedModelKernel(Kernel):
             super()._setting() if has_digests(self.model_) else None
         )  # values of other array libraries are not kept in the memo
 
-    def _fixed_by_fit(self) -> tuple[str, ...]:
-        return ("model",)
-
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         if isinstance(self.model, Estimator):

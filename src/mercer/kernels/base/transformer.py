@@ -19,7 +19,6 @@ from mercer._parameters import CheckedParameters, Rules, boolean, one_of
 from mercer._verdict import Verdict
 from mercer.data.channels import by_name, is_wrapped
 from mercer.data.sequences import Sequences
-from mercer.kernels._changes import check_unchanged, kept_values
 from mercer.kernels._data import check_libraries, check_matrix, length_of, n_objects, unwrapped
 from mercer.kernels._evaluation import Prepared, Side
 
@@ -151,10 +150,6 @@ class Transformer(CheckedParameters, TransformerMixin, BaseEstimator):
         """Return the learned state that kernel values depend on, as something that can be hashed."""
         return None
 
-    def _fixed_by_fit(self) -> tuple[str, ...]:
-        """Return the names of the parameters that ``fit`` used; changes of all others take effect at once."""
-        return ()
-
     @property
     def psd(self) -> Verdict:
         """Whether every Gram matrix is positive semi-definite, and why."""
@@ -199,7 +194,6 @@ class Transformer(CheckedParameters, TransformerMixin, BaseEstimator):
         """Return the kernel of new data with the training data, ``(M, N)``."""
         check_is_fitted(self, "train_")
         self._check_parameters()  # parameters that take effect at once may have changed since ``fit``
-        self._check_unchanged()
         return self._matrix(self._new(X))
 
     def _matrix(self, new: Any = None) -> Array:
@@ -257,9 +251,6 @@ class Transformer(CheckedParameters, TransformerMixin, BaseEstimator):
         accepted = self._admit(unwrapped(X), reset=True)
         self._fit_accepted(accepted, y)
         self._keep_training(accepted)
-        self.__dict__.pop("_fitted_with", None)
-        if names := self._fixed_by_fit():
-            self._fitted_with = kept_values(self, names)
 
     def _admit(self, X: Any, *, reset: bool) -> Any:
         """Check and convert data of at least one object."""
@@ -323,7 +314,6 @@ class Transformer(CheckedParameters, TransformerMixin, BaseEstimator):
     def _ready(self, data: Any = None) -> Self:
         """Return this kernel if it can be evaluated, else a copy fitted to ``data``. Nothing is kept."""
         if hasattr(self, "train_"):
-            self._check_unchanged()
             return self
         if self._needs_fit:
             given = "training_data, y" if self.__sklearn_tags__().target_tags.required else "training_data"
@@ -339,8 +329,3 @@ class Transformer(CheckedParameters, TransformerMixin, BaseEstimator):
     def _current_parameters(self) -> tuple[tuple[str, Any], ...]:
         """Return all parameters that values may depend on, to detect changes after ``fit``."""
         return tuple(self.get_params(deep=False).items())
-
-    def _check_unchanged(self) -> None:
-        """Raise if a parameter that ``fit`` used has changed; a compound checks its parts."""
-        if hasattr(self, "_fitted_with"):
-            check_unchanged(self, self._fitted_with, self._fixed_by_fit())
