@@ -351,14 +351,6 @@ def test_p_kernel_on_all_short_strings(form):
     assert K.min() >= 0
     assert mc.gram.psd.check(K)
     if form in (TestHMM, TestMixture, TestPrior, TestPairHMM):  # all that these can make
-        assert mc.gram.psd.is_p_kernel(K)
+        np.testing.assert_allclose(K.sum(), 1.0, rtol=1e-10)
     else:
         assert K.sum() < 1
-
-
-def test_mixtures_of_marginalization_kernels_are_p_kernels():
-    words = ["".join(word) for word in itertools.product(LETTERS, repeat=2)]
-    one, two = TestHMM().kernel().set_params(normalize=False), TestMixture().kernel().set_params(normalize=False)
-    K = (0.4 * one + 0.6 * two)(words)
-    assert mc.gram.psd.is_p_kernel(K)
-    np.testing.assert_allclose(K, mc.gram.psd.p_mixture([one(words), two(words)], [0.4, 0.6]), rtol=1e-12)

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from mercer._array import Array, Indices, namespace, to_numpy
-from mercer._config import without_caches
+from mercer._array import Array, namespace, to_numpy
 from mercer._parallel import n_threads, single_blas
 from mercer._units import duration, human
 from mercer.gram._large import to_disk, to_memory
@@ -30,9 +27,9 @@ def compute(kernel: Any, X: Any, Y: Any = None, *, store: Any = None, client: An
     store : str or path, default=None
         Folder on disk for a matrix that does not fit into memory, in the format Zarr 3; needs zarr. If it exists, the
         computation is continued; a folder of another kernel or of other data is refused.
-    client : dask.distributed.Client, str or None, default=None
-        Cluster that computes the tiles: a Dask client, the address of a Dask scheduler, or "joblib" for the backend of
-        ``joblib.parallel_config``, such as Ray. None uses the threads of this process.
+    client : "joblib" or None, default=None
+        Who computes the tiles: "joblib" is the backend of ``joblib.parallel_config``, such as Dask, Ray or processes.
+        None uses the threads of this process.
 
     Returns
     -------
@@ -73,8 +70,8 @@ class Estimate:
     bytes : int
         Size of the result; the computation needs a few tiles in addition.
     seconds : float
-        Time with the configured number of threads, extrapolated from a few samples: self-kernels, all pairs, and what
-        a kernel learns from kernel values, but not model fitting.
+        Time with the configured number of threads, extrapolated from a few samples: self-kernels and all pairs, but
+        not model fitting.
 
     Examples
     --------
@@ -97,15 +94,16 @@ def estimate(kernel: Any, X: Any, Y: Any = None) -> Estimate:
     Parameters
     ----------
     kernel : Kernel
-        Kernel to evaluate. One that is not fitted is timed as ``kernel.fit_transform(X)``, with any classes in place of
-        ``y`` and without the memo of pairs.
+        Kernel to evaluate. One that must be fitted, and is not, is fitted to a few objects of X, with any classes in
+        place of ``y``.
     X, Y : data
         As for ``kernel(X, Y)``. Models are fitted to time the kernel, and stay in the fit cache.
 
     Notes
     -----
-    Times are extrapolated as linear or quadratic functions of the number of samples. Eigenvalues of the training
-    matrix, which `Repaired` and `LogOdds` compute, take cubic time: above about 10,000 samples, add minutes.
+    Times are extrapolated as linear or quadratic functions of the number of samples. What a kernel learns from the
+    matrix of the training objects is not included: `Centered` computes this matrix in ``fit``, and eigenvalues of it,
+    which `Repaired` and `LogOdds` need, take cubic time.
 
     Examples
     --------
@@ -115,21 +113,25 @@ def estimate(kernel: Any, X: Any, Y: Any = None) -> Estimate:
     (5050, 80000)
     """
     _check_kernel(kernel)
-    kernel, left, other, learned = kernel._to_be_timed(X, Y)
+    kernel, left, other = kernel._to_be_timed(X, Y)
     symmetric = other is None
     right = left if other is None else other
     n, m = _size(left), _size(right)
-    if learned is None:
-        with single_blas():
-            sample = _long_enough(partial(_timed, kernel, left, right), max(n, m))
-            preparing = sample.preparing * (n + m) / (len(sample.a) + len(sample.b))
-    else:
-        with single_blas(), without_caches():
-            sample, preparing = _learning(learned, n)
+    with single_blas():
+        _timed(kernel, left, right, 1)  # warm the caches
+        count = _FEW
+        while True:
+            sample = _timed(kernel, left, right, count)
+            if _ENOUGH_SECONDS <= sample.seconds < _SURE_SECONDS:  # or another process had the core for a moment
+                sample = min(sample, _timed(kernel, left, right, count), key=lambda sample: sample.seconds)
+            if sample.seconds >= _ENOUGH_SECONDS or count >= min(_MANY, max(n, m)):
+                break
+            count *= 4
     rows, columns = sample.values.shape[-2:]
     tiles = blocks(n, m, tile_shape(_Sized(n, sample.a), _Sized(m, sample.b), symmetric), symmetric)
     evaluated = sum((t.rows.stop - t.rows.start) * (t.columns.stop - t.columns.start) for t in tiles)
     threads = min(n_threads(), len(tiles))
+    preparing = sample.preparing * (n + m) / (len(sample.a) + len(sample.b))
     return Estimate(
         n * (n + 1) // 2 if symmetric else n * m,
         int(np.prod(sample.values.shape[:-2])) * n * m * to_numpy(sample.values).itemsize,
@@ -143,48 +145,6 @@ _ENOUGH_SECONDS = 0.01
 """A timing sample of this duration is long enough to extrapolate."""
 _SURE_SECONDS = 1.0
 """A shorter one is timed twice."""
-
-
-def _long_enough(timed: Callable[[int], _Sample], n: int) -> _Sample:
-    """Return the timing of enough objects to extrapolate from."""
-    timed(1)  # warm the caches
-    count = _FEW
-    while True:
-        sample = timed(count)
-        if _ENOUGH_SECONDS <= sample.seconds < _SURE_SECONDS:  # or another process had the core for a moment
-            sample = min(sample, timed(count), key=lambda sample: sample.seconds)
-        if sample.seconds >= _ENOUGH_SECONDS or count >= min(_MANY, n):
-            return sample
-        count *= 4
-
-
-def _learning(learned: Callable[[Indices], Any], n: int) -> tuple[_Sample, float]:
-    """Return the timing of a kernel that learns from few objects, and the time to learn from and to prepare ``n``.
-
-    This is a linear function of the number of objects, plus a quadratic one for their pairs.
-    """
-
-    def timed(count: int) -> _Sample:
-        start = time.perf_counter()
-        kernel = learned(np.unique(np.linspace(0, n - 1, min(n, count)).round().astype(int)))
-        learning = time.perf_counter() - start
-        sample = _timed(kernel, kernel.train_, kernel.train_, n)
-        return sample._replace(preparing=sample.preparing + learning)
-
-    samples: list[_Sample] = []
-    count = _FEW
-    while count < 4 * min(_MANY, n) and (len(samples) < 2 or samples[-1].seconds < _SURE_SECONDS / 4):
-        try:
-            timed(count)  # warm the caches
-            samples.append(timed(count))
-        except ValueError:  # so few objects can have zero norm, or be all alike
-            if count >= min(_MANY, n):
-                raise
-        count *= 4
-    first, last = samples[-2:] if len(samples) > 1 else samples * 2
-    ratio, scale = len(last.a) / len(first.a), n / len(last.a)
-    pairs = max(0.0, (last.preparing - ratio * first.preparing) / (1 - 1 / ratio)) if ratio > 1 else 0.0
-    return last, (last.preparing - pairs) * scale + pairs * scale**2
 
 
 class _Sample(NamedTuple):

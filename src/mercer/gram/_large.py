@@ -8,10 +8,9 @@ from __future__ import annotations
 
 import shutil
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import closing
-from dataclasses import dataclass
-from itertools import islice
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -34,10 +33,6 @@ PARTS_ALONG = 8
 PART_TILES = 16
 """Tiles along the side of a part, at most. Tiles are small where a pair is slow, so that this bounds the work that is
 lost if the computation is killed."""
-IN_FLIGHT = 4
-"""Parts per thread of a cluster that are computed or wait at a time, so that results do not pile up in its memory."""
-WAIT_SECONDS = 30
-"""Time until a cluster that does not answer is given up."""
 
 
 @dataclass(frozen=True)
@@ -90,17 +85,23 @@ class Parts:
         """Return the rows and columns of all parts; of a symmetric matrix, those on and above the diagonal."""
         return blocks(*self.shape, self.part, self.b is None)
 
-    def __call__(self, block: Block) -> Floats:
-        """Return one part."""
-        on_diagonal = self.b is None and block.diagonal
-        a, b = self.a[block.rows], (self.a if self.b is None else self.b)[block.columns]
-        out = np.empty((len(a), len(b)), dtype=self.dtype)
-        write = Writer(out, None, None, on_diagonal)
+    def taken(self, block: Block) -> Parts:
+        """Return what one part is made of."""
+        alike = self.b is None and block.diagonal
+        b = None if alike else (self.a if self.b is None else self.b)[block.columns]
+        diagonal = self.diagonal[block.rows] if alike and self.diagonal is not None else None
+        return replace(self, a=self.a[block.rows], b=b, diagonal=diagonal, rows=None, columns=None)
+
+    def values(self) -> Floats:
+        """Return the whole matrix of what `taken` returns."""
+        a, b = self.a, self.a if self.b is None else self.b
+        out = np.empty(self.shape, dtype=self.dtype)
+        write = Writer(out, None, None, self.b is None)
         with single_blas():
-            for tile in blocks(len(a), len(b), self.tile, on_diagonal):
+            for tile in blocks(*self.shape, self.tile, self.b is None):
                 write(tile, to_numpy(self.kernel._evaluation.value_tile(a[tile.rows], b[tile.columns])))
-        if on_diagonal and self.diagonal is not None:
-            np.fill_diagonal(out, self.diagonal[block.rows])
+        if self.diagonal is not None:
+            np.fill_diagonal(out, self.diagonal)
         return out
 
 
@@ -150,10 +151,13 @@ def _fill(parts: Parts, missing: list[Block], client: Any, write: Callable[[Bloc
     threads, start = 1, time.perf_counter()
     if client is None:
         threads = min(n_threads(), len(missing))
-        thread_map(lambda block: write(block, parts(block)), missing, threads=threads, label=label)
+        thread_map(lambda block: write(block, parts.taken(block).values()), missing, threads=threads, label=label)
     else:
+        from joblib import Parallel, delayed
+
+        found = Parallel(return_as="generator")(delayed(Parts.values)(parts.taken(block)) for block in missing)
         with closing(progress_bar(missing, label)) as bar:
-            for (block, values), _ in zip(_on_cluster(client, parts, missing), bar, strict=True):
+            for block, values in zip(bar, found, strict=True):
                 write(block, values)
     where = "cpu" if client is None else "cluster"
     record(Run(label, parts.shape, len(missing), threads, where, time.perf_counter() - start))
@@ -190,64 +194,10 @@ def _note_mixture(stored: StoredGram, processor: str) -> None:
     stored._K.attrs["mercer"] = {**stored._header, "mixed": True}
 
 
-# -- clusters ----------------------------------------------------------------------------------------------
-
-
 def _check_client(client: Any) -> None:
-    """Raise, before anything is fitted, unless ``client`` is one that `_on_cluster` takes."""
-    like = isinstance(client, str) or all(hasattr(client, name) for name in ("submit", "scatter"))
-    if isinstance(client, type) or not like or client == "":
+    """Raise, before anything is fitted, unless ``client`` is "joblib"."""
+    if client != "joblib":
         raise TypeError(
-            f"client must be a dask.distributed.Client, the address of a Dask scheduler, or 'joblib'; got {client!r}."
+            f"client must be 'joblib', for the backend of joblib.parallel_config; got {client!r}. For Dask, use "
+            "joblib.parallel_config(backend='dask')."
         )
-
-
-def _evaluated(parts: Parts, block: Block) -> tuple[Block, Floats]:
-    return block, parts(block)
-
-
-def _on_cluster(client: Any, parts: Parts, missing: list[Block]) -> Iterator[tuple[Block, Floats]]:
-    """Yield parts in the order in which they are completed."""
-    if isinstance(client, str) and client == "joblib":
-        from joblib import Parallel, delayed
-
-        yield from Parallel(return_as="generator")(delayed(_evaluated)(parts, block) for block in missing)
-        return
-    try:
-        from dask.distributed import Client, as_completed
-    except ImportError as error:
-        raise ImportError("A Dask cluster needs dask.distributed: pip install 'mercer[dask]'.") from error
-    if isinstance(client, str):
-        try:
-            connected = Client(client, timeout=WAIT_SECONDS)
-        except (OSError, ValueError) as error:
-            raise ConnectionError(f"There is no Dask scheduler at {client}. Start it with: dask scheduler.") from error
-        with connected:
-            yield from _on_cluster(connected, parts, missing)
-        return
-    threads = _cluster_threads(client)
-    models = client.scatter(parts, broadcast=True, hash=False)
-    tasks = (client.submit(_evaluated, models, block, pure=False) for block in missing)
-    running = as_completed(islice(tasks, IN_FLIGHT * threads), loop=client.loop, with_results=True)
-    try:
-        for _, found in running:
-            yield found
-            running.update(list(islice(tasks, 1)))
-    finally:
-        if client.status == "running":  # nothing is left unless there was an error, or nobody wants the rest
-            client.cancel(list(running.futures))
-
-
-def _cluster_threads(client: Any) -> int:
-    """Return the number of threads of a cluster; raise if it has none."""
-    gone = f"The Dask cluster does not answer (the client is {client.status}). Start it again."
-    try:
-        workers = client.scheduler_info(n_workers=-1)["workers"]
-    except Exception as error:
-        raise ConnectionError(gone) from error
-    if client.status != "running":
-        raise ConnectionError(gone)
-    if not workers:
-        address = client.scheduler.address if client.scheduler else "this address"
-        raise ConnectionError(f"The Dask cluster at {address} has no workers. Start some, with: dask worker {address}.")
-    return sum(int(worker["nthreads"]) for worker in workers.values())

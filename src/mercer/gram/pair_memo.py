@@ -1,16 +1,16 @@
 """Memo of kernel values, so that folds and values of C do not evaluate a pair twice.
 
-For every setting of a kernel, the memo keeps the values of pairs, indexed by the digests of the objects. Every object
-has a position, in order of arrival, and a row of its values with the objects at lower positions: a new object adds one
-row, and nothing is copied. The Gram matrix of a fold is gathered from the rows; missing values are computed in
-rectangles, without a lock, so that threads never wait for each other. Old settings are evicted when the byte budget is
-reached. A few new objects, as in a request to a server, go around the memo: they would not come again.
+For every setting of a kernel, the memo keeps the values of pairs, indexed by the digests of the objects: a row for each
+object that was on the left, in which each object that was on the right has a column. The Gram matrix of a fold is
+gathered from the rows; missing values are computed in rectangles, without a lock, so that threads never wait for each
+other. Old settings are evicted when the byte budget is reached. A few new objects, as in a request to a server, go
+around the memo: they would not come again.
 """
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Hashable, Iterator
+from collections.abc import Callable, Hashable
 from typing import Any
 
 import numpy as np
@@ -30,15 +30,12 @@ FEW = 100
 
 
 def matrix_bytes(n: int) -> int:
-    """Return the size of the memo of all pairs of ``n`` objects: a number for every pair and every object."""
-    return 4 * n * (n + 1)
+    """Return the size of the memo of all pairs of ``n`` objects."""
+    return 8 * n * n
 
 
 class _Known:
-    """The pairs known for one setting.
-
-    Row i has the values of object i with the objects from ``starts[i]`` to i, NaN where unknown.
-    """
+    """The pairs known for one setting: NaN in a row, or a row that is too short, means unknown."""
 
     def __init__(self) -> None:
         self.lock = threading.Lock()
@@ -53,98 +50,55 @@ class _Known:
             self._forget()
 
     def _forget(self) -> None:
-        self.position: dict[bytes, int] = {}
-        self.rows: list[Floats | None] = []
-        self.starts: list[int] = []
+        self.rows: dict[bytes, Floats] = {}
+        self.columns: dict[bytes, int] = {}
         self.dtype: Any = np.dtype(np.float32)
         self.nbytes = 0
-
-    def places(self, digests: list[bytes]) -> Floats:
-        """Return the positions of objects, and assign one to those that are new."""
-        position = self.position
-        found = np.array([position.setdefault(digest, len(position)) for digest in digests], dtype=int)
-        new = range(len(self.rows), len(position))
-        self.rows += [None] * len(new)
-        self.starts += new
-        return found
 
     def make_room(self, size: int, budget: int) -> None:
         """Forget everything where ``size`` more bytes exceed the budget."""
         if self.nbytes + size > budget:
             self._forget()
 
-    def has_rows(self, places: Floats) -> bool:
-        """Whether a value of some of these objects is known."""
-        return any(self.rows[place] is not None for place in places.tolist())
+    def gather(self, rows: list[bytes], columns: list[bytes]) -> Floats | None:
+        """Return the known values of pairs, NaN for others; None if there are none."""
+        found = self._by_rows(rows, columns)
+        if rows is columns:
+            return found
+        mirrored = self._by_rows(columns, rows)
+        if found is None or mirrored is None:
+            return found if mirrored is None else mirrored.T
+        return np.where(np.isnan(found), mirrored.T, found)
 
-    def snapshot(self, places: Floats) -> _Rows:
-        """Return the rows of some places, which may be read without the lock: a row only ever gains values."""
-        return _Rows({p: (self.rows[p], self.starts[p]) for p in places.tolist()}, self.dtype)
-
-    def store(self, r: Floats, c: Floats, values: Floats) -> None:
-        """Keep the new values of a rectangle; known values are kept, as diagonals are exact."""
-        self.dtype = np.result_type(self.dtype, values)
-        if r is c and len(r) and len(r) == r[-1] - r[0] + 1 and not self.has_rows(r) and bool(np.all(np.diff(r) == 1)):
-            for i, place in enumerate(r.tolist()):  # a first fit: slices are faster than indices
-                self._set(place, int(r[0]), values[i, : i + 1].astype(self.dtype))
-            return
-        for lines, first, second in ((values, r, c), (values.T, c, r))[: 1 if r is c else 2]:
-            for i, at in _lower(first, second):
-                place, columns = int(first[i]), second[at]
-                if self.rows[place] is None and len(columns) == place + 1 - columns[0]:  # a whole row, in order
-                    self._set(place, int(columns[0]), lines[i, at].astype(self.dtype, copy=False))
-                    continue
-                row = self._row(place, int(columns[0]))
-                columns = columns - self.starts[place]
-                old = row[columns]
-                row[columns] = np.where(np.isnan(old), lines[i, at], old)
-
-    def _row(self, place: int, first: int) -> Floats:
-        """Return the row of a place, which has room for the objects from ``first`` on."""
-        row = self.rows[place]
-        if row is not None and row.dtype == self.dtype and self.starts[place] <= first:
-            return row
-        start = min(first, self.starts[place])
-        new = np.full(place + 1 - start, np.nan, dtype=self.dtype)
-        if row is not None:
-            new[self.starts[place] - start :] = row
-            self.nbytes -= row.nbytes
-        self._set(place, start, new)
-        return new
-
-    def _set(self, place: int, start: int, row: Floats) -> None:
-        self.rows[place], self.starts[place] = row, start
-        self.nbytes += row.nbytes
-
-
-class _Rows:
-    """Rows of the memo at one time, as (values, start) by place."""
-
-    def __init__(self, rows: dict[int, tuple[Floats | None, int]], dtype: Any) -> None:
-        self.rows = rows
-        self.dtype = dtype
-
-    def __bool__(self) -> bool:
-        return any(row is not None for row, _ in self.rows.values())
-
-    def gather(self, r: Floats, c: Floats) -> Floats:
-        """Return the values between the objects at places ``r`` and ``c``, NaN where unknown."""
-        out = np.full((len(r), len(c)), np.nan, dtype=self.dtype)
-        for lines, first, second in ((out, r, c), (out.T, c, r)):
-            for i, at in _lower(first, second):
-                row, start = self.rows[int(first[i])]
-                if row is not None:
-                    at = at[np.searchsorted(second[at], start) :]
-                    lines[i, at] = row[second[at] - start]
+    def _by_rows(self, rows: list[bytes], columns: list[bytes]) -> Floats | None:
+        at = np.array([self.columns.get(digest, -1) for digest in columns])
+        known = np.flatnonzero(at >= 0)
+        stored = [(i, row) for i, row in enumerate(map(self.rows.get, rows)) if row is not None]
+        if not len(known) or not stored:
+            return None
+        out = np.full((len(rows), len(columns)), np.nan, dtype=self.dtype)
+        last = int(at.max())
+        for i, row in stored:
+            within = known if last < len(row) else known[at[known] < len(row)]
+            out[i, within] = row[at[within]]
         return out
 
-
-def _lower(first: Floats, second: Floats) -> Iterator[tuple[int, Floats]]:
-    """Yield every index of ``first`` with those of ``second`` whose places are not higher, lowest first, if any are."""
-    order = np.argsort(second, kind="stable")
-    count = np.searchsorted(second[order], first, side="right")
-    for i in np.flatnonzero(count).tolist():
-        yield i, order[: count[i]]
+    def store(self, rows: list[bytes], columns: list[bytes], values: Floats) -> None:
+        """Keep new values; known ones stay, as diagonals are exact."""
+        self.dtype = np.result_type(self.dtype, values)
+        at = np.array([self.columns.setdefault(digest, len(self.columns)) for digest in columns])
+        width = int(at.max()) + 1
+        for digest, line in zip(rows, values, strict=True):
+            row = self.rows.get(digest)
+            if row is None or len(row) < width or row.dtype != self.dtype:
+                new = np.full(max(width, 0 if row is None else len(row)), np.nan, dtype=self.dtype)
+                if row is not None:
+                    new[: len(row)] = row
+                    self.nbytes -= row.nbytes
+                self.rows[digest] = row = new
+                self.nbytes += row.nbytes
+            old = row[at]
+            row[at] = np.where(np.isnan(old), line, old)
 
 
 memo = ByteCache()
@@ -165,25 +119,25 @@ def gather(setting: Hashable, rows: list[bytes], columns: list[bytes] | None, co
         that need the same pairs at the same time each compute them.
     """
     budget = settings().memo_bytes
-    size = matrix_bytes(len(rows)) if columns is None else 8 * len(rows) * (len(columns) + len(rows))
+    size = 8 * len(rows) * len(rows if columns is None else columns)
     known = memo.get(setting)
     if budget == 0 or size > budget or _is_request(known, rows, columns):
         return compute(np.arange(len(rows)), None if columns is None else np.arange(len(columns)))
     if known is None:
         known = _Known()
         memo.put(setting, known, size=0, budget=budget)
+    right = rows if columns is None else columns
     with known.lock:
-        known.make_room(size, budget)
-        c = known.places(rows if columns is None else columns)  # training data come first, so that new rows are whole
-        r = c if columns is None else known.places(rows)
-        rows_now = known.snapshot(c if columns is None else np.concatenate([r, c]))
-        position = known.position
-    matrix, computed = _complete(rows_now.gather(r, c) if rows_now else None, r, c, compute)
+        known.make_room(8 * len(rows) * (len(known.columns) + len(right)), budget)
+        found = known.gather(rows, right)
+    number: dict[bytes, int] = {}
+    r, c = (np.array([number.setdefault(digest, len(number)) for digest in side]) for side in (rows, right))
+    matrix, computed = _complete(found, r, r if columns is None else c, compute)
     if computed:
+        objects = list(number)
         with known.lock:
-            if known.position is position:  # these positions have not been evicted meanwhile
-                for at, columns_at, values in computed:
-                    known.store(at, columns_at, values)
+            for at, columns_at, values in computed:
+                known.store([objects[i] for i in at], [objects[i] for i in columns_at], values)
             memo.put(setting, known, size=known.nbytes, budget=budget)
     return matrix
 
@@ -192,15 +146,15 @@ def _is_request(known: _Known | None, rows: list[bytes], columns: list[bytes] | 
     """Whether the rows are few and some of them are new."""
     if columns is None or len(rows) > max(1, len(columns) // FEW):
         return False
-    return known is None or not all(digest in known.position for digest in rows)
+    return known is None or not all(digest in known.rows or digest in known.columns for digest in rows)
 
 
 Part = tuple[Floats, Floats, Floats]
-"""Places of rows and columns, and their values."""
+"""Numbers of the objects of rows and columns, and their values."""
 
 
 def _complete(out: Floats | None, r: Floats, c: Floats, compute: Rectangle) -> tuple[Floats, list[Part]]:
-    """Evaluate what is missing in ``out``, between the objects at places ``r`` and ``c``, which may have duplicates.
+    """Evaluate what is missing in ``out``, between the objects numbered ``r`` and ``c``, which may have duplicates.
 
     ``out`` is None if all is missing, as in a first fit: no second matrix is then made.
     """

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import singledispatch
 from typing import Any
 
@@ -53,22 +52,20 @@ def with_parts(kernel: Any, parts: tuple[Any, ...], index: Indices, source: View
     return made
 
 
-def to_be_timed(kernel: Any, X: Any, Y: Any = None) -> tuple[Any, Any, Any, Callable[[Indices], Any] | None]:
-    """Return what ``kernel.sources`` does, for an unfitted kernel too, for `mercer.gram.estimate`.
+FEW = 50
+"""Number of objects from whose kernel values a kernel learns that is only timed."""
 
-    The last is a function of few training objects, if the kernel learns from kernel values: it returns a copy that has
-    learned from these.
-    """
+
+def to_be_timed(kernel: Any, X: Any, Y: Any = None) -> tuple[Any, Any, Any]:
+    """Return what ``kernel.sources`` does, for a kernel that must be fitted too, for `mercer.gram.estimate`."""
     if Y is not None or hasattr(kernel, "train_") or not kernel._needs_fit:
-        return *kernel.sources(X, Y), None
+        found: tuple[Any, Any, Any] = kernel.sources(X, Y)
+        return found
     made, X = clone(kernel), unwrapped(X)
-    y = np.arange(length_of(X)) % 2 if kernel.__sklearn_tags__().target_tags.required else None
-    made._fit_objects(X, y)
-
-    def learned(index: Indices) -> Any:
-        few = subset(made, index)
-        with collected():  # what so few objects tell is not for the user
-            few._learn_from_values(None if y is None else np.arange(len(index)) % 2)
-        return few
-
-    return made, made.train_, None, learned if made._learns_from_values else None
+    required, n = kernel.__sklearn_tags__().target_tags.required, length_of(X)
+    made._fit_objects(X, np.arange(n) % 2 if required else None)
+    index = np.unique(np.linspace(0, n - 1, FEW).round().astype(int))
+    few = subset(made, index)
+    with collected():  # what so few objects tell is not for the user
+        few._learn_from_values(np.arange(len(index)) % 2 if required else None)
+    return few, made.train_, None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import platform
-from collections.abc import Callable, Hashable
+from collections.abc import Hashable
 from typing import Any, Self
 
 import joblib
@@ -12,7 +12,7 @@ import numpy as np
 from array_api_compat import is_array_api_obj
 from sklearn.base import clone
 
-from mercer._array import Array, Indices, namespace, safe_log, to_numpy
+from mercer._array import Array, namespace, safe_log, to_numpy
 from mercer._batch import Batch
 from mercer._cache import parameter_key
 from mercer._checks import is_number
@@ -133,8 +133,8 @@ class Kernel(Transformer):
         check_libraries(left, right)
         return kernel, left, kernel._match(right, left)
 
-    def _to_be_timed(self, X: Any, Y: Any = None) -> tuple[Self, Any, Any, Callable[[Indices], Any] | None]:
-        """Return what `sources` does, and how to learn from few objects, for `mercer.gram.estimate`."""
+    def _to_be_timed(self, X: Any, Y: Any = None) -> tuple[Self, Any, Any]:
+        """Return what `sources` does, for a kernel that must be fitted too, for `mercer.gram.estimate`."""
         from mercer.kernels._subset import to_be_timed  # not at import time: it imports kernels
 
         return to_be_timed(self, X, Y)
