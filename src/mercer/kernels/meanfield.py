@@ -88,9 +88,6 @@ class MeanField(ModelKernel):
     def _learned(self) -> Any:
         return super()._learned(), self._seed
 
-    def _fixed_by_fit(self) -> tuple[str, ...]:
-        return (*super()._fixed_by_fit(), "random_state")
-
     def _prepare(self, source: Any) -> Any:
         couple = required(source, "couple_mean_field", type(self).__name__, "mc.models.FactorialHMMs")
         return couple(float(self.rho), int(self.length), int(self.n_init), self._seed)
