@@ -99,9 +99,6 @@ class SwitchingProduct(CoupledKernel):
     def _learned(self) -> Any:
         return self._seed
 
-    def _fixed_by_fit(self) -> tuple[str, ...]:
-        return (*super()._fixed_by_fit(), "random_state")
-
     def _coupling(self) -> Any:
         return OverPaths(float(self.rho), self.switches == "expected", int(self.n_paths), self._seed)
 
