@@ -29,7 +29,7 @@ BUDGETS = {
     "embedding": 13927,
     "families": 39126,
     "gram": 14568,
-    "kernels": 78285,
+    "kernels": 78233,
     "models": 193610,
     "native": 68766,
     "plot": 9018,
