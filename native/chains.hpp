@@ -26,7 +26,6 @@ struct ChainArguments {
   View<const double, 3> weights_a;  // [I n k]? psi is their product, summed over k
   View<const double, 3> weights_b;  // [J m k]?
   View<const double, 2> psi;        // [I*n J*m]?
-  View<const double, 2> first;      // [I*n J*m]? psi of the first observation, or null for psi
   View<const int64_t, 1> lengths;   // [H] strictly increasing
   int64_t block;                    // steps between two checks of the sums
   View<double, 3> log_value;        // [H I J] NaN where a sum left the range of floats, or is zero
@@ -113,11 +112,9 @@ int64_t chains(const ChainArguments& a) {
                           MERCER_LAMBDA { return spread<Doubles>(weights[c * k + s]); });
       else
         gather_leaves(psi, a.psi, i, n, first, m);
-      if (a.first.given()) gather_leaves(half, a.first, i, n, first, m);
-      const Doubles* begin = a.first.given() ? half : psi;
       for (int64_t b = 0; b < m; ++b)
         for (int64_t c = 0; c < n; ++c)
-          phi[b * n + c] = begin[b * n + c] * (initial[b] * a.left.initial(i, c));
+          phi[b * n + c] = psi[b * n + c] * (initial[b] * a.left.initial(i, c));
       Doubles power{};
       for (int64_t h = 0, time = 1; h < a.lengths.shape[0]; ++h) {
         for (; time < a.lengths(h); ++time) {
@@ -186,76 +183,6 @@ inline int64_t ranged_chains(const RangedChainArguments& a) {
       N sum = table_sum(phi, size);
       for (int lane = 0; lane < WIDTH && first + lane < pairs; ++lane)
         a.log_value(h, first + lane) = log_of(sum, lane);
-    }
-  }
-  return DONE;
-}
-
-// ---- discounted kernels (PPK-4.2b): the series over all lengths, summed from the right
-//
-//     W_0 = psi,    W_{t+1} = psi o (f A W_t A'^T),    the sum over t of pi^T W_t pi'
-
-struct DiscountedChainArguments {
-  ChainModels left;                // [N=I] transitions are zero from unreachable states
-  ChainModels right;               // [N=J n=m]
-  View<const double, 2> psi;       // [I*n J*m] each pair of models scaled to a maximum of about one
-  View<const double, 2> factors;   // [I J] the discount times the scale of psi
-  View<const double, 1> growth_a;  // [I] the largest row sum of the transition weights
-  View<const double, 1> growth_b;  // [J]
-  double tail;                     // what may be left out, relative to the sum
-  int64_t patience;                // largest number of steps
-  View<double, 2> value;           // [I J] NaN where a series did not converge
-};
-
-template <int S, int R, int C>
-int64_t discounted(const DiscountedChainArguments& a) {
-  constexpr int EVERY = 4;  // steps between two bounds of the remaining terms
-  constexpr double HOPELESS = 1e100;
-  const int64_t n = S ? S : a.left.states(), m = S ? S : a.right.states(), size = n * m;
-  Scratch scratch;
-  Doubles *psi, *phi, *next, *half, *outer, *right;
-  if (!scratch.lay_out(
-          [&] { scratch.give(size, psi, phi, next, half, outer), scratch.give(m * m, right); }))
-    return OUT_OF_MEMORY;
-  const int64_t columns = a.right.count();
-  for (int64_t first = 0; first < columns; first += WIDTH) {
-    auto model = [&](int lane) { return minimum(first + lane, columns - 1); };
-    for (int lane = 0; lane < WIDTH; ++lane)
-      for (int64_t c = 0; c < m * m; ++c) right[c][lane] = a.right.transition.at(model(lane))[c];
-    for (int64_t i = 0; i < a.left.count(); ++i) {
-      const double* transition = a.left.transition.at(i);
-      auto left = [&](int64_t c, int64_t d)
-                      MERCER_LAMBDA { return spread<Doubles>(transition[d * n + c]); };
-      gather_leaves(phi, a.psi, i, n, first, m);
-      Doubles factor, most, total{};
-      for (int lane = 0; lane < WIDTH; ++lane) {
-        factor[lane] = a.factors(i, model(lane)),
-        most[lane] = a.growth_a(i) * a.growth_b(model(lane));
-        for (int64_t b = 0; b < m; ++b)
-          for (int64_t c = 0; c < n; ++c)
-            outer[b * n + c][lane] = a.left.initial(i, c) * a.right.initial(model(lane), b);
-      }
-      most *= factor;  // times the largest entry of W_t, a bound of the terms after it
-      for (int64_t c = 0; c < size; ++c) psi[c] = phi[c] * factor;
-      Doubles found = spread<Doubles>(NAN);
-      Words waiting = ~Words{};
-      for (int64_t time = 0;; ++time) {
-        for (int64_t c = 0; c < size; ++c) total += phi[c] * outer[c];
-        if (time && time % EVERY == 0) {
-          Doubles largest{};
-          for (int64_t c = 0; c < size; ++c) largest = phi[c] <= largest ? largest : phi[c];
-          Doubles bound = largest * most;
-          auto converged = bound <= a.tail;
-          found = waiting & converged ? total : found;
-          waiting &= ~converged & (bound < HOPELESS);
-          if (!any(waiting)) break;
-        }
-        if (time == a.patience) break;
-        chain_step<S, R, C>(next, half, phi, psi, left, right, n, m);
-        exchange(phi, next);
-      }
-      for (int lane = 0; lane < WIDTH && first + lane < columns; ++lane)
-        a.value(i, first + lane) = found[lane];
     }
   }
   return DONE;

@@ -42,9 +42,6 @@ MERCER_CALL(chains, ChainArguments,
             chain_instance(a->left.states(), a->right.states(),
                            [&]<int S, int R, int C>() { return chains<S, R, C>(*a); }))
 MERCER_CALL(ranged_chains, RangedChainArguments, ranged_chains(*a))
-MERCER_CALL(discounted_chains, DiscountedChainArguments,
-            chain_instance(a->left.states(), a->right.states(),
-                           [&]<int S, int R, int C>() { return discounted<S, R, C>(*a); }))
 MERCER_CALL(csr_products, CsrArguments, csr<RowProduct>(*a))
 MERCER_CALL(csr_entropies, CsrArguments, csr<SharedEntropy>(*a))
 MERCER_CALL(gaussian_pairs, GaussianPairArguments, gaussian_pairs(*a))

@@ -1,7 +1,6 @@
 """Lengths of coupled chains: discounted sums, paths over lengths, and gradients."""
 
 import copy
-import itertools
 import pickle
 
 import numpy as np
@@ -13,13 +12,9 @@ from tests.batches import WIDTH, categoricals, gaussian_hmms, hmms, softmax
 
 import mercer as mc
 from mercer.families import PowerProduct, Smoothed
-from mercer.models._chains import coupled as _coupled
-from mercer.models._chains import resolvent as _resolvent
 from mercer.models._chains import sweep as _sweep
 from mercer.models._chains.coupled import coupled_chains
-from mercer.models._chains.resolvent import spectral_radius
 from mercer.models._chains.sweep import Aligned, Tile, sweep
-from mercer.models._markov.discount import DiscountedProductOperand
 from mercer.models._markov.operand import ProductOperand
 from mercer.models.discount import Discounted, discounted_sum
 from mercer.models.markov import MarkovChains
@@ -60,28 +55,12 @@ def raw(coupling, length):
 COUPLINGS = [PowerProduct(0.5), PowerProduct(1.0), PowerProduct(2.0), Smoothed(0.4)]
 
 
-@pytest.fixture(params=["lanes", "system", "series", "logarithms"])
-def way(request, monkeypatch):
-    """Sum all lengths in SIMD lanes, by a linear system, by the series, and by logarithms."""
-    monkeypatch.setattr(_coupled, "_LANE_STATES", 40 if request.param == "lanes" else 0)
-    if request.param not in ("lanes", "system"):
-        monkeypatch.setattr(_resolvent, "_SYSTEM_AT_ONCE", 0)
-        monkeypatch.setattr(_resolvent, "_LARGEST_SYSTEM", 0)
-    if request.param == "logarithms":
-        monkeypatch.setattr(_resolvent, "_discounted", _in_logarithms)
-    return request.param
-
-
-def _in_logarithms(layout, left, right, log_psi, d, failure):
-    return np.full((left[0].shape[0], right[0].shape[0])[: 2 if layout is Tile else 1], np.nan)
-
-
 # ------------------------------------------------------------------ discounted sums
 
 
 @pytest.mark.parametrize("coupling", COUPLINGS, ids=repr)
 @pytest.mark.parametrize("make", [symbols, points])
-def test_resolvent(coupling, make, way):
+def test_resolvent(coupling, make):
     models = make(1, 4)
     d = 0.3 if coupling == PowerProduct(0.5) else 0.6
     truth = np.array([[resolvent(p, q, coupling, d) for q in models] for p in models])
@@ -91,7 +70,7 @@ def test_resolvent(coupling, make, way):
 
 
 @pytest.mark.parametrize("coupling", COUPLINGS, ids=repr)
-def test_sum_over_lengths(coupling, way):
+def test_sum_over_lengths(coupling):
     """The definition itself, with models of different sizes."""
     models, d, lengths = mixed_sizes(), 0.25, np.arange(1, 121)
     values = raw(coupling, None).path(models, lengths=lengths)
@@ -104,25 +83,38 @@ def test_sum_over_lengths(coupling, way):
     np.testing.assert_allclose(np.exp(kernel.log(models)), kernel(models), rtol=1e-12)
 
 
-@pytest.mark.parametrize("states", [2, 5])
-def test_slow_series_in_lanes_become_systems(states, monkeypatch):
-    """Sums of nearly 1 / (1 - d) terms, next to others that end at once: only the slow pairs are solved."""
-    models = mc.HMMs.concat([symbols(0, 9, states), symbols(1, 9, states)])
-    kernel = mc.ProbabilityProduct(rho=1.0, length=Discounted(1 - 1e-7), normalize=False)
-    same = mc.MeanMap(gamma=0.0, length=Discounted(1 - 1e-7), normalize=False)
-    with monkeypatch.context() as other:
-        other.setattr(_coupled, "_LANE_STATES", 0)
-        expected = kernel(models)
-    np.testing.assert_allclose(kernel(models), expected, rtol=1e-12)
-    np.testing.assert_allclose(same(models), 1.0, rtol=1e-6)
+@pytest.mark.parametrize("make", [symbols, points])
+def test_slow_sums(make):
+    """Nearly 1 / (1 - d) terms matter: a geometric series after the first ones."""
+    models, d = make(0, 4), 0.999
+    truth = np.array([[resolvent(p, q, Smoothed(0.001), d) for q in models] for p in models])
+    np.testing.assert_allclose(raw(Smoothed(0.001), Discounted(d))(models), truth, rtol=1e-11)
 
 
-def test_slow_series_of_many_states_is_given_up(monkeypatch):
-    monkeypatch.setattr(_resolvent, "_SYSTEM_AT_ONCE", 0)
-    monkeypatch.setattr(_resolvent, "_LARGEST_SYSTEM", 1)
-    monkeypatch.setattr(_resolvent, "MOST_STEPS", 50)
-    with pytest.raises(ArithmeticError, match=r"not converged after 50 lengths. Use a d smaller than 0\.999"):
-        mc.MeanMap(gamma=0.0, length=Discounted(0.999))(symbols(0, 2))
+def test_terms_of_a_slow_minority():
+    """A second part of the sum, with a tiny weight and a slower decay, is not overlooked."""
+    d, slow = 0.99, 1e-5
+    initial, transition = np.array([[1.0 - slow, slow]]), np.eye(2)[None]
+    models = mc.HMMs(initial, transition, mc.Gaussians([[[0.0], [0.0]]], [[0.0797, 0.07965]]))
+    truth = resolvent(models[0:1][0], models[0:1][0], PowerProduct(1.0), d)
+    np.testing.assert_allclose(raw(PowerProduct(1.0), Discounted(d))(models), [[truth]], rtol=1e-11)
+
+
+def test_periodic_chains():
+    """The factors from term to term alternate, so that no geometric series is assumed."""
+    emission = mc.Categoricals([[[0.5, 0.5], [1.0, 0.0], [0.9, 0.1]]])
+    models = mc.HMMs([[1.0, 0.0, 0.0]], np.roll(np.eye(3), 1, axis=1)[None], emission)
+    for d in (0.5, 0.95):
+        truth = resolvent(models[0], models[0], PowerProduct(1.0), d)
+        np.testing.assert_allclose(raw(PowerProduct(1.0), Discounted(d))(models), [[truth]], rtol=1e-12)
+
+
+def test_slow_periodic_sums_are_given_up(monkeypatch):
+    monkeypatch.setattr("mercer.models.discount.MOST_LENGTHS", 100)
+    emission = mc.Categoricals([[[0.5, 0.5], [1.0, 0.0]]])
+    models = mc.HMMs([[1.0, 0.0]], [[[0.0, 1.0], [1.0, 0.0]]], emission)
+    with pytest.raises(ArithmeticError, match=r"not converged after 96 lengths. Use a d smaller than 0\.999"):
+        mc.ProbabilityProduct(rho=1.0, length=Discounted(0.999))(models)
 
 
 @pytest.mark.slow
@@ -154,21 +146,7 @@ def test_dense_emissions_diverge_at_rho_one_too():
     assert value == pytest.approx((1 - d) * psi / (1 - d * psi), rel=1e-12)
 
 
-def test_finite_with_itself_is_finite_with_all():
-    """Cauchy and Schwarz, first for k_L and then for the sum: radii of pairs are below the mean of the two."""
-    models = symbols(8, 6)
-    leaf = models.emission.couple(PowerProduct(0.5))
-    parts = zip(models.initial**0.5, models.transition**0.5, leaf.pair(leaf), strict=True)
-    radii = np.array([spectral_radius(*x) for x in parts])
-    for i, j in itertools.combinations(range(6), 2):
-        psi = np.exp(leaf[i : i + 1].pair(leaf[j : j + 1])).ravel()
-        operator = np.kron(models.transition[i] ** 0.5, models.transition[j] ** 0.5) * psi
-        assert np.abs(np.linalg.eigvals(operator)).max() <= np.sqrt(radii[i] * radii[j]) * (1 + 1e-6)
-    kernel = mc.ProbabilityProduct(rho=0.5, length=Discounted(0.999 / radii.max()))
-    assert np.isfinite(kernel(models)).all()
-
-
-def test_unreachable_states_do_not_count(way):
+def test_unreachable_states_do_not_count():
     """A state that nobody enters may grow as it likes."""
     initial, transition = np.array([[1.0, 0.0]]), np.array([[[1.0, 0.0], [0.5, 0.5]]])
     emission = mc.Gaussians([[[0.0], [0.0]]], [[1.0, 1e-12]])
@@ -213,14 +191,16 @@ def test_discounted_is_a_value():
 
 
 @given(st.floats(0.05, 0.95), st.floats(0.1, 3.0), st.integers(1, 4))
-def test_sum_of_terms_with_bounds(d, growth, count):
-    """A geometric sequence, whose sum is known; NaN where it has none."""
-    terms = ((np.full(count, (L - 1) * np.log(growth)), np.array(L * np.log(growth))) for L in itertools.count(1))
-    found = discounted_sum(terms, d)
+def test_sum_of_a_geometric_series(d, growth, count):
+    def table(lengths, rows):
+        return np.tile((lengths[:, None] - 1) * np.log(growth), (1, count))
+
     if d * growth < 1 - 1e-3:
+        found = discounted_sum(table, d, np.arange(count))
         np.testing.assert_allclose(found, np.log((1 - d) / (1 - d * growth)), atol=1e-10)
     elif d * growth > 1 + 1e-2:
-        assert np.isnan(found).all()
+        with pytest.raises(ValueError, match="model 0 with itself is infinite"):
+            discounted_sum(table, d, np.arange(count))
 
 
 class TestDiscountedProduct(Gradients, PluralContract):
@@ -262,7 +242,7 @@ def test_markov_chains(order, end, rho, d):
     lengths = np.arange(1, 700)
     by_length = ProductOperand(p, rho, tuple(lengths))
     weight = np.log1p(-d) + (lengths - 1) * np.log(d)
-    operand = DiscountedProductOperand(p, rho, Discounted(d))
+    operand = ProductOperand(p, rho, Discounted(d))
     truth = np.logaddexp.reduce(by_length.pair(by_length) + weight[:, None, None], axis=0)
     np.testing.assert_allclose(operand.pair(operand)[0], truth, atol=1e-12)
     np.testing.assert_allclose(operand.alone()[0], np.diag(truth), atol=1e-12)
@@ -272,7 +252,7 @@ def test_markov_chains(order, end, rho, d):
 @pytest.mark.slow
 def test_markov_chains_that_diverge():
     uniform = MarkovChains(np.full((2, 3), 1 / 3), np.full((2, 3, 3), 1 / 3), alphabet="abc")
-    operand = DiscountedProductOperand(uniform, 0.25, Discounted(0.6))  # grows 3 ** (1 - 2 rho) times
+    operand = ProductOperand(uniform, 0.25, Discounted(0.6))  # grows 3 ** (1 - 2 rho) times
     with pytest.raises(ValueError, match=r"model 0 with itself is infinite: .* grows 1\.73\d* times .* d below 0\.57"):
         operand.alone()
 

@@ -23,7 +23,6 @@ def small_chains(
     right: tuple[Floats, ...],
     lengths: tuple[int, ...],
     psi: Floats | None = None,
-    first: Floats | None = None,
 ) -> Floats:
     """Compute the log values of coupled chains (PPK-4.2).
 
@@ -37,8 +36,6 @@ def small_chains(
         Strictly increasing numbers of time steps, at least 1.
     psi : ndarray of shape (I * n, J * m), default=None
         Leaf kernel values, nonnegative.
-    first : ndarray of shape (I * n, J * m), default=None
-        Leaf kernels of the first observation; ``psi`` if None.
 
     Returns
     -------
@@ -51,7 +48,7 @@ def small_chains(
     growth = float(left[1].sum(axis=2).max()) * float(right[1].sum(axis=2).max()) * top
     value = np.empty((len(lengths), len(left[0]), len(right[0])))
     call(
-        "chains", left=left[:2], right=right[:2], weights_a=weights[0], weights_b=weights[1], psi=psi, first=first,
+        "chains", left=left[:2], right=right[:2], weights_a=weights[0], weights_b=weights[1], psi=psi,
         lengths=np.asarray(lengths), block=_block(growth), log_value=value,
     )  # fmt: skip
     return value
@@ -102,41 +99,3 @@ def ranged_log_chains(
     rows, columns = np.divmod(np.arange(i * j), max(j, 1))
     pairs = log_psi.reshape(i, n, j, m).transpose(0, 2, 1, 3).reshape(i * j, n, m)
     return ranged_pairs(left, right, rows, columns, pairs, lengths, True).reshape(len(lengths), i, j)
-
-
-def discounted_lanes(
-    left: tuple[Floats, Floats],
-    right: tuple[Floats, Floats],
-    psi: Floats,
-    factors: Floats,
-    tail: float,
-    patience: int,
-) -> Floats:
-    """Sum v (f Op)^t 1 over all t >= 0 for all pairs of two sets of chains (PPK-4.2b).
-
-    Parameters
-    ----------
-    left, right : pair of ndarrays
-        Initial and transition weights, (I, n) and (I, n, n), (J, m) and (J, m, m); transition weights from
-        unreachable states are zero.
-    psi : ndarray of shape (I * n, J * m)
-        Leaf kernels, each pair of models scaled to a maximum of about one.
-    factors : ndarray of shape (I, J)
-        The discount times the scale of ``psi``.
-    tail : float
-        Tolerance of the truncation, relative to the sum.
-    patience : int
-        Largest number of steps.
-
-    Returns
-    -------
-    ndarray of shape (I, J)
-        Sums; NaN where a series did not converge within ``patience`` steps.
-    """
-    value = np.empty((len(left[0]), len(right[0])))
-    growth = [transition.sum(axis=2).max(axis=1) for _, transition in (left, right)]
-    call(
-        "discounted_chains", left=left, right=right, psi=psi, factors=factors, growth_a=growth[0], growth_b=growth[1],
-        tail=tail, patience=patience, value=value,
-    )  # fmt: skip
-    return value

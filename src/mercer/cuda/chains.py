@@ -24,10 +24,6 @@ CHUNK = 8
 SMALLEST, LARGEST = tl.constexpr(2.0**-511), tl.constexpr(1e305)
 """Sums outside of this range are marked: small entries may have been lost."""
 LOG_2 = tl.constexpr(float(np.log(2.0)))
-LARGEST_LOG = tl.constexpr(700.0)
-"""Logarithm beyond which a leaf kernel overflows."""
-CLOSE, MOST_TERMS = tl.constexpr(1e-15), tl.constexpr(400)
-"""Relative error at which a discounted sum ends, and the number of terms beyond which other methods are faster."""
 
 
 _OPTIONS = {16: {"num_warps": 1, "num_stages": 1, "maxnreg": 128}, 32: {"num_warps": 1, "num_stages": 1}}
@@ -57,12 +53,6 @@ def _wide(numbers, GA: tl.constexpr, NA: tl.constexpr, GB: tl.constexpr, NB: tl.
     return tl.reshape(tl.broadcast_to(numbers[:, None, :, None], (GA, NA, GB, NB)), (GA * NA, GB * NB))
 
 
-@triton.jit
-def _most(table, GA: tl.constexpr, NA: tl.constexpr, GB: tl.constexpr, NB: tl.constexpr):
-    """Largest entry over the states of every pair of models, (GA, GB)."""
-    return tl.max(tl.max(tl.reshape(table, (GA, NA, GB, NB)), axis=3), axis=1)
-
-
 _SIZES = ["count_a", "states_a", "count_b", "states_b", "n_lengths", "block", "rows_total", "columns_total"]
 
 
@@ -70,9 +60,9 @@ _SIZES = ["count_a", "states_a", "count_b", "states_b", "n_lengths", "block", "r
 def _chains(
     weights_a, steps_a, features_a, rows, count_a, states_a,
     weights_b, steps_b, features_b, columns, count_b, states_b,
-    log_psi, symbols, lengths, n_lengths, block, discount, value, scale, lost, rows_total, columns_total,
+    log_psi, symbols, lengths, n_lengths, block, value, scale, lost, rows_total, columns_total,
     NA: tl.constexpr, GA: tl.constexpr, NB: tl.constexpr, GB: tl.constexpr, SYMBOLS: tl.constexpr,
-    HALF: tl.constexpr, MIRROR: tl.constexpr, CHUNK: tl.constexpr, DISCOUNT: tl.constexpr,
+    HALF: tl.constexpr, MIRROR: tl.constexpr, CHUNK: tl.constexpr,
 ):  # fmt: skip
     TA: tl.constexpr = NA * GA
     TB: tl.constexpr = NB * GB
@@ -134,74 +124,33 @@ def _chains(
                 tl.store(scale + mirrored, top, mask=inside)
                 tl.store(lost + mirrored, (gone > 0).to(tl.int8), mask=inside)
         phi = weight_a[:, None] * weight_b[None, :] * psi
-        if DISCOUNT:
-            # Leaf kernels of later steps count with the discount; their own scale is part of the sum.
-            later = tl.load(discount)
-            if SYMBOLS:
-                leaf = psi * later
-            else:
-                leaf = psi * _wide(later * tl.exp(tl.minimum(top, LARGEST_LOG)), GA, NA, GB, NB)
-            total = _sums(phi, GA, NA, GB, NB)
-            # Add terms until the geometric bounds of the rest agree for all pairs of the tile.
-            t = 0
-            going = 1
-            while going != 0:
+        # Step from one length to the next; `exponent` is what rescaling has taken out of phi.
+        exponent = tl.zeros((GA, GB), dtype=tl.int64)
+        sound = exponent == 0
+        for h in range(0, n_lengths):
+            for t in range(tl.load(lengths + h), tl.load(lengths + h + 1)):
+                if t % block == 0:
+                    total = _sums(phi, GA, NA, GB, NB)
+                    sound = sound & (total >= SMALLEST) & (total <= LARGEST)
+                    # Divide by the power of two below the sum: exact.
+                    power = tl.where(sound, ((total.to(tl.int64, bitcast=True) >> 52) & 2047) - 1023, 0)
+                    factor = ((1023 - power) << 52).to(tl.float64, bitcast=True)
+                    exponent += power
+                    phi = phi * _wide(factor, GA, NA, GB, NB)
                 half = tl.dot(phi, step_b, out_dtype=tl.float64)
-                after = tl.dot(step_a, half, out_dtype=tl.float64) * leaf
-                term = _sums(after, GA, NA, GB, NB)
-                t += 1
-                if t % 4 == 0:
-                    # If every entry changed by a factor between low and high, so does every later one.
-                    ratio = after / tl.where(phi > 0.0, phi, 1.0)
-                    high = _most(tl.where(phi > 0.0, ratio, tl.where(after > 0.0, 2.0, 0.0)), GA, NA, GB, NB)
-                    low = -_most(tl.where(phi > 0.0, -ratio, tl.where(after > 0.0, 0.0, -2.0)), GA, NA, GB, NB)
-                    low = tl.minimum(low, high)
-                    known = high < 1.0
-                    most = term / (1.0 - tl.where(known, high, 0.0))
-                    least = term / (1.0 - tl.where(known, low, 0.0))
-                    near = known & (most - least <= CLOSE * (total + least))
-                    near = near | (term == 0.0) | (i >= count_a)[:, None] | (j >= count_b)[None, :]
-                    going = tl.where(tl.min(near.to(tl.int32)) == 0, 1, 0)
-                    going = tl.where(t >= MOST_TERMS, 0, going)
-                    total = tl.where(
-                        going == 0, tl.where(near, total + 0.5 * (most + least), float("nan")), total + term
-                    )
-                else:
-                    total = total + term
-                phi = after
-            good = (total >= SMALLEST) & (total <= LARGEST)
-            found = tl.where(good, tl.log(tl.where(good, total, 1.0)), float("nan"))
-            tl.store(value + at, found, mask=inside)
+                phi = tl.dot(step_a, half, out_dtype=tl.float64) * psi
+            total = _sums(phi, GA, NA, GB, NB)
+            good = sound & (total >= SMALLEST) & (total <= LARGEST)
+            found = tl.log(tl.where(good, total, 1.0)) + exponent.to(tl.float64) * LOG_2
+            found = tl.where(good, found, float("nan"))
+            tl.store(value + h * plane + at, found, mask=inside)
             if MIRROR:
-                tl.store(value + mirrored, found, mask=inside)
-        else:
-            # Step from one length to the next; `exponent` is what rescaling has taken out of phi.
-            exponent = tl.zeros((GA, GB), dtype=tl.int64)
-            sound = exponent == 0
-            for h in range(0, n_lengths):
-                for t in range(tl.load(lengths + h), tl.load(lengths + h + 1)):
-                    if t % block == 0:
-                        total = _sums(phi, GA, NA, GB, NB)
-                        sound = sound & (total >= SMALLEST) & (total <= LARGEST)
-                        # Divide by the power of two below the sum: exact.
-                        power = tl.where(sound, ((total.to(tl.int64, bitcast=True) >> 52) & 2047) - 1023, 0)
-                        factor = ((1023 - power) << 52).to(tl.float64, bitcast=True)
-                        exponent += power
-                        phi = phi * _wide(factor, GA, NA, GB, NB)
-                    half = tl.dot(phi, step_b, out_dtype=tl.float64)
-                    phi = tl.dot(step_a, half, out_dtype=tl.float64) * psi
-                total = _sums(phi, GA, NA, GB, NB)
-                good = sound & (total >= SMALLEST) & (total <= LARGEST)
-                found = tl.log(tl.where(good, total, 1.0)) + exponent.to(tl.float64) * LOG_2
-                found = tl.where(good, found, float("nan"))
-                tl.store(value + h * plane + at, found, mask=inside)
-                if MIRROR:
-                    tl.store(value + h * plane + mirrored, found, mask=inside)
+                tl.store(value + h * plane + mirrored, found, mask=inside)
 
 
 def fused_chains(
     left: tuple[Array, ...], right: tuple[Array, ...], sizes: tuple[Floats, Floats], lengths: tuple[int, ...],
-    block: int, log_psi: Array | None = None, discount: float | None = None,
+    block: int, log_psi: Array | None = None,
 ) -> Result:  # fmt: skip
     """Compute the log kernels of all pairs of two sets of chains.
 
@@ -219,9 +168,6 @@ def fused_chains(
         Number of steps between two rescalings.
     log_psi : tensor of shape (I * n, J * m), default=None
         Logarithms of the leaf kernels.
-    discount : float, default=None
-        Sum over all lengths L with the weights ``discount^(L - 1)``, in place of ``lengths``. NaN where the sum
-        converges slowly.
 
     Returns
     -------
@@ -239,7 +185,6 @@ def fused_chains(
     at = torch.tensor((1, *lengths), dtype=torch.int32, device=device)
     classes = _classes(sizes[0], device), _classes(sizes[1], device)
     nothing = value
-    factor = torch.tensor([0.0 if discount is None else discount], dtype=torch.float64, device=device)
     for a, (na, rows) in enumerate(classes[0]):
         for b, (nb, columns) in enumerate(classes[1]):
             if symmetric and b < a:
@@ -252,9 +197,9 @@ def fused_chains(
             _chains[(programs,)](
                 *tiles_a, rows, len(rows), n, *tiles_b, columns, len(columns), m,
                 nothing if log_psi is None else log_psi, 0 if log_psi is not None else tiles_a[2].shape[2], at,
-                len(lengths), block, factor, value, nothing if scale is None else scale,
+                len(lengths), block, value, nothing if scale is None else scale,
                 nothing if lost is None else lost, i, j, NA=na, GA=ga, NB=nb, GB=gb, SYMBOLS=log_psi is None,
-                HALF=symmetric and a == b, MIRROR=symmetric, CHUNK=CHUNK, DISCOUNT=discount is not None,
+                HALF=symmetric and a == b, MIRROR=symmetric, CHUNK=CHUNK,
                 **_OPTIONS[tile],
             )  # fmt: skip
     return Result(value, scale, None if lost is None else lost != 0)

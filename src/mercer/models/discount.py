@@ -2,22 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 
-from mercer._array import Array, Floats, Indices, namespace, to_numpy
+from mercer._array import Array, Floats, Indices, Mask, beside, logsumexp, namespace, to_numpy
 from mercer._checks import is_number
 
 TAIL = 1e-13
-"""Relative error of a truncated discounted sum."""
-MOST_STEPS = 100_000
-"""Maximum number of terms of a discounted sum."""
-_HOPELESS = 300.0  # no bound of a convergent sum has so large a logarithm
-_FIRST_STEPS = 64  # lengths that the sum of a table begins with
-_TRIAL = 2000  # after this many terms the rate of convergence shows if MOST_STEPS are enough
+"""Relative error of a sum over all lengths."""
+FIRST_LENGTHS, MOST_LENGTHS = 48, 3 << 16
+"""Numbers of lengths that a sum begins with, and after which it is given up."""
+_ENOUGH = 1024
+"""Number of lengths after which a sum whose terms still grow is infinite."""
+_NUMBERS = 1 << 23
+"""Maximum number of terms in memory at once, except of one row: 64 MB."""
 
 
 @dataclass(frozen=True)
@@ -74,90 +75,92 @@ def check_lengths(lengths: Lengths | None) -> None:
         )
 
 
-def too_slow(d: float, steps: int) -> ArithmeticError:
-    """Return the error of a sum that has not converged after ``steps`` terms."""
-    return ArithmeticError(
-        f"The discounted kernel of a pair has not converged after {steps} lengths. Use a d smaller than {d}."
-    )
+def discounted_sum(table: Callable[[Indices, slice], Array], d: float, models: Indices) -> Array:
+    """Sum log kernels over all lengths L, with the weights ``(1 - d) d^(L - 1)``.
 
-
-def infinite(i: int, growth: float, d: float) -> ValueError:
-    """Return the error of a model whose self-kernel is infinite."""
-    return ValueError(
-        f"The discounted kernel of model {i} with itself is infinite: its kernel grows {growth:.6g} times with every "
-        f"observation, and d = {d} times that is not below 1. Use a d below {1 / growth:.4g}."
-    )
-
-
-def discounted_sum(terms: Iterable[tuple[Array, Array]], d: float) -> Array:
-    """Sum the kernels of all lengths, in logarithms, until the remainder is negligible.
-
-    Parameters
-    ----------
-    terms : iterable of pairs of arrays
-        For L = 1, 2, ...: the logarithms of k_L, and those of numbers g_L (of a shape that broadcasts) for which
-        ``k_{L+M} <= g_L k_M`` for all M >= 1. With ``k_L = v Op^{L-1} 1`` the largest entry of ``Op^L 1`` is one.
-    d : float
-        The discount.
-
-    Returns
-    -------
-    array
-        log of ``sum (1 - d) d^(L-1) k_L``, with a relative error of 1e-13; NaN where the sum has not converged after
-        ``MOST_STEPS`` terms.
-
-    Notes
-    -----
-    The remainder after the first L terms is at most ``x + x^2 + ...`` times their sum, with ``x = d^L g_L``.
-    """
-    total: Array = None
-    for count, (log_kernel, log_bound) in enumerate(terms):
-        xp = namespace(log_kernel)
-        term = log_kernel + (count * float(np.log(d)) + float(np.log1p(-d)))
-        total = term if total is None else xp.logaddexp(total, term)
-        rest = to_numpy(log_bound) + (count + 1) * np.log(d)
-        if not np.any(rest > np.log(TAIL)):
-            return total
-        slow = count == _TRIAL and np.any(rest > np.log(TAIL) * _TRIAL / MOST_STEPS)
-        if slow or count + 1 >= MOST_STEPS or np.any(rest > _HOPELESS):
-            break
-    xp = namespace(total)
-    unfinished = np.broadcast_to(rest > np.log(TAIL), total.shape)
-    return xp.where(xp.asarray(unfinished, device=total.device), xp.nan, total)
-
-
-def summed_table(table: Callable[[Indices], Floats], d: float, models: Indices) -> Floats:
-    """Sum the kernels of all lengths, for kernels that end up multiplied by the same factor at every further length.
+    The first lengths are added up. What follows them is negligible or, where every further length multiplies a kernel
+    by the same factor, a geometric series; otherwise twice as many are added up.
 
     Parameters
     ----------
     table : callable
-        Log kernels of P pairs at lengths ``(H,)``, as ``(H, P)``.
+        Called with lengths ``(H,)``, 1 to H, and a slice of R rows; returns log kernels, ``(H, R, ...)``.
     d : float
         The discount.
-    models : array of int of shape (P,)
-        Model of each pair that an error names.
+    models : ndarray of int of shape (N,)
+        The model of each row, which an error names.
 
     Returns
     -------
-    array of shape (P,)
-        log of ``sum (1 - d) d^(L-1) k_L``.
+    array of shape (N, ...)
+        Logarithms.
     """
-    count = _FIRST_STEPS
-    while True:
+
+    def over(begin: int, end: int, count: int) -> Array:
         lengths = np.arange(1, count + 1)
-        terms = table(lengths) + (lengths[:, None] - 1) * np.log(d) + np.log1p(-d)
-        rates = np.diff(terms[-3:], axis=0)  # negative where the sum converges
-        steady = np.abs(rates[1] - rates[0]) <= TAIL * np.maximum(np.abs(rates[1]), 1.0)
-        top = terms.max(axis=0)
-        total = top + np.log(np.exp(terms - top).sum(axis=0))
-        gone = terms[-1] - total < np.log(TAIL)
-        if np.all(steady | (gone & (rates[1] < 0))):
-            break
-        if count >= MOST_STEPS:
-            raise too_slow(d, count)
-        count = min(2 * count, MOST_STEPS)
-    growing = np.flatnonzero(rates[1] >= 0)
-    if len(growing):
-        raise infinite(int(models[growing[0]]), float(np.exp(rates[1][growing[0]]) / d), d)
-    return np.asarray(np.logaddexp(total, terms[-1] + rates[1] - np.log(-np.expm1(rates[1]))))
+        terms = table(lengths, slice(begin, end))
+        xp = namespace(terms)
+        weights = beside(terms, np.log1p(-d) + (lengths - 1) * np.log(d), terms.dtype)
+        terms = terms + xp.reshape(weights, (-1, *(1 for _ in terms.shape[1:])))
+        total = logsumexp(terms, axis=0)
+        rate, negligible, steady = _rest(to_numpy(terms), to_numpy(total))
+        infinite = np.argwhere((steady | (count >= _ENOUGH)) & ~negligible & (rate > -1e-12))
+        if len(infinite):
+            growth = float(np.exp(rate[tuple(infinite[0])])) / d
+            raise ValueError(
+                f"The discounted kernel of model {models[begin + infinite[0][0]]} with itself is infinite: its kernel "
+                f"grows {growth:.6g} times with every observation, and d = {d} times that is not below 1. Use a d "
+                f"below {1 / growth:.4g}."
+            )
+        series = beside(total, steady & ~negligible)
+        factor = xp.where(series, (terms[-1, ...] - terms[-1 - count // 8, ...]) / (count // 8), -1.0)
+        found = xp.where(series, xp.logaddexp(total, terms[-1, ...] + factor - xp.log(-xp.expm1(factor))), total)
+        if (negligible | steady).all():
+            return found
+        if 2 * count > MOST_LENGTHS:
+            raise ArithmeticError(
+                f"The discounted kernel of a pair has not converged after {count} lengths. Use a d smaller than {d}."
+            )
+        step = max(1, _NUMBERS // (2 * count * int(np.prod(terms.shape[2:]))))
+        parts = [over(first, min(first + step, end), 2 * count) for first in range(begin, end, step)]
+        return xp.where(beside(total, negligible | steady), found, xp.concat(parts, axis=0))
+
+    return over(0, len(models), FIRST_LENGTHS)
+
+
+def sum_of_pairs(left: Any, right: Any) -> Array:
+    """Log kernels of all pairs of operands over all lengths, ``(1, I, J)``; the method ``at`` sets their lengths."""
+
+    def table(lengths: Indices, rows: slice) -> Array:
+        first, second = left.at(lengths), right.at(lengths)
+        if rows != slice(0, len(left)):
+            return first[rows].pair(second)
+        return first.pair(first if left is right else second)
+
+    return discounted_sum(table, left.lengths.d, np.arange(len(left)))[None, ...]
+
+
+def sum_of_selves(operand: Any) -> Array:
+    """Log self-kernels of an operand over all lengths, ``(1, N)``; raises if one is infinite."""
+    models = np.arange(len(operand))
+    return discounted_sum(lambda lengths, rows: operand.at(lengths)[rows].alone(), operand.lengths.d, models)[None, ...]
+
+
+def _rest(terms: Floats, total: Floats) -> tuple[Floats, Mask, Mask]:
+    """Judge what follows the first terms, ``(H, ...)``, of sums with the logarithms ``total``.
+
+    Returns the logarithm of the factor from one term to the next, averaged over the last eighth of the terms; whether
+    what follows is negligible; and whether it is a geometric series, because that factor does not change any more.
+    """
+    count, window = len(terms), len(terms) // 8
+    last, before = terms[-window:].max(axis=0), terms[-2 * window : -window].max(axis=0)
+    with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
+        rate = np.where(last > -np.inf, (last - before) / window, -np.inf)
+        weight = np.where(rate < 0, -1 / np.expm1(np.minimum(rate, -1e-300)), np.inf)  # of all terms after one
+        share = np.exp(last + np.log(weight) - total)  # of what follows, in the sum
+        negligible = (rate < 0) & ~(share > TAIL)
+        change = np.abs(np.diff(terms[-window - 1 :], axis=0) - rate).max(axis=0)
+        noise = 8 * np.finfo(terms.dtype).eps * np.maximum(np.abs(terms[-1]), 1.0)
+        # A slow change hides in rounding errors: there must be as many terms as matter of those after them.
+        steady = (change <= noise + TAIL / (weight * share)) & ((weight <= count) | (rate > -1e-12))
+    return rate, negligible, steady

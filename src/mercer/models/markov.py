@@ -18,12 +18,11 @@ from mercer._random import random_generator, whole_size
 from mercer.data import Alphabet, Sequences
 from mercer.models._chains.characteristic import chain_characteristic
 from mercer.models._markov.counts import counted, heads_of, n_heads
-from mercer.models._markov.discount import DiscountedProductOperand, gram_operand, on_grams
-from mercer.models._markov.operand import ProductOperand, check_cells
+from mercer.models._markov.operand import ProductOperand, check_cells, gram_operand, on_grams
 from mercer.models._markov.readings import Chain, in_parts
 from mercer.models._markov.scores import sequence_scores
 from mercer.models._markov.sparse import SparseLaws, SparseRows
-from mercer.models.discount import Discounted, check_lengths
+from mercer.models.discount import check_lengths
 from mercer.models.posterior import long_run_of_contexts
 
 if TYPE_CHECKING:
@@ -378,8 +377,7 @@ class MarkovChains(Batch):
         if isinstance(coupling, PowerProduct):
             check_rho(coupling.rho)
             check_cells(self)
-            kind = DiscountedProductOperand if isinstance(lengths, Discounted) else ProductOperand
-            return kind(self, float(coupling.rho), lengths)
+            return ProductOperand(self, float(coupling.rho), lengths)
         return gram_operand(self, coupling, lengths)
 
     def log_characteristic(self, frequencies: Floats) -> tuple[Array, Array]:

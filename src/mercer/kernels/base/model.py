@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from collections.abc import Callable, Iterable
 from typing import Any, ClassVar
 
 import numpy as np
@@ -16,7 +17,7 @@ from mercer._coupling import Coupling
 from mercer._parameters import NONE, Rules, instance_of, whole
 from mercer.families.estimator import Estimator
 from mercer.kernels.base.kernel import Kernel
-from mercer.models.discount import Discounted, Lengths, check_lengths, summed_table
+from mercer.models.discount import Discounted, Lengths, check_lengths, discounted_sum
 
 LONGEST = 10_000_000
 """Number of observations of the longest sequences that are compared."""
@@ -247,41 +248,37 @@ class StepOperand:
 
     def pair(self, other: StepOperand) -> Floats:
         """Log kernels of every pair, ``(H, I, J)`` with H lengths; H = 1 for discounted ones."""
-        left = np.repeat(np.arange(len(self)), len(other))
 
-        def table(lengths: Indices) -> Floats:
+        def table(lengths: Indices, rows: slice) -> Floats:
             last = int(max(lengths))
-            p, q = self.models.marginals(last), other.models.marginals(last)
-            steps = (to_numpy(self.coupling.leaf(p[:, t], q[:, t])).ravel() for t in range(last))
-            return _cumulated(steps, lengths, len(left))
+            p, q = self.models[rows].marginals(last), other.models.marginals(last)
+            return _cumulated((to_numpy(self.coupling.leaf(p[:, t], q[:, t])) for t in range(last)), lengths)
 
-        return self._over_lengths(table, left).reshape(-1, len(self), len(other))
+        return self._over_lengths(table)
 
     def alone(self) -> Floats:
         """Log kernel of every model with itself, ``(H, N)``; raises where a discounted one is infinite."""
 
-        def table(lengths: Indices) -> Floats:
+        def table(lengths: Indices, rows: slice) -> Floats:
             last = int(max(lengths))
-            p = self.models.marginals(last)
-            single = (p[:, t].reshape(len(self), 1) for t in range(last))
-            steps = (to_numpy(self.coupling.leaf(one, one))[:, 0, 0] for one in single)
-            return _cumulated(steps, lengths, len(self))
+            p = self.models[rows].marginals(last)
+            single = (p[:, t].reshape(-1, 1) for t in range(last))
+            return _cumulated((to_numpy(self.coupling.leaf(one, one))[:, 0, 0] for one in single), lengths)
 
-        return self._over_lengths(table, np.arange(len(self)))
+        return self._over_lengths(table)
 
-    def _over_lengths(self, table: Any, models: Indices) -> Floats:
+    def _over_lengths(self, table: Callable[[Indices, slice], Floats]) -> Floats:
         if isinstance(self.lengths, Discounted):
-            return summed_table(table, self.lengths.d, models)[None]
-        found: Floats = table(np.asarray(self.lengths))
-        return found
+            return np.asarray(discounted_sum(table, self.lengths.d, np.arange(len(self)))[None])
+        return table(np.asarray(self.lengths), slice(None))
 
 
-def _cumulated(steps: Any, lengths: Indices, count: int) -> Floats:
-    """Sum log kernels of steps; return the sums at the given lengths, ``(H, count)``."""
-    places = {int(length): h for h, length in enumerate(lengths)}
-    found, total = np.empty((len(lengths), count)), np.zeros(count)
-    for t, step in enumerate(steps):
+def _cumulated(steps: Iterable[Floats], lengths: Indices) -> Floats:
+    """Return the sums of the log kernels of the first steps at the given lengths, ``(H, ...)``."""
+    total: Any = 0.0
+    found = {}
+    for length, step in enumerate(steps, 1):
         total = total + step
-        if t + 1 in places:
-            found[places[t + 1]] = total
-    return found
+        if length in lengths:
+            found[length] = total
+    return np.stack([found[length] for length in lengths.tolist()])

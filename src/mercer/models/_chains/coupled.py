@@ -14,7 +14,6 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 from array_api_compat import is_numpy_array
@@ -141,7 +140,7 @@ def repaired(
     right: Side,
     log_psi: Callable[[], Array],
     lengths: tuple[int, ...],
-    scale: Any = 0.0,
+    scale: Array | None = None,
     tiny: Array | None = None,
 ) -> Array:
     """Repeat the pairs that are NaN, or that may have lost a path to underflow while their sum did not underflow.
@@ -158,7 +157,7 @@ def repaired(
         Returns the logarithms of the leaf kernels, a table.
     lengths : tuple of int
         Numbers of time steps.
-    scale : array of shape (I, J) or (N,), default=0.0
+    scale : array of shape (I, J) or (N,), default=None
         Logarithms of the scales of leaf kernels, which count once per time step.
     tiny : array of bool of shape (I, J) or (N,), default=None
         Pairs with leaf kernels that are positive and tiny, relative to the scale; None if there are none.
@@ -173,7 +172,7 @@ def repaired(
     """
     xp = namespace(values)
     column = xp.reshape(beside(values, lengths, values.dtype), (-1,) + (1,) * (values.ndim - 1))
-    total = values + column * scale
+    total = values if scale is None else values + column * scale
     if tiny is None and is_calm(values, left, right):
         return total
     info, table = xp.finfo(values.dtype), log_psi()

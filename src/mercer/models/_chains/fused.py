@@ -8,10 +8,9 @@ from typing import Any
 from mercer._array import Array, Floats, namespace
 from mercer._coupling import InnerLeaf
 from mercer.cuda import usable as usable
-from mercer.models._chains.coupled import LOG_ENTRIES, inner_products, is_calm, patch, repaired
-from mercer.models._chains.resolvent import discounted_chains
-from mercer.models._chains.sweep import Aligned, Side, Tile, steps_between_scalings
-from mercer.models.discount import Discounted
+from mercer.models._chains.coupled import inner_products, is_calm, repaired
+from mercer.models._chains.sweep import Side, Tile, steps_between_scalings
+from mercer.models.discount import FIRST_LENGTHS, Discounted
 
 MOST_STATES, MOST_SYMBOLS = 32, 256
 """Larger models are computed by matrix products of the array library."""
@@ -45,7 +44,7 @@ def is_inner(leaf: Any) -> bool:
 
 def pairs_at_once(operand: Any) -> int:
     """Return the number of pairs of a tile."""
-    values = PAIRS // (1 if isinstance(operand.lengths, Discounted) else len(operand.lengths))
+    values = PAIRS // (FIRST_LENGTHS if isinstance(operand.lengths, Discounted) else len(operand.lengths))
     return values if in_features(operand.leaf) else min(values, LEAVES // int(operand.initial.shape[-1]) ** 2)
 
 
@@ -85,33 +84,6 @@ def fused_table(left: Side, right: Side, log_psi: Array, sizes: Sizes, lengths: 
     marked = lost != 0
     tiny = marked if bool(xp.any(marked)) else None
     return repaired(Tile, values, left, right, lambda: log_psi, lengths, scale, tiny)
-
-
-def fused_discounted(
-    left: tuple[Array, ...], right: tuple[Array, ...], log_psi: Array | None, sizes: Sizes, d: float
-) -> Array:
-    """Compute log discounted kernels ``(I, J)``; pairs that converge slowly by array code.
-
-    Leaf kernels have the logarithms ``log_psi (I, n, J, m)``, or are inner products of the features ``left[2]`` and
-    ``right[2]``.
-    """
-    from mercer.cuda.chains import fused_chains
-
-    xp, (i, n), (j, m) = namespace(*left), left[0].shape, right[0].shape
-    flat = None if log_psi is None else xp.reshape(log_psi, (i * n, j * m))
-    values, scale, _ = fused_chains(left, right, sizes, (1,), 1, flat, d)
-    found = values + math.log1p(-d) if scale is None else values + (scale + math.log1p(-d))
-
-    def slow(which: Array) -> Array:
-        if log_psi is None:
-            a, b = ([xp.take(x, at, axis=0) for x in side] for side, at in ((left, which // j), (right, which % j)))
-            leaf = xp.log(a[2] @ xp.matrix_transpose(b[2]))
-            return discounted_chains(Aligned, (a[0], a[1]), (b[0], b[1]), leaf, d)[None, :]
-        taken = Tile.take((left[0], left[1]), (right[0], right[1]), log_psi, which)
-        return discounted_chains(Aligned, *taken, d)[None, :]
-
-    rows = xp.reshape(found, (1, -1))
-    return xp.reshape(patch(rows, xp.isnan(rows[0, ...]), slow, max(1, LOG_ENTRIES // (n * m))), (i, j))
 
 
 def _largest_norm(features: Array) -> Array:

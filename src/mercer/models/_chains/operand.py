@@ -11,14 +11,13 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from array_api_compat import is_numpy_array
 
-from mercer._array import Array, Floats, beside, namespace, safe_log, to_numpy
+from mercer._array import Array, Floats, Indices, beside, namespace, safe_log, to_numpy
 from mercer._batch import take_rows
 from mercer._coupling import InnerLeaf, OneAxis, PowerProduct, power
 from mercer.models._chains import fused
 from mercer.models._chains.coupled import careful_kernels, chain_tile, coupled_chains, coupled_features
-from mercer.models._chains.resolvent import discounted_chains
 from mercer.models._chains.sweep import Aligned, Layout, Side, Tile
-from mercer.models.discount import Discounted, Lengths
+from mercer.models.discount import Discounted, Lengths, sum_of_pairs, sum_of_selves
 from mercer.models.mixture import MixtureOperand
 from mercer.models.powers import MOST_STATES, multisets, products, transitions, weights
 
@@ -142,7 +141,8 @@ class ChainOperand(OneAxis):
     @property
     def tile_hint(self) -> int:
         """Number of rows of a tile that suits the caches."""
-        return chain_tile(int(self.initial.shape[-1]))
+        tile = chain_tile(int(self.initial.shape[-1]))
+        return min(tile, 64) if isinstance(self.lengths, Discounted) else tile
 
     def __len__(self) -> int:
         return int(self.initial.shape[0])
@@ -163,21 +163,23 @@ class ChainOperand(OneAxis):
     def pair(self, other: ChainOperand) -> Array:
         """Log kernels of every pair, ``(H, I, J)`` with H lengths; H = 1 for discounted ones.
 
-        What computes a tile is decided here and in `alone`, in this order:
+        What computes a tile is decided here, in this order:
 
-        ==============================================  =============================  ============================
-        operands                                        lengths                        all lengths, discounted
-        ==============================================  =============================  ============================
-        logarithms                                      `coupled.careful_kernels`      `resolvent` in logarithms
-        float64 on a GPU, few states, few features      `fused.fused_features`         `fused.fused_discounted`
-        float64 on a GPU, few states, other leaves      `fused.fused_table`            `fused.fused_discounted`
-        NumPy, features of symbols                      `coupled.coupled_features`     `resolvent.discounted_chains`
-        all other arrays, with or without gradients     `coupled.coupled_chains`       `resolvent.discounted_chains`
-        ==============================================  =============================  ============================
+        ==============================================  =======================
+        operands                                        function
+        ==============================================  =======================
+        logarithms                                      `careful_kernels`
+        float64 on a GPU, few states, few features      `fused.fused_features`
+        float64 on a GPU, few states, other leaves      `fused.fused_table`
+        NumPy, features of symbols                      `coupled_features`
+        all other arrays, with or without gradients     `coupled_chains`
+        ==============================================  =======================
 
         The last two compute float64 of up to 40 states in SIMD lanes, others by matrix products. All but the first are
         followed by `coupled.repaired`: pairs that may be inaccurate are repeated in numbers of unlimited range.
         """
+        if isinstance(self.lengths, Discounted):
+            return sum_of_pairs(self, other)
         if self.logarithms != other.logarithms:
             return self._in_logarithms().pair(other._in_logarithms())
         lengths, (i, n), (j, m) = self.lengths, self.leaf.shape, other.leaf.shape
@@ -186,33 +188,32 @@ class ChainOperand(OneAxis):
         if on_gpu and fused.in_features(self.leaf) and fused.in_features(other.leaf):
             first = (*left, self.leaf.features)
             second = first if other is self else (*right, other.leaf.features)
-            if isinstance(lengths, Discounted):
-                return fused.fused_discounted(first, second, None, sizes, lengths.d)[None, ...]
             return fused.fused_features(first, second, sizes, lengths)
         inner = fused.is_inner(self.leaf) and fused.is_inner(other.leaf) and is_numpy_array(self.initial)
-        if inner and not self.logarithms and not isinstance(lengths, Discounted):
+        if inner and not self.logarithms:
             return coupled_features((*left, self.leaf.features), (*right, other.leaf.features), lengths)
         rows = self.leaf.reshape(i * n)
         log_psi = rows.pair(rows if other is self else other.leaf.reshape(j * m))
         log_psi = namespace(log_psi).reshape(log_psi, (i, n, j, m))
         if on_gpu and fused.usable(log_psi):
-            if isinstance(lengths, Discounted):
-                return fused.fused_discounted(left, right, log_psi, sizes, lengths.d)[None, ...]
             return fused.fused_table(left, right, log_psi, sizes, lengths)
-        return self._kernels(Tile, left, right, log_psi)
+        return self._kernels(Tile, left, right, log_psi, lengths)
 
     def alone(self) -> Array:
         """Log kernel of every model with itself, ``(H, N)``; raises if a discounted one is infinite."""
-        return self._kernels(Aligned, self._side, self._side, self.leaf.pair(self.leaf))
-
-    def _kernels(self, layout: Layout, left: Side, right: Side, log_psi: Array) -> Array:
-        """Compute pairs with given leaf kernels by array code or the native library."""
         if isinstance(self.lengths, Discounted):
-            return discounted_chains(
-                layout, left, right, log_psi, self.lengths.d, check=layout is Aligned, logarithms=self.logarithms
-            )[None, ...]
+            return sum_of_selves(self)
+        return self._kernels(Aligned, self._side, self._side, self.leaf.pair(self.leaf), self.lengths)
+
+    def _kernels(self, layout: Layout, left: Side, right: Side, log_psi: Array, lengths: tuple[int, ...]) -> Array:
+        """Compute pairs with given leaf kernels by array code or the native library."""
         kernels = careful_kernels if self.logarithms else coupled_chains
-        return kernels(layout, left, right, log_psi, self.lengths)
+        return kernels(layout, left, right, log_psi, lengths)
+
+    def at(self, lengths: Indices) -> ChainOperand:
+        """Return the same chains with other lengths."""
+        whole = tuple(lengths.tolist())
+        return ChainOperand(self.initial, self.transition, self.leaf, self.n_states, whole, self.logarithms)
 
     @property
     def _side(self) -> Side:

@@ -12,7 +12,7 @@ from mercer._array import Floats, Indices
 from mercer._coupling import Coupling, FieldOperand, Operand, PowerProduct, Smoothed
 from mercer._native.kalman import pairs_at_zero
 from mercer.models._dynamics.runs import Systems, systems_of
-from mercer.models.discount import Discounted, Lengths, summed_table
+from mercer.models.discount import Discounted, Lengths, discounted_sum
 
 __all__ = ["LOST", "SystemOperand", "system_operand"]
 
@@ -70,26 +70,26 @@ class SystemOperand(FieldOperand):
         i, j = np.divmod(np.arange(len(self) * len(other)), max(len(other), 1))
         equal = self.equal(other)
         if not len(equal):
-            return self._summed(lambda lengths: self._table(other, i, j, lengths), i).reshape(-1, len(self), len(other))
+            values = self._summed(lambda lengths, at: self._table(other, i[at], j[at], lengths), i)
+            return values.reshape(-1, len(self), len(other))
         rest = np.delete(np.arange(len(i)), equal[:, 0] * len(other) + equal[:, 1])
         own = self[equal[:, 0]].alone()
         found = np.empty((len(own), len(self), len(other)))
         found[:, equal[:, 0], equal[:, 1]] = own
-        values = self._summed(lambda lengths: self._table(other, i[rest], j[rest], lengths), i[rest])
+        values = self._summed(lambda lengths, at: self._table(other, i[rest][at], j[rest][at], lengths), i[rest])
         found[:, i[rest], j[rest]] = values
         return found
 
     def alone(self) -> Floats:
         """Log kernel of every system with itself, ``(H, N)``; raises where a discounted one is infinite."""
-        return self._summed(
-            lambda lengths: self._table(None, np.arange(len(self)), None, lengths), np.arange(len(self))
-        )
+        every = np.arange(len(self))
+        return self._summed(lambda lengths, at: self[at]._table(None, every[at], None, lengths), every)
 
-    def _summed(self, table: Callable[[Indices], Floats], models: Indices) -> Floats:
+    def _summed(self, table: Callable[[Indices, slice], Floats], models: Indices) -> Floats:
         """Log kernels of some pairs at all lengths, ``(H, P)``."""
         if not isinstance(self.lengths, Discounted):
-            return table(np.asarray(self.lengths))
-        return summed_table(table, self.lengths.d, models)[None]
+            return table(np.asarray(self.lengths), slice(None))
+        return np.asarray(discounted_sum(table, self.lengths.d, models)[None])
 
     def _table(self, other: SystemOperand | None, i: Indices, j: Indices | None, lengths: Indices) -> Floats:
         """Log kernels of pairs, or of systems with themselves, at given lengths, ``(H, P)``."""

@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 from array_api_compat import is_numpy_array
 
-from mercer._array import Array, Floats, beside, identity, logsumexp, namespace, safe_log
+from mercer._array import Array, Floats, Indices, beside, identity, logsumexp, namespace, safe_log
 from mercer._cached import cached_property
-from mercer._coupling import FieldOperand, power
+from mercer._coupling import Coupling, FieldOperand, Operand, power
 from mercer._native.contexts import context_products
 from mercer._units import human
+from mercer.families.categorical import Categoricals
 from mercer.models._chains import fused
-from mercer.models.discount import Discounted
+from mercer.models._chains.operand import chain_operand
+from mercer.models.discount import Discounted, sum_of_pairs, sum_of_selves
 
 PAIR_CELLS = 1 << 22
 """Number of entries of the pairs that the log-domain recursion processes at once."""
@@ -68,7 +70,7 @@ class ProductOperand(FieldOperand):
         The chains.
     rho : float
         The exponent.
-    lengths : tuple of int
+    lengths : tuple of int, or Discounted
         Lengths of the sequences.
     """
 
@@ -79,7 +81,11 @@ class ProductOperand(FieldOperand):
 
     chains: Any
     rho: float
-    lengths: tuple[int, ...]
+    lengths: Any
+
+    def at(self, lengths: Indices) -> Self:
+        """Return the same chains with other lengths."""
+        return replace(self, lengths=tuple(lengths.tolist()))
 
     @property
     def tile_hint(self) -> int:
@@ -165,7 +171,9 @@ class ProductOperand(FieldOperand):
         return first, transition[..., 0], same
 
     def pair(self, other: Self) -> Array:
-        """Log kernels of every pair, ``(H, I, J)`` with H lengths."""
+        """Log kernels of every pair, ``(H, I, J)`` with H lengths; H = 1 for discounted ones."""
+        if isinstance(self.lengths, Discounted):
+            return sum_of_pairs(self, other)
         if self.as_chains is not None and other.as_chains is not None:
             sizes = [np.full(len(side), self.chains.n_contexts) for side in (self, other)]
             lengths = tuple(length - self.chains.order + 1 for length in self.lengths)
@@ -179,7 +187,9 @@ class ProductOperand(FieldOperand):
         return self._by_length(long, short, wanted, np.stack)
 
     def alone(self) -> Array:
-        """Log kernel of every chain with itself, ``(H, N)``."""
+        """Log kernel of every chain with itself, ``(H, N)``; raises if a discounted one is infinite."""
+        if isinstance(self.lengths, Discounted):
+            return sum_of_selves(self)
         step = self._at_once
         if len(self) > step:
             parts = [self[begin : begin + step].alone() for begin in range(0, len(self), step)]
@@ -247,3 +257,71 @@ def _log_products(first: Array, step: Array, stop: Array, wanted: Floats) -> Arr
         done = steps
         found.append(logsumexp(now + stop, axis=-1))
     return xp.stack(found) if found else xp.reshape(first[:0, 0], (0, 0)) + xp.zeros_like(first[:, 0])[None, :][:0]
+
+
+# A Markov chain as a hidden Markov model on its last symbols: for mean maps (GMMK-5).
+
+GRAM_STATES = 128
+"""Largest number of states of such a model."""
+
+
+def gram_operand(chains: Any, coupling: Coupling, lengths: Any) -> Operand:
+    """Couple Markov chains through their states; see `on_grams`.
+
+    States are determined by the symbols, so a power of the hidden weights is a power of the probability of the string.
+    """
+    initial, transition, emission = on_grams(chains)
+    sizes = np.full(len(chains), int(initial.shape[-1]))
+    return chain_operand(initial, transition, emission.couple(coupling, lengths), sizes, coupling.power, lengths)
+
+
+def on_grams(chains: Any) -> tuple[Array, Array, Categoricals]:
+    """Return Markov chains as hidden Markov models: initial, transition and emission.
+
+    The states are all strings of 1 to ``order`` symbols, the last of which is emitted. A string of L symbols then has
+    exactly L states, even if L is less than the order.
+    """
+    k, order = len(chains.alphabet), chains.order
+    states = sum(k**j for j in range(1, order + 1)) if order else 1
+    if chains.end:
+        raise ValueError("This kernel compares chains without an end. Fit them with end=False, and pass a length.")
+    if states > GRAM_STATES:
+        raise ValueError(
+            f"This kernel of Markov chains of order {order} over {k} symbols runs over {states}^2 pairs of contexts, "
+            f"more than {GRAM_STATES}^2. Lower the order, or use ProbabilityProduct, which does not need such pairs."
+        )
+    chains = chains.dense()
+    if order == 0:
+        initial = chains.initial
+        transition, emitted = initial[:, None, :], chains.transition
+    else:
+        initial, transition = _on_grams(chains.initial, chains.transition, k, order)
+        newest = np.concatenate([np.tile(np.eye(k), (k ** (j - 1), 1)) for j in range(1, order + 1)])
+        shape = (len(chains), states, k)
+        emitted = beside(initial, np.broadcast_to(newest, shape).copy(), initial.dtype)
+    return initial, transition, Categoricals._make(probability=emitted, alphabet=chains.alphabet)
+
+
+def _on_grams(initial: Array, transition: Array, k: int, order: int) -> tuple[Array, Array]:
+    """Return initial ``(N, n)`` and transition ``(N, n, n)`` on all strings of 1 to ``order`` symbols."""
+    xp = namespace(initial, transition)
+    n = int(initial.shape[0])
+    laws = [xp.sum(xp.reshape(initial, (n, k**j, -1)), axis=-1) for j in range(1, order + 1)]
+    rows, targets, base = [], [], 0
+    for j in range(1, order):  # append a symbol
+        longer, shorter = xp.reshape(laws[j], (n, k**j, k)), laws[j - 1][..., None]
+        possible = shorter > 0
+        row = longer / xp.where(possible, shorter, xp.ones_like(shorter))
+        rows.append(xp.where(possible, row, xp.full_like(row, 1.0 / k)))
+        base += k**j
+        targets.append(base + np.arange(k ** (j + 1)).reshape(k**j, k))
+    rows.append(transition)  # drop the oldest symbol of a context
+    targets.append(base + (np.arange(k**order)[:, None] * k + np.arange(k)) % k**order)
+    row, target = xp.concat(rows, axis=1), np.concatenate(targets)
+    states = len(target)
+    moved = xp.zeros_like(row[:, :, :1]) + beside(row, np.zeros((1, 1, states)), row.dtype)
+    for s in range(k):
+        place = beside(row, np.eye(states)[target[:, s]], row.dtype)
+        moved = moved + row[:, :, s][..., None] * place
+    first = beside(row, np.zeros((n, states - k)), row.dtype)
+    return xp.concat([laws[0], first], axis=1), moved
