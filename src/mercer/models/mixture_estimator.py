@@ -270,7 +270,7 @@ class Mixture(HintedParameters, IterativeEstimator):
                     numbers(x[rows], context),
                     weights[rows],
                     self.n_components,
-                    generator(x[rows], seed, attempt),
+                    generator(seed, attempt),
                 )
         shares = shares * weights[:, None]
         component = self._component()

@@ -248,7 +248,7 @@ def random_start(X: Sequences, n: int, seed: int, attempt: int) -> PairHMMs:
     assert X.alphabet is not None
     k = len(X.alphabet)
     codes = np.bincount(X.values, minlength=X.alphabet.n_codes)
-    rng = generator(codes, seed, attempt)  # independent of the order of the samples
+    rng = generator(seed, attempt)
     indicators = X.alphabet.indicators(np.arange(X.alphabet.n_codes))
     indicators[X.alphabet.missing] = 0.0
     weights = indicators / np.maximum(indicators.sum(axis=1, keepdims=True), 1.0)

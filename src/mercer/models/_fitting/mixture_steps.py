@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from hashlib import blake2b
 from typing import Any
 
 import numpy as np
 
-from mercer._array import Floats
+from mercer._array import Floats, Indices
 from mercer.families.estimator import Context
 
 
@@ -44,26 +43,42 @@ def spread(x: Floats) -> Floats:
     return np.where(varies, 2.0 ** np.round(np.log2(np.where(varies, variance, 1.0))), 1.0)
 
 
-def generator(x: Any, seed: int, attempt: int) -> np.random.Generator:
-    """Return a generator seeded by the seed and the bytes of a sample, so that its fit depends on no other sample."""
-    content = x.dense() if hasattr(x, "indptr") else np.ascontiguousarray(x)
-    digest = int.from_bytes(blake2b(content.tobytes(), digest_size=8).digest(), "little")
-    words = [seed, attempt, digest % 2**32, digest >> 32]
-    # An array of words seeds in half the time of a list, and a fit of short sequences is mostly seeding.
-    return np.random.default_rng(np.array(words, dtype=np.uint32) if seed < 2**32 else words)
+def generator(seed: int, attempt: int) -> np.random.Generator:
+    """Return the generator of one start, the same for all data: a fit then changes little if the data change little."""
+    return np.random.default_rng([seed, attempt])
+
+
+def along_axis(x: Floats) -> Indices:
+    """Return the order of points along (about) their first principal axis.
+
+    What is drawn by its place in this order depends neither on the order of the points nor on their last digits. A
+    fixed number of power iterations is continuous in the points, and determines the sign of the axis.
+    """
+    centered = x - x.mean(axis=0)
+    axis = 1.0 / np.arange(1, x.shape[1] + 1)
+    for _ in range(8):
+        axis = centered.T @ (centered @ axis)
+        axis /= np.linalg.norm(axis) or 1.0
+    return np.argsort(centered @ axis, kind="stable")
+
+
+def seeds(x: Floats, weights: Floats, n: int, rng: np.random.Generator) -> Indices:
+    """Return the indices of n k-means++ seeds."""
+    order, squared = along_axis(x), np.ones(len(x))
+    chosen: list[int] = []
+    while len(chosen) < n:
+        reach = np.cumsum((squared * weights)[order])
+        if reach[-1] == 0:
+            reach = np.arange(1.0, len(x) + 1)
+        chosen.append(int(order[np.searchsorted(reach, rng.random() * reach[-1], side="right")]))
+        distance = np.sum((x - x[chosen[-1]]) ** 2, axis=1)
+        squared = np.minimum(squared, distance) if len(chosen) > 1 else distance
+    return np.array(chosen)
 
 
 def seed_shares(x: Floats, weights: Floats, n: int, rng: np.random.Generator) -> Floats:
     """Assign points to k-means++ seeds after a few Lloyd steps, softly, so that no component starts empty."""
-    first = rng.choice(len(x), p=weights / weights.sum()) if weights.sum() > 0 else 0
-    centers = [x[first]]
-    squared = np.sum((x - centers[0]) ** 2, axis=1)
-    while len(centers) < n:
-        p = squared * weights
-        pick = rng.choice(len(x), p=p / p.sum()) if p.sum() > 0 else rng.integers(len(x))
-        centers.append(x[pick])
-        squared = np.minimum(squared, np.sum((x - x[pick]) ** 2, axis=1))
-    means = np.stack(centers)
+    means = x[seeds(x, weights, n, rng)]
     label = np.zeros(len(x), dtype=int)
     for _ in range(5):
         label = np.argmin(((x[:, None, :] - means) ** 2).sum(axis=-1), axis=1)

@@ -13,7 +13,7 @@ from mercer.families.categorical import Categorical, Categoricals
 from mercer.families.estimator import Context
 from mercer.models._fitting.data import Data
 from mercer.models._fitting.emission_steps import leaf_of
-from mercer.models._fitting.mixture_steps import generator, numbers, seed_shares
+from mercer.models._fitting.mixture_steps import along_axis, generator, numbers, seed_shares
 from mercer.models.hmm import HMMs
 from mercer.models.mixture import Mixtures
 
@@ -42,7 +42,8 @@ def starts(emission: Any, data: Data, context: Context, mask: tuple[Floats, Floa
     n, columns = len(first), int(emission.n_components) if mixed else 1
     ordered = bool(n > 1 and not np.tril(step, -1).any())  # left-right: the states are successive segments
     ends = data.sequence_offsets
-    models = [_Model.of(data, data.offsets[ends[i] : ends[i + 1] + 1], seed, attempt) for i in range(data.size)]
+    rngs = [generator(seed, attempt) for _ in range(data.size)]
+    models = [_Model.of(data, data.offsets[ends[i] : ends[i + 1] + 1], context, rng) for i, rng in enumerate(rngs)]
     offsets = np.concatenate([[0], np.cumsum([len(model.points) for model in models])])
     x = data.x[np.concatenate([model.points for model in models])]
     if n == 1:
@@ -89,12 +90,15 @@ class _Model(NamedTuple):
     rng: np.random.Generator
 
     @classmethod
-    def of(cls, data: Data, offsets: Indices, seed: int, attempt: int) -> _Model:
+    def of(cls, data: Data, offsets: Indices, context: Context, rng: np.random.Generator) -> _Model:
         """Return the model of some sequences of ``data``."""
         points = np.arange(offsets[0], offsets[-1])
-        rng = generator(data.x[offsets[0] : offsets[-1]], seed, attempt)
         if len(points) > POINTS:
-            points = points[np.sort(rng.choice(len(points), POINTS, replace=False))]
+            places = (np.arange(POINTS) + 0.5) * len(points) / POINTS
+            x = data.x[points]
+            counts = context.alphabet is not None or hasattr(x, "indptr")  # have no last digits
+            order = np.arange(len(points)) if counts else along_axis(numbers(x, context))
+            points = np.sort(points[order[places.astype(int)]])
         return cls(offsets, points, rng)
 
 
