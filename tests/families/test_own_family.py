@@ -7,8 +7,7 @@ import pytest
 from numpy.testing import assert_allclose
 
 import mercer as mc
-from mercer._array import as_float, namespace, to_numpy
-from mercer._random import random_generator
+from mercer._array import as_float, namespace
 from mercer.families import Coordinatewise, CoordinatewiseEstimator, ExponentialFamily
 from mercer.testing.families import EstimatorContract, FamilyContract
 
@@ -121,9 +120,8 @@ class Minimal(Coordinatewise):
     def term_variance(self, scale):
         return scale**2
 
-    def sample(self, size=1, random_state=None):
-        draws = random_generator(random_state).exponential(size=(*self.shape, size, self.dimension))
-        return draws * to_numpy(self.scale)[..., None, :]
+    def term_sample(self, rng, scale):
+        return rng.exponential(scale)
 
 
 class MinimalEstimator(CoordinatewiseEstimator):

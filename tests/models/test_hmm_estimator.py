@@ -14,7 +14,7 @@ from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 
 import mercer as mc
-from mercer.families.gaussian_step import fit_gaussians
+from mercer.families.gaussian_estimator import fit_gaussians
 from mercer.models._fitting import goals as _goals
 from mercer.models._fitting import iterative
 from mercer.models._fitting.checks import allowed, jebara_states

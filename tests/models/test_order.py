@@ -15,7 +15,6 @@ LABELS = np.arange(len(STRINGS)) % 2
 SETS = [RNG.normal(RNG.choice([-3.0, 0.0, 3.0], (n, 1)), 1.0, size=(n, 2)) + 0.1 for n in LENGTHS]
 SERIES = [np.cumsum(RNG.normal(size=(n, 2)), axis=0) for n in LENGTHS]
 NUMBERS = RNG.normal(size=(40, 3))
-SIMPLEX = RNG.dirichlet([1.0, 2.0, 3.0], size=40)
 MODELS = {
     "HMM of symbols": (mc.HMM(3, alphabet="dna", n_iter=5, tol=0), STRINGS),
     "HMM of vectors": (mc.HMM(2, n_iter=5, tol=0), SERIES),
@@ -29,8 +28,6 @@ MODELS = {
     "Gaussian": (mc.Gaussian("full", prior="pooled"), SETS),
     "Gaussian of rows": (mc.Gaussian("diagonal", prior="pooled"), NUMBERS),
     "Exponential": (mc.families.Exponential(prior="pooled"), np.exp(NUMBERS)),
-    "Gamma": (mc.families.Gamma(prior="pooled"), np.exp(NUMBERS)),
-    "Dirichlet": (mc.families.Dirichlet(prior="pooled"), SIMPLEX),
     "Multinomial": (mc.Multinomial(prior="pooled"), np.exp(NUMBERS)),
     "LDS": (mc.LDS(2, n_iter=5, tol=0, n_init=2), SERIES),
     "LDS without a prior": (mc.LDS(2, prior=None, n_iter=5, tol=0), SERIES),

@@ -5,10 +5,8 @@ from mercer.families.base import ExponentialFamily, Family, FamilyEstimator
 from mercer.families.bernoulli import Bernoulli, Bernoullis
 from mercer.families.categorical import Categorical, Categoricals
 from mercer.families.coordinatewise import Coordinatewise, CoordinatewiseEstimator
-from mercer.families.dirichlet import Dirichlet, Dirichlets
 from mercer.families.estimator import Context, Estimator
 from mercer.families.exponential import Exponential, Exponentials
-from mercer.families.gamma import Gamma, Gammas
 from mercer.families.gaussian import Gaussians
 from mercer.families.gaussian_estimator import Gaussian
 from mercer.families.multinomial import Multinomial, Multinomials
@@ -23,8 +21,6 @@ __all__ = [
     "Coordinatewise",
     "CoordinatewiseEstimator",
     "Coupling",
-    "Dirichlet",
-    "Dirichlets",
     "Divergence",
     "Estimator",
     "Exponential",
@@ -32,8 +28,6 @@ __all__ = [
     "Exponentials",
     "Family",
     "FamilyEstimator",
-    "Gamma",
-    "Gammas",
     "Gaussian",
     "Gaussians",
     "Multinomial",

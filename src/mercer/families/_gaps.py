@@ -50,6 +50,23 @@ def ordered(a: Array, b: Array) -> tuple[Array, Array]:
     return xp.where(less, a, b), xp.where(less, b, a)
 
 
+def excess(y: Array, a: Array, log_y: Array) -> Array:
+    """Compute y - a - a log(y / a) of positive numbers: zero where they agree, else positive.
+
+    Parameters
+    ----------
+    y, a : array
+        The numbers; y may have underflowed to 0.
+    log_y : array
+        Logarithm of y, which the caller finds without y.
+    """
+    xp = namespace(y, a)
+    change = y - a
+    near = xp.abs(change) < a / 2
+    ratio = xp.where(near, change, xp.zeros_like(change)) / a
+    return xp.where(near, a * (ratio - xp.log1p(ratio)), change - a * (log_y - xp.log(a)))
+
+
 def determinant_gap(a: Array, b: Array, value: Array) -> Array:
     """Return log|M| - log|A|/2 - log|B|/2 of every pair of matrices, M their mean, given it as a difference.
 

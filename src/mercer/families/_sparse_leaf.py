@@ -8,7 +8,7 @@ from typing import Any, Self
 import numpy as np
 
 from mercer._array import Floats
-from mercer._coupling import FieldOperand, mismatch_underflows
+from mercer._coupling import FieldOperand, InnerLeaf, mismatch_underflows
 from mercer.data import csr as _csr
 from mercer.families._gaps import jensen_gap
 
@@ -33,7 +33,7 @@ class SparseLeaf(FieldOperand):
     floor : float or None, default=None
         Its logarithm, where it is too small for a float; ``mismatch`` is then 0.
     base : tuple of CSRRows and float, default=None
-        Rows p and a power rho with f = p^rho, from which logarithms are summed.
+        Rows p and a power rho with f = p^rho.
     lost : bool, default=False
         Whether products of features underflow, so that tiles are sums of logarithms.
     """
@@ -73,18 +73,22 @@ class SparseLeaf(FieldOperand):
 
     def pair(self, other: Self) -> Floats:
         """Compute the kernel of every pair, as a logarithm."""
-        if (self.lost or other.lost) and self.base is not None and other.base is not None:
-            (p, rho), (q, _) = self.base, other.base
-            return self._finished(_log_inner(p, q, rho).astype(np.result_type(p.dtype, q.dtype), copy=False))
+        if self.lost or other.lost:
+            return self._dense().pair(other._dense())
         return self._log(_csr.outer(self.rows, other.rows))
 
     def alone(self) -> Floats:
         """Compute the kernel of every member with itself."""
-        if self.lost and self.base is not None:
-            p, rho = self.base
-            logs = 2 * rho * np.log(p.data.astype(np.float64))
-            return self._finished(_segment_logsumexp(logs[None], p.indptr)[0])
+        if self.lost:
+            return self._dense().alone()
         return self._log(self.rows.rows.power(2.0).row_sums())
+
+    def _dense(self) -> InnerLeaf:
+        """Return dense features, whose products are computed in logarithms where they underflow."""
+        assert self.base is not None
+        leaf = InnerLeaf.of_power(self.base[0].dense(), self.base[1], self.trials)
+        leaf.floor = self.floor
+        return leaf
 
     def _log(self, inner: Floats) -> Floats:
         if self.mismatch:
@@ -130,55 +134,3 @@ def _divergences(p: _csr.CSRRows, q: _csr.CSRRows) -> Floats:
     values[0, place[: len(cells[0])]] = p.data
     values[1, place[len(cells[0]) :]] = q.data
     return np.bincount(known // p.n_columns, weights=jensen_gap(*values), minlength=len(p))
-
-
-_SURE = 1e-250
-"""Inner products of rows of maximum 1 above this have lost nothing that counts to underflow."""
-
-
-def _log_inner(p: _csr.CSRRows, q: _csr.CSRRows, rho: float) -> Floats:
-    """Log of the sum of (p q)^rho of every pair of rows, exact however small.
-
-    Rows to the power rho are divided by their maxima, which come back as logarithms. Pairs whose inner product is still
-    near the smallest float (most of them share no word) are summed once more, as logarithms.
-    """
-    (left, a, top), (right, b, other_top) = _scaled(p, rho), _scaled(q, rho)
-    inner = _csr.outer(left, right)
-    with np.errstate(divide="ignore"):
-        out = np.log(inner)
-    for i in np.flatnonzero((inner < _SURE).any(axis=1)):
-        begin, end = int(p.indptr[i]), int(p.indptr[i + 1])
-        line = np.full(p.n_columns, -np.inf)
-        line[p.indices[begin:end]] = a[begin:end]
-        exact = _segment_logsumexp((line[q.indices] + b)[None], q.indptr)[0]
-        out[i] = np.where(inner[i] < _SURE, exact, out[i])
-    return np.asarray(out + top[:, None] + other_top)
-
-
-def _scaled(p: _csr.CSRRows, rho: float) -> tuple[_csr.CSRRows, Floats, Floats]:
-    """Rows to the power rho with the maximum 1, the logarithms of their entries, and those of the maxima."""
-    logs = rho * np.log(p.data.astype(np.float64))
-    lengths = np.diff(p.indptr)
-    top = np.zeros(len(p))
-    full = lengths > 0
-    if full.any():
-        top[full] = np.maximum.reduceat(logs, p.indptr[:-1][full])
-    logs = logs - np.repeat(top, lengths)
-    values = np.exp(logs)
-    kept = values > 0
-    ends = np.concatenate([[0], np.cumsum(kept)])[p.indptr]
-    return _csr.CSRRows(values[kept], p.indices[kept], ends, p.n_columns), logs, top
-
-
-def _segment_logsumexp(logs: Floats, ends: Floats) -> Floats:
-    """Sum ``logs (n, T)`` over every row of ``T`` entries that ``ends`` bounds, as logarithms; an empty one is -inf."""
-    out = np.full((len(logs), len(ends) - 1), -np.inf)
-    full = np.diff(ends) > 0
-    if full.any():
-        begin = ends[:-1][full]
-        top = np.maximum.reduceat(logs, begin, axis=1)
-        shift = np.where(np.isfinite(top), top, 0.0)
-        total = np.add.reduceat(np.exp(logs - np.repeat(shift, np.diff(ends)[full], axis=1)), begin, axis=1)
-        with np.errstate(divide="ignore"):
-            out[:, full] = np.log(total) + shift
-    return out

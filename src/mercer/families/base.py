@@ -11,7 +11,7 @@ from sklearn.base import clone
 from mercer._array import Array, Floats, cross_shape, namespace
 from mercer._batch import Batch
 from mercer._checks import check_rho
-from mercer._coupling import Coupling, Leaf, Operand, PowerProduct
+from mercer._coupling import Coupling, Leaf, Operand
 from mercer._verdict import Verdict
 from mercer.data.segments import check_coordinates, in_digest_order, segment_sum, segments
 from mercer.families.estimator import Context, Estimator
@@ -35,12 +35,7 @@ class Family(Batch):
 
     def couple(self, coupling: Coupling, lengths: tuple[int, ...] | None = None) -> Operand:
         """Prepare this batch for a coupling; ``lengths`` is ignored, since families are not models of sequences."""
-        if isinstance(coupling, PowerProduct):
-            self._check_product(coupling.rho)  # here, where indices are those of the whole batch
         return Leaf(self, coupling)
-
-    def _check_product(self, rho: float) -> None:
-        """Raise where the probability product of a member with itself is infinite."""
 
     def estimator(self) -> Any:
         """Return the singular of this plural: the estimator that knows what its data look like."""
@@ -55,12 +50,6 @@ class Family(Batch):
         """Log of the integral of p q, member by member, ``(*B,) x (*B,) -> (*B,)``."""
         self._check_alike(other)
         return self.reshape(*self.shape, 1).log_product(other.reshape(*other.shape, 1), rho=1.0)[..., 0, 0]  # type: ignore[attr-defined]
-
-    def _check_products(self, other: Self, rho: float) -> None:
-        check_rho(rho)
-        self._check_pair(other)
-        for side in (self, other):
-            side._check_product(rho)
 
     def _check_pair(self, other: Any) -> None:
         if not isinstance(other, Batch):
@@ -169,7 +158,8 @@ class ExponentialFamily(Family):
 
         K((theta + theta')/2) - K(theta)/2 - K(theta')/2, for any exponential family.
         """
-        self._check_products(other, rho)
+        check_rho(rho)
+        self._check_pair(other)
         if rho != 0.5:
             raise ValueError(
                 f"{type(self).__name__} has a probability product at rho = 0.5 only (the generic formula of "
@@ -292,8 +282,7 @@ class FamilyEstimator(Estimator):
                 f"Column {int(unseen[0])} is missing (NaN) in every sample, so prior='pooled' cannot be estimated for "
                 "it. Leave the column out, or pass a batch of shape (1,) as the prior."
             )
-        point = {"estimate": "point"} if hasattr(self, "estimate") else {}
-        alone = clone(self).set_params(prior=None, **point)
+        alone = clone(self).set_params(prior=None)
         return replace(context, pooled=alone._fit_alone(x, np.array([0, x.shape[0]]), context))
 
     def fit_weighted(self, x: Any, weights: Floats, offsets: Floats, context: Context, start: Any = None) -> Any:

@@ -7,11 +7,10 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from mercer._array import Array, Floats, as_float, inner_logs, log_complement, namespace, safe_log, to_numpy, xlogx
+from mercer._array import Array, Floats, as_float, inner_logs, log_complement, namespace, safe_log, xlogx
 from mercer._checks import check_gamma, checked_parameter
 from mercer._coupling import mismatch_underflows, power
 from mercer._parameters import NONE, Rules, number
-from mercer._random import random_generator, whole_size
 from mercer._verdict import Verdict
 from mercer.data.segments import mapped
 from mercer.families._gaps import jensen_gap
@@ -42,7 +41,7 @@ class Bernoullis(Coordinatewise):
 
     _arrays: ClassVar[dict[str, int]] = {"probability": 1}
     domain = "binary"
-    score_labels = ("log_odds",)
+    score_label = "log_odds"
     dual_verdict = Verdict("always", "1/V(mu) = 1/mu + 1/(1 - mu) is a Laplace transform of a positive measure (DJS-5)")
 
     probability: Array
@@ -126,11 +125,9 @@ class Bernoullis(Coordinatewise):
             return self._coordinates(other, coordinate)
         return self._coordinates(other, lambda g, h: safe_log(e + (1 - e) * (g * h + (1 - g) * (1 - h))))
 
-    def sample(self, size: int = 1, random_state: Any = None) -> Floats:
-        """Draw ``size`` 0/1 vectors from every member, ``(*B, size, d)``."""
-        size = whole_size(size)
-        draws = random_generator(random_state).random((*self.shape, size, self.dimension))
-        return (draws < to_numpy(self.probability)[..., None, :]).astype(float)
+    def term_sample(self, rng: np.random.Generator, p: Floats) -> Floats:
+        """Draw zeros and ones."""
+        return (rng.random(p.shape) < p).astype(float)
 
 
 @dataclass(eq=False, repr=False)

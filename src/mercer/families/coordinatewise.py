@@ -11,7 +11,9 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from mercer._array import Array, as_float, frozen, identity, namespace
+from mercer._array import Array, Floats, as_float, frozen, identity, namespace, to_numpy
+from mercer._checks import check_rho
+from mercer._random import random_generator, whole_size
 from mercer.data.segments import segments
 from mercer.families.base import ExponentialFamily, FamilyEstimator, observed_scores
 from mercer.families.domains import DOMAINS, LARGEST, check_summable
@@ -24,26 +26,26 @@ Term = Callable[..., Array]
 
 
 class Coordinatewise(ExponentialFamily):
-    r"""An exponential family of vectors with independent coordinates.
+    r"""An exponential family of vectors with independent coordinates, each with one parameter and one statistic.
 
-    A subclass declares ``_arrays`` and ``domain`` and writes formulas of *one* coordinate, for arrays of any shape.
-    ``*parameters`` are its parameter arrays in the order of ``_arrays``; where a coordinate has several statistics,
-    a formula returns a tuple of them.
+    A subclass declares its parameter in ``_arrays``, and ``domain``, and writes formulas of *one* coordinate, for
+    arrays of any shape.
 
-    =================================  =============================================================================
-    ``term_natural(*parameters)``      natural parameters :math:`\theta`
-    ``term_partition(*theta)``         log partition function :math:`K(\theta)`
-    ``term_mean(*parameters)``         mean parameters :math:`\mu`, expectations of the statistics
-    ``term_from_mean(*mu)``            parameters of the distribution with these mean parameters
-    ``term_dual(*mu)``                 Legendre dual :math:`F(\mu)`
-    ``term_variance(*parameters)``     variance of the statistic; rows of the covariance matrix where there are several
-    ``term_statistics(x)``             optional, sufficient statistics; x by default
-    ``term_log_base(x)``               optional, log base measure; 0 by default
-    ``term_log_prob(x, *parameters)``  optional, log density, where the generic formula would lose digits
-    ``term_product(*p, *q, rho)``      optional, log of the integral of :math:`p^\rho q^\rho`; else rho = 1/2 only
-    ``term_divergence(*p, *q)``        optional, dual Jensen-Shannon divergence without cancellation
-    ``term_kl(*p, *q)``                optional, Kullback-Leibler divergence, where theta can be infinite
-    =================================  =============================================================================
+    ================================  ==============================================================================
+    ``term_natural(parameter)``       natural parameter :math:`\theta`
+    ``term_partition(theta)``         log partition function :math:`K(\theta)`
+    ``term_mean(parameter)``          mean parameter :math:`\mu`, the expectation of the statistic
+    ``term_from_mean(mu)``            parameter of the distribution with this mean parameter
+    ``term_dual(mu)``                 Legendre dual :math:`F(\mu)`
+    ``term_variance(parameter)``      variance of the statistic
+    ``term_sample(rng, parameter)``   one draw for each entry of an array of parameters
+    ``term_statistics(x)``            optional, sufficient statistic; x by default
+    ``term_log_base(x)``              optional, log base measure; 0 by default
+    ``term_log_prob(x, parameter)``   optional, log density, where the generic formula would lose digits
+    ``term_product(p, q, rho)``       optional, log of the integral of :math:`p^\rho q^\rho`; else rho = 1/2 only
+    ``term_divergence(p, q)``         optional, dual Jensen-Shannon divergence without cancellation
+    ``term_kl(p, q)``                 optional, Kullback-Leibler divergence, where theta can be infinite
+    ================================  ==============================================================================
 
     In the last three, the parameters of p and of q broadcast to all pairs. A family with a closed form of
     :math:`E\,e^{-\gamma(x-y)^2}` writes ``log_mean_map(other, gamma)`` with `_coordinates`.
@@ -59,11 +61,11 @@ class Coordinatewise(ExponentialFamily):
     """
 
     domain: ClassVar[str] = "real"
-    """Values of a coordinate: "real", "nonnegative", "positive", "counts" or "binary"."""
+    """Values of a coordinate: "real", "nonnegative", "counts" or "binary"."""
     tile_hint = 192
 
-    score_labels: ClassVar[tuple[str, ...]] = ()
-    """Names of the natural parameters of a coordinate, for `score_names`."""
+    score_label: ClassVar[str] = "parameter"
+    """Name of the natural parameter of a coordinate, for `score_names`."""
 
     _estimator: ClassVar[type[CoordinatewiseEstimator] | None] = None
 
@@ -73,34 +75,26 @@ class Coordinatewise(ExponentialFamily):
     term_from_mean: Term
     term_dual: Term
     term_variance: Term
+    term_sample: Callable[..., Floats]
     term_log_prob: Term | None = None
     term_product: Term | None = None
     term_divergence: Term | None = None
     term_kl: Term | None = None
 
-    def _freeze_alike(self, **parameters: Array) -> None:
-        """Store checked parameters, or raise if their shapes differ."""
-        (first, a), *others = parameters.items()
-        for name, b in others:
-            if tuple(a.shape) != tuple(b.shape):
-                raise ValueError(
-                    f"{first} and {name} must have the same shape; got {tuple(a.shape)} and {tuple(b.shape)}."
-                )
-        self._freeze(**parameters)
+    @property
+    def _parameter(self) -> Array:
+        (name,) = self._arrays
+        return getattr(self, name)
 
     @property
     def dimension(self) -> int:
         """Number of coordinates."""
-        return int(self._parameter_arrays[0].shape[-1])
+        return int(self._parameter.shape[-1])
 
     @property
     def n_parameters(self) -> int:
         """Number of free parameters of one distribution."""
-        return len(self._arrays) * self.dimension
-
-    @property
-    def _parameter_arrays(self) -> tuple[Array, ...]:
-        return tuple(getattr(self, name) for name in self._arrays)
+        return self.dimension
 
     def log_prob(self, x: Any) -> Array:
         """Log density or log probability of every point; missing coordinates (NaN) are marginalized.
@@ -110,67 +104,66 @@ class Coordinatewise(ExponentialFamily):
         single, x = self._crossable(self._checked_points(as_float(x)))
         value: Any = 0.0
         for i in range(self.dimension):
-            point = x[..., None, :, i]
-            parameters = [p[..., :, None, i] for p in single._parameter_arrays]
-            xp = namespace(point, *parameters)
+            point, parameter = x[..., None, :, i], single._parameter[..., :, None, i]
+            xp = namespace(point, parameter)
             seen = ~xp.isnan(point)
-            term = self._log_prob_term(xp.where(seen, point, DOMAINS[self.domain].inside), *parameters)
+            term = self._log_prob_term(xp.where(seen, point, xp.zeros_like(point)), parameter)
             value = value + xp.where(seen, term, xp.zeros_like(term))
         return value if self.shape else value[..., 0, :]
 
     def _check_values(self, x: Array) -> None:
-        DOMAINS[self.domain].check(x, type(self).__name__)
+        DOMAINS[self.domain](x, type(self).__name__)
 
     def _coordinates(self, other: Self, term: Term, crossed: bool = True) -> Array:
-        """Sum ``term(*parameters of self, *parameters of other)`` over coordinates, ``(*B, n, m)``.
+        """Sum ``term(parameter of self, parameter of other)`` over coordinates, ``(*B, n, m)``.
 
         Parameters arrive as planes, ``(*B, n, 1)`` and ``(*B, 1, m)``, or as ``(*B, n)`` and ``(*B, m)`` where the term
         crosses them itself (``crossed=False``).
         """
         self._check_pair(other)
-        value: Any = 0.0
+        p, q = self._parameter, other._parameter
         if not crossed:
-            for i in range(self.dimension):
-                value = value + term(*(p[..., i] for p in (*self._parameter_arrays, *other._parameter_arrays)))
-            return value
+            return sum(term(p[..., i], q[..., i]) for i in range(self.dimension))
         # Few pairs have the terms of several coordinates at once, which are then added one after the other: the same
         # bits for any number of pairs.
-        step = max(1, TOGETHER // max(1, len(self) * len(other)))
-        xp = namespace(*self._parameter_arrays)
+        step, xp, value = max(1, TOGETHER // max(1, len(self) * len(other))), namespace(p), 0.0
         for i in range(0, self.dimension, step):
             part = slice(i, min(i + step, self.dimension))
-            own = (xp.moveaxis(p[..., :, None, part], -1, 0) for p in self._parameter_arrays)
-            theirs = (xp.moveaxis(q[..., None, :, part], -1, 0) for q in other._parameter_arrays)
-            terms = term(*own, *theirs)
+            terms = term(xp.moveaxis(p[..., :, None, part], -1, 0), xp.moveaxis(q[..., None, :, part], -1, 0))
             for k in range(terms.shape[0]):
                 value = value + terms[k, ...]
         return value
 
-    def term_statistics(self, x: Array) -> Any:
-        """Sufficient statistics of one coordinate."""
+    def term_statistics(self, x: Array) -> Array:
+        """Sufficient statistic of one coordinate."""
         return x
 
     def term_log_base(self, x: Array) -> Array:
         """Log base measure of one coordinate."""
         return namespace(x).zeros_like(x)
 
-    def _log_prob_term(self, x: Array, *parameters: Array) -> Array:
+    def _log_prob_term(self, x: Array, parameter: Array) -> Array:
         """Log density of one coordinate, by the formula of exponential families unless there is ``term_log_prob``."""
         if self.term_log_prob is not None:
-            return self.term_log_prob(x, *parameters)
-        theta = _tuple(self.term_natural(*parameters))
-        inner: Any = sum(t * s for t, s in zip(theta, _tuple(self.term_statistics(x)), strict=True))
-        return self.term_log_base(x) + inner - self.term_partition(*theta)
+            return self.term_log_prob(x, parameter)
+        theta = self.term_natural(parameter)
+        return self.term_log_base(x) + theta * self.term_statistics(x) - self.term_partition(theta)
 
     def estimator(self) -> Any:
         """Return the estimator whose ``family`` this is."""
         return super().estimator() if self._estimator is None else self._estimator()
 
+    def sample(self, size: int = 1, random_state: Any = None) -> Floats:
+        """Draw ``size`` points from every member, ``(*B, size, d)``."""
+        shape = (*self.shape, whole_size(size), self.dimension)
+        parameter = np.broadcast_to(to_numpy(self._parameter)[..., None, :], shape)
+        return np.asarray(self.term_sample(random_generator(random_state), parameter), dtype=float)
+
     # -- the exponential family ------------------------------------------------------------------------
 
     def statistics(self, x: Array) -> Array:
-        """Sufficient statistics, ``(..., T, d) -> (..., T, D)``: of all coordinates, one statistic after the other."""
-        return _joined(self.term_statistics(as_float(x)))
+        """Sufficient statistics, ``(..., T, d) -> (..., T, d)``."""
+        return self.term_statistics(as_float(x))
 
     def log_base(self, x: Array) -> Array:
         """Log base measure, ``(..., T, d) -> (..., T)``."""
@@ -179,41 +172,35 @@ class Coordinatewise(ExponentialFamily):
 
     @property
     def natural_parameters(self) -> Array:
-        """Natural parameters theta, ``(*B, D)``."""
-        return _joined(self.term_natural(*self._parameter_arrays))
+        """Natural parameters theta, ``(*B, d)``."""
+        return self.term_natural(self._parameter)
 
     def log_partition(self, theta: Array) -> Array:
-        """Log partition function, ``(..., D) -> (...)``."""
-        return namespace(theta).sum(self.term_partition(*self._split(theta)), axis=-1)
+        """Log partition function, ``(..., d) -> (...)``."""
+        return namespace(theta).sum(self.term_partition(theta), axis=-1)
 
     @property
     def mean_parameters(self) -> Array:
-        """Mean parameters mu = E[statistics], ``(*B, D)``."""
-        return _joined(self.term_mean(*self._parameter_arrays))
+        """Mean parameters mu = E[statistics], ``(*B, d)``."""
+        return self.term_mean(self._parameter)
 
     def with_mean_parameters(self, mu: Array) -> Self:
-        """Return the distributions with these mean parameters, ``(..., D)`` -> batch of shape ``(...)``."""
-        parameters = _tuple(self.term_from_mean(*self._split(mu)))
-        return self._make(**{name: frozen(p) for name, p in zip(self._arrays, parameters, strict=True)})
+        """Return the distributions with these mean parameters, ``(..., d)`` -> batch of shape ``(...)``."""
+        return self._make(**dict.fromkeys(self._arrays, frozen(self.term_from_mean(mu))))
 
     def dual(self, mu: Array) -> Array:
-        """Legendre dual of the log partition, ``(..., D) -> (...)`` (DJS-4)."""
-        return namespace(mu).sum(self.term_dual(*self._split(mu)), axis=-1)
-
-    def _split(self, flat: Array) -> list[Array]:
-        """Split ``(..., D)`` into the statistics of a coordinate, each ``(..., d)``."""
-        d = self.dimension
-        return [flat[..., i : i + d] for i in range(0, int(flat.shape[-1]), d)]
+        """Legendre dual of the log partition, ``(..., d) -> (...)`` (DJS-4)."""
+        return namespace(mu).sum(self.term_dual(mu), axis=-1)
 
     # -- pairs -----------------------------------------------------------------------------------------
 
     def log_product(self, other: Self, rho: float = 0.5) -> Array:
         """Log of the integral of p^rho q^rho of every pair, ``(*B, n, m)`` (PPK-1)."""
-        self._check_products(other, rho)
+        check_rho(rho)
         term = self.term_product
         if term is None:
             return super().log_product(other, rho)
-        return self._coordinates(other, lambda *pair: term(*pair, rho=float(rho)))
+        return self._coordinates(other, lambda p, q: term(p, q, rho=float(rho)))
 
     @property
     def _least_divergence(self) -> float:  # type: ignore[override]
@@ -232,21 +219,16 @@ class Coordinatewise(ExponentialFamily):
     # -- Fisher ----------------------------------------------------------------------------------------
 
     def fisher_scores(self, x: Any) -> Array:
-        """Scores of the natural parameters: statistics minus their means, ``(*B, n, T, D)``; 0 where NaN (FK-3)."""
+        """Scores of the natural parameters: statistics minus their means, ``(*B, n, T, d)``; 0 where NaN (FK-3)."""
         return observed_scores(super().fisher_scores(self._checked_points(as_float(x))))
 
     def score_names(self) -> list[str]:
         """Name the columns of the Fisher scores."""
-        names = [f"{label}[{i}]" for label in self.score_labels for i in range(self.dimension)]
-        return names or super().score_names()
+        return [f"{self.score_label}[{i}]" for i in range(self.dimension)]
 
     def fisher_information(self) -> Array:
-        """Information of the natural parameters, ``(*B, D, D)``: a diagonal block for every pair of statistics."""
-        variance = self.term_variance(*self._parameter_arrays)
-        rows = variance if isinstance(variance, tuple) else ((variance,),)
-        eye = identity(self._parameter_arrays[0], self.dimension)
-        blocks = [_joined(tuple(entry[..., :, None] * eye for entry in row)) for row in rows]
-        return blocks[0] if len(blocks) == 1 else namespace(blocks[0]).concat(blocks, axis=-2)
+        """Information of the natural parameters, ``(*B, d, d)``: the variances of the statistics on the diagonal."""
+        return self.term_variance(self._parameter)[..., :, None] * identity(self._parameter, self.dimension)
 
 
 class CoordinatewiseEstimator(FamilyEstimator):
@@ -281,7 +263,7 @@ class CoordinatewiseEstimator(FamilyEstimator):
         self._check_parameters()
         X = self._converted(super().accept(X, **options))
         x, who = segments(X)[0], type(self).__name__
-        DOMAINS[self.family.domain].check(x, who, X)
+        DOMAINS[self.family.domain](x, who, X)
         check_summable(x, who, X, self.largest)
         return X
 
@@ -294,14 +276,5 @@ class CoordinatewiseEstimator(FamilyEstimator):
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        tags.input_tags.positive_only = DOMAINS[self.family.domain].nonnegative
+        tags.input_tags.positive_only = self.family.domain in ("nonnegative", "counts")
         return tags
-
-
-def _tuple(terms: Any) -> tuple[Array, ...]:
-    return terms if isinstance(terms, tuple) else (terms,)
-
-
-def _joined(terms: Any) -> Array:
-    """Concatenate the statistics of all coordinates, ``(..., d)`` each."""
-    return namespace(terms[0]).concat(list(terms), axis=-1) if isinstance(terms, tuple) else terms

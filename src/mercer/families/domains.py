@@ -3,36 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from mercer._array import Array, Floats, namespace, to_numpy
 from mercer.data import Sequences
-from mercer.data.segments import mapped, point_name
+from mercer.data.segments import point_name
 
 LARGEST = 1e300
 """Estimators refuse data beyond this: sums of a hundred million numbers below it stay finite."""
-
-
-@dataclass(frozen=True)
-class Domain:
-    """The values of one coordinate.
-
-    Parameters
-    ----------
-    check : callable
-        ``check(x, who, X=None)`` raises if a point is outside; ``X`` are the data that the points ``x`` come from.
-    inside : float
-        A value of the domain; it replaces missing values where a formula needs a number.
-    nonnegative : bool
-        Whether scikit-learn's checks may only draw nonnegative data.
-    """
-
-    check: Callable[..., None]
-    inside: float = 0.0
-    nonnegative: bool = True
 
 
 def check_summable(x: Floats, who: str, X: Any, largest: float = LARGEST) -> None:
@@ -74,23 +54,6 @@ def check_counts(x: Array, who: str, X: Any = None, first: int = 0) -> None:
     )
 
 
-def check_positive(x: Array, who: str, X: Any = None) -> None:
-    """Raise if a number is zero, negative or infinite."""
-    check_nonnegative(x, who, X)
-    if not bool(namespace(x).any(x == 0)):
-        return
-    *_, row, column = (int(i) for i in np.argwhere(to_numpy(x) == 0)[0])
-    raise ValueError(
-        f"The data of {who} must be positive; got 0 at {point_name(X, row)}, column {column}. Replace zeros by the "
-        "smallest value that could be measured, as in smallest=1e-3."
-    )
-
-
-def raised(X: Any, smallest: float | None) -> Any:
-    """Raise smaller numbers of a matrix or of `Sequences` to ``smallest``; None changes nothing."""
-    return X if smallest is None else mapped(X, lambda x: np.maximum(x, np.asarray(smallest, dtype=x.dtype)))
-
-
 def check_binary(x: Array, who: str, X: Any = None) -> None:
     """Raise if a number is neither 0 nor 1 nor missing."""
     xp = namespace(x)
@@ -108,10 +71,10 @@ def _any_number(x: Array, who: str, X: Any = None) -> None:
     pass
 
 
-DOMAINS = {
-    "real": Domain(_any_number, nonnegative=False),
-    "nonnegative": Domain(check_nonnegative),
-    "positive": Domain(check_positive, inside=1.0),
-    "counts": Domain(check_counts),
-    "binary": Domain(check_binary, nonnegative=False),
+DOMAINS: dict[str, Callable[..., None]] = {
+    "real": _any_number,
+    "nonnegative": check_nonnegative,
+    "counts": check_counts,
+    "binary": check_binary,
 }
+"""``check(x, who, X=None)`` raises if a point is outside of a domain; ``X`` are the data that the points come from."""

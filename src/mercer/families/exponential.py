@@ -7,15 +7,13 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from mercer._array import Array, Floats, namespace, to_numpy
+from mercer._array import Array, Floats, namespace
 from mercer._checks import check_gamma, checked_positive
 from mercer._parameters import Rules, positive
-from mercer._random import random_generator, whole_size
 from mercer._special import erfcx
 from mercer._verdict import Verdict
 from mercer.data.segments import in_digest_order, segments
-from mercer.families._gamma_functions import excess
-from mercer.families._gaps import log_mean_gap, ordered
+from mercer.families._gaps import excess, log_mean_gap, ordered
 from mercer.families.coordinatewise import Coordinatewise, CoordinatewiseEstimator
 from mercer.families.estimator import Context
 
@@ -50,7 +48,7 @@ class Exponentials(Coordinatewise):
 
     _arrays: ClassVar[dict[str, int]] = {"scale": 1}
     domain = "nonnegative"
-    score_labels = ("negative_rate",)
+    score_label = "negative_rate"
     dual_verdict = Verdict("always", "1/V(mu) = 1/mu^2 is a Laplace transform of a positive measure (DJS-5)")
 
     scale: Array
@@ -105,7 +103,7 @@ class Exponentials(Coordinatewise):
 
     def multiplied(self, other: Self) -> tuple[Array, Self]:
         """Return log c and the distribution g of p q = c g, member by member: rates add up."""
-        return self._log_overlap(other), self._make(scale=joined_rates(self.scale, other.scale)[0])
+        return self._log_overlap(other), self._make(scale=_joined_scale(self.scale, other.scale))
 
     def log_mean_map(self, other: Self, gamma: float) -> Array:
         """Log of E exp(-gamma |x - y|^2): the difference of two is a two-sided exponential (GMMK-0)."""
@@ -125,11 +123,9 @@ class Exponentials(Coordinatewise):
 
         return self._coordinates(other, coordinate)
 
-    def sample(self, size: int = 1, random_state: Any = None) -> Floats:
-        """Draw ``size`` points from every member, ``(*B, size, d)``."""
-        size = whole_size(size)
-        draws = random_generator(random_state).exponential(size=(*self.shape, size, self.dimension))
-        return np.asarray(draws * to_numpy(self.scale)[..., None, :])
+    def term_sample(self, rng: np.random.Generator, scale: Floats) -> Floats:
+        """Draw waiting times."""
+        return rng.exponential(scale)
 
 
 @dataclass(eq=False, repr=False)
@@ -183,14 +179,7 @@ class Exponential(CoordinatewiseEstimator):
         return self.template(context).with_mean_parameters(np.maximum(mu, least))
 
 
-def joined_rates(a: Array, b: Array) -> tuple[Array, Array, Array]:
-    """Return the scale whose rate is the sum of the rates 1 / a and 1 / b, and their shares of it.
-
-    Nothing overflows: scales may be as small or as large as floats.
-    """
-    xp = namespace(a, b)
+def _joined_scale(a: Array, b: Array) -> Array:
+    """Return the scale whose rate is the sum of the rates 1 / a and 1 / b; nothing overflows."""
     low, high = ordered(a, b)
-    ratio = low / high
-    most = 1 / (1 + ratio)
-    least = ratio * most
-    return low * most, xp.where(a < b, most, least), xp.where(a < b, least, most)
+    return low / (1 + low / high)

@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from sklearn.base import clone
 
-from mercer._array import Floats, Indices, Mask
+from mercer._array import Floats, Indices, Mask, to_numpy
 from mercer._hints import HintedParameters
+from mercer._native.moments import moments
 from mercer._parameters import Rules, nonnegative, one_of
 from mercer.data.segments import check_some_points, in_digest_order, segment_sum, segments
-from mercer.families.base import FamilyEstimator, moments
+from mercer.families.base import FamilyEstimator
 from mercer.families.estimator import Context
 from mercer.families.gaussian import Gaussians
-from mercer.families.gaussian_step import fit_gaussians
+from mercer.families.gaussian_gaps import gaps_of
 
 MOST_STEPS, SMALL = 1000, 1e-10
 """EM of points with missing coordinates: largest number of steps, and smallest change as a fraction of the spread."""
@@ -108,7 +109,7 @@ class Gaussian(HintedParameters, FamilyEstimator):
 
     def _gaps(self, x: Floats, offsets: Floats) -> Mask:
         """Whether each sample lacks coordinates that its other ones tell something of, ``(N,)``."""
-        if self._structure == "diagonal":
+        if self._structure != "full":
             return np.zeros(len(offsets) - 1, dtype=bool)
         return np.asarray(segment_sum(np.isnan(x).any(axis=1).astype(int), offsets) > 0)
 
@@ -121,77 +122,34 @@ class Gaussian(HintedParameters, FamilyEstimator):
             structure=self._structure,
         )
 
-    def statistics(self, x: Any, context: Context) -> Floats:
-        """Statistics of points, each with the floor as a variance of its own.
-
-        A point that varies by itself brings the floor into every estimate once: with a prior too, which has it already.
-        """
-        found = super().statistics(x, context)
-        d = context.dimension
-        if self._structure == "full":
-            found[..., d :: d + 1] += context.floor
-        else:
-            found[..., d:] += context.floor * (d if self._structure == "isotropic" else 1)
-        return found
-
-    def from_mean(self, mu: Floats, context: Context) -> Gaussians:
-        """Turn moments into Gaussians."""
-        found = self.template(context).with_mean_parameters(mu)
-        return found if self._structure == "full" else found._replaced(covariance=np.maximum(found.covariance, 0.0))
-
     def fit_weighted(self, x: Any, weights: Floats, offsets: Floats, context: Context, start: Any = None) -> Gaussians:
         """Fit to weighted points by moments, each model about its own mean.
 
-        First the means, then the moments about them: a covariance is then no difference of large numbers, however far
-        the data (or the components of a mixture) lie apart. Samples with missing coordinates make one step of EM if
-        covariances are not diagonal, from ``start`` or else from independent coordinates.
+        Samples that lack coordinates make one step of EM if covariances are full, from ``start`` or else from
+        independent coordinates.
         """
         prior = None
         if self.prior is not None:
             prior = self._suited(self._prior_batch(context), self.template(context))
-        gaps = self._gaps(x, offsets)
-        if not gaps.any():
-            return self._by_moments(x, weights, offsets, context, prior, start)
-        found, places = [], []
-        for which, fit in ((gaps, self._by_expectations), (~gaps, self._by_moments)):
-            if which.any():
-                places.append(np.flatnonzero(which))
-                rows, ends = _of_samples(which, offsets)
-                begin = None if start is None else start[places[-1]]
-                found.append(fit(x[rows], weights[rows], ends, context, prior, begin))
-        return _in_order(found, places)
-
-    def _by_moments(
-        self, x: Any, weights: Floats, offsets: Floats, context: Context, prior: Any, start: Any
-    ) -> Gaussians:
-        columns, lengths = [], np.diff(offsets)
-        for j in range(weights.shape[1]):
-            begin = None if start is None else start[:, j]
-            means = self._means(x, weights[:, j : j + 1], offsets, context, prior, begin)
-            points = x - np.repeat(means, lengths, axis=0)
-            total, mass = moments(self.statistics(points, context), weights[:, j : j + 1], offsets)
-            about = [None if batch is None else _about(batch, means) for batch in (prior, begin)]
-            batch = self.from_mean(self._shrink(total, mass, *about), context)
-            columns.append(batch._replaced(mean=batch.mean + means))
-        return Gaussians._make(
-            mean=np.stack([c.mean for c in columns], axis=1),
-            covariance=np.stack([c.covariance for c in columns], axis=1),
-            structure=self._structure,
-        )
-
-    def _by_expectations(
-        self, x: Any, weights: Floats, offsets: Floats, context: Context, prior: Any, start: Any
-    ) -> Gaussians:
-        """Make one step of EM, of samples with missing coordinates."""
-        if start is None:  # every coordinate from the points that have it
-            alone = clone(self).set_params(covariance="diagonal", prior=None if prior is None else _diagonal(prior))
-            start = alone.fit_weighted(x, weights, offsets, context)
-            if self._structure == "full":
-                start = start._as_full()
-            else:
-                variance = start.covariance.mean(axis=-1)
-                start = Gaussians._make(mean=start.mean, covariance=variance, structure="isotropic")
+        if start is None:
+            start = self._begin(x, weights, offsets, context, prior)
         return fit_gaussians(x, weights, offsets, context.floor, start, prior, float(self.prior_strength))
+
+    def _begin(self, x: Any, weights: Floats, offsets: Floats, context: Context, prior: Any) -> Gaussians:
+        """Return the prior, or a point near all data; of samples with gaps, every coordinate from points that have it.
+
+        Sums are made about the means of the result, which keeps digits.
+        """
+        known = self.template(context)._replaced(mean=context.center) if prior is None else prior[0]
+        shape = len(offsets) - 1, weights.shape[1]
+        mean, covariance = (np.broadcast_to(part, (*shape, *part.shape)) for part in (known.mean, known.covariance))
+        gaps = self._gaps(x, offsets)[:, None, None]
+        if gaps.any():
+            alone = clone(self).set_params(covariance="diagonal", prior=None if prior is None else _diagonal(prior))
+            found = alone.fit_weighted(x, weights, offsets, context)._as_full()
+            mean = np.where(gaps, found.mean, mean)
+            covariance = np.where(gaps[..., None], found.covariance, covariance)
+        return Gaussians._make(mean=mean, covariance=covariance, structure=self._structure)
 
     def _run_em(self, current: Gaussians, x: Any, offsets: Floats, context: Context) -> Gaussians:
         """Continue EM of samples with missing coordinates to maxima of the density of what was observed."""
@@ -208,13 +166,6 @@ class Gaussian(HintedParameters, FamilyEstimator):
             moving, current = _moves(current, after) & (step + 1 < MOST_STEPS), after
         return _in_order(finished, places)
 
-    def _means(self, x: Any, weights: Floats, offsets: Floats, context: Context, prior: Any, start: Any) -> Floats:
-        """Posterior means ``(N, d)``, summed about the centre of all data, which keeps digits."""
-        total, mass = moments(x - context.center, weights, offsets)
-        mu0 = None if prior is None else np.asarray(prior.mean) - context.center
-        begin = None if start is None else np.asarray(start.mean) - context.center
-        return np.asarray(self._shrink(total, mass, mu0, begin) + context.center)
-
 
 def _center_and_scale(x: Floats) -> tuple[Floats, Floats]:
     """Return the means and variances of the coordinates of points; NaN is left out."""
@@ -226,11 +177,6 @@ def _center_and_scale(x: Floats) -> tuple[Floats, Floats]:
     return center, (np.where(seen, x - center, 0.0) ** 2).sum(axis=0) / count
 
 
-def _ordered_sum(values: Floats, offsets: Floats) -> Floats:
-    """Add up the sums over the data, the smallest first: the same bits for any order of the data."""
-    return np.asarray(np.sort(segment_sum(values, offsets), axis=0).sum(axis=0))
-
-
 def _varying(variance: float, center: Any, dtype: Any) -> float:
     """Return a variance; 1 where the data vary only by rounding, or not at all."""
     size = float(np.mean(np.square(center)))
@@ -239,13 +185,6 @@ def _varying(variance: float, center: Any, dtype: Any) -> float:
 
 def _power_of_two(x: float) -> float:
     return float(2.0 ** np.round(np.log2(x)))
-
-
-def _about(batch: Gaussians, center: Floats) -> Floats:
-    """Moments of a batch of shape (1,) or (N,) about every one of N centres."""
-    which = np.zeros(len(center), dtype=int) if len(batch) == 1 else np.arange(len(center))
-    batch = batch[which]
-    return np.asarray(batch._replaced(mean=np.asarray(batch.mean) - center).mean_parameters)
 
 
 def _diagonal(batch: Gaussians) -> Gaussians:
@@ -276,3 +215,126 @@ def _moves(before: Gaussians, after: Gaussians) -> Mask:
 
 def _moments(batch: Gaussians) -> tuple[Floats, Floats]:
     return np.asarray(batch.mean), np.asarray(batch._as_full().covariance)
+
+
+def fit_gaussians(
+    x: Floats,
+    weights: Floats,
+    offsets: Floats,
+    floor: float,
+    start: Gaussians,
+    prior: Any = None,
+    strength: float = 0.0,
+) -> Gaussians:
+    """Fit Gaussians to weighted points, shrunk to a prior in mean parameters (DJS-6): means, then central moments.
+
+    Missing coordinates are left out if covariances are diagonal or isotropic, which is exact. With full covariances,
+    ``start`` says what is expected of them: the fit is one step of EM, which never decreases the density of what was
+    observed.
+
+    Parameters
+    ----------
+    x : ndarray of shape (T, d)
+        Points; NaN is missing.
+    weights : ndarray of shape (T, k)
+        Weight of each point in each of the k Gaussians.
+    offsets : ndarray of int of shape (N + 1,)
+        Sample i has the points ``offsets[i]:offsets[i + 1]``.
+    floor : float
+        Variance of each point (EST-1).
+    start : Gaussians of shape (N, k)
+        The result where all weights are zero; its structure is that of the fit, and it completes points.
+    prior : Gaussians of shape (1, k) or (1,), default=None
+        The Gaussians that estimates are shrunk to.
+    strength : float, default=0.0
+        Weight of the prior, in observations.
+
+    Returns
+    -------
+    Gaussians of shape (N, k)
+    """
+    x, weights = (np.ascontiguousarray(a, dtype=np.float64) for a in (x, weights))
+    offsets = np.ascontiguousarray(offsets, dtype=np.int64)
+    old = np.array(to_numpy(start.mean), dtype=np.float64)
+    full, lacking = start.structure == "full", np.asarray(np.isnan(x).any(axis=1))
+    incomplete = _expected_sums(x, weights, offsets, floor, start) if full and lacking.any() else None
+    if incomplete is not None:
+        weights = np.where(lacking[:, None], 0.0, weights)
+    mass, total, _, _ = moments(x, weights, offsets, old, first=True)
+    noise = floor * mass  # every point varies by itself
+    if incomplete is not None:
+        mass, total = mass + incomplete.mass[..., None], total + incomplete.first
+    if prior is not None:
+        single = prior.reshape(1, 1) if prior.ndim == 1 else prior
+        m0, s0 = to_numpy(single.mean), to_numpy(single.covariance)
+        total, mass = total + strength * (m0 - old), mass + strength
+    empty = mass <= 0
+    mean = old + total / np.where(empty, 1.0, mass)
+    central = moments(x, weights, offsets, mean, second=not full, full=full)
+    second = central.full if full else central.second
+    covariance = to_numpy(start.covariance)
+    if full:
+        second += noise[..., None] * np.eye(mean.shape[-1])
+        if incomplete is not None:
+            second += _moved(incomplete, mean - old)
+        if prior is not None:
+            difference = m0 - mean
+            second += strength * (s0 + difference[..., :, None] * difference[..., None, :])
+        found = np.where(empty[..., None], covariance, second / np.where(empty, 1.0, mass)[..., None])
+    else:
+        second += noise
+        if prior is not None:
+            spread = s0 if start.structure == "diagonal" else s0[..., None]
+            second += strength * (spread + (m0 - mean) ** 2)
+        found = second / np.where(empty, 1.0, mass)
+        if start.structure == "isotropic":
+            found, empty, count = found.mean(axis=-1), np.asarray(empty.all(axis=-1)), mass.sum(axis=-1)
+            uneven = (mass != mass[..., :1]).any(axis=-1)  # coordinates count by how often they were observed
+            found = np.where(uneven, second.sum(axis=-1) / np.where(uneven, count, 1.0), found)
+        found = np.where(empty, covariance, found)
+    return Gaussians._make(mean=mean, covariance=found, structure=start.structure)
+
+
+def _moved(sums: _Sums, change: Floats) -> Floats:
+    """Return the second moments about means that are larger by ``change``."""
+    cross = sums.first[..., :, None] * change[..., None, :]
+    square = change[..., :, None] * change[..., None, :]
+    found = sums.second - cross - cross.swapaxes(-2, -1) + sums.mass[..., None, None] * square
+    return np.asarray((found + found.swapaxes(-2, -1)) / 2)
+
+
+class _Sums(NamedTuple):
+    """Expected sums over points with missing coordinates, about the means of N x n Gaussians."""
+
+    mass: Floats
+    """Sum of the weights, ``(N, n)``."""
+    first: Floats
+    """Sum of w E[x - mean], ``(N, n, d)``."""
+    second: Floats
+    """Sum of w E[(x - mean)(x - mean)'], ``(N, n, d, d)``."""
+
+
+def _expected_sums(x: Floats, weights: Floats, offsets: Indices, floor: float, current: Gaussians) -> _Sums:
+    """Sum what current Gaussians with full covariances expect of incomplete points, given the coordinates they have.
+
+    A missing coordinate is ``mean_m + S_mo S_oo^-1 (x_o - mean_o)`` with the covariance ``S_mm - S_mo S_oo^-1 S_om``.
+    Each coordinate that is observed has the variance ``floor`` of its own (EST-1). Parameters as in `fit_gaussians`.
+    """
+    mean, covariance = (np.asarray(to_numpy(part), dtype=np.float64) for part in (current.mean, current.covariance))
+    n, d = mean.shape[1:]
+    total = _Sums(np.zeros(mean.shape[:2]), np.zeros(mean.shape), np.zeros(covariance.shape))
+    for part in gaps_of(x, np.repeat(np.arange(len(mean)), np.diff(offsets))).blocks(n):
+        points, shares, center = x[part.rows], weights[part.rows], mean[part.owner]
+        ends = np.ascontiguousarray(part.offsets, dtype=np.int64)
+        mass = segment_sum(shares, ends)
+        _, first, _, second = moments(points, shares, ends, center, first=True, full=True)
+        own, seen = covariance[part.owner], part.seen[:, None, :, None]
+        second = np.where(part.both, second + mass[..., None, None] * floor * np.eye(d), 0.0)
+        # E[x - mean] = gain (x - mean), of what is seen
+        gain = np.where(seen, np.eye(d), own @ part.precisions(covariance))
+        unseen = ~seen & ~seen.swapaxes(-2, -1)
+        spread = np.where(unseen, own - gain @ own, 0.0)
+        np.add.at(total.mass, part.owner, mass)
+        np.add.at(total.first, part.owner, (gain @ first[..., None])[..., 0])
+        np.add.at(total.second, part.owner, gain @ second @ gain.swapaxes(-2, -1) + mass[..., None, None] * spread)
+    return total

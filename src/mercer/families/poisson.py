@@ -10,7 +10,6 @@ import numpy as np
 
 from mercer._array import Array, Floats, namespace, safe_log, to_numpy, xlogx
 from mercer._checks import check_gamma, checked_parameter
-from mercer._random import random_generator, whole_size
 from mercer._special import gammaln, i0e
 from mercer._verdict import Verdict
 from mercer.families._gaps import jensen_gap
@@ -49,7 +48,7 @@ class Poissons(Coordinatewise):
 
     _arrays: ClassVar[dict[str, int]] = {"rate": 1}
     domain = "counts"
-    score_labels = ("log_rate",)
+    score_label = "log_rate"
     dual_verdict = Verdict("always", "1/V(mu) = 1/mu is a Laplace transform of a positive measure (DJS-5)")
 
     rate: Array
@@ -126,11 +125,9 @@ class Poissons(Coordinatewise):
         gap, sine = averages(self.rate, frequencies)
         return -gap, sine
 
-    def sample(self, size: int = 1, random_state: Any = None) -> Floats:
-        """Draw ``size`` vectors of counts from every member, ``(*B, size, d)``."""
-        size = whole_size(size)
-        rates = np.broadcast_to(to_numpy(self.rate)[..., None, :], (*self.shape, size, self.dimension))
-        return random_generator(random_state).poisson(rates).astype(float)
+    def term_sample(self, rng: np.random.Generator, rate: Floats) -> Floats:
+        """Draw counts."""
+        return rng.poisson(rate).astype(float)
 
 
 class Poisson(CoordinatewiseEstimator):

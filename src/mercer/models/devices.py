@@ -17,7 +17,6 @@ from mercer._coupling import Leaf
 from mercer.families import gaussian_fused
 from mercer.families.categorical import Categoricals
 from mercer.families.coordinatewise import Coordinatewise
-from mercer.families.dirichlet import Dirichlets
 from mercer.families.gaussian import Gaussians
 from mercer.families.multinomial import Multinomials
 from mercer.models._chains import fused as chains
@@ -34,7 +33,7 @@ from mercer.models.hmm import HMMs
 from mercer.models.markov import MarkovChains
 from mercer.models.mixture import Mixtures
 
-ARRAY_CODE = (Coordinatewise, Categoricals, Multinomials, Dirichlets, Gaussians, Mixtures, HMMs, MarkovChains)
+ARRAY_CODE = (Coordinatewise, Categoricals, Multinomials, Gaussians, Mixtures, HMMs, MarkovChains)
 """Models whose kernels are array code of any library."""
 
 

@@ -18,9 +18,8 @@ from mercer.families.base import ExponentialFamily
 from mercer.families.categorical import Categorical, Categoricals
 from mercer.families.estimator import Context, Estimator
 from mercer.families.gaussian import Gaussians
-from mercer.families.gaussian_estimator import Gaussian
+from mercer.families.gaussian_estimator import Gaussian, fit_gaussians
 from mercer.families.gaussian_gaps import gaps_of
-from mercer.families.gaussian_step import fit_gaussians
 from mercer.models._fitting.data import Data
 from mercer.models._fitting.mixture_steps import side_by_side
 from mercer.models._forward.evidence import code_probabilities, row_log_prob
