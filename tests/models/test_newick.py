@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mercer.models._tree.newick import Tree, layout_of, newick_of, parse_newick
+from mercer.models._tree.newick import Tree, layout_of, parse_newick
 
 
 @pytest.mark.parametrize(
@@ -43,15 +43,14 @@ def test_read(text, parent, names, lengths):
         ("(A,B));", r"expected ';', which ends the tree at position 5, before '\);'"),
         ("(A B);", r"expected ',' or '\)' at position 3, before 'B\);'"),
         ("(A,B);(C,D);", r"expected the end of the text, after the ';' of one tree at position 6, before '\(C,D\);'"),
-        ("(A:x,B);", r"expected the length of a branch, a number, at position 3, before 'x,B\);'"),
-        ("(A:,B);", r"expected the length of a branch, a number, at position 3, before ',B\);'"),
-        ("(A:inf,B);", r"expected the length of a branch, a number, at position 3"),
-        ("(A:-0.5,B);", r"must be nonnegative; got -0.5 at position 3"),
-        ("(A,,B);", r"a leaf without a name at position 3, before ',B\);'\. Add a name"),
-        ("(A,());", r"a leaf without a name at position 4"),
-        ("(Ab,(B,Ab));", r"distinct names; got 'Ab' at positions 1 and 7\. Rename one"),
-        ("(A[open,B);", r"expected '\]', which closes a comment, at position 2"),
-        ("('A,B);", r"expected a closing quote \('\) at position 1"),
+        ("(A:x,B);", r"expected the length of a branch, a nonnegative number, at position 3, before 'x,B\);'"),
+        ("(A:,B);", r"expected the length of a branch, a nonnegative number, at position 3, before ',B\);'"),
+        ("(A:inf,B);", r"expected the length of a branch, a nonnegative number, at position 3"),
+        ("(A:-0.5,B);", r"expected the length of a branch, a nonnegative number, at position 3"),
+        ("(A,,B);", r"expected '\(' or the name of a leaf at position 3, before ',B\);'"),
+        ("(Ab,(B,Ab));", r"distinct names; got 'Ab' twice\. Rename one"),
+        ("(A[open,B);", r"expected a closing quote \('\) or '\]' at position 2"),
+        ("('A,B);", r"expected a closing quote \('\) or '\]' at position 1"),
     ],
 )
 def test_refused_with_its_position(text, sentence):
@@ -74,9 +73,7 @@ def test_thousands_deep():
     text = "(" * depth + "A0" + "".join(f",A{i + 1})" for i in range(depth)) + ";"
     tree = parse_newick(text)
     assert tree.newick() == text
-    layout = layout_of(tree, tree.leaves)
-    assert layout.n_internal == depth
-    assert parse_newick(newick_of(layout.parent, layout.leaf_parent, tree.leaves)).parent.shape == tree.parent.shape
+    assert layout_of(tree, tree.leaves).n_internal == depth
 
 
 labels = st.text(st.characters(codec="utf-8", exclude_categories=["C"]), min_size=1, max_size=6)
@@ -109,28 +106,7 @@ def test_round_trip(tree):
     np.testing.assert_array_equal(again.lengths, tree.lengths)
 
 
-@settings(max_examples=60, deadline=None)
-@given(tree=trees())
-def test_a_layout_is_written_back(tree):
-    if len(tree.parent) == 1:
-        return
-    layout = layout_of(tree, tree.leaves)
-    again = parse_newick(newick_of(layout.parent, layout.leaf_parent, tree.leaves))
-    assert sorted(again.leaves) == sorted(tree.leaves)
-    other = layout_of(again, tree.leaves)
-
-    def clades(layout):
-        below = [set() for _ in layout.parent]
-        for leaf, v in enumerate(layout.leaf_parent):
-            while v >= 0:
-                below[v].add(leaf)
-                v = layout.parent[v]
-        return sorted(map(sorted, below))
-
-    assert clades(other) == clades(layout)
-
-
 def test_what_files_and_python_add():
     assert parse_newick("\ufeff(A:1,B:2);").leaves == ("A", "B")
-    with pytest.raises(ValueError, match="expected the length of a branch, a number, at position 3, before '1_0"):
+    with pytest.raises(ValueError, match="a nonnegative number, at position 3, before '1_0"):
         parse_newick("(A:1_0,B:2);")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
@@ -16,7 +16,6 @@ from mercer.data import Alphabet
 from mercer.families.base import Family
 from mercer.models._scores.weighted import check_parametrization
 from mercer.models._tree.messages import (
-    Edges,
     Member,
     chunks,
     evidence_at,
@@ -26,9 +25,9 @@ from mercer.models._tree.messages import (
     tree_scores,
     with_codes,
 )
-from mercer.models._tree.newick import newick_of
-from mercer.models._tree.rates import check_codes, check_leaves, check_nodes, check_pruning, check_shapes
-from mercer.models._tree.reading import table_of
+from mercer.models._tree.newick import Tree
+from mercer.models._tree.rates import check_leaves, check_nodes, check_pruning, check_shapes
+from mercer.models._tree.reading import check_codes, table_of
 
 if TYPE_CHECKING:
     from mercer.models.tree_estimator import HiddenTree
@@ -44,7 +43,7 @@ class HiddenTrees(Family):
     ----------
     parent : array of int of shape (..., V)
         The parent of each internal node, in preorder: -1 for the root, which comes first, else the number of an earlier
-        node; -2 for padding at the end.
+        node.
     root : array of shape (..., S)
         Probabilities of the state of the root.
     transition : array of shape (..., V, S, S)
@@ -176,11 +175,12 @@ class HiddenTrees(Family):
         """Return an estimator that accepts the samples of these trees."""
         from mercer.models.tree_estimator import HiddenTree
 
-        parent = self.parent.reshape(-1, self.parent.shape[-1])[0]
-        tree = newick_of(parent, self.leaf_parent.reshape(-1, self.dimension)[0], self.leaves)
+        above = np.concatenate([x.reshape(-1, x.shape[-1])[0] for x in (self.parent, self.leaf_parent)])
+        names = ("",) * int(self.parent.shape[-1]) + self.leaves
         emission = None
         if self.n_symbols != self.n_states:
             emission = np.full((self.n_states, self.n_symbols), 1 / self.n_symbols)
+        tree = Tree(above, names, np.full(len(names), np.nan)).newick()
         return HiddenTree(tree, self.n_states, emission=emission, alphabet=self.alphabet, leaves=self.leaves)
 
     def _check_alike(self, other: Batch) -> None:
@@ -192,30 +192,6 @@ class HiddenTrees(Family):
             mine, theirs = getattr(self, name), getattr(other, name)
             if mine != theirs:
                 raise ValueError(f"Two batches of HiddenTrees differ in {name}: {mine} and {theirs}.")
-
-    @classmethod
-    def _of_one_size(cls, batches: Sequence[Self]) -> Sequence[Self]:
-        """Pad smaller trees with unconnected nodes."""
-        largest = max(int(b.parent.shape[-1]) for b in batches)
-        return [b._padded(largest) for b in batches]
-
-    def _padded(self, n: int) -> Self:
-        extra = n - int(self.parent.shape[-1])
-        if extra == 0:
-            return self
-        lead = self.shape
-        eyes = beside(self.transition, np.broadcast_to(np.eye(self.n_states), (*lead, extra, *(self.n_states,) * 2)))
-        xp = namespace(self.transition)
-        return self._make(
-            parent=np.concatenate([self.parent, np.full((*lead, extra), -2)], axis=-1),
-            root=self.root,
-            transition=xp.concat([self.transition, xp.astype(eyes, self.transition.dtype)], axis=-3),
-            leaf_parent=self.leaf_parent,
-            leaf=self.leaf,
-            pruning=self.pruning,
-            leaves=self.leaves,
-            alphabet=self.alphabet,
-        )
 
     # -- data ------------------------------------------------------------------------------------------------
 
@@ -246,15 +222,14 @@ class HiddenTrees(Family):
         codes, flat, xp = self._codes(x), self.reshape(-1), namespace(self.root)
         rows = []
         for i in range(len(flat)):
-            inside, _ = inside_of(flat.parent[i], Edges.of(flat.transition[i, ...]), flat._evidence(i, codes))
+            inside, _ = inside_of(flat.parent[i], flat.transition[i, ...], flat._evidence(i, codes))
             rows.append(logsumexp(safe_log(flat.root[i, ...])[:, None] + inside[0], axis=0))
         return xp.reshape(xp.stack(rows), (*self.shape, codes.shape[0]))
 
     def posterior(self, x: Any) -> Array:
         """Posterior probabilities of the hidden states of all internal nodes, ``(*B, n, T, V, S)``.
 
-        Nodes are those of ``parent``, in preorder (the estimator has their names in ``nodes_``). In a batch of several
-        trees, the smaller trees are padded at the end with rows of zeros.
+        Nodes are those of ``parent``, in preorder (the estimator has their names in ``nodes_``).
 
         Parameters
         ----------
@@ -276,18 +251,12 @@ class HiddenTrees(Family):
                 [0.04, 0.96]]])
         """
         codes, flat = self._codes(x), self.reshape(-1)
-        impossible = np.argwhere(np.isneginf(to_numpy(self.log_prob(x)).reshape(len(flat), -1)))
-        if len(impossible):
-            raise ValueError(
-                f"point {impossible[0][1]} has probability zero under tree {impossible[0][0]}, so it has no posterior. "
-                "Use noisy leaves, as in emission=0.01, and no branches of length 0."
-            )
-        parts = chunks(len(codes), int(self.parent.shape[-1]) + self.dimension, self.n_states)
+        _check_possible(self.log_prob(x), "posterior")
         shape = len(codes), int(self.parent.shape[-1]), self.n_states
         found = np.empty((len(flat), *shape))
         for i in range(len(flat)):
             member = flat._member(i)
-            for part in parts:
+            for part in chunks(len(codes), shape[1] + self.dimension, self.n_states):
                 found[i, part] = member.posterior(codes[part])
         return beside(self.root, found.reshape(*self.shape, *shape), self.root.dtype)
 
@@ -304,12 +273,7 @@ class HiddenTrees(Family):
         """
         flat = self.reshape(-1)
         logs, scores = flat._scores(x, parametrization)
-        impossible = np.flatnonzero(np.isneginf(logs).all(axis=0))
-        if len(impossible):
-            raise ValueError(
-                f"point {impossible[0]} has probability zero under the tree, so it has no score. Use noisy leaves, as "
-                "in emission=0.01, and no branches of length 0."
-            )
+        _check_possible(logs.max(axis=0), "score")
         return beside(self.root, scores.reshape(*self.shape, *scores.shape[1:]), self.root.dtype)
 
     def point_scores(self, x: Any, parametrization: str = "logit") -> Floats:
@@ -328,7 +292,7 @@ class HiddenTrees(Family):
         root, transition, leaf = (
             to_numpy(getattr(self, name)[i, ...]).astype(np.float64) for name in ("root", "transition", "leaf")
         )
-        return Member.of(self.parent[i], self.leaf_parent[i], root, transition, leaf, self._sets())
+        return Member(self.parent[i], self.leaf_parent[i], root, transition, leaf, self._sets())
 
     def score_names(self) -> list[str]:
         """Return the names of the columns of the Fisher scores."""
@@ -344,8 +308,7 @@ class HiddenTrees(Family):
             steps, shown = (np.cumsum(to_numpy(part[i, ...]), axis=-1) for part in (flat.transition, flat.leaf))
             states = [drawn(np.cumsum(to_numpy(flat.root[i, ...]))[None], rng.random(size))]
             for v in range(1, flat.parent.shape[1]):
-                above = states[max(int(flat.parent[i, v]), 0)]  # padding has no children, so its state is never used
-                states.append(drawn(steps[v][above], rng.random(size)))
+                states.append(drawn(steps[v][states[flat.parent[i, v]]], rng.random(size)))
             for leaf, v in enumerate(flat.leaf_parent[i]):
                 out[i, :, leaf] = drawn(shown[leaf][states[v]], rng.random(size))
         return out.reshape(*self.shape, size, self.dimension)
@@ -369,12 +332,21 @@ class HiddenTrees(Family):
 
         self._require_one()
         codes, xp = self._codes(x), namespace(self.root)
-        kept = int(np.sum(self.parent[0] >= -1))
-        evidence = xp.stack(self._evidence(0, codes)[:kept])  # (V, S, N)
+        evidence = xp.stack(self._evidence(0, codes))  # (V, S, N)
         return history_operand(
-            self.parent[0][:kept],
-            self.transition[0, :kept, ...],
+            self.parent[0],
+            self.transition[0, ...],
             self.root[0, ...],
             xp.permute_dims(evidence, (2, 0, 1)),
             pruning=float(to_numpy(self.pruning)[0]),
+        )
+
+
+def _check_possible(log_prob: Array, what: str) -> None:
+    """Raise if a point has probability zero."""
+    impossible = np.argwhere(np.isneginf(to_numpy(log_prob)))
+    if len(impossible):
+        raise ValueError(
+            f"point {impossible[0][-1]} has probability zero under the tree, so it has no {what}. Use noisy leaves, as "
+            "in emission=0.01, and no branches of length 0."
         )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -13,20 +14,19 @@ from sklearn.utils.validation import check_is_fitted
 from mercer._array import Floats
 from mercer._checks import is_choice, is_listing
 from mercer._notices import warns_once
-from mercer._parameters import NONE, Rules, between, boolean, nonnegative, one_of, states, whole
+from mercer._parameters import Rules, between, nonnegative, one_of, states, whole
 from mercer.data import Alphabet
 from mercer.data.alphabet import ALPHABET
 from mercer.families.estimator import Context, Estimator
 from mercer.models._fitting.em import EMResult
-from mercer.models._tree.em import distinct, fit_trees, log_probabilities, members_of
+from mercer.models._tree.em import distinct, fit_tree
 from mercer.models._tree.messages import sets_of
-from mercer.models._tree.newick import Layout, Tree, layout_of, newick_text, parse_newick
+from mercer.models._tree.newick import Layout, Tree, layout_of, parse_newick
 from mercer.models._tree.parameters import Parameters, emission_of, start_of, starts_of
 from mercer.models._tree.reading import read_profiles
-from mercer.models.mixture import Mixtures
 from mercer.models.tree import HiddenTrees
 
-LEARNABLE = ("root", "edges", "emission", "weights")
+LEARNABLE = ("root", "edges", "emission")
 
 _parsed = lru_cache(maxsize=32)(parse_newick)
 """Cached, because a fit parses its tree several times; trees are immutable."""
@@ -38,14 +38,13 @@ class HiddenTree(Estimator):
 
     Parameters
     ----------
-    tree : str, Path or list of them
+    tree : str or Path
         The tree in Newick format, such as ``"((human:1,chimp:1):1,mouse:2);"``, or the `pathlib.Path` of a file with a
-        tree. A list of trees with the same leaves makes the model a mixture of these topologies.
+        tree.
     n_states : int, default=2
         Number of hidden states S.
-    transition : array of shape (S, S), dict or None, default=None
-        Probabilities of change from state a of the parent to state b of the child, ``[a, b]``: one matrix for all
-        edges, or a dictionary from the name of a child to its matrix, with the key None for all other edges.
+    transition : array of shape (S, S) or None, default=None
+        Probabilities of change from state a of the parent to state b of the child, ``[a, b]``, along all edges.
     rate : array of shape (S, S), "equal" or None, default=None
         Rates of change per unit of branch length; rows sum to zero. "equal" means one expected change per unit of
         length, to all other states with equal rates. None means "equal" if branches have lengths and no transition is
@@ -58,17 +57,12 @@ class HiddenTree(Estimator):
         noise), or one of A symbols with these probabilities.
     alphabet : Alphabet, "dna", iterable of symbols or None, default=None
         Alphabet of the symbols, if the samples are strings; symbol k is state k unless emission is a matrix.
-    weights : array of shape (K,) or None, default=None
-        Probabilities of several trees; None means equal probabilities.
     pruning : float, default=0.0
         Probability, at each internal node, that two samples share no hidden states below it. Only used by the kernel.
-    learn : tuple of "root", "edges", "emission", "weights", default=("root", "edges")
+    learn : tuple of "root", "edges", "emission", default=("root", "edges")
         The parameters that ``fit`` learns; the others stay as given.
-    tied : bool or None, default=None
-        Whether all edges share their learned parameters. None: they share the rate, or the transition matrix, that they
-        start from; edges with separate matrices are learned separately. False: each edge has its own matrix.
     leaves : sequence of str or None, default=None
-        Order of the columns of input without column names; None means the order in the (first) tree.
+        Order of the columns of input without column names; None means the order in the tree.
     unknown : {"raise", "missing"}, default="raise"
         Whether a symbol outside the alphabet raises an error or is a missing value.
     prior_strength : float, default=1.0
@@ -83,13 +77,12 @@ class HiddenTree(Estimator):
 
     Attributes
     ----------
-    model_ : HiddenTrees of shape (1,), or Mixtures of them
+    model_ : HiddenTrees of shape (1,)
         The model learned by ``fit``.
     leaves_ : tuple of str
         Names of the leaves, in the order of the columns.
-    nodes_ : tuple of str, or list of them
-        Names of the internal nodes, in preorder, as in ``model_.posterior``; "" for nodes without a name. For several
-        trees, a list with one tuple per tree, as in ``model_.components.posterior``.
+    nodes_ : tuple of str
+        Names of the internal nodes, in preorder, as in ``model_.posterior``; "" for nodes without a name.
     rate_ : ndarray of shape (S, S)
         The rates, if the edges have rates.
     objective_ : ndarray of shape (iterations,)
@@ -125,7 +118,6 @@ class HiddenTree(Estimator):
         "tol": nonnegative("With 0, EM always makes n_iter iterations."),
         "pruning": between(0, 1, cure="It is a probability."),
         "unknown": one_of("raise", "missing"),
-        "tied": boolean() | NONE,
     }
 
     tree: Any
@@ -135,10 +127,8 @@ class HiddenTree(Estimator):
     root: Any = None
     emission: Any = None
     alphabet: Any = None
-    weights: Any = None
     pruning: float = 0.0
     learn: Any = ("root", "edges")
-    tied: bool | None = None
     leaves: Any = None
     unknown: str = "raise"
     prior_strength: float = 1.0
@@ -157,11 +147,6 @@ class HiddenTree(Estimator):
                 "learn must not contain 'emission' with emission=None, which means that leaves show their state. Use "
                 "emission=0.05, for example."
             )
-        if "weights" in self._learned() and len(self._trees()) == 1 and self.n_iter:
-            raise ValueError(
-                "learn must not contain 'weights', the probabilities of several trees, with a single tree. Pass a list "
-                "of trees, or leave 'weights' out of learn."
-            )
         n_symbols = self._n_symbols()
         if self.alphabet is not None and len(Alphabet.of(self.alphabet)) != n_symbols:
             known = Alphabet.of(self.alphabet)
@@ -169,7 +154,7 @@ class HiddenTree(Estimator):
                 f"The alphabet {known.describe()} has {len(known)} symbols, but leaves show {n_symbols}. Use "
                 f"n_states={len(known)}, or emission of shape {(int(self.n_states), len(known))}."
             )
-        start_of(self, self._layouts())
+        start_of(self, self._layout())
 
     def _learned(self) -> tuple[str, ...]:
         if not isinstance(self.learn, str | tuple | list | set | frozenset):
@@ -184,20 +169,24 @@ class HiddenTree(Estimator):
     def _alphabet(self) -> Alphabet | None:
         return None if self.alphabet is None else Alphabet.of(self.alphabet)
 
-    def _trees(self) -> list[Tree]:
-        trees = [self.tree] if isinstance(self.tree, str | Path) else self.tree
-        if not isinstance(trees, list | tuple) or not trees or not all(isinstance(t, str | Path) for t in trees):
-            raise TypeError(
-                f"tree must be a Newick string, such as '((A,B),C);', a Path, or a list of them; got {self.tree!r}."
+    def _tree(self) -> Tree:
+        tree = self.tree
+        if isinstance(tree, Path):
+            tree = tree.read_text(encoding="utf-8")
+        elif not isinstance(tree, str):
+            raise TypeError(f"tree must be a Newick string, such as '((A,B),C);', or a Path; got {tree!r}.")
+        elif not re.search(r"[(;]", tree) and re.search(r"[./\\]", tree):
+            raise ValueError(
+                f"tree must be a Newick string or a Path; got {tree!r}, which looks like a file name. Pass "
+                f"Path({tree!r})."
             )
-        return [_parsed(newick_text(tree)) for tree in trees]
+        return _parsed(tree)
 
     def _cacheable(self) -> bool:
-        trees = self.tree if isinstance(self.tree, list | tuple) else [self.tree]
-        return not any(isinstance(tree, Path) for tree in trees)  # a file may change
+        return not isinstance(self.tree, Path)  # a file may change
 
-    def _leaves(self, trees: list[Tree]) -> tuple[str, ...]:
-        known = trees[0].leaves
+    def _leaves(self) -> tuple[str, ...]:
+        known = self._tree().leaves
         if self.leaves is None:
             return known
         if isinstance(self.leaves, str) or not is_listing(self.leaves):
@@ -208,10 +197,8 @@ class HiddenTree(Estimator):
             raise ValueError(f"leaves must be those of the tree, {list(known)!r}; got {list(self.leaves)!r}.")
         return tuple(self.leaves)
 
-    def _layouts(self) -> tuple[Layout, ...]:
-        trees = self._trees()
-        leaves = self._leaves(trees)
-        return tuple(layout_of(tree, leaves) for tree in trees)
+    def _layout(self) -> Layout:
+        return layout_of(self._tree(), self._leaves())
 
     # -- data ----------------------------------------------------------------------------------------------
 
@@ -221,8 +208,7 @@ class HiddenTree(Estimator):
     def accept(self, X: Any, *, owner: Any = None, reset: bool = False, context: Context | None = None) -> Floats:
         """Convert ``X`` to a matrix of codes with one column per leaf, and NaN for missing values."""
         owner = self if owner is None else owner
-        leaves = self._leaves(self._trees())
-        return read_profiles(X, leaves, self._n_symbols(), self._alphabet(), self.unknown, owner, reset)
+        return read_profiles(X, self._leaves(), self._n_symbols(), self._alphabet(), self.unknown, owner, reset)
 
     def context(self, X: Any) -> Context:
         """Return the number of leaves and the alphabet."""
@@ -240,15 +226,13 @@ class HiddenTree(Estimator):
         self._check_parameters()
         X = self.accept(X, reset=True)
         self.context_ = self.context(X)
-        trees = self._trees()
-        self.leaves_ = self._leaves(trees)
-        nodes = [tuple(tree.names[v] for v in np.flatnonzero(~tree.is_leaf)) for tree in trees]
-        self.nodes_ = nodes if len(trees) > 1 else nodes[0]
+        tree = self._tree()
+        self.leaves_, self.nodes_ = self._leaves(), tuple(tree.names[v] for v in np.flatnonzero(~tree.is_leaf))
         found = self._run_em(X)
         self.model_ = self._batch(found.model)
         self.__dict__.pop("rate_", None)
-        if found.model.kind == "rate":
-            self.rate_ = found.model.edges[0]
+        if found.model.continuous:
+            self.rate_ = found.model.edges
         self.objective_, self.converged_ = found.history, found.converged
         self.n_iter_ = len(found.history)
         return self
@@ -268,15 +252,15 @@ class HiddenTree(Estimator):
         return self._batch(self._run_em(X).model)
 
     def _run_em(self, X: Floats) -> EMResult:
-        layouts, learn = self._layouts(), self._learned()
+        layout, learn = self._layout(), self._learned()
         if self.n_iter == 0:
-            return EMResult(start_of(self, layouts), np.empty(0), True)
+            return EMResult(start_of(self, layout), np.empty(0), True)
         if np.isnan(X).all():
             raise ValueError("There is nothing to learn from: all values are missing. Pass observed leaves.")
         sets = self._sets()
         codes, count, first = distinct(X, len(sets) - 1)
-        prior, starts = starts_of(self, layouts, learn)
-        logs = [log_probabilities(start, codes, sets) for start in starts]
+        prior, starts = starts_of(self, layout, learn)
+        logs = [start.member(sets).log_prob(codes) for start in starts]
         best = int(np.argmax([count @ one for one in logs]))
         impossible = first[np.isneginf(logs[best])]
         if len(impossible):
@@ -285,7 +269,7 @@ class HiddenTree(Estimator):
                 "leaves, as in emission=0.01, or a start without zeros."
             )
         until = int(self.n_iter), float(self.tol)
-        return fit_trees(starts[best], prior, codes, count, sets, learn, *until, float(self.prior_strength))
+        return fit_tree(starts[best], prior, codes, count, sets, learn, *until, float(self.prior_strength))
 
     def _sets(self) -> Floats:
         return sets_of(self._alphabet(), self._n_symbols())
@@ -293,29 +277,23 @@ class HiddenTree(Estimator):
     def bic(self, X: Any) -> float:
         """Bayesian information criterion of ``model_`` on ``X``; smaller is better.
 
-        Minus twice the log probability, plus the number of free learned parameters (one matrix for tied edges, one rate
-        per possible change) times the logarithm of the number of rows.
+        Minus twice the log probability, plus the number of free learned parameters (of one matrix, or one rate per
+        possible change) times the logarithm of the number of rows.
         """
         check_is_fitted(self, "model_")
         logs = self.score_samples(X)
-        n_free = start_of(self, self._layouts()).n_free(self._learned()) if self.n_iter else 0
+        n_free = start_of(self, self._layout()).n_free(self._learned()) if self.n_iter else 0
         return float(n_free * np.log(max(len(logs), 1)) - 2 * logs.sum())
 
-    def _batch(self, found: Parameters) -> HiddenTrees | Mixtures:
-        leaves = self._leaves(self._trees())
-        trees = HiddenTrees.concat(
-            [
-                HiddenTrees(
-                    parent=layout.parent[None],
-                    root=member.root[None],
-                    transition=member.transition[None],
-                    leaf_parent=layout.leaf_parent[None],
-                    leaf=member.leaf[None],
-                    pruning=[float(self.pruning)],
-                    leaves=leaves,
-                    alphabet=self._alphabet(),
-                )
-                for layout, member in zip(found.layouts, members_of(found, self._sets()), strict=True)
-            ]
+    def _batch(self, found: Parameters) -> HiddenTrees:
+        member = found.member(self._sets())
+        return HiddenTrees(
+            parent=member.parent[None],
+            root=member.root[None],
+            transition=member.transition[None],
+            leaf_parent=member.leaf_parent[None],
+            leaf=member.leaf[None],
+            pruning=[float(self.pruning)],
+            leaves=self._leaves(),
+            alphabet=self._alphabet(),
         )
-        return trees if len(trees) == 1 else Mixtures(found.weights[None], trees.reshape(1, len(trees)))

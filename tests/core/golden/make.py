@@ -101,7 +101,7 @@ def batches() -> dict[str, Any]:
             alphabet="ab",
         ),
         "hiddentrees": mc.models.HiddenTrees(
-            parent=[[-1, 0], [-1, -2]],
+            parent=[[-1, 0], [-1, 0]],
             root=simplex(rng, 2, 2),
             transition=simplex(rng, 2, 2, 2, 2),
             leaf_parent=[[0, 1, 1], [0, 0, 0]],

@@ -8,10 +8,10 @@ from typing import NamedTuple
 import numpy as np
 from scipy.special import xlogy
 
-from mercer._array import Floats, Indices, logsumexp, safe_log
+from mercer._array import Floats, Indices, safe_log
 from mercer._probability import normalized, ratio, shared_out
 from mercer.models._fitting.em import EMResult, em_single
-from mercer.models._tree.messages import Edges, Member, TreeExpectations, chunks, evidence_at, inside_of, with_codes
+from mercer.models._tree.messages import chunks, with_codes
 from mercer.models._tree.parameters import Parameters
 from mercer.models._tree.rates import changes, jumps_and_times
 
@@ -23,9 +23,9 @@ class _Counts(NamedTuple):
     """Expected counts, summed over samples."""
 
     log_prob: float
-    weights: Floats
     root: Floats
-    edges: tuple[Floats, ...]
+    edges: Floats
+    """``(E, S, S)``."""
     emission: Floats
 
 
@@ -39,7 +39,7 @@ def distinct(x: Floats, missing: int) -> tuple[Indices, Floats, Indices]:
     return rows, count.astype(np.float64), first
 
 
-def fit_trees(
+def fit_tree(
     start: Parameters,
     prior: Parameters,
     codes: Floats,
@@ -66,130 +66,51 @@ def fit_trees(
     return em_single(expect, maximize, start, n_iter, tol * float(count.sum()), "the tree")
 
 
-def members_of(p: Parameters, sets: Floats) -> list[Member]:
-    """Return each topology with its matrices."""
-    found = []
-    for k, layout in enumerate(p.layouts):
-        matrices = p.matrices(k)
-        inner = layout.n_internal - 1
-        transition = np.concatenate([np.eye(len(p.root))[None], matrices[:inner]])
-        leaf = matrices[inner:] @ p.emission
-        found.append(Member.of(layout.parent, layout.leaf_parent, p.root, transition, leaf, sets))
-    return found
-
-
-def log_probabilities(p: Parameters, codes: Floats, sets: Floats) -> Floats:
-    """Compute the log probability of each sample, ``(T,)``."""
-    table = [np.concatenate([_log_prob(m, codes[part]) for part in _cuts(m, codes)]) for m in members_of(p, sets)]
-    return logsumexp(np.stack(table) + safe_log(p.weights)[:, None], axis=0)
-
-
-def _log_prob(member: Member, codes: Floats) -> Floats:
-    evidence = evidence_at(member.parent, member.leaf_parent, safe_log(member.coded), codes)
-    inside, _ = inside_of(member.parent, Edges.of(member.transition), evidence)
-    return logsumexp(safe_log(member.root)[:, None] + inside[0], axis=0)
-
-
-def _cuts(member: Member, codes: Floats) -> list[slice]:
-    return chunks(len(codes), len(member.parent) + member.leaf.shape[0], len(member.root))
-
-
 def _expect(p: Parameters, codes: Floats, count: Floats, sets: Floats) -> _Counts:
-    """Sum expected counts of hidden states over all samples and topologies (the E-step)."""
-    members = members_of(p, sets)
-    coded_emission = with_codes(p.emission, sets)
-    matrices = [p.matrices(k) for k in range(len(members))]
-    edges = [np.zeros(matrix.shape) for matrix in matrices]
-    weights, root, emission = np.zeros(len(members)), np.zeros(p.root.shape), np.zeros(coded_emission.shape)
-    total = 0.0
-    for part in _cuts(max(members, key=lambda m: len(m.parent)), codes):
-        found = [member.expected(codes[part]) for member in members]
-        joint = np.stack([one.log_prob for one in found]) + safe_log(p.weights)[:, None]
-        log_prob = logsumexp(joint, axis=0)
-        total += float(count[part] @ log_prob)
-        for k, (member, one) in enumerate(zip(members, found, strict=True)):
-            share = count[part] * np.exp(joint[k] - log_prob)
-            weights[k] += share.sum()
-            root += np.exp(one.root) @ share
-            inner = len(member.parent) - 1
-            for v in range(1, inner + 1):
-                edges[k][v - 1] += _edge_counts(member.transition[v], one, v, share)
-            shown = _leaf_counts(member, one, codes[part], share)
-            _spread(shown, member, matrices[k][inner:], coded_emission, edges[k][inner:], emission)
-    return _Counts(total, weights, root, tuple(edges), shared_out(emission, coded_emission, p.emission, sets))
-
-
-def _edge_counts(matrix: Floats, found: TreeExpectations, v: int, share: Floats) -> Floats:
-    """Sum expected changes along the edge above node v, ``(S, S)``."""
-    inside = found.inside[v]
-    top = inside.max(axis=0)
-    shift = np.where(np.isfinite(top), top, 0.0)
-    with np.errstate(over="ignore", invalid="ignore"):
-        left = np.exp(found.above[v] + shift) * share
-        counts = matrix * np.einsum("at,bt->ab", left, np.exp(inside - shift))
-    if np.isfinite(counts).all():
-        return counts
-    logs = found.above[v][:, None] + safe_log(matrix)[..., None] + inside[None]  # a change is nearly impossible
-    return np.asarray(np.exp(logs) @ share)
-
-
-def _leaf_counts(member: Member, found: TreeExpectations, codes: Floats, share: Floats) -> Floats:
-    """Compute expected counts of each state above a leaf with each code at it, ``(L, S, C)``; 0 if missing."""
-    n_leaves, s, n_codes = member.coded.shape
-    out = np.zeros((n_leaves, s, n_codes))
-    with np.errstate(divide="ignore"):
-        logs = np.log(member.coded)
-    for leaf in range(n_leaves):
-        seen = codes[:, leaf]
-        posterior = np.exp(found.leaf_above[leaf] + logs[leaf][:, seen]) * share
-        for a in range(s):
-            out[leaf, a] = np.bincount(seen, posterior[a], minlength=n_codes)
-    out[..., -1] = 0.0
-    return out
-
-
-def _spread(shown: Floats, member: Member, matrices: Floats, coded: Floats, edges: Floats, emission: Floats) -> None:
-    """Split the counts at leaves into changes along the edge and emissions of the state; adds to the last two."""
-    relative = ratio(shown, member.coded)
-    edges += matrices * np.einsum("lac,bc->lab", relative, coded)
-    emission += coded * np.einsum("lab,lac->bc", matrices, relative)
+    """Sum expected counts of hidden states over all samples (the E-step)."""
+    member, matrices = p.member(sets), p.matrices()
+    inner, (n_leaves, s) = len(member.parent) - 1, member.leaf.shape[:2]
+    coded, coded_emission = with_codes(member.leaf, sets), with_codes(p.emission, sets)
+    log_edges, log_coded = safe_log(matrices[:inner]), safe_log(coded)
+    root, edges, shown, total = np.zeros(s), np.zeros(matrices.shape), np.zeros(coded.shape), 0.0
+    for part in chunks(len(codes), inner + 1 + n_leaves, s):
+        found, share = member.expected(codes[part]), count[part]
+        total += float(share @ found.log_prob)
+        root += np.exp(found.root) @ share
+        for e in range(inner):
+            edges[e] += np.exp(found.above[e][:, None] + log_edges[e][..., None] + found.inside[e + 1][None]) @ share
+        for leaf, seen in enumerate(codes[part].T):
+            posterior = np.exp(found.above[inner + leaf] + log_coded[leaf][:, seen]) * share
+            for a in range(s):
+                shown[leaf, a] += np.bincount(seen, posterior[a], minlength=coded.shape[-1])
+    shown[..., -1] = 0.0  # missing values
+    # Counts at leaves are changes along the edge, then emissions of the state.
+    relative = ratio(shown, coded)
+    edges[inner:] = matrices[inner:] * np.einsum("lac,bc->lab", relative, coded_emission)
+    emission = coded_emission * np.einsum("lab,lac->bc", matrices[inner:], relative)
+    return _Counts(total, root, edges, shared_out(emission, coded_emission, p.emission, sets))
 
 
 def _maximize(p: Parameters, prior: Parameters, found: _Counts, learn: tuple[str, ...], strength: float) -> Parameters:
     """Return the parameters that maximize the expected log probability plus the log prior (the M-step)."""
-    changed: dict[str, object] = {}
+    root, emission, edges = p.root, p.emission, p.edges
     if "root" in learn:
-        changed["root"] = normalized(found.root + strength * prior.root, p.root)
+        root = normalized(found.root + strength * prior.root, root)
     if "emission" in learn:
-        changed["emission"] = normalized(found.emission + strength * prior.emission, p.emission)
-    if "weights" in learn:
-        changed["weights"] = normalized(found.weights + strength * prior.weights, p.weights)
-    if "edges" in learn:
-        changed["edges"] = _new_edges(p, prior, found, strength)
-    return replace(p, **changed)  # type: ignore[arg-type]
-
-
-def _new_edges(p: Parameters, prior: Parameters, found: _Counts, strength: float) -> tuple[Floats, ...]:
-    if p.kind == "free":
-        return tuple(
-            normalized(counts + strength * before, now)
-            for counts, before, now in zip(found.edges, prior.edges, p.edges, strict=True)
-        )
-    if p.kind == "tied":
-        counts = sum(counts.sum(axis=0) for counts in found.edges)
-        return (normalized(counts + strength * prior.edges[0], p.edges[0]),)
-    lengths, counts = np.concatenate([layout.lengths for layout in p.layouts]), np.concatenate(found.edges)
-    rate = p.edges[0]
-    for _ in range(RATE_STEPS):
-        rate = _new_rate(rate, prior, lengths, counts, strength)
-    return (rate,)
+        emission = normalized(found.emission + strength * prior.emission, emission)
+    if "edges" in learn and p.continuous:
+        for _ in range(RATE_STEPS):
+            edges = _new_rate(edges, prior, p.layout.lengths, found.edges, strength)
+    elif "edges" in learn:
+        edges = normalized(found.edges.sum(axis=0) + strength * prior.edges, edges)
+    return replace(p, root=root, emission=emission, edges=edges)
 
 
 def _new_rate(rate: Floats, prior: Parameters, lengths: Floats, counts: Floats, strength: float) -> Floats:
     """Divide expected jumps by expected times, including those of the prior."""
     jumps, times = jumps_and_times(rate, lengths, changes(rate, lengths), counts)
-    before, hold = prior.edges[0], _holding(prior)
-    jumps += strength * hold[:, None] * np.where(np.eye(len(rate)) > 0, 0.0, before)
+    hold = _holding(prior)
+    jumps += strength * hold[:, None] * np.where(np.eye(len(rate)) > 0, 0.0, prior.edges)
     times += strength * hold
     new = np.where(times[:, None] > 0, ratio(jumps, times[:, None]), rate)
     np.fill_diagonal(new, 0.0)
@@ -202,24 +123,19 @@ def _holding(prior: Parameters) -> Floats:
 
     The prior therefore has the weight of at most one observation, however its rates compare with those of the data.
     """
-    way = float(np.mean([layout.way for layout in prior.layouts]))
-    return np.minimum(ratio(np.ones(len(prior.root)), -np.diagonal(prior.edges[0])), way)
+    return np.minimum(ratio(np.ones(len(prior.root)), -np.diagonal(prior.edges)), prior.layout.way)
 
 
 def _log_prior(p: Parameters, prior: Parameters, learn: tuple[str, ...], strength: float) -> float:
     """Compute the log prior up to a constant: Dirichlet for probabilities, gamma for rates, with the prior as mode."""
     if strength == 0:
         return 0.0
-    total = 0.0
-    for name in ("root", "emission", "weights"):
-        if name in learn:
-            total += float(xlogy(getattr(prior, name), getattr(p, name)).sum())
-    if "edges" in learn and p.kind != "rate":
-        total += sum(float(xlogy(before, now).sum()) for before, now in zip(prior.edges, p.edges, strict=True))
-    elif "edges" in learn:
-        hold, off = _holding(prior)[:, None], ~np.eye(len(p.root), dtype=bool)
-        before, now = prior.edges[0][off], p.edges[0][off]
-        scale = np.broadcast_to(hold, off.shape)[off]
+    tables = {name for name in learn if name != "edges" or not p.continuous}
+    total = sum(float(xlogy(getattr(prior, name), getattr(p, name)).sum()) for name in sorted(tables))
+    if "edges" in learn and p.continuous:
+        off = ~np.eye(len(p.root), dtype=bool)
+        before, now = prior.edges[off], p.edges[off]
+        scale = np.broadcast_to(_holding(prior)[:, None], off.shape)[off]
         # Relative to the mode, so that the result does not depend on the unit of lengths.
         total += float((xlogy(scale * before, ratio(now, before)) - scale * now).sum())
     return strength * total

@@ -6,98 +6,25 @@ samples at once. The result of a sample does not depend on the other samples.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple, Self
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from mercer._array import Array, Floats, beside, logsumexp, namespace, safe_log, to_numpy
+from mercer._array import Array, Floats, Indices, beside, logsumexp, namespace, safe_log
 from mercer._probability import ratio
 from mercer.data import Alphabet
 from mercer.models._scores.weighted import difference
 
 CHUNK = 1 << 22
 """Maximum number of floats of one kind of message in memory: 32 MiB."""
+LEAST = 1e-290
+"""Sums of scaled terms above this lose nothing to terms that underflow."""
 
 
 def chunks(n_data: int, n_nodes: int, n_states: int) -> list[slice]:
     """Split samples so that the messages of a chunk fit into memory; results do not depend on the split."""
     step = max(1, CHUNK // max(n_nodes * n_states, 1))
     return [slice(begin, min(begin + step, n_data)) for begin in range(0, n_data, step)]
-
-
-def tree_scores(member: Member, codes: Floats, parametrization: str) -> tuple[Floats, Floats]:
-    """Compute log probabilities ``(T,)`` and scores ``(T, P)`` of samples; a sample of probability zero has score 0.
-
-    The blocks of P are root (S), transition of the edges above the internal nodes 1, 2, ... (S S each) and leaf
-    (S A each).
-    """
-    (n_leaves, s, a), v = member.leaf.shape, len(member.parent)
-    size = s + (v - 1) * s * s + n_leaves * s * a
-    log_prob, scores = np.empty(len(codes)), np.zeros((len(codes), size))
-    for part in chunks(len(codes), v + n_leaves, s):
-        found = member.expected(codes[part])
-        log_prob[part] = found.log_prob
-        scores[part] = _rows(member, codes[part], found, parametrization)
-    return log_prob, scores
-
-
-def _rows(member: Member, codes: Floats, found: TreeExpectations, parametrization: str) -> Floats:
-    (n_leaves, s, a), v = member.leaf.shape, len(member.parent)
-    out = np.zeros((s + (v - 1) * s * s + n_leaves * s * a, len(codes)))
-    inside = found.inside[0] - np.where(np.isfinite(found.log_prob), found.log_prob, np.inf)
-    out[:s] = _block(np.exp(found.root), _ratio(inside, parametrization), member.root, parametrization)
-    for node in range(1, v):
-        if found.above[node] is not None:
-            ratio = found.above[node][:, None] + found.inside[node][None]
-            counts = np.exp(ratio + safe_log(member.transition[node])[..., None])
-            place = s + (node - 1) * s * s
-            block = _block(counts, _ratio(ratio, parametrization), member.transition[node], parametrization)
-            out[place : place + s * s] = block.reshape(s * s, -1)
-    place = s + (v - 1) * s * s
-    for leaf in range(n_leaves):
-        seen = codes[:, leaf]
-        which = member.sets[seen].T  # (A, T)
-        with np.errstate(invalid="ignore"):  # -inf for missing values
-            ratio = np.where(which > 0, found.leaf_above[leaf][:, None], -np.inf)
-        counts = np.exp(ratio + safe_log(member.leaf[leaf])[..., None])
-        block = _block(counts, _ratio(ratio, parametrization), member.leaf[leaf], parametrization)
-        out[place : place + s * a] = block.reshape(s * a, -1)
-        place += s * a
-    return out.T
-
-
-def _ratio(logs: Floats, parametrization: str) -> Floats | None:
-    """Return counts divided by their parameters, computed without a division; only needed for weights."""
-    if parametrization == "logit":
-        return None
-    with np.errstate(over="ignore"):
-        found = np.exp(logs)
-    if not np.isfinite(found).all():
-        raise ArithmeticError(
-            "A sample is too improbable under the tree for scores in weights. Use parametrization='logit'."
-        )
-    return found
-
-
-def _block(counts: Floats, ratio: Floats | None, p: Floats, parametrization: str) -> Floats:
-    """Return counts minus p times their total; in weights, counts / p minus their total (FK-7)."""
-    axis = p.ndim - 1
-    total = counts.sum(axis=axis, keepdims=True)
-    if parametrization == "logit" or ratio is None:
-        return difference(counts, p[..., None] * total, total)
-    return difference(ratio, np.broadcast_to(total, ratio.shape), total)
-
-
-def score_names(n_states: int, n_internal: int, leaves: tuple[str, ...], symbols: list[str]) -> list[str]:
-    """Return the names of the columns of the scores."""
-    states = range(n_states)
-    names = [f"root[{a}]" for a in states]
-    names += [f"transition[{v}, {a}, {b}]" for v in range(1, n_internal) for a in states for b in states]
-    return names + [f"leaf[{leaf}, {a}, {symbol}]" for leaf in leaves for a in states for symbol in symbols]
-
-
-SAFE = -600.0
-"""Log, relative to the largest entry of a message, above which products of entries do not underflow."""
 
 
 def sets_of(alphabet: Alphabet | None, n_symbols: int) -> Floats:
@@ -116,52 +43,24 @@ def with_codes(probability: Array, sets: Floats) -> Array:
     return xp.concat([seen, xp.ones_like(probability[..., :1])], axis=-1)
 
 
-class Edges(NamedTuple):
-    """Probabilities of change along edges, ``(V, S, S)``, and their logarithms."""
-
-    values: Array
-    logs: Array
-    least: Floats
-    """Smallest finite logarithm of each matrix, ``(V,)``."""
-
-    @classmethod
-    def of(cls, values: Array) -> Self:
-        """Prepare matrices."""
-        logs = safe_log(values)
-        finite = np.where(np.isfinite(to_numpy(logs)), to_numpy(logs), 0.0)
-        return cls(values, logs, finite.min(axis=(1, 2)))
-
-    @property
-    def reversed(self) -> Self:
-        """The downward direction: from the state of a parent to that of its child."""
-        xp = namespace(self.values)
-        return type(self)(xp.matrix_transpose(self.values), xp.matrix_transpose(self.logs), self.least)
-
-
-def through(message: Array, edges: Edges, v: int) -> Array:
-    """Return log sum_b edge[a, b] exp(message[b]), ``(S, T)``: a message passed along the edge above node v.
+def through(message: Array, matrix: Array) -> Array:
+    """Return log sum_b matrix[a, b] exp(message[b]), ``(S, T)``: a message passed along an edge.
 
     It is computed relative to the largest entry. If the edge forbids that entry, a much smaller one can determine the
     sum; such samples are summed in logarithms.
     """
-    xp = namespace(message, edges.values)
-    matrix = edges.values[v, ...]
+    xp = namespace(message, matrix)
     top = xp.max(message, axis=0)
     shift = xp.where(top > -xp.inf, top, xp.zeros_like(top))
-    relative = message - shift
-    small = xp.exp(relative)
+    small = xp.exp(message - shift)
     # One state at a time, not a matrix product: the bits of a sample must not depend on the number of samples.
     total = matrix[:, 0, None] * small[None, 0, :]
     for b in range(1, matrix.shape[1]):
         total = total + matrix[:, b, None] * small[None, b, :]
-    found = safe_log(total) + shift
-    floor = SAFE - float(edges.least[v])
-    if relative.shape[1] == 0 or float(xp.min(relative)) >= floor:
+    found, poor = safe_log(total) + shift, xp.any(total < LEAST, axis=0)
+    if not bool(xp.any(poor)):
         return found
-    wide = xp.any((relative > -xp.inf) & (relative < floor), axis=0)
-    if not bool(xp.any(wide)):
-        return found
-    return xp.where(wide, logsumexp(edges.logs[v, ...][:, :, None] + message[None, :, :], axis=1), found)
+    return xp.where(poor, logsumexp(safe_log(matrix)[:, :, None] + message[None, :, :], axis=1), found)
 
 
 def evidence_at(parent: Floats, leaf_parent: Floats, log_leaf: Array, codes: Floats) -> list[Array]:
@@ -181,126 +80,136 @@ def evidence_at(parent: Floats, leaf_parent: Floats, log_leaf: Array, codes: Flo
     found = [start] * len(parent)
     columns = np.ascontiguousarray(codes.T)
     for leaf, v in enumerate(leaf_parent.tolist()):
-        seen = xp.take(log_leaf[leaf, ...], beside(log_leaf, columns[leaf]), axis=1)
-        found[v] = seen if found[v] is start else found[v] + seen
+        found[v] = found[v] + xp.take(log_leaf[leaf, ...], beside(log_leaf, columns[leaf]), axis=1)
     return found
 
 
-def inside_of(parent: Floats, edges: Edges, evidence: list[Array]) -> tuple[list[Array], list[Array | None]]:
+def inside_of(parent: Floats, transition: Array, evidence: list[Array]) -> tuple[list[Array], list[Any]]:
     """Compute log probabilities of all leaves below each node given its state, and given that of its parent (MK-6)."""
     inside, up = list(evidence), [None] * len(parent)
     for v in range(len(parent) - 1, 0, -1):
-        if parent[v] >= 0:
-            up[v] = through(inside[v], edges, v)
-            inside[parent[v]] = inside[parent[v]] + up[v]
+        up[v] = through(inside[v], transition[v, ...])
+        inside[parent[v]] = inside[parent[v]] + up[v]
     return inside, up
 
 
+class Member(NamedTuple):
+    """One tree, in float64."""
+
+    parent: Indices
+    leaf_parent: Indices
+    root: Floats
+    transition: Floats
+    leaf: Floats
+    """Probability of each symbol at each leaf, ``(L, S, A)``."""
+    sets: Floats
+    """The symbols that each code stands for, ``(C, A)``; none for the last code, a missing value."""
+
+    def log_prob(self, codes: Floats) -> Floats:
+        """Compute the log probability of each sample, ``(T,)``."""
+        log_leaf = safe_log(with_codes(self.leaf, self.sets))
+        evidence = evidence_at(self.parent, self.leaf_parent, log_leaf, codes)
+        inside, _ = inside_of(self.parent, self.transition, evidence)
+        return np.asarray(logsumexp(safe_log(self.root)[:, None] + inside[0], axis=0))
+
+    def expected(self, codes: Floats) -> TreeExpectations:
+        """Run the upward and downward pass; a sample of probability zero gets -inf everywhere."""
+        parent, n = self.parent, len(self.parent)
+        log_leaf = safe_log(with_codes(self.leaf, self.sets))
+        inside, up = inside_of(parent, self.transition, evidence_at(parent, self.leaf_parent, log_leaf, codes))
+        at_root = safe_log(self.root)[:, None] + inside[0]
+        log_prob = logsumexp(at_root, axis=0)
+        scale = np.where(np.isfinite(log_prob), log_prob, np.inf)
+        factors: list[list[tuple[int, Any]]] = [[] for _ in parent]  # of each node, by edge
+        for v in range(1, n):
+            factors[parent[v]].append((v - 1, up[v]))
+        for leaf, v in enumerate(self.leaf_parent.tolist()):
+            factors[v].append((n - 1 + leaf, log_leaf[leaf][:, codes[:, leaf]]))
+        above: list[Any] = [None] * (n - 1 + len(log_leaf))
+        for v in range(n):
+            rest: Any = through(above[v - 1], self.transition[v].T) if v else safe_log(self.root)[:, None] - scale
+            for edge, factor in factors[v]:
+                above[edge], rest = rest, rest + factor
+            rest = 0.0
+            for edge, factor in reversed(factors[v]):
+                above[edge], rest = above[edge] + rest, rest + factor
+        return TreeExpectations(log_prob, at_root - scale, above, inside)
+
+    def posterior(self, codes: Floats) -> Floats:
+        """Return posterior probabilities of the states of all internal nodes, ``(T, V, S)``."""
+        found = self.expected(codes)
+        logs = [found.root]
+        for v in range(1, len(self.parent)):
+            logs.append(through(found.above[v - 1], self.transition[v].T) + found.inside[v])
+        out = np.exp(np.stack(logs)).transpose(2, 0, 1)
+        return ratio(out, out.sum(axis=-1, keepdims=True))
+
+
 class TreeExpectations(NamedTuple):
-    """Results of the upward and downward pass for each sample, as logarithms."""
+    """Results of the upward and downward pass for each sample, as logarithms.
+
+    The posterior of states a and b at the ends of the edge above node v is
+    ``exp(above[v - 1][a] + log transition[v, a, b] + inside[v][b])``.
+    """
 
     log_prob: Floats
     """``(T,)``."""
     root: Floats
     """Posterior of the state of the root, ``(S, T)``."""
     above: list[Any]
-    """For each internal node except the root, the joint probability of its parent's state and all leaves that are not
-    below the node, divided by that of the sample, ``(S, T)``; None for the root and padding."""
+    """For each edge, those above the internal nodes 1, 2, ... and then those above the leaves, the joint probability
+    of the state at its upper end and all leaves that are not below it, divided by that of the sample, ``(S, T)``."""
     inside: list[Any]
     """Probability of all leaves below each internal node given its state, ``(S, T)``."""
-    leaf_above: list[Any]
-    """The same as ``above``, for each leaf."""
 
 
-def expectations(
-    parent: Floats, leaf_parent: Floats, root: Floats, transition: Floats, log_leaf: Floats, codes: Floats
-) -> TreeExpectations:
-    """Run the upward and downward pass on one tree, with NumPy; a sample of probability zero gets -inf everywhere.
+def tree_scores(member: Member, codes: Floats, parametrization: str) -> tuple[Floats, Floats]:
+    """Compute log probabilities ``(T,)`` and scores ``(T, P)`` of samples; a sample of probability zero has score 0.
 
-    The posterior of an edge from state a to b is ``exp(above[a] + log transition[a, b] + inside[b])``.
+    The blocks of P are root (S), transition of the edges above the internal nodes 1, 2, ... (S S each) and leaf
+    (S A each).
     """
-    edges = Edges.of(transition)
-    inside, up = inside_of(parent, edges, evidence_at(parent, leaf_parent, log_leaf, codes))
-    down = edges.reversed
-    at_root = safe_log(root)[:, None] + inside[0]
-    log_prob = logsumexp(at_root, axis=0)
-    scale = np.where(np.isfinite(log_prob), log_prob, np.inf)
-    outside: list[Any] = [None] * len(parent)
-    outside[0] = np.broadcast_to(safe_log(root)[:, None], at_root.shape) - scale
-    children: list[list[int]] = [[] for _ in parent]
-    leaves: list[list[int]] = [[] for _ in parent]
-    for v in range(1, len(parent)):
-        if parent[v] >= 0:
-            children[parent[v]].append(v)
-    for leaf, v in enumerate(leaf_parent.tolist()):
-        leaves[v].append(leaf)
-    above: list[Any] = [None] * len(parent)
-    leaf_above: list[Any] = [None] * len(leaf_parent)
-    for v in range(len(parent)):
-        if outside[v] is None:
-            continue
-        own = [log_leaf[leaf][:, codes[:, leaf]] for leaf in leaves[v]]
-        factors = [up[c] for c in children[v]] + own
-        rest = _without(outside[v], factors)
-        for c, excluded in zip(children[v], rest, strict=False):
-            above[c] = excluded
-            outside[c] = through(excluded, down, c)
-        for leaf, excluded in zip(leaves[v], rest[len(children[v]) :], strict=True):
-            leaf_above[leaf] = excluded
-    return TreeExpectations(log_prob, at_root - scale, above, inside, leaf_above)
+    log_prob, scores = [np.empty(0)], []
+    for part in chunks(len(codes), len(member.parent) + len(member.leaf), len(member.root)):
+        found = member.expected(codes[part])
+        log_prob.append(found.log_prob)
+        scores.append(_rows(member, codes[part], found, parametrization))
+    s, a = member.leaf.shape[1:]
+    size = s + (len(member.parent) - 1) * s * s + len(member.leaf) * s * a
+    return np.concatenate(log_prob), np.concatenate([np.empty((0, size)), *scores])
 
 
-class Member(NamedTuple):
-    """One tree, in float64."""
-
-    parent: Floats
-    leaf_parent: Floats
-    root: Floats
-    transition: Floats
-    leaf: Floats
-    """Probability of each symbol at each leaf, ``(L, S, A)``."""
-    coded: Floats
-    """Probability of each code at each leaf, ``(L, S, C)``; the last code is a missing value."""
-    sets: Floats
-    """The symbols that each code stands for, ``(C, A)``; none for the last code."""
-
-    @classmethod
-    def of(
-        cls, parent: Floats, leaf_parent: Floats, root: Floats, transition: Floats, leaf: Floats, sets: Floats
-    ) -> Self:
-        """Create a member, with the probabilities of codes."""
-        return cls(parent, leaf_parent, root, transition, leaf, with_codes(leaf, sets), sets)
-
-    def expected(self, codes: Floats) -> TreeExpectations:
-        """Run the upward and downward pass."""
-        log_leaf = safe_log(self.coded)
-        return expectations(self.parent, self.leaf_parent, self.root, self.transition, log_leaf, codes)
-
-    def posterior(self, codes: Floats) -> Floats:
-        """Return posterior probabilities of the states of all internal nodes, ``(T, V, S)``; zeros for padding."""
-        found, down = self.expected(codes), Edges.of(self.transition).reversed
-        out = np.zeros((len(codes), len(self.parent), len(self.root)))
-        out[:, 0] = np.exp(found.root).T
-        for v, above in enumerate(found.above):
-            if above is not None:
-                out[:, v] = np.exp(through(above, down, v) + found.inside[v]).T
-        return ratio(out, out.sum(axis=-1, keepdims=True))
+def _rows(member: Member, codes: Floats, found: TreeExpectations, parametrization: str) -> Floats:
+    n = len(member.parent)
+    inside = found.inside[0] - np.where(np.isfinite(found.log_prob), found.log_prob, np.inf)
+    blocks = [_block(inside, member.root, parametrization)]
+    for v in range(1, n):
+        logs = found.above[v - 1][:, None] + found.inside[v][None]
+        blocks.append(_block(logs, member.transition[v], parametrization))
+    for leaf, p in enumerate(member.leaf):
+        shown = member.sets[codes[:, leaf]].T > 0  # (A, T); nothing for missing values
+        blocks.append(_block(np.where(shown, found.above[n - 1 + leaf][:, None], -np.inf), p, parametrization))
+    return np.concatenate([block.reshape(-1, len(codes)) for block in blocks]).T
 
 
-def _without(outside: Floats, factors: list[Any]) -> list[Floats]:
-    """Sum all logarithms but one, for each of ``factors``; -inf is counted separately, as it cannot be subtracted."""
-    total = outside
-    for factor in factors:
-        total = total + factor
-    if np.isfinite(total).all():
-        return [total - factor for factor in factors]
-    finite, zeros = outside.copy(), np.zeros(outside.shape, dtype=np.int64)
-    for factor in factors:
-        possible = np.isfinite(factor)
-        finite += np.where(possible, factor, 0.0)
-        zeros += ~possible
-    found = []
-    for factor in factors:
-        possible = np.isfinite(factor)
-        found.append(np.where(zeros - ~possible > 0, -np.inf, finite - np.where(possible, factor, 0.0)))
-    return found
+def _block(logs: Floats, p: Floats, parametrization: str) -> Floats:
+    """Return counts minus p times their total (FK-7), from logarithms of counts / p; in weights, counts / p - total."""
+    counts = np.exp(logs + safe_log(p)[..., None])
+    total = counts.sum(axis=p.ndim - 1, keepdims=True)
+    if parametrization == "logit":
+        return difference(counts, p[..., None] * total, total)
+    with np.errstate(over="ignore"):
+        found = np.exp(logs)
+    if not np.isfinite(found).all():
+        raise ArithmeticError(
+            "A sample is too improbable under the tree for scores in weights. Use parametrization='logit'."
+        )
+    return difference(found, np.broadcast_to(total, found.shape), total)
+
+
+def score_names(n_states: int, n_internal: int, leaves: tuple[str, ...], symbols: list[str]) -> list[str]:
+    """Return the names of the columns of the scores."""
+    states = range(n_states)
+    names = [f"root[{a}]" for a in states]
+    names += [f"transition[{v}, {a}, {b}]" for v in range(1, n_internal) for a in states for b in states]
+    return names + [f"leaf[{leaf}, {a}, {symbol}]" for leaf in leaves for a in states for symbol in symbols]

@@ -1,11 +1,10 @@
-"""Trees in Newick format: a strict parser, whose errors state the position, and a writer."""
+"""Trees in Newick format: a parser, whose errors state the position, and a writer."""
 
 from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Any
+from typing import NoReturn
 
 import numpy as np
 
@@ -55,52 +54,19 @@ def layout_of(tree: Tree, leaves: tuple[str, ...]) -> Layout:
     place = np.full(len(ends), -1)
     place[inner] = np.arange(len(inner))
     known = {tree.names[v]: v for v in np.flatnonzero(ends)}
-    wanted = set(leaves)
-    odd = [name for name in leaves if name not in known] or [name for name in known if name not in wanted]
-    if odd:
-        raise ValueError(f"All trees must have the same leaves; {odd[0]!r} is missing in one of them.")
     columns = np.array([known[name] for name in leaves])
     edges = np.concatenate([inner[1:], columns])
-    above = np.where(tree.parent[inner] < 0, -1, place[tree.parent[inner]])
     return Layout(
-        parent=above,
+        parent=np.where(tree.parent[inner] < 0, -1, place[tree.parent[inner]]),
         leaf_parent=place[tree.parent[columns]],
         names=tuple(tree.names[v] for v in edges),
         lengths=tree.lengths[edges],
     )
 
 
-def newick_of(parent: Indices, leaf_parent: Indices, leaves: tuple[str, ...]) -> str:
-    """Return the tree in Newick format, without lengths; internal nodes without children are left out."""
-    below: list[list[tuple[bool, int]]] = [[] for _ in parent]
-    for leaf, v in enumerate(leaf_parent.tolist()):
-        below[v].append((True, leaf))
-    full = [bool(children) for children in below]
-    for v in range(len(parent) - 1, 0, -1):
-        if parent[v] >= 0 and full[v]:
-            full[parent[v]] = True
-    for v in range(1, len(parent)):
-        if full[v]:
-            below[parent[v]].append((False, v))
-    above, names = [-1], [""]
-    waiting = [(child, 0) for child in reversed(below[0])]
-    while waiting:
-        (is_leaf, child), over = waiting.pop()
-        above.append(over)
-        names.append(leaves[child] if is_leaf else "")
-        if not is_leaf:
-            here = len(above) - 1
-            waiting += [(grandchild, here) for grandchild in reversed(below[child])]
-    return Tree(np.array(above), tuple(names), np.full(len(above), np.nan)).newick()
-
-
-_LABEL = re.compile(r"[^\s()\[\]':;,]+")
-_SPECIAL = re.compile(r"[\s()\[\]':;,]")
-
-
 @dataclass(frozen=True, eq=False)
 class Tree:
-    """A rooted tree: nodes in preorder, a parent before its children.
+    """A rooted tree: nodes with a parent before its children; `parse_newick` returns them in preorder.
 
     Parameters
     ----------
@@ -133,44 +99,29 @@ class Tree:
         return tuple(self.names[v] for v in np.flatnonzero(self.is_leaf))
 
     def newick(self) -> str:
-        """Return the tree in Newick format.
+        """Return the tree in Newick format, without nodes that have neither children nor a name.
 
         Examples
         --------
         >>> parse_newick("( A:1 , 'b c':.5 )root ;").newick()
         "(A:1.0,'b c':0.5)root;"
         """
-        ends = self.is_leaf
-        pieces: list[str] = []
-        open_nodes: list[int] = []
-        for v, above in enumerate(self.parent.tolist()):
-            while open_nodes and open_nodes[-1] != above:
-                pieces.append(")" + self._label(open_nodes.pop()))
-            if pieces and pieces[-1] != "(":
-                pieces.append(",")
-            if ends[v]:
-                pieces.append(self._label(v))
-            else:
-                pieces.append("(")
-                open_nodes.append(v)
-        pieces += [")" + self._label(v) for v in reversed(open_nodes)]
-        return "".join(pieces) + ";"
-
-    def _label(self, v: int) -> str:
-        name, length = self.names[v], float(self.lengths[v])
-        shown = "'" + name.replace("'", "''") + "'" if _SPECIAL.search(name) else name
-        return shown if np.isnan(length) else f"{shown}:{length!r}"
+        below: list[list[str]] = [[] for _ in self.parent]
+        text = ""
+        for v in reversed(range(len(below))):  # children before their parents, the last one first
+            name, length = self.names[v], float(self.lengths[v])
+            text = f"({','.join(reversed(below[v]))})" if below[v] else ""
+            text += "'" + name.replace("'", "''") + "'" if _SPECIAL.search(name) else name
+            text += "" if np.isnan(length) else f":{length!r}"
+            below[v] = []
+            if text and v:
+                below[self.parent[v]].append(text)
+        return text + ";"
 
 
-def newick_text(tree: Any) -> Any:
-    """Read the file if ``tree`` is a Path, else return ``tree``; raise if a string looks like a file name."""
-    if isinstance(tree, Path):
-        return tree.read_text(encoding="utf-8")
-    if isinstance(tree, str) and not re.search(r"[(;]", tree) and re.search(r"[./\\]", tree):
-        raise ValueError(
-            f"tree must be a Newick string or a Path; got {tree!r}, which looks like a file name. Pass Path({tree!r})."
-        )
-    return tree
+_SPECIAL = re.compile(r"[\s()\[\]':;,]")
+_TOKEN = re.compile(r"(?:\s|\[[^\]]*\])*('(?:[^']|'')*'|[^\s()\[\]':;,]+|[(),:;]|\Z)")
+"""Space and comments, then a quoted name, a name or number, a mark, or the end."""
 
 
 def parse_newick(text: str) -> Tree:
@@ -196,135 +147,81 @@ def parse_newick(text: str) -> Tree:
     """
     if not isinstance(text, str):
         raise TypeError(f"tree must be a Newick string, such as '((A,B),C);'; got a {type(text).__name__}.")
-    return _Reader(text).tree()
+    reader = _Reader(text)
+    parent: list[int] = []
+    names: list[str] = []
+    lengths: list[float] = []
+    leaves: set[str] = set()
+    open_nodes: list[int] = []
+    while True:
+        closed = len(parent)
+        parent.append(open_nodes[-1] if open_nodes else -1)
+        names.append("")
+        lengths.append(np.nan)
+        if reader.take("("):
+            open_nodes.append(closed)
+            continue
+        names[closed] = reader.name()
+        if not names[closed]:
+            reader.fail("'(' or the name of a leaf")
+        if names[closed] in leaves:
+            raise ValueError(f"Leaves must have distinct names; got {names[closed]!r} twice. Rename one of them.")
+        leaves.add(names[closed])
+        lengths[closed] = reader.length()
+        while open_nodes and reader.take(")"):
+            closed = open_nodes.pop()
+            names[closed], lengths[closed] = reader.name(), reader.length()
+        if reader.take("," if open_nodes else ";"):
+            if open_nodes:
+                continue
+            if reader.token:
+                reader.fail("the end of the text, after the ';' of one tree")
+            return Tree(np.array(parent, dtype=np.int64), tuple(names), np.array(lengths))
+        reader.fail("',' or ')'" if open_nodes else "';', which ends the tree")
 
 
 class _Reader:
-    """A parser from left to right, without recursion, because trees may be thousands of nodes deep."""
+    """The tokens of a text, one at a time."""
 
     def __init__(self, text: str) -> None:
         self.text = text.removeprefix("\ufeff")  # a byte order mark, from a file
-        self.at = 0
-        self.parent: list[int] = []
-        self.names: list[str] = []
-        self.lengths: list[float] = []
-        self.seen: dict[str, int] = {}
+        self.end = 0
+        self._advance()
 
-    def tree(self) -> Tree:
-        open_nodes: list[int] = []
-        while True:
-            if self._take("("):
-                open_nodes.append(self._node(open_nodes))
-                continue
-            place = self._skip()
-            self._named_leaf(self._node(open_nodes), place)
-            while open_nodes and self._take(")"):
-                closed = open_nodes.pop()
-                self.names[closed] = self._name()
-                self.lengths[closed] = self._length()
-            if open_nodes:
-                self._expect(",", "',' or ')'")
-                continue
-            self._expect(";", "';', which ends the tree")
-            if self._skip() < len(self.text):
-                raise self._error("the end of the text, after the ';' of one tree")
-            return Tree(np.array(self.parent, dtype=np.int64), tuple(self.names), np.array(self.lengths))
-
-    def _node(self, open_nodes: list[int]) -> int:
-        self.parent.append(open_nodes[-1] if open_nodes else -1)
-        self.names.append("")
-        self.lengths.append(np.nan)
-        return len(self.parent) - 1
-
-    def _named_leaf(self, v: int, place: int) -> None:
-        name = self._name()
-        if not name:
-            if place < len(self.text) and self.text[place] in "),:;" and self.parent[v] >= 0:
-                raise ValueError(
-                    f"The tree has a leaf without a name at position {place}{self._near(place)}. Add a name."
-                )
-            raise self._error("'(' or the name of a leaf")
-        if name in self.seen:
-            raise ValueError(
-                f"Leaves must have distinct names; got {name!r} at positions {self.seen[name]} and {place}. Rename one "
-                "of them."
-            )
-        self.seen[name] = place
-        self.names[v] = name
-        self.lengths[v] = self._length()
-
-    def _name(self) -> str:
-        start = self._skip()
-        if self.text[start : start + 1] == "'":
-            return self._quoted(start)
-        found = _LABEL.match(self.text, start)
+    def _advance(self) -> str:
+        previous = getattr(self, "token", "")
+        found = _TOKEN.match(self.text, self.end)
         if found is None:
-            return ""
-        self.at = found.end()
-        return found.group()
+            self.at = self.end
+            self.fail("a closing quote (') or ']'")
+        self.token, self.at, self.end = found[1], found.start(1), found.end()
+        return previous
 
-    def _quoted(self, start: int) -> str:
-        pieces, begin = [], start + 1
-        while True:
-            end = self.text.find("'", begin)
-            if end < 0:
-                raise self._error("a closing quote (')", start)
-            pieces.append(self.text[begin:end])
-            if self.text[end + 1 : end + 2] != "'":
-                break
-            begin = end + 2  # two quotes are an escaped quote
-        self.at = end + 1
-        return "'".join(pieces)
+    def take(self, mark: str) -> bool:
+        """Whether the next token is this mark, which is then left behind."""
+        return self.token == mark and bool(self._advance())
 
-    def _length(self) -> float:
-        if not self._take(":"):
+    def name(self) -> str:
+        """Take a name; "" if there is none."""
+        if self.token[:1] == "'":
+            return self._advance()[1:-1].replace("''", "'")
+        return "" if self.token in "(),:;" else self._advance()
+
+    def length(self) -> float:
+        """Take the length of a branch; NaN if there is none."""
+        if not self.take(":"):
             return float("nan")
-        start = self._skip()
-        found = _LABEL.match(self.text, start)
         try:
-            value = float(found.group()) if found and "_" not in found.group() else float("nan")
+            value = float(self.token)
         except ValueError:
             value = float("nan")
-        if found is None or not np.isfinite(value):
-            raise self._error("the length of a branch, a number,", start)
-        if value < 0:
-            raise ValueError(f"The lengths of branches must be nonnegative; got {found.group()} at position {start}.")
-        self.at = found.end()
+        if not 0 <= value < np.inf or "_" in self.token:
+            self.fail("the length of a branch, a nonnegative number,")
+        self._advance()
         return value
 
-    # -- characters -------------------------------------------------------------------------------------
-
-    def _skip(self) -> int:
-        """Skip whitespace and comments."""
-        text = self.text
-        while self.at < len(text):
-            if text[self.at].isspace():
-                self.at += 1
-            elif text[self.at] == "[":
-                end = text.find("]", self.at)
-                if end < 0:
-                    raise self._error("']', which closes a comment,")
-                self.at = end + 1
-            else:
-                break
-        return self.at
-
-    def _take(self, character: str) -> bool:
-        if self.text[self._skip() : self.at + 1] != character:
-            return False
-        self.at += 1
-        return True
-
-    def _expect(self, character: str, what: str) -> None:
-        if not self._take(character):
-            raise self._error(what)
-
-    def _error(self, expected: str, place: int | None = None) -> ValueError:
-        place = self.at if place is None else place
-        return ValueError(f"The tree cannot be parsed: expected {expected} at position {place}{self._near(place)}.")
-
-    def _near(self, place: int) -> str:
-        if place >= len(self.text):
-            return ", where the text ends"
-        rest = self.text[place : place + 12]
-        return f", before {rest + '...' if place + 12 < len(self.text) else rest!r}"
+    def fail(self, expected: str) -> NoReturn:
+        """Raise an error that says where the text is wrong."""
+        rest = self.text[self.at : self.at + 12]
+        near = f"before {rest!r}" if rest else "where the text ends"
+        raise ValueError(f"The tree cannot be parsed: expected {expected} at position {self.at}, {near}.")

@@ -41,25 +41,20 @@ def check_shapes(root: Array, transition: Array, leaf: Array, parent: Floats, le
 
 
 def check_nodes(parent: Floats, leaf_parent: Floats) -> None:
-    """Raise if a parent does not come before its children, or padding is not at the end."""
-    rows, ends = parent.reshape(-1, parent.shape[-1]), leaf_parent.reshape(-1, leaf_parent.shape[-1])
-    for i, (above, leaf_above) in enumerate(zip(rows, ends, strict=True)):
-        real = int(np.sum(above != -2))
-        place = np.arange(real)
-        wrong = np.flatnonzero((above[:real] >= np.maximum(place, 0)) | (above[:real] < np.where(place == 0, -1, 0)))
-        if real == 0 or len(wrong):
-            v = int(wrong[0]) if len(wrong) else 0
-            raise ValueError(
-                f"parent of node {v} of tree {i} is {above[v]}. It must be -1 for the root, which comes first, or the "
-                "number of an earlier node; -2 is padding at the end."
-            )
-        wrong = np.flatnonzero((leaf_above < 0) | (leaf_above >= real))
-        if len(wrong):
-            leaf = int(wrong[0])
-            raise ValueError(
-                f"leaf_parent of leaf {leaf} of tree {i} is {leaf_above[leaf]}. It must be the number of an internal "
-                f"node, 0 to {real - 1}."
-            )
+    """Raise if a parent does not come before its children."""
+    n = parent.shape[-1]
+    place = np.arange(n)
+    least = np.where(place == 0, -1, 0)
+    must = "-1 for the root, which comes first, or the number of an earlier node"
+    for name, values, low, high, wanted in (
+        ("parent", parent, least, place, must),
+        ("leaf_parent", leaf_parent, 0, n, f"the number of an internal node, 0 to {n - 1}"),
+    ):
+        rows = values.reshape(-1, values.shape[-1])
+        bad = np.argwhere((rows < low) | (rows >= high))
+        if len(bad):
+            i, k = (int(at) for at in bad[0])
+            raise ValueError(f"{name}[{k}] of tree {i} is {rows[i, k]}. It must be {wanted}.")
 
 
 def check_pruning(pruning: Array, lead: tuple[int, ...]) -> None:
@@ -80,18 +75,6 @@ def check_leaves(leaves: Sequence[str] | None, n: int) -> tuple[str, ...]:
     if len(names) != n or len(set(names)) != n or not all(isinstance(name, str) and name for name in names):
         raise ValueError(f"leaves must be {n} distinct names, one per leaf; got {list(names)!r}.")
     return names
-
-
-def check_codes(x: Floats, leaves: Sequence[str], n_codes: int, n_symbols: int) -> None:
-    """Raise if an entry of ``x (T, L)`` is neither a code below ``n_codes`` nor NaN."""
-    with np.errstate(invalid="ignore"):
-        bad = np.argwhere(~(np.isnan(x) | ((x >= 0) & (x < n_codes) & (x == np.floor(x)))))
-    if len(bad):
-        row, column = (int(i) for i in bad[0])
-        raise ValueError(
-            f"row {row} has {x[row, column]:g} at leaf {leaves[column]!r}. Pass whole numbers from 0 to "
-            f"{n_symbols - 1} for the {n_symbols} symbols, and NaN for missing values."
-        )
 
 
 FURTHEST = 1e30

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
-from mercer._array import Floats, Mask
-from mercer._checks import is_number
+from mercer._array import Floats
 from mercer._notices import described
 from mercer.data import Alphabet, Sequences
 from mercer.data.segments import validated
-from mercer.models._tree.rates import check_codes
+
+_COLUMNS = "Pass one column per leaf, with NaN for missing values"
 
 
 def read_profiles(
@@ -46,117 +47,60 @@ def read_profiles(
 
 def table_of(X: Any, leaves: tuple[str, ...], alphabet: Alphabet | None, unknown: str) -> Any:
     """Return a matrix of numbers: symbols as codes, NaN for missing values, columns of a table by name."""
-    if hasattr(X, "columns") and hasattr(X, "shape"):
-        X = _by_name(X, leaves)
-    if _is_text(X):
+    if isinstance(X, Sequences) or (isinstance(X, list | tuple) and any(isinstance(row, str | bytes) for row in X)):
         return _codes(X, leaves, alphabet, unknown)
-    if isinstance(X, list | tuple):
-        try:
-            X = np.asarray(X)
-        except ValueError:
-            raise ValueError(f"The rows of X have different lengths. {_COLUMNS}.") from None
-    _check_columns(np.shape(X), leaves)
-    if isinstance(X, np.ndarray) and X.dtype == object:
-        return _as_floats(X, leaves)
-    return X
-
-
-_COLUMNS = "Pass one column per leaf, with NaN for missing values"
-
-
-def _check_columns(shape: tuple[int, ...], leaves: tuple[str, ...]) -> None:
-    n = len(leaves)
-    if len(shape) == 2 and shape[1] == n:
-        return
-    wanted = f"but the tree has {n} leaves ({described(leaves)}). {_COLUMNS}"
-    if len(shape) == 2:
+    if hasattr(X, "columns"):
+        X = _by_name(X, leaves)
+    elif not hasattr(X, "shape"):
+        rows = list(X) if len({np.shape(row) for row in X}) == 1 else []
+        X = np.array(rows, dtype=object) if rows else np.empty(len(X), dtype=object)
+    shape, n = np.shape(X), len(leaves)
+    if len(shape) != 2:
+        raise ValueError(
+            f"X must be a matrix with one row per sample; got shape {shape}. {_COLUMNS}, or [x] for a single row."
+        )
+    if shape[1] != n:
         turned = "; if each leaf is a row, pass X.T" if shape[0] == n else ""
-        raise ValueError(f"X has {shape[1]} columns, {wanted}{turned}.")
-    if shape == (n,):
-        raise ValueError(f"X must be a matrix with one row per sample; got shape {shape}. Pass [x] for a single row.")
-    raise ValueError(f"X has shape {shape}, {wanted}.")
+        raise ValueError(
+            f"X has {shape[1]} columns, but the tree has {n} leaves ({described(leaves)}). {_COLUMNS}{turned}."
+        )
+    return _cells(X, leaves, alphabet, unknown) if getattr(X.dtype, "kind", "f") in "OUS" else X
 
 
-def _as_floats(table: Floats, leaves: tuple[str, ...]) -> Floats:
-    """Convert a table of objects to numbers; None and pandas.NA become NaN."""
-    try:
-        return np.where(_blank(table), np.nan, table).astype(np.float64)
-    except (TypeError, ValueError):
-        row, column = next(place for place, cell in np.ndenumerate(table) if not (_is_blank(cell) or is_number(cell)))
-        raise TypeError(
-            f"row {row} has {table[row, column]!r} at leaf {leaves[column]!r}, which is not a number. {_COLUMNS}."
-        ) from None
-
-
-def _blank(table: Floats) -> Mask:
-    """Return which cells are None, NaN or pandas.NA."""
-    return np.array([_is_blank(cell) for cell in table.ravel()], dtype=bool).reshape(table.shape)
-
-
-def _is_blank(cell: Any) -> bool:
-    try:
-        return cell is None or bool(cell != cell)
-    except (TypeError, ValueError):  # pandas.NA has no truth value
-        return True
+def check_codes(x: Floats, leaves: Sequence[str], n_codes: int, n_symbols: int) -> None:
+    """Raise if an entry of ``x (T, L)`` is neither a code below ``n_codes`` nor NaN."""
+    with np.errstate(invalid="ignore"):
+        bad = np.argwhere(~(np.isnan(x) | ((x >= 0) & (x < n_codes) & (x == np.floor(x)))))
+    if len(bad):
+        row, column = (int(i) for i in bad[0])
+        raise ValueError(
+            f"row {row} has {x[row, column]:g} at leaf {leaves[column]!r}. Pass whole numbers from 0 to "
+            f"{n_symbols - 1} for the {n_symbols} symbols, and NaN for missing values."
+        )
 
 
 def _by_name(X: Any, leaves: tuple[str, ...]) -> Any:
     """Return the columns of a table in the order of the leaves; a table without names is returned unchanged."""
-    columns, rows = list(X.columns), list(getattr(X, "index", ()))
-    if set(leaves) <= set(rows) and not set(leaves) <= set(columns):
-        raise ValueError("The leaves must be the columns of the table; got them as rows. Pass df.T.")
+    columns = list(X.columns)
     if not any(isinstance(name, str) for name in columns):
         return np.asarray(X)
     twice = [name for i, name in enumerate(columns) if name in columns[:i]]
     if twice:
         raise ValueError(f"X has two columns with the name {twice[0]!r}. Keep one of them.")
-    missing = [name for name in leaves if name not in columns]
-    known = set(leaves)
-    extra = [name for name in columns if name not in known]
-    if missing:
-        others = f", and columns that are not leaves, {described(extra)}" if extra else ""
-        raise ValueError(
-            f"X has no column for {_leaf(missing)} {described(missing)}{others}. Name the columns as the leaves, with "
-            "NaN for missing values."
-        )
-    if extra:
-        raise ValueError(f"X has columns that are not leaves of the tree, {described(extra)}. Leave them out.")
-    place = {name: i for i, name in enumerate(columns)}
-    return np.asarray(X)[:, [place[name] for name in leaves]]
-
-
-def _leaf(names: list[str]) -> str:
-    return "the leaf" if len(names) == 1 else "the leaves"
-
-
-def _is_text(X: Any) -> bool:
-    """Whether X contains symbols rather than numbers."""
-    if isinstance(X, Sequences):
-        return True
-    if isinstance(X, list | tuple):
-        return any(isinstance(row, str | bytes) or _holds_text(row) for row in X)
-    return _holds_text(X)
-
-
-def _holds_text(cells: Any) -> bool:
-    if isinstance(cells, list | tuple):
-        return any(isinstance(cell, str) for cell in cells)
-    kind = getattr(getattr(cells, "dtype", None), "kind", None)
-    return kind == "U" or (kind == "O" and any(isinstance(cell, str) for cell in np.asarray(cells).ravel()))
+    missing, extra = [name for name in leaves if name not in columns], [name for name in columns if name not in leaves]
+    if missing or extra:
+        parts = [f"no column for {described(missing)}"] if missing else []
+        parts += [f"columns that are not leaves, {described(extra)}"] if extra else []
+        raise ValueError(f"X has {', and '.join(parts)}. Name the columns as the leaves, with NaN for missing values.")
+    return np.asarray(X)[:, [columns.index(name) for name in leaves]]
 
 
 def _codes(X: Any, leaves: tuple[str, ...], alphabet: Alphabet | None, unknown: str) -> Floats:
-    """Convert symbols to codes; missing symbols become NaN."""
-    table = None if isinstance(X, Sequences) else np.asarray(X, dtype=object)
+    """Convert strings with one symbol per leaf to codes; missing symbols become NaN."""
     if alphabet is None:
-        if table is not None and table.ndim == 2:
-            _check_columns(table.shape, leaves)
-            _check_mixed(table, leaves)
         raise TypeError(
             "X contains symbols, but the tree has no alphabet. Use one such as alphabet='01', or pass numbers."
         )
-    if table is not None and table.ndim == 2:
-        return _cells(table, leaves, alphabet, unknown)
     X = Sequences(X, alphabet=alphabet, unknown=unknown)
     wrong = np.flatnonzero(X.lengths != len(leaves))
     if len(wrong):
@@ -169,40 +113,36 @@ def _codes(X: Any, leaves: tuple[str, ...], alphabet: Alphabet | None, unknown: 
     return np.where(codes == alphabet.missing, np.nan, codes)
 
 
-def _check_mixed(table: Floats, leaves: tuple[str, ...]) -> None:
-    """Raise if a table of numbers, possibly as text, contains other text, such as '?'."""
-    odd: dict[str, tuple[int, ...]] = {}
-    numbers = False
-    for place, cell in np.ndenumerate(table):
-        try:
-            numbers |= not _is_blank(cell) and bool(np.isfinite(float(cell)))
-        except (TypeError, ValueError):
-            odd.setdefault(str(cell), place)
-    if numbers and odd:
-        text, (row, column) = next(iter(odd.items()))
-        raise TypeError(
-            f"X contains numbers, but row {row} has {text!r} at leaf {leaves[column]!r}. For missing values, replace "
-            f"{text!r} by NaN, as in df.replace({text!r}, np.nan).astype(float)."
-        )
-
-
-def _cells(table: Floats, leaves: tuple[str, ...], alphabet: Alphabet, unknown: str) -> Floats:
-    """Convert a table of symbols to codes, one symbol at a time; None and NaN are missing."""
-    _check_columns(table.shape, leaves)
+def _cells(table: Any, leaves: tuple[str, ...], alphabet: Alphabet | None, unknown: str) -> Floats:
+    """Convert a table of numbers or symbols, one cell at a time; None, NaN and pandas.NA are missing."""
     out = np.full(table.shape, np.nan)
-    blank = _blank(table)
-    text = table.astype(str)
-    for symbol in np.unique(text[~blank]):
-        here = (text == symbol) & ~blank
+    for (row, column), cell in np.ndenumerate(table):
+        if _is_blank(cell):
+            continue
+        here = f"row {row} has {cell!r} at leaf {leaves[column]!r}"
+        if not isinstance(cell, str):
+            try:
+                out[row, column] = float(cell)
+            except (TypeError, ValueError):
+                raise TypeError(f"{here}, which is not a number. {_COLUMNS}.") from None
+            continue
+        if alphabet is None:
+            raise TypeError(f"{here}, but the tree has no alphabet. Use one such as alphabet='01', or NaN if missing.")
         try:
-            code = int(alphabet.encode([str(symbol)])[0])
+            code = int(alphabet.encode([str(cell)])[0])
         except ValueError:
-            if unknown == "missing":
-                continue
-            row, column = (int(i) for i in np.argwhere(here)[0])
-            raise ValueError(
-                f"row {row} has {str(symbol)!r} at leaf {leaves[column]!r}, which is not in the alphabet "
-                f"{alphabet.describe()}. Use None for missing values, or unknown='missing'."
-            ) from None
-        out[here] = np.nan if code == alphabet.missing else code
+            if unknown == "raise":
+                raise ValueError(
+                    f"{here}, which is not in the alphabet {alphabet.describe()}. Use None for missing values, or "
+                    "unknown='missing'."
+                ) from None
+            code = alphabet.missing
+        out[row, column] = np.nan if code == alphabet.missing else code
     return out
+
+
+def _is_blank(cell: Any) -> bool:
+    try:
+        return cell is None or bool(cell != cell)
+    except (TypeError, ValueError):  # pandas.NA has no truth value
+        return True
