@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import numpy as np
-import pytest
 from sklearn.base import clone
 
 import mercer as mc
@@ -29,17 +28,6 @@ class TestBeliefKernel(KernelContract):
     def truth(self, X):
         """v' L v' with the weights of the training windows (HSE-9)."""
         model = clone(self.kernel().model).fit(X)
-        weights = model.transform(X) @ model._learned.operators.reads.T
+        weights = model.transform(X) @ model._learned.reading().T
         train = model._learned.train.values[model._learned.times]
         return weights @ mc.RBF(gamma=1.0)(train) @ weights.T
-
-
-@pytest.mark.parametrize("solver", ["svd", "reduced_rank"])
-def test_features_and_matrices_have_one_metric(solver):
-    X = [turning(20, s) for s in range(4)]
-    setting = {"kernel": mc.RBF(1.0), "n_components": 3, "alpha": 1e-2, "solver": solver}
-    exact, low = (
-        mc.embedding.BeliefKernel(mc.EmbeddedHMM(**setting, landmarks=landmarks), when="mean").fit_transform(X)
-        for landmarks in (None, 100)
-    )
-    np.testing.assert_allclose(exact, low, atol=1e-6)

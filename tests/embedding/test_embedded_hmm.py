@@ -11,7 +11,7 @@ from sklearn.exceptions import NotFittedError
 from sklearn.model_selection import GridSearchCV
 
 import mercer as mc
-from mercer.embedding._prediction import Readout
+from mercer.embedding._prediction import predicted
 
 
 def series(n, seed=0):
@@ -77,26 +77,6 @@ class TestFilter:
         monkeypatch.setattr("mercer.embedding._filter.HELD", 40)
         np.testing.assert_allclose(model.filter(X).values, whole, atol=1e-12)
 
-    def test_a_long_gap_restarts(self, model):
-        x = X[0].copy()
-        x[10:15] = np.nan
-        short = clone(model).set_params(max_gap=4).fit([series(300), series(100, 1)]).filter([x])
-        long = clone(model).set_params(max_gap=5).fit([series(300), series(100, 1)]).filter([x])
-        assert np.flatnonzero(short.restarted).tolist() == [15]
-        assert not long.restarted.any()
-        np.testing.assert_allclose(short.values[15], model.update(x[15]), atol=1e-12)
-
-    @pytest.mark.parametrize("max_gap", [4, 5, None])
-    def test_updates_know_gaps_if_they_are_told(self, max_gap):
-        model = mc.EmbeddedHMM(n_components=3, landmarks=20, max_gap=max_gap).fit([series(60)])
-        x = X[0].copy()
-        x[10:15] = np.nan
-        belief, gap = None, 0
-        for row, expected in zip(x, model.filter([x]).values, strict=True):
-            belief = model.update(row, belief, gap)
-            gap = gap + 1 if np.isnan(row).any() else 0
-            np.testing.assert_allclose(belief, expected, atol=1e-10)
-
     def test_an_impossible_observation_restarts_and_stays_finite(self, model):
         x = X[0].copy()
         x[10] = 1e4
@@ -126,9 +106,9 @@ def test_a_hundred_thousand_steps_do_not_diverge():
     x = series(100_000, 6)
     found = model.filter([x])
     assert np.isfinite(found.values).all()
-    predicted = Readout(model._learned).predicted(found.values, 1, None, False)  # as `predict`, without filtering again
-    np.testing.assert_allclose(predicted[:100], model.predict([x[:100]])[0], atol=1e-10)
-    errors = (predicted[:-1] - x[1:]) ** 2
+    values = predicted(model._learned, found.values, 1)  # as `predict`, without filtering again
+    np.testing.assert_allclose(values[:100], model.predict([x[:100]])[0], atol=1e-10)
+    errors = (values[:-1] - x[1:]) ** 2
     first, last = errors[:10_000].mean(), errors[-10_000:].mean()
     assert last < 1.2 * first < 0.2
     assert found.restarted.mean() < 1e-3
@@ -163,18 +143,6 @@ class TestPredictions:
         inside = (x[1:] >= low) & (x[1:] <= high)
         assert 0.7 < inside.mean() < 1.0
 
-    def test_best_training_points_are_training_points(self, model):
-        best = model.predict([X[1]], best=True)[0]
-        train = np.concatenate([series(300), series(100, 1)])
-        assert (np.abs(best[:, None] - train).sum(axis=2).min(axis=1) == 0).all()
-
-    def test_samples_come_from_the_training_data(self, model):
-        a, b = model.sample(20, size=2, random_state=0)
-        assert a.shape == b.shape == (20, 2)
-        np.testing.assert_array_equal(a, model.sample(20, random_state=0)[0])
-        turn = np.angle(np.exp(1j * np.diff(np.arctan2(a[:, 1], a[:, 0]))))
-        assert 0.1 < np.median(turn) < 0.5
-
     def test_a_typical_sequence_is_more_probable_than_a_reversed_one(self, model):
         x = series(60, 8)
         assert model.log_prob([x])[0] > model.log_prob([x[::-1]])[0] + 3
@@ -186,14 +154,14 @@ class TestLearning:
     def test_blocks_equal_one_fit(self, window, solver):
         parts = [series(60, s) for s in range(3)]
         setting = {"kernel": mc.RBF(1.0), "n_components": 4, "window": window, "alpha": 1e-3, "solver": solver}
-        for more in ({"landmarks": 30, "features": "random"}, {"landmarks": [series(20, 9)]}):
-            whole = mc.EmbeddedHMM(**setting, **more).fit(parts)
-            blocks = mc.EmbeddedHMM(**setting, **more)
-            for part in parts:
-                blocks.partial_fit([part])
-            assert blocks.n_triples_ == whole.n_triples_
-            np.testing.assert_allclose(blocks.predict(X)[0], whole.predict(X)[0], atol=1e-8)
-            np.testing.assert_allclose(blocks.log_prob(X), whole.log_prob(X), atol=1e-8)
+        more = {"landmarks": 30, "features": "random"}
+        whole = mc.EmbeddedHMM(**setting, **more).fit(parts)
+        blocks = mc.EmbeddedHMM(**setting, **more)
+        for part in parts:
+            blocks.partial_fit([part])
+        assert blocks.n_triples_ == whole.n_triples_
+        np.testing.assert_allclose(blocks.predict(X)[0], whole.predict(X)[0], atol=1e-8)
+        np.testing.assert_allclose(blocks.log_prob(X), whole.log_prob(X), atol=1e-8)
 
     def test_the_cost_of_a_block_does_not_grow(self):
         setting = {"kernel": mc.RBF(1.0), "n_components": 4, "landmarks": 20, "features": "random"}
@@ -201,24 +169,14 @@ class TestLearning:
         model = mc.EmbeddedHMM(**setting)
         for part in parts:
             model.partial_fit([part])
-            assert model._learned._source.gain.shape == (20, 400)
+            assert model._learned._third.gain.shape == (20, 400)
             assert model._learned._reads is None  # nothing was computed for all triples
         whole = mc.EmbeddedHMM(**setting).fit(parts)
         assert model.score(X[:2]) == pytest.approx(whole.score(X[:2]), abs=1e-8)
         np.testing.assert_allclose(model.update(X[0][0]), whole.update(X[0][0]), atol=1e-8)
         assert model._learned._reads is None
-        for more in ({"steps": 3}, {"quantiles": [0.2, 0.9]}, {"best": True}):
+        for more in ({"steps": 3}, {"quantiles": [0.2, 0.9]}):
             np.testing.assert_allclose(model.predict(X, **more)[0], whole.predict(X, **more)[0], atol=1e-8)
-
-    def test_many_features_are_kept_rather_than_their_products(self, monkeypatch):
-        monkeypatch.setattr("mercer.embedding._moments.LARGEST_TENSOR", 100)
-        setting = {"kernel": mc.RBF(1.0), "n_components": 4, "landmarks": 20, "features": "random", "start": "first"}
-        parts = [series(60, s) for s in range(3)]
-        blocks = mc.EmbeddedHMM(**setting)
-        for part in parts:
-            blocks.partial_fit([part])
-        assert len(blocks._learned._source.blocks) == 3
-        np.testing.assert_allclose(blocks.predict(X)[0], mc.EmbeddedHMM(**setting).fit(parts).predict(X)[0], atol=1e-8)
 
     def test_parts_of_the_training_data_change_nothing(self, monkeypatch):
         parts = [series(50, s) for s in range(3)]
@@ -226,10 +184,9 @@ class TestLearning:
             setting = {"n_components": 3, "window": window, "landmarks": 20}
             whole = mc.EmbeddedHMM(**setting).fit(parts).predict(X)[0]
             with monkeypatch.context() as patch:
-                patch.setattr("mercer.embedding._moments.PART", 16)
                 patch.setattr(
-                    "mercer.embedding._moments.Block.parts",
-                    lambda self, *_, **__: (slice(i, i + 7) for i in range(0, len(self.past), 7)),
+                    "mercer.embedding._solve.Block.parts",
+                    lambda self, *_: (slice(i, i + 7) for i in range(0, len(self.past), 7)),
                 )
                 np.testing.assert_allclose(mc.EmbeddedHMM(**setting).fit(parts).predict(X)[0], whole, atol=1e-9)
 
@@ -263,7 +220,7 @@ class TestLearning:
         x = series(120)
         gappy = x.copy()
         gappy[60] = np.nan
-        setting = {"kernel": mc.RBF(1.0), "n_components": 3, "landmarks": [x[:20]]}
+        setting = {"kernel": mc.RBF(1.0), "n_components": 3, "landmarks": 20, "features": "random"}
         a = mc.EmbeddedHMM(**setting).fit([gappy])
         b = mc.EmbeddedHMM(**setting).fit([x[:60], x[61:]])
         assert a.n_triples_ == b.n_triples_ == 118 - 3
@@ -301,7 +258,6 @@ class TestOtherKernels:
         model = mc.EmbeddedHMM(mc.Spectrum(k=2, alphabet="ab"), n_components=3).fit(words)
         assert model.predict([["aab", "bba", "bab"]])[0] == ["bba", "bab", "aab"]
         assert model.forecast([["aab"]], steps=3) == [["bba", "bab", "aab"]]
-        assert len(model.sample(4, random_state=0)[0]) == 4
         assert model.log_prob([["aab", "bba"]])[0] > model.log_prob([["aab", "aab"]])[0]
         gap = model.predict([["aab", None, "bab"]])[0]
         assert gap[1] == "bab"
@@ -330,7 +286,7 @@ class TestOtherKernels:
 
     def test_a_linear_kernel_has_exact_features(self):
         model = mc.EmbeddedHMM(mc.Linear(normalize=False), n_components=2).fit([1 + 0.1 * series(100)])
-        assert model._learned.maps is not None
+        assert model._learned.operators.gain.shape[0] == 2
         assert model.gamma_ is None
 
 
@@ -346,7 +302,6 @@ class TestBadInput:
         refused("solver must be", solver="qr")
         refused("kernel must be a kernel", kernel="rbf", error=TypeError)
         refused("landmarks must be", landmarks=0)
-        refused("max_gap must be", max_gap=-1)
 
     def test_short_sequences(self):
         refused("runs of 41 observed steps.* has length 40. Use a smaller window", window=20)
@@ -388,9 +343,12 @@ class TestBadInput:
         with pytest.raises(TypeError, match="The fitted model requires vectors; got symbols"):
             model.filter(["abc"])
 
-    def test_blocks_need_features(self):
+    def test_blocks_need_features(self, monkeypatch):
         with pytest.raises(ValueError, match="partial_fit needs features"):
             mc.EmbeddedHMM().partial_fit([series(40)])
+        monkeypatch.setattr("mercer.embedding._learning.LARGEST_TENSOR", 100)
+        with pytest.raises(ValueError, match=r"products of three features.*Use fewer landmarks"):
+            mc.EmbeddedHMM(landmarks=20).partial_fit([series(40)])
 
     def test_too_many_for_the_exact_form(self, monkeypatch):
         monkeypatch.setattr("mercer.embedding._learning.EXACT", 20)
@@ -410,11 +368,9 @@ class TestBadInput:
             (lambda: model.predict(X, steps=0), "steps must be"),
             (lambda: model.predict(X, quantiles=[2.0]), "quantiles must be"),
             (lambda: model.forecast(X, steps=1000), "No training sequence has an observation 1000 steps"),
-            (lambda: model.sample(0), "length must be"),
             (lambda: model.update([0.0, 0.0], belief=[1.0]), "belief must have shape"),
             (lambda: model.update([0.0, 0.0], belief=[np.nan] * 4), "belief must have shape"),
             (lambda: model.update([0.0, 1e200]), "too large to be squared"),
-            (lambda: model.update([0.0, 0.0], gap=-1), "gap must be a whole number.*got -1"),
             (lambda: model.score([np.full((3, 2), np.nan)]), "no observed step"),
         ):
             with pytest.raises(ValueError, match=match):

@@ -8,9 +8,8 @@ import numpy as np
 import pytest
 
 import mercer as mc
-from mercer.embedding._comparison import OneHot, delta
-from mercer.embedding._moments import Block, Moments, Rows, Third
-from mercer.embedding._solve import from_grams, from_moments
+from mercer.embedding._comparison import OneHot
+from mercer.embedding._solve import Block, Moments, Third, solved
 
 INITIAL = np.array([0.5, 0.5])
 TRANSITION = np.array([[0.75, 0.25], [0.25, 0.75]])
@@ -143,27 +142,43 @@ def test_delta_kernel_is_the_tabular_algorithm(n):
 
 
 @pytest.mark.parametrize("solver", ["svd", "reduced_rank"])
-def test_kernel_matrices_equal_features(solver):
+def test_sums_of_products_of_features_equal_features(solver):
     codes = draw_codes(120, np.random.default_rng(2))
-    first, second, third = codes[:-2], codes[1:-1], codes[2:]
-    z = OneHot(3)
-    at = np.arange(len(first))
-    block = Block(z(codes), at, at + 1, at + 2, at[:1], None, second, 3)
-    moments = Moments.of(block, regress=solver == "reduced_rank")
-    a, right = from_moments(moments, Rows([block]), "stationary", 2, 1e-3, solver)
-    summed, _ = from_moments(moments, Third.of(block), "stationary", 2, 1e-3, solver)
-    np.testing.assert_allclose(summed.gain, a.gain, atol=1e-12)
-    reads = z(first) @ right
-    grams = [delta(x, y) for x, y in ((first, first), (second, second), (second, third), (second, second))]
-    b = from_grams(*grams, grams[1].mean(0), 2, 1e-3, solver)
-    x = z(codes[:1])[0]
-    belief_a = (x @ a.gain).reshape(2, 2) @ a.start
-    belief_b = (b.codes(delta(codes[:1], second))[0] * (b.reads @ b.start)) @ b.writes
-    np.testing.assert_allclose(reads @ a.start, b.reads @ b.start, atol=1e-10)
-    np.testing.assert_allclose(reads @ belief_a, b.reads @ belief_b, atol=1e-10)
-    np.testing.assert_allclose(a.start @ a.metric @ a.start, b.start @ b.metric @ b.start, atol=1e-10)
-    assert (reads @ a.start).sum() == pytest.approx(1.0)
-    assert a.radius == pytest.approx(b.radius)
+    z, at = OneHot(3)(codes), np.arange(118)
+    block = Block(z, at, at + 1, at + 2, at[:1], z[1:-1], z[1:-1])
+    a = solved(Moments(block), block, "stationary", 2, 1e-3, solver)
+    b = solved(Moments(block), Third.of(block, z, z), "stationary", 2, 1e-3, solver)
+    for name in ("gain", "unseen", "density", "mean", "start", "right", "metric"):
+        np.testing.assert_allclose(getattr(a, name), getattr(b, name), atol=1e-12)
+    assert (z[:-2] @ a.right @ a.start).sum() == pytest.approx(1.0)
+
+
+def by_matrices(x, y, gamma, n, window, alpha, solver):
+    """Return the weights of all training triples after every step of y, from kernel matrices (HSE-3, HSE-7)."""
+
+    def rbf(a, b):
+        return np.exp(-gamma * ((a[:, None] - b[None]) ** 2).sum(axis=2))
+
+    times = np.arange(window, len(x) - window)
+    rows = np.array([x[t : t + window].ravel() for t in range(len(x) - window + 1)]) / np.sqrt(window)
+    past, future, shifted = rows[times - window], rows[times], rows[times + 1]
+    m, middle, L = len(times), rbf(past, past), rbf(future, future)
+    if solver == "reduced_rank":
+        middle = middle @ np.linalg.inv(middle + alpha * m * np.eye(m))
+    values, vectors = np.linalg.eigh(L)
+    keep = values > 1e-10 * values[-1]
+    roots, vectors = np.sqrt(values[keep]), vectors[:, keep]
+    z = np.linalg.eigh((vectors * roots).T @ middle @ (vectors * roots))[1][:, ::-1]
+    directions = (vectors / roots) @ z[:, :n]  # orthonormal in the feature space
+    reach = rbf(past, past) @ L @ directions
+    reads = np.linalg.solve((L @ directions).T @ reach, reach.T).T
+    writes, belief, out = rbf(shifted, future) @ directions, directions.T @ L.mean(axis=0), []
+    ridge = np.linalg.inv(rbf(x[times], x[times]) + alpha * m * np.eye(m))
+    for one in y:
+        belief = (ridge @ rbf(x[times], one[None])[:, 0] * (reads @ belief)) @ writes
+        belief = belief / reads.sum(axis=0).dot(belief)
+        out.append(reads @ belief)
+    return np.array(out), x[times]
 
 
 def series(n, seed, d=2):
@@ -174,16 +189,14 @@ def series(n, seed, d=2):
 
 @pytest.mark.parametrize("window", [1, 3])
 @pytest.mark.parametrize("solver", ["svd", "reduced_rank"])
-def test_all_training_points_as_landmarks_are_exact(window, solver):
-    x = series(50, 3)
-    setting = {"kernel": mc.RBF(gamma=2.0), "n_components": 4, "window": window, "alpha": 1e-2, "solver": solver}
-    exact = mc.EmbeddedHMM(**setting).fit([x])
-    low = mc.EmbeddedHMM(**setting, landmarks=200).fit([x])
-    y = series(40, 4)
-    np.testing.assert_allclose(low.predict([y])[0], exact.predict([y])[0], atol=1e-6)
-    np.testing.assert_allclose(low.log_prob([y]), exact.log_prob([y]), atol=1e-4)
-    best = [m.predict([y], best=True)[0] for m in (low, exact)]
-    np.testing.assert_allclose(*best, atol=1e-12)
+def test_all_windows_as_landmarks_are_the_kernel_matrices(window, solver):
+    x, y = series(50, 3), series(40, 4)
+    exact = mc.EmbeddedHMM(mc.RBF(gamma=2.0), n_components=4, window=window, alpha=1e-2, solver=solver).fit([x])
+    found = exact.filter([y])
+    assert not (found.shrunk | found.restarted).any()
+    weights, now = by_matrices(x, y, 2.0, 4, window, 1e-2, solver)
+    np.testing.assert_allclose(found.values @ exact._learned.reading().T, weights, atol=1e-7)
+    np.testing.assert_allclose(exact.predict([y])[0], weights @ now, atol=1e-6)
 
 
 @pytest.mark.parametrize("landmarks", [None, 30])
@@ -212,7 +225,7 @@ def test_weights_sum_to_one():
     x = series(100, 8)
     for window in (1, 2):
         model = mc.EmbeddedHMM(n_components=4, window=window).fit([x])
-        reads = model._learned.operators.reads
+        reads = model._learned.reading()
         np.testing.assert_allclose((model.filter([x[:30]]).values @ reads.T).sum(axis=1), 1.0, atol=1e-9)
 
 

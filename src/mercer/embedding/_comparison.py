@@ -1,4 +1,4 @@
-"""How observations and windows are compared: kernel matrices, and features whose inner products are the kernel."""
+"""How observations and windows are compared: kernels, and features whose inner products are the kernel."""
 
 from __future__ import annotations
 
@@ -78,17 +78,6 @@ class Explicit:
         return np.asarray(self.kernel.features(rows), dtype=float)
 
 
-def median_gamma(rows: Floats, rng: np.random.Generator) -> float:
-    """Return gamma of the Gaussian kernel whose standard deviation is the median distance of two rows."""
-    median = median_squared_distance(rows, rng)
-    if median == 0:
-        raise ValueError(
-            f"All observations are equal ({rows[0][:3]} ...), so there is no distance to choose the bandwidth from and "
-            "nothing to predict. Pass data that vary."
-        )
-    return 0.5 / median
-
-
 class Comparison:
     """Kernel matrices of observations and of windows.
 
@@ -125,28 +114,16 @@ class Comparison:
 
     @staticmethod
     def _of_vectors(kernel: Any, rows: Floats, rng: np.random.Generator) -> Any:
-        if np.all(rows == rows[0]):
+        median = median_squared_distance(rows, rng) if kernel is None else 1.0
+        if median == 0 or np.all(rows == rows[0]):
             raise ValueError(
-                f"All observations are equal ({rows[0][:3]}), so there is nothing to predict. Pass data that vary."
+                f"All observations are equal ({rows[0][:3]} ...), so there is nothing to predict. Pass data that vary."
             )
-        if kernel is None or isinstance(kernel, RBF):
-            if kernel is None:
-                return Gaussian(median_gamma(rows, rng))
+        if kernel is None:
+            return Gaussian(0.5 / median)
+        if isinstance(kernel, RBF):
             return Gaussian(clone(kernel).fit(rows).inverse_width(rows.shape[1]))
         return Fitted(clone(kernel).fit(rows))
-
-    @property
-    def of_one(self) -> Any:
-        """The kernel of observations."""
-        return self._grams[0]
-
-    def observations(self, a: Any, b: Any) -> Floats:
-        """Return the kernel of observations, ``(n, k)``."""
-        return self._grams[0](a, b)
-
-    def of_windows(self, a: Any, b: Any) -> Floats:
-        """Return the kernel of windows: of their rows for vectors, else the product over their positions."""
-        return self._grams[1](a, b)
 
     def gammas(self) -> tuple[float, float] | None:
         """Return gamma of observations and of windows; None if the kernel is not Gaussian."""
@@ -154,39 +131,26 @@ class Comparison:
             return None
         return self._grams[0].gamma, self._grams[1].gamma
 
-    def feature_maps(
-        self, kind: str, n: int | None, landmarks: tuple[Any, Any] | None, width: int, rng: np.random.Generator
-    ) -> tuple[Features, Features] | None:
-        """Return the features of observations and of windows; None if there are none, and matrices are needed.
-
-        Parameters
-        ----------
-        kind : {"landmarks", "random"}
-            The approximation.
-        n : int or None
-            Number of random features.
-        landmarks : pair or None
-            Observations and windows that are landmarks.
-        width : int
-            Number of coordinates, or of symbols.
-        rng : Generator
-            Draws frequencies.
-        """
+    def exact_features(self, width: int) -> tuple[Features, Features] | None:
+        """Return the features of observations of ``width`` symbols or coordinates, and of windows, if they are few."""
         if self.is_delta and width**self.window <= EXPLICIT_COLUMNS:
             return OneHot(width), OneHot(width, self.window)
         if self.is_linear:
             return Explicit(self._grams[0].kernel), Explicit(self._grams[1].kernel)
-        if kind == "random" and n is not None:
-            gammas = self.gammas()
-            if gammas is None:
-                raise ValueError("features='random' needs vectors and an RBF kernel. Use features='landmarks'.")
-            first = Fourier(gammas[0], width, n, rng)
-            return first, first if self.window == 1 else Fourier(gammas[1], width * self.window, n, rng)
-        if landmarks is None:
-            return None
-        # With windows of one step, both are the same.
-        first_map = Nystroem(self._grams[0], landmarks[0])
-        return first_map, first_map if self.window == 1 else Nystroem(self._grams[1], landmarks[1])
+        return None
+
+    def random_features(self, n: int, width: int, rng: np.random.Generator) -> tuple[Features, Features]:
+        """Return n random features of observations and of windows."""
+        gammas = self.gammas()
+        if gammas is None:
+            raise ValueError("features='random' needs vectors and an RBF kernel. Use features='landmarks'.")
+        first = Fourier(gammas[0], width, n, rng)
+        return first, first if self.window == 1 else Fourier(gammas[1], width * self.window, n, rng)
+
+    def landmark_features(self, observations: Any, windows: Any) -> tuple[Features, Features]:
+        """Return the projections of observations and of windows onto those that are landmarks."""
+        first = Nystroem(self._grams[0], observations)
+        return first, first if self.window == 1 else Nystroem(self._grams[1], windows)
 
 
 def check_semidefinite(eigenvalues: Floats, what: str) -> None:

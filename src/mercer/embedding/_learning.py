@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,16 +13,14 @@ from mercer._units import human
 from mercer.data.channels import by_name
 from mercer.data.segments import in_digest_order
 from mercer.embedding._comparison import Comparison
-from mercer.embedding._filter import SMALLEST, Beliefs, pulled, restarted, run
-from mercer.embedding._moments import Block, Moments, Rows, Third, in_parts, rows
-from mercer.embedding._solve import Operators, from_grams, from_moments
+from mercer.embedding._filter import Beliefs, advanced, run
+from mercer.embedding._solve import LARGEST_TENSOR, Block, Moments, Operators, Third, solved
 from mercer.embedding._steps import (
     Steps,
     checked_triples,
     compares_vectors,
     first_windows,
     joined,
-    of_triples,
     read_objects,
     read_series,
     steps_of,
@@ -34,8 +31,7 @@ from mercer.embedding._steps import (
 )
 
 EXACT = 10_000
-"""Maximum number of triples in the exact form, which holds several square matrices of them."""
-NO_FIRST = "No sequence begins with a window without missing steps. Use start='stationary'."
+"""Maximum number of triples whose windows are all landmarks."""
 
 
 @dataclass(frozen=True)
@@ -65,8 +61,12 @@ class Learned:
     ----------
     comparison : Comparison
         Kernels of observations and of windows.
-    maps : pair of callable or None
-        Features of observations and of windows; None in the exact form.
+    maps : pair of callable
+        Features of observations and of windows.
+    train, times
+        All training observations, and the times of all training triples, ``(m,)``.
+    moments : Moments
+        Sums over the training triples.
     operators : Operators
         The solution; after `solve`.
     """
@@ -76,29 +76,27 @@ class Learned:
     def __init__(self, setting: Setting, X: Any) -> None:
         X = in_digest_order(by_name(self, X, reset=True))
         self.setting, self.alphabet, self.dimension = setting, X.alphabet, getattr(X, "dimension", None)
-        steps = steps_of(X, one_hot=setting.kernel is not None)
-        times = checked_triples(steps, setting.window, X)
-        self._width = len(X.alphabet) if X.alphabet is not None else self.dimension or 0
+        self.train = steps = steps_of(X, one_hot=setting.kernel is not None)
+        self.times = times = checked_triples(steps, setting.window, X)
+        self.width = len(X.alphabet) if X.alphabet is not None else self.dimension or 0
         rng = random_generator(seed_of(setting.random_state))
-        starts = together(*of_triples(times, setting.window))
+        starts = together(times - setting.window, times, times + 1)
         self.comparison = Comparison(setting.kernel, steps.values, starts, setting.window, rng)
-        approximate = isinstance(setting.landmarks, int | np.integer)
-        self.maps: Any = self.comparison.feature_maps(
-            setting.features,
-            int(setting.landmarks) if approximate else None,
-            self._landmarks(steps, starts, rng),
-            self._width,
-            rng,
-        )
-        if self.maps is None and len(times) > EXACT:
-            raise ValueError(
-                f"{len(times)} training triples are too many for the exact form, which needs "
-                f"{human(6 * 8 * len(times) ** 2)}. Set landmarks=500, for example."
-            )
-        self._parts, self._found = [steps], [times]
-        self._moments: Moments | None = None
-        self._source: Rows | Third | None = None
-        self._right: Floats | None = None
+        self.maps: Any = self.comparison.exact_features(self.width)
+        self._in_blocks = self.maps is not None or setting.landmarks is not None
+        if self.maps is None and setting.features == "random" and setting.landmarks is not None:
+            self.maps = self.comparison.random_features(int(setting.landmarks), self.width, rng)
+        elif self.maps is None:
+            size = len(starts) if setting.landmarks is None else min(int(setting.landmarks), len(starts))
+            if setting.landmarks is None and len(times) > EXACT:
+                raise ValueError(
+                    f"{len(times)} training triples are too many for the exact form, which needs "
+                    f"{human(6 * 8 * len(times) ** 2)}. Set landmarks=500, for example."
+                )
+            first, second = (np.sort(rng.choice(starts, size, replace=False)) for _ in range(2))
+            chosen = take(steps.values, first), windows(steps.values, second, setting.window)
+            self.maps = self.comparison.landmark_features(*chosen)
+        self._third: Third | None = None
         self._reads: Floats | None = None
 
     # -- input ---------------------------------------------------------------------------------------------
@@ -114,216 +112,91 @@ class Learned:
         """Return the observations of sequences."""
         return steps_of(self.read(X), one_hot=self.setting.kernel is not None)
 
-    def _landmarks(self, steps: Steps, starts: Indices, rng: np.random.Generator) -> Any:
-        """Return the observations and windows that are landmarks; None in the exact form."""
-        wanted, window = self.setting.landmarks, self.setting.window
-        if wanted is None:
-            return None
-        if isinstance(wanted, int | np.integer):
-            size = min(int(wanted), len(starts))
-            first, second = (np.sort(rng.choice(starts, size, replace=False)) for _ in range(2))
-        else:
-            steps = self.steps(wanted)
-            first = np.flatnonzero(steps.observed)
-            second = together(*of_triples(triples(steps, window), window))
-            if len(first) == 0 or len(second) == 0:
-                raise ValueError("landmarks must contain windows without missing steps. Pass longer sequences.")
-        return take(steps.values, first), windows(steps.values, second, window)
+    def numbers(self, values: Any) -> Floats:
+        """Return observations as vectors: symbols one-hot, objects without coordinates."""
+        if isinstance(values, list):
+            return np.zeros((len(values), 0))
+        return np.eye(self.width)[values] if values.ndim == 1 else values
 
-    def _windows(self, steps: Steps) -> tuple[Indices, list[Indices]]:
-        """Return the beginnings of all windows; and which are past, future and shifted ones, and begin a sequence."""
-        window = self.setting.window
-        kinds = (*of_triples(triples(steps, window), window), first_windows(steps, window))
-        needed = together(*kinds)
-        return needed, [np.searchsorted(needed, at) for at in kinds]
-
-    def _block_of(self, steps: Steps) -> Block:
+    def _block(self, steps: Steps) -> Block:
         """Return the features of all triples of some sequences."""
-        (observations, of_windows), window = self.maps, self.setting.window
-        times = triples(steps, window)
-        needed, (past, future, shifted, first) = self._windows(steps)
-
-        def current(at: Indices) -> Any:
-            return take(steps.values, at)
-
-        if window == 1:
-            found, now = in_parts(observations, current, needed), None
-        else:
-            found = in_parts(of_windows, lambda at: windows(steps.values, at, window), needed)
-            now = in_parts(observations, current, times)
-        values = None if isinstance(steps.values, list) else rows(steps.values, times)
-        return Block(found, past, future, shifted, first, now, values, self._width)
+        window, times = self.setting.window, triples(steps, self.setting.window)
+        kinds = times - window, times, times + 1, first_windows(steps, window)
+        needed = together(*kinds)
+        past, future, shifted, first = (np.searchsorted(needed, at) for at in kinds)
+        current = take(steps.values, times)
+        found = self.maps[1](windows(steps.values, needed, window))
+        seen = found[future] if window == 1 else self.maps[0](current)
+        return Block(found, past, future, shifted, first, seen, self.numbers(current))
 
     # -- learning ------------------------------------------------------------------------------------------
 
-    def rows(self) -> Rows | None:
-        """Return the features of all training triples, and sum what every solution needs; None in the exact form."""
-        if self.maps is None:
-            return None
-        block = self._block_of(self.train)
-        self._moments = self._moments_of(block)
-        return Rows([block])
+    def learn(self, n: int, alpha: float) -> None:
+        """Learn the operators of the training sequences."""
+        block = self._block(self.train)
+        self.moments = Moments(block)
+        self._solve(block, n, alpha)
 
-    def sums(self) -> Rows | Third:
-        """Return sums over all training triples to which others can be added; they are kept."""
-        if self.maps is None:
+    def extend(self, X: Any, n: int, alpha: float) -> None:
+        """Learn the operators from sums over the triples so far and those of further sequences, if there are any."""
+        if not self._in_blocks:
             raise ValueError("partial_fit needs features; set landmarks to a number, such as 200.")
-        if self._source is None:
-            block = self._block_of(self.train)
-            self._moments = self._moments_of(block)
-            self._source = Third.of(block) if Third.fits(block) else Rows([block])
-        return self._source
+        steps = self.train if X is None else self.steps(X)
+        blocks = [self._block(steps)]
+        if self._third is None and X is not None:
+            blocks.insert(0, self._block(self.train))
+        size = blocks[0].seen.shape[1] * blocks[0].windows.shape[1] ** 2
+        if size > LARGEST_TENSOR:
+            raise ValueError(
+                f"partial_fit keeps products of three features, {human(8 * size)}. Use fewer landmarks, or fit."
+            )
+        for block in blocks:
+            sums = Third.of(block, block.windows, block.windows)
+            if self._third is None:
+                self._third, self.moments = sums, Moments(block)
+            else:
+                self._third.add(sums)
+                self.moments.add(block)
+        if X is not None:
+            self.times = np.concatenate([self.times, len(self.train) + triples(steps, self.setting.window)])
+            self.train = joined(self.train, steps)
+        self._solve(self._third, n, alpha)
 
-    def extend(self, X: Any) -> None:
-        """Add the triples of further sequences to the sums."""
-        steps = self.steps(X)
-        source, block = self.sums(), self._block_of(steps)
-        self._parts.append(steps)
-        self._found.append(triples(steps, self.setting.window))
-        self._moments = self.moments + self._moments_of(block)
-        source.add(block)
-
-    def _moments_of(self, block: Block) -> Moments:
-        return Moments.of(block, regress=self.setting.solver == "reduced_rank")
-
-    @property
-    def moments(self) -> Moments:
-        """Sums over the training triples; not in the exact form."""
-        assert self._moments is not None
-        return self._moments
-
-    def solve(self, source: Rows | Third | None, n: int, alpha: float) -> None:
-        """Learn the operators, with this rank and regularization.
-
-        Parameters
-        ----------
-        source : Rows, Third or None
-            What `rows` or `sums` returned.
-        n : int
-            Number of components.
-        alpha : float
-            Regularization.
-        """
-        if source is None:
-            self.operators = self._solved_exactly(n, alpha)
-            return
-        moments, setting = self.moments, self.setting
-        if setting.start == "first" and not moments.firsts:
-            raise ValueError(NO_FIRST)
-        self.operators, self._right = from_moments(moments, source, setting.start, n, alpha, setting.solver)
-        # The features of all triples are at hand now, and are not kept after `fit`.
-        self._reads = np.concatenate([self._read(b) for b in source.blocks]) if isinstance(source, Rows) else None
-
-    def _solved_exactly(self, n: int, alpha: float) -> Operators:
-        steps, times, window = self.train, self.times, self.setting.window
-        needed, (past, future, shifted, first) = self._windows(steps)
-        cut = windows(steps.values, needed, window)
-        gram = self.comparison.of_windows(cut, cut)
-        present = gram[np.ix_(future, future)]
-        if window == 1:
-            observed = present
-        else:
-            now = take(steps.values, times)
-            observed = self.comparison.observations(now, now)
-        begins = self.setting.start == "first"
-        if begins and not len(first):
-            raise ValueError(NO_FIRST)
-        starts = (gram[np.ix_(first, future)] if begins else present).mean(axis=0)
-        crossed = gram[np.ix_(future, shifted)]
-        return from_grams(gram[np.ix_(past, past)], present, crossed, observed, starts, n, alpha, self.setting.solver)
+    def _solve(self, source: Any, n: int, alpha: float) -> None:
+        self.operators = solved(self.moments, source, self.setting.start, n, alpha, self.setting.solver)
+        self._reads = None
 
     # -- what was learned ----------------------------------------------------------------------------------
 
-    @property
-    def train(self) -> Steps:
-        """All training observations."""
-        self._join()
-        return self._parts[0]
-
-    @property
-    def times(self) -> Indices:
-        """The times of all training triples, ``(m,)``."""
-        self._join()
-        return self._found[0]
-
-    def _join(self) -> None:
-        """Join the blocks of training observations."""
-        if len(self._parts) > 1:
-            begins = np.cumsum([0] + [len(part) for part in self._parts[:-1]])
-            self._found = [np.concatenate([begin + at for begin, at in zip(begins, self._found, strict=True)])]
-            self._parts = [joined(self._parts)]
-
-    @property
-    def n_triples(self) -> int:
-        """Number of training triples."""
-        return sum(map(len, self._found))
-
     def reading(self) -> Floats:
         """Return the weights of all training triples from a belief, ``(m, N)``; computed once when they are needed."""
-        if self.operators.reads is not None:
-            return self.operators.reads
         if self._reads is None:
-            self._reads = np.concatenate([self._read(self._block_of(part)) for part in self._parts])
+            window = self.setting.window
+            past = windows(self.train.values, self.times - window, window)
+            self._reads = np.asarray(self.maps[1](past) @ self.operators.right)
         return self._reads
-
-    def _read(self, block: Block) -> Floats:
-        return np.asarray(rows(block.windows @ self._right, block.past))
 
     def center(self) -> Floats:
         """Return the mean of the current observations of all triples, symbols one-hot, ``(d,)``."""
-        if self._moments is not None:
-            return self._moments.value / self._moments.count
-        return np.asarray(self.train.values[self.times].mean(axis=0))
-
-    def mean_features(self) -> Floats:
-        """Return the mean of the features of the current observations, ``(s,)``."""
-        return self.moments.seen / self.moments.count
+        return self.moments.value / self.moments.count
 
     # -- filtering -----------------------------------------------------------------------------------------
 
     def compared(self, values: Any) -> Floats:
-        """Return the features of observations, or their kernel values with the training observations, ``(n, r)``."""
-        if self.maps is not None:
-            return np.asarray(self.maps[0](values))
-        return self.comparison.observations(values, take(self.train.values, self.times))
+        """Return the features of observations, ``(n, s)``."""
+        return np.asarray(self.maps[0](values))
 
-    def filter(self, steps: Steps, max_gap: int | None) -> Beliefs:
+    def filter(self, steps: Steps) -> Beliefs:
         """Return the belief after every step."""
-        operators = self.operators
 
-        def codes(index: Indices) -> Floats:
-            seen = steps.observed[index]
-            if seen.all():
-                return operators.codes(self.compared(take(steps.values, index)))
-            out = np.zeros((len(index), operators.shape[0]))
-            if seen.any():
-                out[seen] = operators.codes(self.compared(take(steps.values, index[seen])))
-            return out
+        def features(index: Indices) -> Floats:
+            return self.compared(take(steps.values, index)) if len(index) else np.zeros((0, len(self.operators.gain)))
 
-        return run(operators, codes, steps.offsets, steps.observed, max_gap)
+        return run(self.operators, features, steps.offsets, steps.observed)
 
     def advanced(self, belief: Floats, value: Any) -> Floats:
-        """Return the belief after one more observation, which is data with one row; None if it is missing, ``(N,)``.
-
-        As in `run`, a step that is impossible restarts the belief, and counts only if it was observed.
-        """
+        """Return the belief after one more observation, which is data with one row; None if it is missing, ``(N,)``."""
         operators = self.operators
-        operator = operators.unseen.dot if value is None else self._operator(value)
-        new = operator(belief)
-        ratio = float(operators.normalizer.dot(new))
-        if SMALLEST < ratio < 1 / SMALLEST:
-            new = new / ratio
-        else:
-            new = restarted(operators, operator(operators.start)[None], np.array([value is not None]))[0]
-        return new if new.dot(new) <= operators.radius**2 else pulled(operators, new[None])[0]
-
-    def _operator(self, value: Any) -> Callable[[Floats], Floats]:
-        """Return the function of a belief that applies the operator of one observation, without normalizing."""
-        operators = self.operators
-        code = operators.codes(self.compared(value))[0]
-        if operators.gain is not None:
-            return operators.gain.T.dot(code).reshape(operators.n, operators.n).dot
-        reads, writes = operators.reads, operators.writes
-        assert reads is not None
-        assert writes is not None
-        return lambda belief: (code * (reads @ belief)) @ writes
+        made = operators.unseen if value is None else operators.gain.T.dot(self.compared(value)[0])
+        made = made.reshape(1, operators.n, operators.n)
+        return advanced(operators, belief[None], made, np.array([value is not None])).values[0]

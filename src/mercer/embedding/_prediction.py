@@ -1,4 +1,4 @@
-"""Predictions from beliefs: means, quantiles, best training points, probabilities (HSE-5, HSE-6)."""
+"""Predictions from beliefs: means, quantiles, probabilities, objects (HSE-5, HSE-6)."""
 
 from __future__ import annotations
 
@@ -9,8 +9,6 @@ from sklearn.utils.validation import check_is_fitted
 
 from mercer._array import Floats, Indices
 from mercer._checks import is_whole
-from mercer._random import random_generator, whole_size
-from mercer.data import Sequences
 from mercer.embedding._filter import Beliefs, last_beliefs
 from mercer.embedding._learning import Learned
 from mercer.embedding._steps import Steps, take
@@ -22,161 +20,6 @@ ROWS = 256
 """Number of beliefs whose weights over all training points are held at a time."""
 
 
-class Readout:
-    """Predictions from beliefs.
-
-    Parameters
-    ----------
-    learned : Learned
-        The fitted model.
-    """
-
-    def __init__(self, learned: Learned) -> None:
-        self.learned = learned
-
-    def levels(self, quantiles: Any) -> Floats | None:
-        """Check the probabilities of quantiles; None is none."""
-        if quantiles is None:
-            return None
-        if not self.learned.comparison.vectors:
-            raise TypeError("quantiles need vectors; got symbols or objects. Leave quantiles out.")
-        try:
-            levels = np.asarray(quantiles, dtype=float)
-        except (TypeError, ValueError):
-            levels = np.array(np.nan)
-        if levels.ndim != 1 or not len(levels) or not np.all((levels >= 0) & (levels <= 1)):
-            raise ValueError(f"quantiles must be a list of probabilities from 0 to 1; got {quantiles!r}.")
-        return levels
-
-    def weights(self, beliefs: Floats) -> Floats:
-        """Return weights over the training triples, clipped at zero, ``(n, m)``; equal ones if none is positive."""
-        weights = np.maximum(beliefs @ self.learned.reading().T, 0.0)
-        total = weights.sum(axis=1, keepdims=True)
-        return np.where(total > 0, weights / np.where(total > 0, total, 1.0), 1 / weights.shape[1])
-
-    def ahead_of(self, ahead: int) -> tuple[Indices, Indices]:
-        """Return the triples whose observation ``ahead`` steps after the past is known, and its time."""
-        train, at = self.learned.train, self.learned.times
-        times = at + ahead - 1
-        known = times < train.ends[at]
-        known[known] = train.observed[times[known]]
-        if not known.any():
-            raise ValueError(
-                f"No training sequence has an observation {ahead} steps after a window. Use fewer steps, or longer "
-                "training sequences."
-            )
-        return np.flatnonzero(known), times[known]
-
-    def predicted(self, beliefs: Floats, ahead: int, levels: Floats | None, best: bool) -> Any:
-        """Return the predictions from beliefs ``(n, N)``, as `EmbeddedHMM.predict` does."""
-        if levels is not None or best or self.learned.comparison.is_objects:
-            known, times = self.ahead_of(ahead)
-            if levels is not None:
-                return self.quantiles(beliefs, known, times, levels)
-            found = self.best(beliefs, known, times)
-            return self.decoded(take(self.learned.train.values, times[found]))
-        if self.learned.comparison.vectors:
-            center, readout = self.means(ahead)
-            return center + beliefs @ readout.T
-        return self.probabilities(*self.table(ahead), beliefs)
-
-    def means(self, ahead: int) -> tuple[Floats, Floats]:
-        """Return the mean of the observations ``(d,)``, and what a belief adds to it, ``(d, N)``."""
-        operators = self.learned.operators
-        if ahead == 1 and operators.mean is not None:
-            center = self.learned.center()
-            return center, operators.mean - np.outer(center, operators.normalizer)
-        # Deviations from the mean: a part of the triples has weights that do not quite sum to one.
-        known, times = self.ahead_of(ahead)
-        x, reads = self.learned.train.values[times], self.learned.reading()
-        center = x.mean(axis=0)
-        return center, (x - center).T @ reads[known] * (len(reads) / len(known))
-
-    def table(self, ahead: int) -> tuple[Floats, Floats]:
-        """Return the sums of the weights of each symbol ``(n_symbols, N)``, and its share, ``(n_symbols,)``."""
-        operators = self.learned.operators
-        if ahead == 1 and operators.mean is not None:
-            return operators.mean, self.learned.center()
-        known, times = self.ahead_of(ahead)
-        codes, table = self.learned.train.values[times], np.zeros((len(self.learned.alphabet), operators.n))
-        np.add.at(table, codes, self.learned.reading()[known])
-        return table, np.bincount(codes, minlength=len(table)) / len(codes)
-
-    def probabilities(self, table: Floats, share: Floats, beliefs: Floats) -> Floats:
-        """Return the probabilities of symbols, clipped at zero and normalized, ``(n, n_symbols)``."""
-        found = np.maximum(beliefs @ table.T, 0.0)
-        total = found.sum(axis=1, keepdims=True)
-        return np.where(total > 0, found / np.where(total > 0, total, 1.0), share)
-
-    def best(self, beliefs: Floats, known: Indices, times: Indices) -> Indices:
-        """Return, for each belief, the known triple whose observation has the highest predicted density."""
-        candidates = take(self.learned.train.values, times)
-        reads = self.learned.reading()[known]
-        if self.learned.maps is None:
-            readout = self.learned.comparison.observations(candidates, candidates) @ reads
-        else:
-            features = self.learned.compared(candidates)
-            readout = features @ (features.T @ reads)
-        parts = [beliefs[i : i + ROWS] @ readout.T for i in range(0, len(beliefs), ROWS)]
-        return np.concatenate([np.argmax(part, axis=1) for part in parts] or [np.zeros(0, dtype=np.int64)])
-
-    def quantiles(self, beliefs: Floats, known: Indices, times: Indices, levels: Floats) -> Floats:
-        """Return quantiles of the known observations, weighted, ``(n, Q, d)``."""
-        x = self.learned.train.values[times]
-        order = np.argsort(x, axis=0)
-        out = np.zeros((len(beliefs), len(levels), x.shape[1]))
-        for begin in range(0, len(beliefs), ROWS):
-            part = slice(begin, begin + ROWS)
-            weights = self.weights(beliefs[part])[:, known]
-            for j in range(x.shape[1]):
-                sums = np.cumsum(weights[:, order[:, j]], axis=1)
-                sums /= np.maximum(sums[:, -1:], TINY)
-                at = np.stack([np.argmax(sums >= min(level, 1 - 1e-12), axis=1) for level in levels], axis=1)
-                out[part, :, j] = x[order[:, j], j][at]
-        return out
-
-    def log_densities(self, before: Floats, steps: Steps) -> Floats:
-        """Return the logarithm of the predicted density at every step, ``(T,)``; 0 where it is missing.
-
-        Parameters
-        ----------
-        before : array of shape (T, N)
-            The belief before every step.
-        steps : Steps
-            The observations.
-        """
-        out = np.zeros(len(steps))
-        seen = np.flatnonzero(steps.observed)
-        if self.learned.comparison.is_delta:
-            table, share = self.table(1)
-            found = self.probabilities(table, share, before[seen])
-            found = (1 - MARGINAL) * found + MARGINAL * share
-            out[seen] = np.log(np.maximum(found[np.arange(len(seen)), steps.values[seen]], TINY))
-            return out
-        gammas, constant = self.learned.comparison.gammas(), 0.0
-        if gammas is not None and self.learned.dimension is not None:
-            constant = self.learned.dimension / 2 * np.log(gammas[0] / np.pi)
-        density = self.learned.operators.density
-        for begin in range(0, len(seen), ROWS):
-            at = seen[begin : begin + ROWS]
-            compared = self.learned.compared(take(steps.values, at))
-            if density is None:
-                values = np.einsum("tm,tm->t", compared, before[at] @ self.learned.reading().T)
-                marginal = compared.mean(axis=1)
-            else:
-                values = np.einsum("tr,tr->t", compared, before[at] @ density.T)
-                marginal = compared @ self.learned.mean_features()
-            mixed = (1 - MARGINAL) * np.maximum(values, 0.0) + MARGINAL * np.maximum(marginal, TINY)
-            out[at] = np.log(mixed) + constant
-        return out
-
-    def decoded(self, values: Any) -> Any:
-        """Return symbols in place of codes; vectors and objects as they are."""
-        if self.learned.alphabet is None or isinstance(values, list) or values.ndim == 2:
-            return values
-        return Sequences.from_codes([values], self.learned.alphabet)[0]
-
-
 def whole_steps(steps: Any) -> int:
     """Check a number of steps ahead."""
     if not is_whole(steps, 1):
@@ -184,33 +27,142 @@ def whole_steps(steps: Any) -> int:
     return int(steps)
 
 
+def _levels(learned: Learned, quantiles: Any) -> Floats | None:
+    """Check the probabilities of quantiles; None is none."""
+    if quantiles is None:
+        return None
+    if not learned.comparison.vectors:
+        raise TypeError("quantiles need vectors; got symbols or objects. Leave quantiles out.")
+    try:
+        levels = np.asarray(quantiles, dtype=float)
+    except (TypeError, ValueError):
+        levels = np.array(np.nan)
+    if levels.ndim != 1 or not len(levels) or not np.all((levels >= 0) & (levels <= 1)):
+        raise ValueError(f"quantiles must be a list of probabilities from 0 to 1; got {quantiles!r}.")
+    return levels
+
+
+def ahead_of(learned: Learned, ahead: int) -> tuple[Indices, Indices]:
+    """Return the triples whose observation ``ahead`` steps after the past is known, and its time."""
+    train, at = learned.train, learned.times
+    times = at + ahead - 1
+    known = times < train.ends[at]
+    known[known] = train.observed[times[known]]
+    if not known.any():
+        raise ValueError(
+            f"No training sequence has an observation {ahead} steps after a window. Use fewer steps, or longer "
+            "training sequences."
+        )
+    return np.flatnonzero(known), times[known]
+
+
+def predicted(learned: Learned, beliefs: Floats, ahead: int, levels: Floats | None = None) -> Any:
+    """Return the predictions from beliefs ``(n, N)``, as `EmbeddedHMM.predict` does."""
+    comparison, operators = learned.comparison, learned.operators
+    if levels is not None:
+        return _quantiles(learned, beliefs, ahead, levels)
+    if comparison.is_objects:
+        return _best(learned, beliefs, ahead)
+    if ahead == 1:
+        center, readout, total = learned.center(), operators.mean, operators.normalizer
+    else:  # the known triples stand for all
+        known, times = ahead_of(learned, ahead)
+        x, reads = learned.numbers(learned.train.values[times]), learned.reading()
+        share = len(reads) / len(known)
+        center, readout, total = x.mean(axis=0), x.T @ reads[known] * share, reads[known].sum(axis=0) * share
+    if comparison.vectors:  # deviations from the mean: the weights of a part of the triples do not quite sum to one
+        return center + beliefs @ (readout - np.outer(center, total)).T
+    return _probabilities(readout, center, beliefs)
+
+
+def _probabilities(readout: Floats, share: Floats, beliefs: Floats) -> Floats:
+    """Return the probabilities of symbols, clipped at zero and normalized, ``(n, n_symbols)``."""
+    found = np.maximum(beliefs @ readout.T, 0.0)
+    total = found.sum(axis=1, keepdims=True)
+    return np.where(total > 0, found / np.where(total > 0, total, 1.0), share)
+
+
+def _best(learned: Learned, beliefs: Floats, ahead: int) -> list[Any]:
+    """Return, for each belief, the known training object with the highest predicted density."""
+    known, times = ahead_of(learned, ahead)
+    candidates = take(learned.train.values, times)
+    features = learned.compared(candidates)
+    readout = features @ (features.T @ learned.reading()[known])
+    parts = [beliefs[i : i + ROWS] @ readout.T for i in range(0, len(beliefs), ROWS)]
+    return [candidates[i] for part in parts for i in np.argmax(part, axis=1)]
+
+
+def _quantiles(learned: Learned, beliefs: Floats, ahead: int, levels: Floats) -> Floats:
+    """Return quantiles of the known observations, with weights clipped at zero, ``(n, Q, d)``."""
+    known, times = ahead_of(learned, ahead)
+    x, reads = learned.train.values[times], learned.reading()[known]
+    order = np.argsort(x, axis=0)
+    out = np.zeros((len(beliefs), len(levels), x.shape[1]))
+    for begin in range(0, len(beliefs), ROWS):
+        part = slice(begin, begin + ROWS)
+        weights = np.maximum(beliefs[part] @ reads.T, 0.0)
+        weights[weights.sum(axis=1) <= 0] = 1.0  # none is positive
+        for j in range(x.shape[1]):
+            sums = np.cumsum(weights[:, order[:, j]], axis=1)
+            sums /= sums[:, -1:]
+            at = np.stack([np.argmax(sums >= min(level, 1 - 1e-12), axis=1) for level in levels], axis=1)
+            out[part, :, j] = x[order[:, j], j][at]
+    return out
+
+
+def log_densities(learned: Learned, before: Floats, steps: Steps) -> Floats:
+    """Return the logarithm of the predicted density at every step, ``(T,)``; 0 where it is missing.
+
+    Parameters
+    ----------
+    learned : Learned
+        The fitted model.
+    before : array of shape (T, N)
+        The belief before every step.
+    steps : Steps
+        The observations.
+    """
+    operators, moments = learned.operators, learned.moments
+    out, seen = np.zeros(len(steps)), np.flatnonzero(steps.observed)
+    if learned.comparison.is_delta:
+        share = learned.center()
+        found = (1 - MARGINAL) * _probabilities(operators.mean, share, before[seen]) + MARGINAL * share
+        out[seen] = np.log(np.maximum(found[np.arange(len(seen)), steps.values[seen]], TINY))
+        return out
+    gammas, constant = learned.comparison.gammas(), 0.0
+    if gammas is not None and learned.dimension is not None:
+        constant = learned.dimension / 2 * np.log(gammas[0] / np.pi)
+    for begin in range(0, len(seen), ROWS):
+        at = seen[begin : begin + ROWS]
+        compared = learned.compared(take(steps.values, at))
+        values = np.einsum("tr,tr->t", compared, before[at] @ operators.density.T)
+        marginal = compared @ (moments.seen / moments.count)
+        out[at] = np.log((1 - MARGINAL) * np.maximum(values, 0.0) + MARGINAL * np.maximum(marginal, TINY)) + constant
+    return out
+
+
 class Prediction:
     """Predictions of a fitted estimator."""
 
     _learned: Learned
-    max_gap: int | None
 
     def _known(self) -> Learned:
         if "_learned" not in self.__dict__:  # the check itself would be a tenth of a step of a stream
             check_is_fitted(self, "_learned")
         return self._learned
 
-    def _readout(self) -> Readout:
-        return Readout(self._known())
-
     def _filtered(self, X: Any) -> Beliefs:
         learned = self._known()
-        return learned.filter(learned.steps(X), self.max_gap)
+        return learned.filter(learned.steps(X))
 
     def _before(self, steps: Steps) -> Floats:
         """Return the belief before every step, ``(T, N)``."""
-        learned = self._known()
-        found, start = learned.filter(steps, self.max_gap), learned.operators.start
+        found, start = self._learned.filter(steps), self._learned.operators.start
         before = np.concatenate([start[None], found.values[:-1]]) if len(steps) else found.values
         before[steps.offsets[:-1][np.diff(steps.offsets) > 0]] = start
         return before
 
-    def predict(self, X: Any, steps: int = 1, quantiles: Any = None, best: bool = False) -> list[Any]:
+    def predict(self, X: Any, steps: int = 1, quantiles: Any = None) -> list[Any]:
         """Predict the observation ``steps`` after each step, from all observations up to that step.
 
         Parameters
@@ -221,19 +173,17 @@ class Prediction:
             Number of steps ahead.
         quantiles : array of shape (Q,) or None, default=None
             Probabilities: predict these quantiles of each coordinate in place of the mean.
-        best : bool, default=False
-            Whether to predict the training observation with the highest predicted density; always for objects.
 
         Returns
         -------
         list of arrays of shape (T, d), (T, Q, d) or (T, n_symbols), or of lists
-            For each sequence: means or best training points of vectors, quantiles, probabilities of symbols, or the
-            best objects. Row t predicts step ``t + steps``.
+            For each sequence: means or quantiles of vectors, probabilities of symbols, or the training objects with the
+            highest predicted densities. Row t predicts step ``t + steps``.
         """
-        readout = self._readout()
-        ahead, levels = whole_steps(steps), readout.levels(quantiles)
+        learned = self._known()
+        ahead, levels = whole_steps(steps), _levels(learned, quantiles)
         found = self._filtered(X)
-        values = readout.predicted(found.values, ahead, levels, best)
+        values = predicted(learned, found.values, ahead, levels)
         return [values[a:b] for a, b in zip(found.offsets[:-1], found.offsets[1:], strict=True)]
 
     def forecast(self, X: Any, steps: int = 1, quantiles: Any = None) -> Any:
@@ -254,11 +204,11 @@ class Prediction:
         -------
         array of shape (N, steps, d), (N, steps, Q, d) or (N, steps, n_symbols), or list of lists
         """
-        readout = self._readout()
-        ahead, levels = whole_steps(steps), readout.levels(quantiles)
-        readout.ahead_of(ahead)
-        last = last_beliefs(self._learned.operators, self._filtered(X))
-        each = [readout.predicted(last, i, levels, False) for i in range(1, ahead + 1)]
+        learned = self._known()
+        ahead, levels = whole_steps(steps), _levels(learned, quantiles)
+        ahead_of(learned, ahead)
+        last = last_beliefs(learned.operators, self._filtered(X))
+        each = [predicted(learned, last, i, levels) for i in range(1, ahead + 1)]
         if isinstance(each[0], list):
             return [list(row) for row in zip(*each, strict=True)]
         return np.stack(each, axis=1)
@@ -275,8 +225,9 @@ class Prediction:
         X : list of sequences
             As in ``fit``.
         """
-        readout, steps = self._readout(), self._known().steps(X)
-        each = readout.log_densities(self._before(steps), steps)
+        learned = self._known()
+        steps = learned.steps(X)
+        each = log_densities(learned, self._before(steps), steps)
         return np.array([each[a:b].sum() for a, b in zip(steps.offsets[:-1], steps.offsets[1:], strict=True)])
 
     def score_samples(self, X: Any) -> Floats:
@@ -296,46 +247,13 @@ class Prediction:
         y : None
             Ignored.
         """
-        readout, learned = self._readout(), self._known()
+        learned = self._known()
         steps = learned.steps(X)
         if not steps.observed.any():
             raise ValueError("X has no observed step to score. Pass sequences with observations.")
         before = self._before(steps)
         if not learned.comparison.vectors:
-            return float(readout.log_densities(before, steps)[steps.observed].mean())
-        predicted = readout.predicted(before, 1, None, False)[steps.observed]
-        truth = steps.values[steps.observed]
+            return float(log_densities(learned, before, steps)[steps.observed].mean())
+        found, truth = predicted(learned, before, 1)[steps.observed], steps.values[steps.observed]
         spread = np.sum((truth - learned.center()) ** 2)
-        return float(1 - np.sum((truth - predicted) ** 2) / max(float(spread), TINY))
-
-    def sample(self, length: int, size: int = 1, random_state: Any = None) -> list[Any]:
-        """Draw sequences: each step is a training observation, drawn by the predicted weights, clipped at zero.
-
-        Parameters
-        ----------
-        length : int
-            Number of steps.
-        size : int, default=1
-            Number of sequences.
-        random_state : int, Generator, RandomState or None, default=None
-            Seed.
-
-        Returns
-        -------
-        list of arrays of shape (length, d), of arrays of symbols, or of lists of objects
-        """
-        readout, learned = self._readout(), self._known()
-        if not is_whole(length, 1):
-            raise ValueError(f"length must be a whole number, 1 or more; got {length!r}.")
-        rng = random_generator(random_state)
-        observations = take(learned.train.values, learned.times)
-        out = []
-        for _ in range(whole_size(size)):
-            belief, chosen = learned.operators.start, []
-            for _ in range(int(length)):
-                weights = readout.weights(belief[None])[0]
-                chosen.append(int(np.searchsorted(np.cumsum(weights), rng.random() * weights.sum(), side="right")))
-                chosen[-1] = min(chosen[-1], len(weights) - 1)
-                belief = learned.advanced(belief, take(observations, np.array(chosen[-1:])))
-            out.append(readout.decoded(take(observations, np.array(chosen))))
-        return out
+        return float(1 - np.sum((truth - found) ** 2) / max(float(spread), TINY))

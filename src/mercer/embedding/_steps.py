@@ -85,13 +85,12 @@ class Steps:
         return np.repeat(self.offsets[1:], np.diff(self.offsets))
 
 
-def joined(parts: list[Steps]) -> Steps:
-    """Return the sequences of all parts."""
-    values = [part.values for part in parts]
-    both = [x for part in values for x in part] if isinstance(values[0], list) else np.concatenate(values)
-    begins = np.cumsum([0] + [len(part) for part in parts])
-    offsets = [begin + part.offsets[1:] for begin, part in zip(begins, parts, strict=False)]
-    return Steps(both, np.concatenate([[0], *offsets]), np.concatenate([part.observed for part in parts]))
+def joined(first: Steps, second: Steps) -> Steps:
+    """Return the sequences of both parts."""
+    both = [part.values for part in (first, second)]
+    values = both[0] + both[1] if isinstance(both[0], list) else np.concatenate(both)
+    offsets = np.concatenate([first.offsets, len(first) + second.offsets[1:]])
+    return Steps(values, offsets, np.concatenate([first.observed, second.observed]))
 
 
 def take(values: Any, index: Indices) -> Any:
@@ -206,11 +205,6 @@ def first_windows(steps: Steps, window: int) -> Indices:
     return np.asarray(begins[seen[begins + window] - seen[begins] == window])
 
 
-def of_triples(times: Indices, window: int) -> tuple[Indices, Indices, Indices]:
-    """Return the beginnings of the past, the future and the shifted future window of every triple."""
-    return times - window, times, times + 1
-
-
 def together(*starts: Indices) -> Indices:
     """Return the different beginnings of windows, in increasing order."""
     marked = np.zeros(max((int(at.max()) for at in starts if len(at)), default=-1) + 1, dtype=bool)
@@ -224,8 +218,8 @@ def windows(values: Any, starts: Indices, window: int) -> Any:
 
     With that factor, squared distances of windows are means over their steps.
     """
+    if window == 1:
+        return take(values, starts)
     if isinstance(values, np.ndarray) and values.ndim == 2:
-        if window == 1:
-            return values[starts]
         return values[starts[:, None] + np.arange(window)].reshape(len(starts), -1) / np.sqrt(window)
     return [take(values, starts + i) for i in range(window)]

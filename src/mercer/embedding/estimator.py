@@ -9,21 +9,15 @@ import numpy as np
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin, clone
 
 from mercer._array import Floats, as_float, to_numpy
-from mercer._checks import is_whole
 from mercer._notices import warns_once
-from mercer._parameters import NONE, CheckedParameters, Rule, Rules, instance_of, one_of, positive, seed, whole
+from mercer._parameters import NONE, CheckedParameters, Rules, instance_of, one_of, positive, seed, whole
 from mercer._verdict import Verdict
-from mercer.data import Sequences
 from mercer.data.channels import by_name
 from mercer.embedding._filter import Beliefs, last_beliefs
 from mercer.embedding._learning import Learned, Setting
 from mercer.embedding._prediction import Prediction
-from mercer.embedding._steps import ObjectSequences, compares_vectors, read_objects, read_series
+from mercer.embedding._steps import compares_vectors, read_objects, read_series
 from mercer.kernels import Kernel, Linear
-
-
-def _is_landmarks(value: Any) -> bool:
-    return value is None or isinstance(value, list | tuple | np.ndarray | Sequences | ObjectSequences)
 
 
 def _numbers(value: Any, name: str) -> tuple[Floats, bool]:
@@ -54,16 +48,14 @@ class EmbeddedHMM(CheckedParameters, Prediction, ClassNamePrefixFeaturesOutMixin
     solver : {"svd", "reduced_rank"}, default="svd"
         How the subspace is chosen: by the singular vectors of the covariance of future and past windows, as in the
         paper, or of the regression of the future on the past.
-    landmarks : None, int or sequences, default=None
-        None computes with kernel matrices of all training windows, exactly, at a cost of O(m^3). A number of landmarks,
-        or sequences whose windows are landmarks, makes the cost linear in the number of observations. Symbols with up
-        to 1,024 different windows, and linear kernels, have exact features, which are always used.
+    landmarks : None or int, default=None
+        Number of windows of the training sequences, drawn at random, onto which windows and observations are projected;
+        the cost is linear in the number of observations. None takes all of them, exactly, at a cost of O(m^3). Symbols
+        with up to 1,024 different windows, and linear kernels, have exact features, which are always used.
     features : {"landmarks", "random"}, default="landmarks"
         Features if ``landmarks`` is a number: projections onto landmarks, or random Fourier features of an `RBF`.
     start : {"stationary", "first"}, default="stationary"
         The first belief: the mean of all windows, or of those that sequences begin with.
-    max_gap : int or None, default=100
-        The belief restarts after a longer run of missing steps; None means never.
     random_state : int, Generator, RandomState or None, default=0
         Seed of the landmarks, the frequencies, and the observations of the median rule.
 
@@ -120,10 +112,9 @@ class EmbeddedHMM(CheckedParameters, Prediction, ClassNamePrefixFeaturesOutMixin
         "window": whole(1, cure="It is a number of observations."),
         "alpha": positive("It regularizes conditional distributions; use 1e-4, for example."),
         "solver": one_of("svd", "reduced_rank"),
-        "landmarks": whole(1) | Rule("None or sequences", _is_landmarks),
+        "landmarks": whole(1) | NONE,
         "features": one_of("landmarks", "random"),
         "start": one_of("stationary", "first"),
-        "max_gap": whole(0, cure="It is a number of missing steps.") | NONE,
         "random_state": seed(),
     }
 
@@ -137,7 +128,6 @@ class EmbeddedHMM(CheckedParameters, Prediction, ClassNamePrefixFeaturesOutMixin
         landmarks: Any = None,
         features: str = "landmarks",
         start: str = "stationary",
-        max_gap: int | None = 100,
         random_state: Any = 0,
     ) -> None:
         self.kernel = kernel
@@ -148,7 +138,6 @@ class EmbeddedHMM(CheckedParameters, Prediction, ClassNamePrefixFeaturesOutMixin
         self.landmarks = landmarks
         self.features = features
         self.start = start
-        self.max_gap = max_gap
         self.random_state = random_state
 
     # -- learning ------------------------------------------------------------------------------------------
@@ -178,7 +167,7 @@ class EmbeddedHMM(CheckedParameters, Prediction, ClassNamePrefixFeaturesOutMixin
         """
         self._check_parameters()
         learned = self._begun(X)
-        learned.solve(learned.rows(), int(self.n_components), float(self.alpha))
+        learned.learn(int(self.n_components), float(self.alpha))
         self._learned = learned
         return self
 
@@ -188,9 +177,8 @@ class EmbeddedHMM(CheckedParameters, Prediction, ClassNamePrefixFeaturesOutMixin
 
         The result equals that of ``fit`` on all sequences with these features. It needs features: ``landmarks``, or
         symbols. The cost does not depend on the number of earlier calls: sums of products of three features are kept,
-        r^3 numbers, up to r = 322. With more features, those of all triples are kept, and the cost grows. For blocks of
-        one long series, repeat the last ``2 * window`` steps of a block at the beginning of the next, so that no triple
-        is lost.
+        r^3 numbers, up to r = 322. For blocks of one long series, repeat the last ``2 * window`` steps of a block at
+        the beginning of the next, so that no triple is lost.
 
         Parameters
         ----------
@@ -202,9 +190,7 @@ class EmbeddedHMM(CheckedParameters, Prediction, ClassNamePrefixFeaturesOutMixin
         self._check_parameters()
         fresh = not hasattr(self, "_learned")
         learned = self._begun(X) if fresh else self._learned
-        if not fresh:
-            learned.extend(X)
-        learned.solve(learned.sums(), int(self.n_components), float(self.alpha))
+        learned.extend(None if fresh else X, int(self.n_components), float(self.alpha))
         self._learned = learned
         return self
 
@@ -226,7 +212,7 @@ class EmbeddedHMM(CheckedParameters, Prediction, ClassNamePrefixFeaturesOutMixin
     @property
     def n_triples_(self) -> int:
         """Number of training triples."""
-        return self._known().n_triples
+        return len(self._known().times)
 
     @property
     def gamma_(self) -> float | None:
@@ -247,7 +233,7 @@ class EmbeddedHMM(CheckedParameters, Prediction, ClassNamePrefixFeaturesOutMixin
         """
         return self._filtered(X)
 
-    def update(self, observation: Any, belief: Any = None, gap: int = 0) -> Floats:
+    def update(self, observation: Any, belief: Any = None) -> Floats:
         """Return the belief after one more observation, at a constant cost: for streams.
 
         Parameters
@@ -256,9 +242,6 @@ class EmbeddedHMM(CheckedParameters, Prediction, ClassNamePrefixFeaturesOutMixin
             The next observation; None or NaN if it is missing.
         belief : array of shape (n_components,) or None, default=None
             The belief before it; None is the first one.
-        gap : int, default=0
-            Number of missing steps directly before the observation. As in `filter`, the belief restarts if it is above
-            ``max_gap``.
 
         Returns
         -------
@@ -269,12 +252,7 @@ class EmbeddedHMM(CheckedParameters, Prediction, ClassNamePrefixFeaturesOutMixin
         before, finite = (start, True) if belief is None else _numbers(belief, "belief")
         if before.shape != start.shape or not finite:
             raise ValueError(f"belief must have shape ({len(start)},) and finite values; got shape {before.shape}.")
-        if not is_whole(gap, 0):
-            raise ValueError(f"gap must be a whole number, 0 or more; got {gap!r}. It is a number of missing steps.")
-        value = self._observation(learned, observation)
-        if value is not None and self.max_gap is not None and gap > self.max_gap:
-            before = start
-        return learned.advanced(before, value)
+        return learned.advanced(before, self._observation(learned, observation))
 
     @staticmethod
     def _observation(learned: Learned, observation: Any) -> Any:
