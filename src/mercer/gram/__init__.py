@@ -5,7 +5,6 @@ from mercer.gram._compute import Estimate, compute, estimate
 from mercer.gram._diagnose import Diagnosis, DiagonalDominanceWarning, diagnose, target_alignment
 from mercer.gram._file import GramFile, save
 from mercer.gram._solve import solve
-from mercer.gram._stored import StoredGram, open
 from mercer.gram.engine import Run, runs
 from mercer.gram.pair_memo import memo
 
@@ -15,12 +14,10 @@ __all__ = [
     "Estimate",
     "GramFile",
     "Run",
-    "StoredGram",
     "compute",
     "diagnose",
     "estimate",
     "memo",
-    "open",
     "psd",
     "runs",
     "save",

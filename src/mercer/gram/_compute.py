@@ -11,7 +11,7 @@ import numpy as np
 from mercer._array import Array, namespace, to_numpy
 from mercer._parallel import n_threads, single_blas
 from mercer._units import duration, human
-from mercer.gram._large import to_disk, to_memory
+from mercer.gram._stored import compute_parts
 from mercer.gram.engine import blocks, tile_shape
 
 
@@ -25,16 +25,16 @@ def compute(kernel: Any, X: Any, Y: Any = None, *, store: Any = None, client: An
     X, Y : data
         As for ``kernel(X, Y)``.
     store : str or path, default=None
-        Folder on disk for a matrix that does not fit into memory, in the format Zarr 3; needs zarr. If it exists, the
-        computation is continued; a folder of another kernel or of other data is refused.
+        Folder on disk for a matrix that does not fit into memory; needs zarr. If it exists, the computation is
+        continued; a folder of another kernel or of other data is refused.
     client : "joblib" or None, default=None
         Who computes the tiles: "joblib" is the backend of ``joblib.parallel_config``, such as Dask, Ray or processes.
         None uses the threads of this process.
 
     Returns
     -------
-    array of shape (N, M) or StoredGram
-        With ``store``, the matrix on disk. Its values are those of ``kernel(X, Y)`` to the last bit.
+    array of shape (N, M)
+        With ``store``, a ``zarr.Array`` on disk, whose values are those of ``kernel(X, Y)`` up to rounding.
 
     Examples
     --------
@@ -47,7 +47,7 @@ def compute(kernel: Any, X: Any, Y: Any = None, *, store: Any = None, client: An
     if store is None and client is None:
         return kernel(X, Y)
     X, Y = _listed(X), None if Y is X else _listed(Y)
-    return to_memory(kernel, X, Y, client) if store is None else to_disk(kernel, X, Y, store, client)
+    return compute_parts(kernel, X, Y, store, client)
 
 
 def _listed(X: Any) -> Any:

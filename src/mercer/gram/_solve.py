@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,6 +14,9 @@ from mercer._array import Floats, as_array
 from mercer._notices import notify, warns_once
 from mercer._parameters import NONE, between, check, positive, whole
 from mercer._random import random_generator
+
+ROWS = 1024
+"""Rows of a matrix on disk that are read at once."""
 
 
 @warns_once
@@ -36,8 +38,9 @@ def solve(
 
     Parameters
     ----------
-    K : StoredGram, array of shape (N, N) or LinearOperator
-        A symmetric positive semi-definite matrix, or anything with a ``shape`` and a product ``K @ V``.
+    K : array of shape (N, N), zarr.Array or LinearOperator
+        A symmetric positive semi-definite matrix, or anything with a ``shape`` and a product ``K @ V``. A matrix on
+        disk is read in blocks of rows.
     y : array of shape (N,) or (N, T)
         Targets.
     alpha : float
@@ -85,16 +88,7 @@ def solve(
     Y = _checked(K, y)
     n = len(Y)
     wanted = min(200, n // 4) if rank is None else min(int(rank), n)
-    # Powers of two: alpha and the columns are brought near 1, so that no square leaves the floating-point range.
-    unit = math.frexp(alpha)[1]
-    columns = Y.reshape(n, -1)
-    sizes = np.frexp(np.abs(columns).max(axis=0))[1]
-    product, ridge = _Product(K, unit), math.ldexp(alpha, -unit)
-    found = _conjugate_gradients(product, np.ldexp(columns, -sizes), ridge, wanted, random_state, tol, max_iter)
-    with np.errstate(over="ignore"):
-        found = np.ldexp(found, sizes - unit)
-    if not np.isfinite(found).all():
-        raise OverflowError("The solution overflows float64. Rescale y, or raise alpha.")
+    found = _conjugate_gradients(_Product(K), Y.reshape(n, -1), float(alpha), wanted, random_state, tol, max_iter)
     return found.reshape(Y.shape)
 
 
@@ -118,22 +112,22 @@ def _checked(K: Any, y: Any) -> Floats:
 
 @dataclass(frozen=True)
 class _Product:
-    """Products with K / 2**unit."""
+    """Products with K."""
 
     K: Any
-    unit: int
 
     def __call__(self, V: Floats) -> Floats:
+        K = self.K
         with np.errstate(over="ignore", invalid="ignore"):
-            found = np.asarray(self.K @ V)
-            if found.dtype.kind not in "fiu":
-                raise ValueError(f"K must have real numbers; its products have the type {found.dtype}.")
-            found = np.ldexp(found.astype(float, copy=False), -self.unit)
+            if hasattr(K, "__matmul__"):
+                found = np.asarray(K @ V)
+            else:
+                found = np.concatenate([K[at : at + ROWS] @ V for at in range(0, K.shape[0], ROWS)])
+        if found.dtype.kind not in "fiu":
+            raise ValueError(f"K must have real numbers; its products have the type {found.dtype}.")
         if not np.isfinite(found).all():
-            raise ValueError(
-                "K has entries that are not finite, or too large compared with alpha. Check the data, or rescale K."
-            )
-        return found
+            raise ValueError("K has entries that are not finite, or whose sums overflow. Check the data, or rescale K.")
+        return found.astype(float, copy=False)
 
 
 def _nystrom(product: _Product, n: int, rank: int, alpha: float, random_state: Any) -> tuple[Floats, Floats]:
@@ -184,7 +178,7 @@ def _conjugate_gradients(
         curvature = (P * Q).sum(axis=0)
         if curvature.min() < 0 or not curvature.max() > 0:
             raise ValueError(
-                f"K + {math.ldexp(alpha, product.unit):.4g} I is not positive definite, as a kernel matrix must be. "
+                f"K + {alpha:.4g} I is not positive definite, as a kernel matrix must be. "
                 "Wrap the kernel in mc.kernels.Repaired, or raise alpha."
             )
         return Q.ravel()
