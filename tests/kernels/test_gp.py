@@ -235,12 +235,9 @@ def test_parameters_by_name():
         mc.RBF(gamma=-1).as_gp()
 
 
-def test_equality_repr_and_pickle():
+def test_repr_and_pickle():
     gp = (2.0 * mc.RBF(gamma=0.5)).as_gp({"weight": "fixed"})
-    assert gp == clone(gp) == pickle.loads(pickle.dumps(gp))
-    assert gp != gp.clone_with_theta([1.0])
-    assert gp != (2.0 * mc.RBF(gamma=0.5)).as_gp()
-    assert gp != WhiteKernel()
+    np.testing.assert_array_equal(pickle.loads(pickle.dumps(gp))(vectors()), gp(vectors()))
     assert repr(gp) == "GPKernel(Scaled: weight=2, kernel__gamma=0.5)"
     assert repr(mc.Linear().as_gp()) == "GPKernel(Linear)"
 
@@ -259,28 +256,11 @@ def test_another_kernel_is_checked_and_copied():
         gp.set_params(kernel=2.0 * mc.RBF(gamma=0.5))
     with pytest.raises(ValueError, match="two increasing positive numbers"):
         gp.set_params(parameter_bounds={"gamma": (3, 1)})
-    assert gp == mc.RBF(gamma=0.5).as_gp({"gamma": (0.1, 2.0)})  # nothing has changed
+    np.testing.assert_array_equal(gp(X), mc.RBF(gamma=0.5)(X))  # nothing has changed
     kernel = 2.0 * mc.RBF(gamma=0.5)
     gp.set_params(kernel=kernel, parameter_bounds=None, weight=3.0)
     kernel.kernel.gamma = 7.0
     np.testing.assert_allclose(gp(X), 3 * mc.RBF(gamma=0.5)(X))
-
-
-def test_kernels_that_have_learned_something_else_differ():
-    X = vectors()
-    for kernel in (
-        mc.Fisher(mc.Gaussian()),
-        mc.Centered(mc.RBF(gamma=1.0)),
-        2.0 * mc.EmpiricalKernelMap(mc.RBF(gamma=1.0), gamma=0.5),
-    ):
-        gp = clone(kernel).fit(X).as_gp()
-        assert gp == clone(gp) == pickle.loads(pickle.dumps(gp))
-        assert gp == clone(kernel).fit(X.copy()).as_gp()
-        assert gp != clone(kernel).fit(2 * X**2).as_gp()
-    assert mc.RBF(gamma=1.0).as_gp() != mc.Linear().as_gp()
-    with_prior = mc.ProbabilityProduct(mc.Categorical(alphabet="dna", prior="pooled"))
-    fits = [clone(with_prior).fit(strings(seed=seed)).as_gp() for seed in (0, 0, 1)]
-    assert fits[0] == fits[1] != fits[2]
 
 
 # -- what was learned ------------------------------------------------------------------------------------

@@ -19,7 +19,7 @@ from tests.batches import WIDTH, Matrices, categoricals
 import mercer as mc
 from mercer.gram import engine
 from mercer.kernels import linear_rbf
-from mercer.kernels.targetaligned import TargetAligned, align_matrices, centered_target, target_aligned
+from mercer.kernels.targetaligned import TargetAligned, align_matrices, centered_target
 from mercer.testing.kernels import PluralContract
 
 
@@ -219,12 +219,11 @@ def test_align_gives_an_ordinary_sum():
     X, c, _ = example()
     kernels = [mc.RBF(gamma=0.3), mc.Linear(normalize=False), mc.RBF(gamma=5.0)]
     fitted = TargetAligned(kernels).fit(X, c)
-    total = target_aligned(kernels, c, X)
-    np.testing.assert_array_equal(total.weights_, fitted.weights_)
+    total = fitted.as_sum()
     np.testing.assert_allclose(total(X), fitted(X), rtol=1e-12)
     assert not hasattr(total, "train_")
     assert all(clone(kernel).get_params() == kernel.get_params() for kernel in kernels)
-    single = target_aligned([mc.Linear(normalize=False)], c, X)
+    single = TargetAligned([mc.Linear(normalize=False)]).fit(X, c).as_sum()
     assert isinstance(single, mc.kernels.Scaled)
     assert single.weight == 1
 
@@ -259,7 +258,7 @@ def test_weights_are_learned_inside_the_fold():
     scores = cross_val_score(pipeline, X, c, cv=4, error_score="raise")
     expected = []
     for train, test in StratifiedKFold(4).split(X, c):
-        kernel = target_aligned(parts, c[train], X[train])
+        kernel = TargetAligned(parts).fit(X[train], c[train]).as_sum()
         svm = SVC(kernel="precomputed").fit(kernel(X[train]), c[train])
         expected.append(svm.score(kernel(X[test], X[train]), c[test]))
     np.testing.assert_allclose(scores, expected)
@@ -351,29 +350,3 @@ def test_a_part_that_is_no_kernel():
 @parametrize_with_checks([TargetAligned([mc.RBF(), mc.Linear(normalize=False)])])
 def test_scikit_learn_check(estimator, check):
     check(estimator)
-
-
-class TestAlignFitted:
-    X = np.random.default_rng(3).normal(size=(30, 2))
-    y = X[:, 0] + 0.1 * X[:, 1] > 0
-
-    def test_as_with_the_data(self):
-        kernels = [mc.RBF(gamma=1.0), mc.Linear(normalize=False)]
-        wanted = target_aligned(kernels, self.y, self.X)
-        found = target_aligned([clone(kernel).fit(self.X) for kernel in kernels], self.y)
-        np.testing.assert_array_equal(found.weights_, wanted.weights_)
-        np.testing.assert_array_equal(found(self.X), wanted(self.X))
-
-    def test_bad_input(self):
-        fitted = mc.Linear(normalize=False).fit(self.X)
-        with pytest.raises(
-            ValueError, match=r"kernels\[1\] is RBF.* not fitted.* mc.kernels.target_aligned\(kernels, y, X\)"
-        ):
-            target_aligned([fitted, mc.RBF()], self.y)
-        with pytest.raises(ValueError, match=r"fitted to \[30, 20\] objects"):
-            target_aligned([fitted, mc.RBF().fit(self.X[:20])], self.y)
-        with pytest.raises(ValueError, match="29"):
-            target_aligned([fitted], self.y[:29])
-        numbers = np.where(np.arange(30) == 7, np.nan, self.X[:, 0])
-        with pytest.raises(ValueError, match=r"Input y contains NaN. Object 7 .* Leave it out"):
-            target_aligned([fitted], numbers)

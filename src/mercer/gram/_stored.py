@@ -22,8 +22,8 @@ from mercer._units import human
 from mercer._version import __version__
 from mercer.gram.engine import Block, blocks
 
-PART = 512
-"""Rows and columns of a square: 2 MiB in double precision."""
+PART = 1024
+"""Rows and columns of a square: 8 MiB in double precision."""
 IDENTITY = ("kernel", "parameters", "fitted", "data")
 """What two runs must have in common; values of another version or processor agree to rounding."""
 

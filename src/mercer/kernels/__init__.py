@@ -35,7 +35,7 @@ from mercer.kernels.spectrum import Spectrum
 from mercer.kernels.subspaceangles import SubspaceAngles
 from mercer.kernels.switching import SwitchingProduct
 from mercer.kernels.symmetrickl import SymmetricKL
-from mercer.kernels.targetaligned import TargetAligned, target_aligned
+from mercer.kernels.targetaligned import TargetAligned
 from mercer.kernels.tempered import Tempered
 from mercer.kernels.top import TOP
 
@@ -85,5 +85,4 @@ __all__ = [
     "aligned",
     "compact",
     "explain",
-    "target_aligned",
 ]

@@ -9,8 +9,6 @@ import numpy as np
 
 from mercer._array import Floats, logsumexp
 from mercer._coupling import FieldOperand
-from mercer.data.csr import CSRRows
-from mercer.kernels._information import inverse_root
 from mercer.kernels._operands import Rows
 from mercer.models.scores import DENSE, difference
 
@@ -60,26 +58,6 @@ class Tangents(FieldOperand):
         rows = [part.dense() for part in self.scores]
         gradients = [self.coefficients[:, c, k, None] * rows[k] for c in range(v) for k in range(len(rows))]
         return np.concatenate([self.odds, *gradients], axis=1)
-
-    def scales(self, ridge: float) -> tuple[Floats, Floats]:
-        """Return inverse roots of the second moments of log odds ``(V,)`` and of every parameter ``(C P,)``."""
-        weights = np.sum(self.coefficients**2, axis=1)
-        moments = []
-        for k, rows in enumerate(self.scores):
-            values = rows.values.rows.to_scipy() if rows.sparse else rows.values
-            squares = values.multiply(values) if rows.sparse else values**2
-            moments.append(np.asarray(squares.T @ weights[:, k]).ravel() / len(self))
-        own = np.mean(self.odds**2, axis=0)
-        return inverse_root(own, ridge), inverse_root(np.concatenate(moments), ridge)
-
-    def scaled(self, of_odds: Floats, of_parameters: Floats) -> Self:
-        """Multiply log odds and scores, column by column."""
-        columns = np.split(of_parameters, len(self.scores))
-        scores = []
-        for rows, factors in zip(self.scores, columns, strict=True):
-            values = rows.values.rows.to_scipy() if rows.sparse else rows.values
-            scores.append(Rows(CSRRows.of(values.multiply(factors).tocsr()) if rows.sparse else values * factors))
-        return type(self)(self.odds * of_odds, self.coefficients, scores)
 
 
 def log_odds(joint: Floats) -> tuple[Floats, Floats]:

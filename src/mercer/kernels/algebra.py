@@ -49,10 +49,10 @@ class Sum(_Flat):
     """
 
     def _tile(self, a: Views, b: Views) -> Array:
-        return _added(self._tiles(a, b), self.domain)
+        return added(self._tiles(a, b), self.domain)
 
     def _self(self, a: Views) -> Array:
-        return _added(self._diagonals(a), self.domain)
+        return added(self._diagonals(a), self.domain)
 
     @property
     def psd(self) -> Verdict:
@@ -149,7 +149,8 @@ class Scaled(Wrapper):
         return self._inner.psd
 
 
-def _added(values: list[Array], domain: str) -> Array:
+def added(values: list[Array], domain: str) -> Array:
+    """Return the sum of values, or of what they are logarithms of."""
     if domain == "linear":
         return reduce(operator.add, values)
     return logsumexp(namespace(*values).stack(values, axis=0), axis=0)

@@ -24,15 +24,12 @@ from mercer.models.posterior import Posterior
 from mercer.models.scores import (
     check_posterior,
     dense,
-    has_complete,
     is_posterior,
-    is_sequential,
-    lengths_of,
     score_names,
     score_rows,
 )
 
-INFORMATION = ("auto", "identity", "diagonal", "empirical", "complete", "exact")
+INFORMATION = ("auto", "identity", "diagonal", "empirical")
 
 
 class Fisher(InnerProducts, SharedModelKernel):
@@ -43,15 +40,13 @@ class Fisher(InnerProducts, SharedModelKernel):
     model : estimator, or batch of shape (C,)
         The shared model: an estimator is fitted to the training data, a batch is used as it is. The scores of several
         models (C > 1) are concatenated.
-    information : {"auto", "identity", "diagonal", "empirical", "complete", "exact"}, default="auto"
+    information : {"auto", "identity", "diagonal", "empirical"}, default="auto"
         The metric of the scores: the identity (the practical kernel), the diagonal of the second moment of the training
-        scores or the full matrix, the complete-data information (hidden components and states as if observed; the
-        Fisher vector of mixtures), or the closed form. "auto" is "diagonal"
-        for Gaussian models, and hidden Markov models and mixtures of Gaussians, with ``per="step"`` and ``power=0.5``;
-        for all other models it is "identity".
+        scores, or the full matrix. "auto" is "diagonal" for Gaussian models, and hidden Markov models and mixtures of
+        Gaussians, with ``per="step"`` and ``power=0.5``; for all other models it is "identity".
     per : {"sequence", "step"} or None, default=None
-        Whether scores are sums or means over the observations of a sequence. A normalized kernel with "identity" or
-        "complete" does not depend on it. None is "sequence", unless "auto" says otherwise.
+        Whether scores are sums or means over the observations of a sequence. A normalized kernel with "identity" does
+        not depend on it. None is "sequence", unless "auto" says otherwise.
     parametrization : {"logit", "weight"}, default="logit"
         Parameters of probabilities: logits, or unnormalized weights, evaluated where they sum to 1 (FK-0).
     power : float or None, default=None
@@ -80,14 +75,14 @@ class Fisher(InnerProducts, SharedModelKernel):
     .. math:: g(x) = \nabla_\theta \log p_\theta(x), \qquad k(x, z) = g(x)^\top I^{-1} g(z)
 
     (FK-1). The score of a sample of several points is the sum of their scores. Parameters are logits, means, log
-    standard deviations (FK-0); the kernel with exact information does not depend on them. Mixtures: FK-5; Markov
+    standard deviations (FK-0). Mixtures: FK-5; Markov
     chains: FK-6; pair HMMs: FK-7; hidden Markov models: FK-8 and FK-9.
 
     Examples
     --------
     >>> import numpy as np, mercer as mc
     >>> X = np.array([[0.0], [1.0], [5.0]])
-    >>> mc.Fisher(mc.Gaussian("diagonal"), information="exact").fit(X).features(X).shape
+    >>> mc.Fisher(mc.Gaussian("diagonal"), information="empirical").fit(X).features(X).shape
     (3, 2)
     >>> emission = mc.Categoricals([[[0.5, 0.5], [0.9, 0.1]]], alphabet="ab")
     >>> model = mc.HMMs([[0.5, 0.5]], [[[0.8, 0.2], [0.2, 0.8]]], emission)
@@ -191,8 +186,6 @@ class Fisher(InnerProducts, SharedModelKernel):
         information = self._recipe().information
         if information in ("diagonal", "empirical"):
             return f"information={information!r} is estimated from the training data"
-        if information == "complete" and isinstance(self.model, Batch) and is_sequential(self.model):
-            return f"information={information!r} depends on the lengths of the training sequences"
         return super()._needs_fit
 
     # -- data ---------------------------------------------------------------------------------------------
@@ -229,39 +222,16 @@ class Fisher(InnerProducts, SharedModelKernel):
 
     def _metric(self, X: Any) -> information_.Metric | None:
         """Return the root of the information that scores are multiplied with; None for the identity."""
-        models, values = self.model_, None
-        metric: information_.Metric
-        information, per, _ = self._recipe()
+        information = self._recipe().information
         if information == "identity":
             return None
-        if information == "complete":
-            if not has_complete(models):
-                raise TypeError(
-                    "information='complete' needs a mixture or hidden Markov model of families with a closed-form "
-                    f"information. For {type(getattr(models, 'components', models)).__name__} use 'diagonal' "
-                    "or 'empirical'."
-                )
-            return information_.complete(models, lengths_of(X), self.parametrization, per)
-        if information == "exact":
-            if not hasattr(models, "fisher_information"):
-                other = "'complete'" if has_complete(models) else "'diagonal'"
-                raise TypeError(
-                    f"{type(models).__name__} has no closed form of its information. Use information={other} "
-                    "or 'empirical'."
-                )
-            metric, values = information_.exact(models, self.parametrization)
-        else:
-            diagonal = information == "diagonal"
-            scores = self._scores(X) if diagonal else self._dense_scores(models, X)
-            self._train_side.keep("scores", scores)  # reused for the operand of the training data
-            metric, values = information_.estimated(scores[digest_order(X)], self.ridge, diagonal=diagonal)
+        scores = self._scores(X)
+        if information == "empirical":
+            scores = dense(scores, f"information={information!r}")
+        self._train_side.keep("scores", scores)  # reused for the operand of the training data
+        metric, values = information_.estimated(scores[digest_order(X)], self.ridge, diagonal=information == "diagonal")
         self.effective_rank_ = information_.effective_rank(values)
         return metric
-
-    def _dense_scores(self, models: Any, X: Any) -> Floats:
-        information, per, _ = self._recipe()
-        scores = score_rows(models, X, self.parametrization, per)
-        return dense(scores, f"information={information!r}")
 
     def _scores(self, X: Any) -> Any:
         """Return the score of every sample, ``(N, P)``."""

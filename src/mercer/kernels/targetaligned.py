@@ -9,13 +9,13 @@ from scipy.optimize import nnls
 from sklearn.base import clone
 from sklearn.utils.validation import check_array
 
-from mercer._array import Array, Floats, as_array, logsumexp, namespace, safe_log, to_numpy
+from mercer._array import Array, Floats, as_array, safe_log, to_numpy
 from mercer._parameters import Rules, one_of
 from mercer._verdict import Verdict, weakest
 from mercer.kernels._classes import check_target
 from mercer.kernels._data import n_objects
 from mercer.kernels._evaluation import Side
-from mercer.kernels.algebra import Sum
+from mercer.kernels.algebra import Sum, added
 from mercer.kernels.base.compound import Several, Views
 from mercer.kernels.base.kernel import Kernel
 
@@ -38,10 +38,6 @@ class TargetAligned(Several):
         Centered alignment of each kernel by itself with y.
     alignment_ : float
         Centered alignment of the weighted sum, at least the largest of ``alignments_``.
-
-    See Also
-    --------
-    target_aligned : Function that returns an ordinary sum of kernels.
 
     Notes
     -----
@@ -136,12 +132,10 @@ class TargetAligned(Several):
         >>> total.k0.kernel, round(total.k0.weight, 3)
         (Linear(normalize=False), 0.646)
         """
-        self._check_fitted()
-        return _weighted_sum(self.kernels, self.weights_)
-
-    def _check_fitted(self) -> None:
         if not hasattr(self, "weights_"):
             self._ready()  # raises NotFittedError with the reason
+        parts = [float(self.weights_[i]) * clone(self.kernels[i]) for i in np.flatnonzero(self.weights_)]
+        return parts[0] if len(parts) == 1 else Sum(parts)
 
     @property
     def _needs_fit(self) -> str:
@@ -156,9 +150,8 @@ class TargetAligned(Several):
         """Return the weighted sum of the values of the parts, in the domain of this kernel."""
         weights = self.weights_[self.weights_ > 0]
         if self.domain == "log":
-            logs = [v + float(np.log(w)) for v, w in zip(values, weights, strict=True)]
-            return logsumexp(namespace(*logs).stack(logs, axis=0), axis=0)
-        return sum(float(w) * v for v, w in zip(values, weights, strict=True))
+            return added([v + float(np.log(w)) for v, w in zip(values, weights, strict=True)], "log")
+        return added([float(w) * v for v, w in zip(values, weights, strict=True)], "linear")
 
     def _tile(self, a: Views, b: Views) -> Array:
         return self._added(self._tiles(a, b))
@@ -187,80 +180,6 @@ class TargetAligned(Several):
         tags = super().__sklearn_tags__()
         tags.target_tags.required = True
         return tags
-
-
-def target_aligned(kernels: Any, y: Any, X: Any = None, target: str = "auto") -> Any:
-    """Return the weighted sum of kernels with the largest centered alignment with y, as an ordinary kernel.
-
-    The weights are learned from all of X and y. In a pipeline or a search use `TargetAligned`, which learns them from
-    the training part of each fold.
-
-    Parameters
-    ----------
-    kernels : list of Kernel
-        The parts.
-    y : array of shape (N,), or (N, c) of numbers
-        Classes, or numbers to be predicted.
-    X : data, default=None
-        Input of the kernels, N objects; None if all kernels are fitted to them.
-    target : {"auto", "classes", "numbers"}, default="auto"
-        Type of y; "auto" treats floats as numbers and everything else as classes.
-
-    Returns
-    -------
-    Kernel
-        ``w0 * k0 + w1 * k1 + ...``, unfitted, without the parts of weight 0. Its attribute ``weights_`` has the weights
-        of all kernels, including zeros; clones do not have it.
-
-    See Also
-    --------
-    TargetAligned : Kernel that learns the weights in ``fit``.
-
-    Notes
-    -----
-    Cortes, Mohri and Rostamizadeh 2012; see `TargetAligned` for the formula.
-
-    Examples
-    --------
-    >>> import numpy as np, mercer as mc
-    >>> X = np.random.default_rng(0).normal(size=(60, 2))
-    >>> kernel = mc.kernels.target_aligned([mc.RBF(gamma=1.0), mc.Linear()], X[:, 0] > 0, X)
-    >>> kernel.weights_.round(2)
-    array([0.17, 0.83])
-    >>> kernel.k1.kernel, round(kernel.k1.weight, 2)
-    (Linear(), 0.83)
-    """
-    together = TargetAligned(kernels, target=target)
-    if X is None:
-        weights = _weights_of_fitted(together, y)
-    else:
-        weights = together.fit(X, y).weights_
-    total = _weighted_sum(kernels, weights)
-    total.weights_ = weights
-    return total
-
-
-def _weights_of_fitted(together: TargetAligned, y: Any) -> Floats:
-    """Return the weights of kernels that are fitted already."""
-    together._check_parameters()
-    parts = list(together.kernels)
-    for i, part in enumerate(parts):
-        if not hasattr(part, "train_"):
-            raise ValueError(
-                f"kernels[{i}] is {part!r}, which is not fitted, and X is missing. Call "
-                "mc.kernels.target_aligned(kernels, y, X), or pass kernels that were fitted to the samples of y."
-            )
-    matrices = [to_numpy(part._gram(part._train_side, None)) for part in parts]
-    sizes = [len(matrix) for matrix in matrices]
-    if len(set(sizes)) > 1:
-        raise ValueError(f"The kernels were fitted to {sizes} objects. Fit all of them to the samples of y.")
-    return align_matrices(matrices, centered_target(y, together.target, sizes[0]))[0]
-
-
-def _weighted_sum(kernels: Any, weights: Floats) -> Kernel:
-    """Return the weighted sum of the unfitted kernels, without those of weight 0."""
-    parts = [float(weights[i]) * clone(kernels[i]) for i in np.flatnonzero(weights)]
-    return parts[0] if len(parts) == 1 else Sum(parts)
 
 
 NOTHING = 1e-12
@@ -320,18 +239,14 @@ def centered_target(y: Any, kind: str, n: int) -> Floats:
     check_target(y, n)
     if y.ndim == 2 and y.shape[1] == 1:
         y = y.ravel()
-    if y.ndim > 2:
-        raise ValueError(f"y must have shape (N,) or (N, c); got {y.shape}. Pass one class or number per sample.")
     if kind == "numbers" or (kind == "auto" and (y.dtype.kind == "f" or y.ndim == 2)):
-        values = _finite(y).reshape(n, -1)
+        values = np.asarray(check_array(y, ensure_2d=False, dtype=float, input_name="y")).reshape(n, -1)
         values = values / (np.abs(values).max(axis=0) + (values == 0).all(axis=0))
+    elif y.ndim > 1:
+        raise ValueError(
+            f"classes must have shape (N,); got {y.shape}. Pass one class per object, or set target='numbers'."
+        )
     else:
-        if y.ndim == 2:
-            raise ValueError(
-                f"classes must have shape (N,); got {y.shape}. Pass one class per object, or set target='numbers'."
-            )
-        if y.dtype.kind == "f":
-            _finite(y)
         try:
             classes, member = np.unique(y, return_inverse=True)
         except TypeError as error:
@@ -346,14 +261,3 @@ def centered_target(y: Any, kind: str, n: int) -> Floats:
             "of two or more classes, or different numbers."
         )
     return np.asarray(centered)
-
-
-def _finite(y: Floats) -> Floats:
-    """Return numbers as floats; an error names the object without a number, after scikit-learn's message."""
-    try:
-        return np.asarray(check_array(y, ensure_2d=False, dtype=float, input_name="y"))
-    except ValueError as error:
-        if y.dtype.kind != "f" or np.isfinite(y).all():
-            raise
-        place = int(np.argwhere(~np.isfinite(y))[0][0])
-        raise ValueError(f"{str(error).splitlines()[0]} Object {place} has no number. Leave it out.") from None

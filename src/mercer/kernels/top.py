@@ -10,10 +10,10 @@ from sklearn.utils.validation import check_is_fitted
 
 from mercer._array import Floats, to_numpy
 from mercer._batch import Batch
-from mercer._parameters import Rules, nonnegative, one_of
+from mercer._parameters import Rules, one_of
 from mercer._verdict import Verdict
 from mercer.data.csr import CSRRows
-from mercer.data.segments import digest_order, sample_name, segment_sum, segments
+from mercer.data.segments import sample_name, segment_sum, segments
 from mercer.kernels._classes import PRIORS, check_scores, class_priors, classes_of, learn_models
 from mercer.kernels._names import channels_of
 from mercer.kernels._operands import CenteredCounts, InnerProducts, Rows, are_token_counts
@@ -29,15 +29,10 @@ class TOP(InnerProducts, SharedModelKernel):
     ----------
     model : estimator, or batch of shape (C,)
         Estimator to fit to the samples of each class, or a fitted batch with one model per class, C >= 2.
-    information : {"identity", "diagonal"}, default="identity"
-        Metric of the parameters: the identity, or the second moment of each gradient over the training data; the log
-        odds are then divided by their root mean square.
     per : {"sequence", "step"}, default="sequence"
         Whether log odds and gradients are sums or means over the observations of a sequence.
     parametrization : {"logit", "weight"}, default="logit"
         Parametrization of probabilities: logits, or unnormalized weights at the normalized point (FK-0).
-    ridge : float, default=1e-3
-        Added to an estimated second moment, as a fraction of its mean.
     priors : None, "empirical", "uniform" or array of shape (C,), default=None
         Prior probabilities of the classes: their frequencies in the training data ("empirical"), equal, or given in
         the order of ``classes_``. None means "empirical" for an estimator and "uniform" for a batch.
@@ -83,12 +78,10 @@ class TOP(InnerProducts, SharedModelKernel):
     """
 
     _parameters: ClassVar[Rules] = {
-        "information": one_of("identity", "diagonal"),
         "per": one_of("sequence", "step", cure="'step' divides by the length."),
         "parametrization": one_of(
             "logit", "weight", cure="'weight' takes unnormalized weights at the normalized point (FK-0)."
         ),
-        "ridge": nonnegative("It is a fraction of the mean second moment."),
         "priors": PRIORS,
     }
     _needed = "one model per class: an estimator such as mc.HMM(n_states=3), or a fitted batch of shape (C,)"
@@ -99,19 +92,15 @@ class TOP(InnerProducts, SharedModelKernel):
     def __init__(
         self,
         model: Any = None,
-        information: str = "identity",
         per: str = "sequence",
         parametrization: str = "logit",
-        ridge: float = 1e-3,
         priors: Any = None,
         normalize: bool = True,
         on_zero: str = "raise",
     ) -> None:
         self.model = model
-        self.information = information
         self.per = per
         self.parametrization = parametrization
-        self.ridge = ridge
         self.priors = priors
         self.normalize = normalize
         self.on_zero = on_zero
@@ -129,9 +118,7 @@ class TOP(InnerProducts, SharedModelKernel):
 
     @property
     def _needs_fit(self) -> str:
-        if not isinstance(self.model, Batch):
-            return "it learns one model per class"
-        return "information='diagonal' is estimated from the training data" if self.information == "diagonal" else ""
+        return "" if isinstance(self.model, Batch) else "it learns one model per class"
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -153,11 +140,6 @@ class TOP(InnerProducts, SharedModelKernel):
             c = int(np.argmin(priors))
             raise ValueError(f"priors[{c}] = {priors[c]}: a class of probability zero has no log odds. Leave it out.")
         self.priors_ = priors
-        self._scales = None
-        if self.information != "identity":
-            tangents = self._tangents(X)
-            self._scales = tangents[digest_order(X)].scales(float(self.ridge))
-            self._train_side.keep("tangents", tangents)  # for the operand of the training data
 
     def _learn_classes(self, X: Any, y: Any) -> Floats:
         """Fit one model to each class and return the numbers of samples."""
@@ -171,7 +153,7 @@ class TOP(InnerProducts, SharedModelKernel):
         return np.array([len(places) for places in members])
 
     def _learned(self) -> Any:
-        return super()._learned(), self.priors_, self._scales
+        return super()._learned(), self.priors_
 
     # -- values -------------------------------------------------------------------------------------------
 
@@ -203,12 +185,11 @@ class TOP(InnerProducts, SharedModelKernel):
             odds = odds / np.maximum(lengths_of(X), 1)[:, None]
         return odds, coefficients
 
-    def _tangents(self, X: Any) -> Tangents:
+    def _prepare(self, X: Any) -> Tangents:
         odds, coefficients = self._odds(X)
         models, count = self.model_, len(self.model_)
-        plain = self.information == "identity" and self.parametrization == "logit"
         scores: list[Any]
-        if plain and are_token_counts(X, models):
+        if self.parametrization == "logit" and are_token_counts(X, models):
             scores = [CenteredCounts.of(X, row) for row in models.token_probabilities()]
         else:
             rows = score_rows(models, X, self.parametrization, self.per)
@@ -216,10 +197,6 @@ class TOP(InnerProducts, SharedModelKernel):
             parts = [rows[:, k * width : (k + 1) * width] for k in range(count)]
             scores = [Rows(CSRRows.of(part) if sparse.issparse(part) else part) for part in parts]
         return Tangents(odds, coefficients, scores)
-
-    def _prepare(self, source: Any) -> Tangents:
-        tangents = self._kept(source, "tangents") or self._tangents(source)
-        return tangents if self._scales is None else tangents.scaled(*self._scales)
 
     def _feature_names(self, width: int) -> list[str]:
         return [str(name) for name in self.get_score_names()]
