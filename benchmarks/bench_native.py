@@ -172,7 +172,7 @@ def hmm_gram(quick: bool, n: int) -> Work:
 # -- shared histories -------------------------------------------------------------------------------------------
 
 
-@row("pair HMM,", "float64", "float32", "local", "matches", "scores", "fit")
+@row("pair HMM,", "float64", "local", "matches", "scores", "fit")
 def pair_hmm(quick: bool, kind: str) -> Work:
     import mercer as mc
 
@@ -192,10 +192,9 @@ def pair_hmm(quick: bool, kind: str) -> Work:
     if kind == "scores":
         return lambda: model.sequence_scores(X)
     if kind == "fit":
-        parts = {"joint": joint, "open_probability": 0.05, "extend_probability": 0.5}
-        estimator = mc.AffinePairHMM(**parts, alphabet="protein", n_iter=1, tol=0.0)
+        estimator = mc.AffinePairHMM(init=model, n_iter=1, tol=0.0)
         return lambda: estimator.fit(X[:8]).model_.joint
-    kernel = mc.Marginalization(model, precision="float32" if kind == "float32" else "float64", normalize=False)
+    kernel = mc.Marginalization(model, normalize=False)
     return lambda: kernel.log(X)
 
 

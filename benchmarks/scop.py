@@ -129,7 +129,7 @@ class Source(NamedTuple):
 
 def pairs(**settings: Any) -> Source:
     """Return the marginalization kernel of a pair HMM."""
-    return Source(mc.Marginalization(mc.AffinePairHMM(**settings), precision="float32", normalize=False), "log")
+    return Source(mc.Marginalization(mc.AffinePairHMM(**settings), normalize=False), "log")
 
 
 def windows(k: int) -> Source:

@@ -11,9 +11,8 @@
 #include "kalman_pairs.hpp"
 #include "kalman_smoother.hpp"
 #include "moments.hpp"
+#include "pairs.hpp"
 #include "pairs_affine.hpp"
-#include "pairs_affine_ranged.hpp"
-#include "pairs_general.hpp"
 #include "profile_paths.hpp"
 #include "profile_product.hpp"
 #include "profiles.hpp"
@@ -30,14 +29,10 @@ MERCER_EXPORT const char* mercer_build() { return MERCER_BUILD; }
 MERCER_EXPORT const char* mercer_signatures() { return MERCER_SIGNATURES; }
 
 MERCER_CALL(affine_pairs, AffineArguments, affine_pairs(*a))
-MERCER_CALL(ranged_affine, RangedAffineArguments, ranged_affine(*a))
+MERCER_CALL(pairs, PairArguments, pairs(*a))
 MERCER_CALL(kalman_room, KalmanRoomArguments, kalman_room(*a))
 MERCER_CALL(kalman, KalmanArguments, kalman(*a))
 MERCER_CALL(system_pairs, SystemPairArguments, system_pairs(*a))
-MERCER_CALL(general_pairs, GeneralPairArguments,
-            with_states(a->model.silent.shape[0], [&]<int S>() { return general_pairs<S>(*a); }))
-MERCER_CALL(general_expected, GeneralExpectedArguments,
-            with_states(a->model.silent.shape[0], [&]<int S>() { return general_expected<S>(*a); }))
 MERCER_CALL(chains, ChainArguments,
             chain_instance(a->left.states(), a->right.states(),
                            [&]<int S, int R, int C>() { return chains<S, R, C>(*a); }))

@@ -25,6 +25,7 @@ using RangedDoubles = Ranged<Doubles>;
 template <class V>
 MERCER_INLINE Ranged<V> tidy(V v, WordsLike<V> k) {
   auto high = v >= HIGH, low = v < LOW;
+  if (!any(high | low)) return {v, k};  // mostly
   v = high ? v * INVERSE_RADIX : low ? v * RADIX : v;
   k = k - high + low;  // a mask is -1
   return {v, v == 0.0 ? WordsLike<V>{} + ZERO_POWER : k};
@@ -39,6 +40,7 @@ MERCER_INLINE Ranged<V> operator*(Ranged<V> a, Ranged<V> b) {
 // may exceed the range by a factor of n: the next product normalizes it.
 template <class V>
 MERCER_INLINE Ranged<V> operator+(Ranged<V> a, Ranged<V> b) {
+  if (!any(a.power != b.power)) return {rounded(a.value) + rounded(b.value), a.power};  // mostly
   auto first = a.power >= b.power;
   V large = first ? a.value : b.value, small = first ? b.value : a.value;
   auto power = first ? a.power : b.power;

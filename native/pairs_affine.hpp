@@ -5,7 +5,7 @@
 //     y(i,j+1) = d (y(i,j) + g u(i,j)) + (1-d) A(i) B,    z = u + y
 //
 // Numbers are tilted, divided by the probability that a gap goes on, per letter; d = 1 unless
-// alignments are local. Lanes are different strings t, of float64 or float32. Columns are split
+// alignments are local. Lanes are different strings t. Columns are split
 // into strips, whose x and z stay in registers for all rows; y and z at the right edge of a strip
 // go to the next one. A strip has an exponent per lane, which may grow every few rows:
 // MK-5e in docs/formulas.md says for which parameters no significant number is lost. A cell
@@ -28,8 +28,6 @@ struct AffineArguments {
   double none;                           // weight of a flank of no letters,
   double first;                          // of one letter,
   double growth;                         // and the factor of another one, >= 1; 0 if global
-  int64_t single;                        // whether numbers are float32
-  int64_t start;                         // exponent of one, to which numbers are rescaled
   int64_t rows;                          // rows between two updates of the exponents
   View<int64_t, 1> place;     // [3] block, string of the left side and strip to go on with
   View<double, 1> memory;     // [M] of the edge of a strip: 64 bytes for each of its vectors
@@ -38,57 +36,31 @@ struct AffineArguments {
 
 constexpr double CELLS_OF_A_CALL = 4e8;  // about a tenth of a second
 
-// An exponent per lane, an integer of the size of the number.
-template <class V>
-using Exponents = decltype(V{} < V{});
-template <class V>
-constexpr int MANTISSA = sizeof(Element<V>) == 8 ? 52 : 23;
-template <class V>
-constexpr Element<Exponents<V>> BIAS = sizeof(Element<V>) == 8 ? 1023 : 127;
-
-template <class V>
-MERCER_INLINE Exponents<V> exponent_of(V x) {  // of x >= 0; far below all others for zero
-  return (from_bits<Exponents<V>>(x) >> MANTISSA<V>)-BIAS<V>;
+MERCER_INLINE Words exponent_of(Doubles x) {  // of x >= 0; far below all others for zero
+  return (bits_of(x) >> 52) - 1023;
 }
-template <class V>
-MERCER_INLINE V power_of_two(Exponents<V> e) {  // zero if it is not a normal number
-  e = e < -BIAS<V> ? Exponents<V>{} - BIAS<V> : e;
-  return from_bits<V>((e + BIAS<V>) << MANTISSA<V>);
+MERCER_INLINE Doubles power_of_two(Words e) {  // zero if it is not a normal number
+  e = e < -1023 ? Words{} - 1023 : e;
+  return from_bits<Doubles>((e + 1023) << 52);
 }
-// x 2^e. The smallest power of float32 is larger than its smallest numbers, so there are two
-// factors.
-template <class V>
-struct Powers {
-  V one, two;
-  explicit MERCER_INLINE Powers(Exponents<V> e) {
-    Exponents<V> half = sizeof(Element<V>) == 8 ? e : e >> 1;
-    one = power_of_two<V>(half), two = power_of_two<V>(e - half);
-  }
-  MERCER_INLINE V times(V x) const {
-    x *= one;
-    if constexpr (sizeof(Element<V>) != 8) x *= two;
-    return x;
-  }
-};
 
 // Weights of flanks: of l letters of s run[l] 2^power[l]; of t none without letters and some with
 // any, both times 2^some_power, because columns are divided by the growth per letter.
-template <class T>
 struct FlankWeights {
   Scratch& scratch;
   double growth;
   int64_t longest;
-  T decay = T(1 / growth), none = 0, some = 0;
+  double decay = 1 / growth, none = 0, some = 0;
   int64_t some_power = 0;
   bool even = false;  // whether none equals some
   double* run = scratch.take<double>(longest + 1);
   int64_t* power = scratch.take<int64_t>(longest + 1);
-  T *row_in = scratch.take<T>(longest), *row_out = scratch.take<T>(longest);
+  double *row_in = scratch.take<double>(longest), *row_out = scratch.take<double>(longest);
 
   void fill(const AffineArguments& a) {
     int exponent;
     const double any = a.first / growth;
-    some = T(frexp(any, &exponent)), none = T(ldexp(a.none, -exponent)), some_power = exponent;
+    some = frexp(any, &exponent), none = ldexp(a.none, -exponent), some_power = exponent;
     even = fabs(a.none - any) <= 4 * 0x1p-52 * a.none;
     for (int64_t l = 0; l <= longest; ++l) {
       double log = l ? log2(a.first) + log2(growth) * double(l - 1) : log2(a.none);
@@ -96,7 +68,7 @@ struct FlankWeights {
     }
     for (int64_t row = 0; row < longest; ++row) {
       int64_t last = power[(row / a.rows + 1) * a.rows];
-      row_in[row] = T(ldexp(run[row + 1], int(power[row + 1] - last)));
+      row_in[row] = ldexp(run[row + 1], int(power[row + 1] - last));
     }
   }
   // Exponents of the weights of a group of rows, before and after matches.
@@ -111,52 +83,49 @@ struct FlankWeights {
     for (int64_t row = 0; row < n; ++row) {
       int64_t first = row - row % rows, last = minimum(first + rows, n);
       int64_t up = power[n - row - 1] + some_power - leave(n, first, last);
-      row_out[row] = T(run[n - row - 1]) * some * T(up < -1074 ? 0.0 : ldexp(1.0, int(up)));
+      row_out[row] = run[n - row - 1] * some * (up < -1074 ? 0.0 : ldexp(1.0, int(up)));
     }
   }
 };
 
 // A strip of columns: its first row, and what it takes from its left neighbor.
-template <class V, int S>
+template <int S>
 struct Strip {
+  using V = Doubles;
   V z[S];                // of the row before the first; of the last row afterwards
   V corner;              // z of the cell above and to the left
-  Exponents<V> power;    // of these
+  Words power;           // of these
   const char* match;     // [code of s][column]
   const int64_t* codes;  // of the rows: places of their match weights, in bytes
   int64_t n, rows;       // all, and those of a group
   V* edge;               // [row][y, z] of the left neighbor; overwritten by those of the strip
-  Exponents<V>* powers;  // of the left neighbor in every group; overwritten
-  Element<V> gap;
-  Element<Exponents<V>> target;
+  Words* powers;         // of the left neighbor in every group; overwritten
+  double gap;
 };
 
-template <class V>
 struct StripFlanks {
-  using T = Element<V>;
-  const FlankWeights<T>* weights;
-  T share, back;                      // (1-d) B, and the correction of B after many columns
-  Element<Exponents<V>> fall, start;  // by how much the exponent may decrease from strip to strip
-  const V* tails;                     // factors of matches in the columns where strings end
-  V* total;                           // the result,
-  Exponents<V>* total_power;          // and its exponent
+  const FlankWeights* weights;
+  double share, back;    // (1-d) B, and the correction of B after many columns
+  int64_t fall;          // by how much the exponent may decrease from strip to strip
+  const Doubles* tails;  // factors of matches in the columns where strings end
+  Doubles* total;        // the result,
+  Words* total_power;    // and its exponent
 };
 
 // Add the sum of a group to the result, which has the larger of both exponents.
-template <class V>
-MERCER_INLINE void add_to_total(const StripFlanks<V>& f, V sum, Exponents<V> unit) {
-  auto some = ~(sum <= Element<V>(0));  // true for NaN, which the result must become
-  Exponents<V> old = *f.total_power, high = unit + exponent_of(sum);
-  Exponents<V> now = (some & (high > old)) ? high : old;
-  V grown = Powers<V>(old - now).times(*f.total);
-  *f.total = grown + Powers<V>(some ? unit - now : Exponents<V>{}).times(sum);
+MERCER_INLINE void add_to_total(const StripFlanks& f, Doubles sum, Words unit) {
+  auto some = ~(sum <= 0.0);  // true for NaN, which the result must become
+  Words old = *f.total_power, high = unit + exponent_of(sum);
+  Words now = (some & (high > old)) ? high : old;
+  Doubles grown = *f.total * power_of_two(old - now);
+  *f.total = grown + sum * power_of_two(some ? unit - now : Words{});
   *f.total_power = now;
 }
 
-template <bool LOCAL, bool ENDS, class V, int S>
-__attribute__((noinline)) void strip_rows(Strip<V, S>& strip, const StripFlanks<V>& f) {
-  using I = Exponents<V>;
-  using Whole = Element<I>;
+template <bool LOCAL, bool ENDS, int S>
+__attribute__((noinline)) void strip_rows(Strip<S>& strip, const StripFlanks& f) {
+  using V = Doubles;
+  using I = Words;
   const int64_t* codes = strip.codes;
   const char* const match = strip.match;
   const int64_t n = strip.n, rows = strip.rows;
@@ -169,26 +138,25 @@ __attribute__((noinline)) void strip_rows(Strip<V, S>& strip, const StripFlanks<
   for (int64_t first = 0; first < n; first += rows) {
     const int64_t last = minimum(first + rows, n), group = first / rows;
     const I theirs = strip.powers[group], least = LOCAL ? theirs - f.fall : theirs;
-    const I height = exponent_of(z[S - 1]) - strip.target;
+    const I height = exponent_of(z[S - 1]);
     I now = mine + (height > 0 ? height : I{});
     now = now > least ? now : least;
     if (any(now != mine)) {
-      const V down = power_of_two<V>(mine - now);
+      const V down = power_of_two(mine - now);
       corner *= down;
 #pragma GCC unroll 8
       for (int c = 0; c < S; ++c) z[c] *= down, x[c] *= down;
     }
-    const Powers<V> factor(theirs - now);
+    const V factor = power_of_two(theirs - now);
     mine = now, strip.powers[group] = now;
     if constexpr (LOCAL) {
-      const I entry = Whole(f.start + f.weights->entry(group, rows)) - now,
-              most = I{} + BIAS<V> + 1;
-      enter = power_of_two<V>(entry > most ? most : entry) * f.share;
+      const I entry = f.weights->entry(group, rows) - now, most = I{} + 1024;
+      enter = power_of_two(entry > most ? most : entry) * f.share;
     }
     V sum{};
     for (int64_t i = first; i < last; ++i, edge += 2) {
       const V* weight = reinterpret_cast<const V*>(match + codes[i]);
-      V y = rounded(factor.times(edge[0])), left = factor.times(edge[1]), here{};
+      V y = rounded(factor * edge[0]), left = factor * edge[1], here{};
       if constexpr (LOCAL) entered = rounded(enter * f.weights->row_in[i]);  // once a row
 #pragma GCC unroll 8
       for (int c = 0; c < S; ++c) {
@@ -210,19 +178,17 @@ __attribute__((noinline)) void strip_rows(Strip<V, S>& strip, const StripFlanks<
       edge[0] = y, edge[1] = z[S - 1];
       if constexpr (LOCAL) sum += here * f.weights->row_out[i];
     }
-    if constexpr (LOCAL)
-      add_to_total(f, sum * f.back, now + Whole(f.weights->leave(n, first, last) - f.start));
+    if constexpr (LOCAL) add_to_total(f, sum * f.back, now + f.weights->leave(n, first, last));
   }
   for (int c = 0; c < S; ++c) strip.z[c] = z[c];
   strip.power = mine;
 }
 
 // All pairs of strings of both sides, as far as the work of one call goes.
-template <class V, int S, bool LOCAL>
+template <int S, bool LOCAL>
 struct AffineSweep {
-  using T = Element<V>;
-  using I = Exponents<V>;
-  using Whole = Element<I>;
+  using V = Doubles;
+  using I = Words;
   static constexpr int L = lanes_of<V>;
 
  public:
@@ -230,10 +196,9 @@ struct AffineSweep {
   const AffineArguments& a;
   int64_t longest, columns;  // rows and columns, in whole strips
   int64_t used = a.match.shape[0], n_codes = a.match.shape[1] + 1, strips = 0, whole = 0;
-  FlankWeights<T> flanks{scratch, a.growth, LOCAL ? longest : 0};
-  const T start = T(ldexp(1.0, int(a.start)));
+  FlankWeights flanks{scratch, a.growth, LOCAL ? longest : 0};
   // match weights; zero after the end of a string
-  T* table = scratch.take<T>(used * n_codes);
+  double* table = scratch.take<double>(used * n_codes);
   int32_t* letters = scratch.take<int32_t>(columns * L);
   V *profile = scratch.take<V>(columns * used), *tails = scratch.take<V>(columns);
   int64_t* codes = scratch.take<int64_t>(a.left.shape[0]);  // places of their weights in a strip
@@ -247,10 +212,10 @@ struct AffineSweep {
     for (int64_t at = 0; at < a.left.shape[0]; ++at)
       codes[at] = a.left(at) * int64_t(S * sizeof(V));
     for (int64_t code = 0; code < used; ++code) {
-      T* row = table + code * n_codes;
+      double* row = table + code * n_codes;
       for (int64_t b = 0; b + 1 < n_codes; ++b)
-        row[b] = T(LOCAL ? a.match(code, b) * flanks.decay : a.match(code, b));
-      row[n_codes - 1] = T(0);
+        row[b] = LOCAL ? a.match(code, b) * flanks.decay : a.match(code, b);
+      row[n_codes - 1] = 0.0;
     }
   }
 
@@ -272,7 +237,7 @@ struct AffineSweep {
         for (int64_t lane = 0; LOCAL && lane < L && block + lane < rights; ++lane) {
           const double more = double(length(block + lane)) * log2(a.growth);
           a.log_value(i, a.order(block + lane)) =
-              log(double(total[lane])) + (double(total_power[lane]) + more) * LOG_2;
+              log(total[lane]) + (double(total_power[lane]) + more) * LOG_2;
         }
       }
     }
@@ -296,7 +261,7 @@ struct AffineSweep {
       const int32_t* from = a.right.data + a.right_offsets(a.order(block + lane));
       for (int64_t j = 0; j < length(block + lane); ++j) letters[j * L + lane] = from[j];
     }
-    T* out = reinterpret_cast<T*>(profile);
+    double* out = reinterpret_cast<double*>(profile);
     for (int64_t k = 0; k < strips; ++k)
       for (int64_t code = 0; code < used; ++code, out += S * L)
         for (int64_t at = 0; at < S * L; ++at)
@@ -314,43 +279,42 @@ struct AffineSweep {
   // The column before the first one.
   void begin(int64_t n, int64_t block) {
     const int64_t groups = (n + a.rows - 1) / a.rows;
-    const T gap = T(a.gap);
+    const double gap = a.gap;
     for (int64_t row = 0; row < n; ++row) {
-      const T y = LOCAL ? flanks.row_in[row] * flanks.some : gap * gap;
-      edge[2 * row] = spread<V>(y * start);
-      edge[2 * row + 1] = spread<V>((LOCAL ? flanks.row_in[row] * flanks.none : gap) * start);
+      const double y = LOCAL ? flanks.row_in[row] * flanks.some : gap * gap;
+      edge[2 * row] = spread<V>(y);
+      edge[2 * row + 1] = spread<V>(LOCAL ? flanks.row_in[row] * flanks.none : gap);
     }
     for (int64_t group = 0; group < groups; ++group)
-      powers[group] = I{} + (LOCAL ? Whole(flanks.entry(group, a.rows)) : Whole(0));
+      powers[group] = I{} + (LOCAL ? flanks.entry(group, a.rows) : 0);
     if (!LOCAL) return;
     total = V{};
-    total_power = I{} + Whole(flanks.power[n] + flanks.some_power);
+    total_power = I{} + (flanks.power[n] + flanks.some_power);
     for (int64_t lane = 0; lane < L && block + lane < a.order.shape[0];
          ++lane)  // no match: one flank
-      total[lane] = T(flanks.run[n] * (length(block + lane) > 0 ? flanks.some : flanks.none));
+      total[lane] = flanks.run[n] * (length(block + lane) > 0 ? flanks.some : flanks.none);
   }
 
   void sweep(int64_t i, int64_t n, int64_t k, int64_t block) {
-    Strip<V, S> strip;
-    StripFlanks<V> f{};
-    T head = T(a.gap), corner = k == 0 ? T(1) : head;
+    Strip<S> strip;
+    StripFlanks f{};
+    double head = a.gap, corner = k == 0 ? 1.0 : head;
     if constexpr (LOCAL) {
       const double decay = flanks.decay, drift = pow(flanks.growth * decay, double(S * k));
       const double step = S * log2(flanks.growth);
-      f.weights = &flanks, f.share = T(flanks.some * drift * (1 - decay)), f.back = T(1 / drift);
-      f.fall = k ? Whole(floor(step * double(k)) - floor(step * double(k - 1))) : Whole(0);
-      f.start = Whole(a.start), f.tails = tails + k * S, f.total = &total,
-      f.total_power = &total_power;
-      head = T(flanks.run[0]) * T(flanks.some * drift);
-      corner = k == 0 ? T(flanks.run[0]) * flanks.none : head;
+      f.weights = &flanks, f.share = flanks.some * drift * (1 - decay), f.back = 1 / drift;
+      f.fall = k ? int64_t(floor(step * double(k)) - floor(step * double(k - 1))) : 0;
+      f.tails = tails + k * S, f.total = &total, f.total_power = &total_power;
+      head = flanks.run[0] * (flanks.some * drift);
+      corner = k == 0 ? flanks.run[0] * flanks.none : head;
     }
-    for (int c = 0; c < S; ++c) strip.z[c] = spread<V>(head * start);
-    strip.corner = spread<V>(corner * start);
-    strip.power = I{} + (LOCAL ? Whole(flanks.power[0] + flanks.some_power) : Whole(0));
+    for (int c = 0; c < S; ++c) strip.z[c] = spread<V>(head);
+    strip.corner = spread<V>(corner);
+    strip.power = I{} + (LOCAL ? flanks.power[0] + flanks.some_power : 0);
     strip.match = reinterpret_cast<char*>(profile + k * used * S),
     strip.codes = codes + a.left_offsets(i);
     strip.n = n, strip.rows = a.rows, strip.edge = edge, strip.powers = powers;
-    strip.gap = T(a.gap), strip.target = Whole(a.start);
+    strip.gap = a.gap;
     if (LOCAL && k >= whole)
       strip_rows<LOCAL, LOCAL>(strip, f);
     else
@@ -359,12 +323,12 @@ struct AffineSweep {
       const int64_t last = length(block + lane) - 1;
       if (n > 0 && last >= 0 && last / S == k)
         a.log_value(i, a.order(block + lane)) =
-            log(double(strip.z[last % S][lane])) + double(strip.power[lane] - a.start) * LOG_2;
+            log(strip.z[last % S][lane]) + double(strip.power[lane]) * LOG_2;
     }
   }
 };
 
-template <class V, int S, bool LOCAL>
+template <int S, bool LOCAL>
 int64_t affine_sweep(const AffineArguments& a) {
   int64_t longest = 0, columns = 0;
   for (int64_t i = 0; i + 1 < a.left_offsets.shape[0]; ++i)
@@ -373,9 +337,9 @@ int64_t affine_sweep(const AffineArguments& a) {
     columns = maximum(a.right_offsets(j + 1) - a.right_offsets(j), columns);
   longest = (longest + a.rows - 1) / a.rows * a.rows, columns = (columns + S - 1) / S * S;
   Scratch scratch;
-  AffineSweep<V, S, LOCAL>{scratch, a, longest, columns};
+  AffineSweep<S, LOCAL>{scratch, a, longest, columns};
   if (!scratch.allocate()) return OUT_OF_MEMORY;
-  AffineSweep<V, S, LOCAL> sweep{scratch, a, longest, columns};
+  AffineSweep<S, LOCAL> sweep{scratch, a, longest, columns};
   sweep.fill();
   return sweep.run();
 }
@@ -384,11 +348,7 @@ int64_t affine_sweep(const AffineArguments& a) {
 // flanks take some, too.
 inline int64_t affine_pairs(const AffineArguments& a) {
   constexpr int WIDE = REGISTERS >= 32 ? 8 : 5, NARROW = REGISTERS >= 32 ? 8 : 4;
-  using Singles = Vec<float, 2 * WIDTH>;
-  if (a.growth > 0)
-    return a.single ? affine_sweep<Singles, NARROW, true>(a)
-                    : affine_sweep<Doubles, NARROW, true>(a);
-  return a.single ? affine_sweep<Singles, WIDE, false>(a) : affine_sweep<Doubles, WIDE, false>(a);
+  return a.growth > 0 ? affine_sweep<NARROW, true>(a) : affine_sweep<WIDE, false>(a);
 }
 
 }  // namespace mercer

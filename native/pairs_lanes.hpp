@@ -28,23 +28,6 @@ struct PairLanes {
     for (int lane = 0; lane < W; ++lane) found = found || n[lane] == i;
     return found;
   }
-  int64_t next_end(int64_t d) const {  // the first antidiagonal from d on in which a pair ends
-    int64_t found = tall + wide + 1;
-    for (int lane = 0; lane < W; ++lane)
-      if (n[lane] + m[lane] >= d && n[lane] + m[lane] < found) found = n[lane] + m[lane];
-    return found;
-  }
-  void shorter_first() {  // swap strings, for recursions that treat both alike
-    tall = wide = 0;
-    for (int lane = 0; lane < W; ++lane) {
-      if (n[lane] > m[lane]) {
-        const int32_t* string = s[lane];
-        const int64_t length = n[lane];
-        s[lane] = t[lane], n[lane] = m[lane], t[lane] = string, m[lane] = length;
-      }
-      tall = n[lane] > tall ? n[lane] : tall, wide = m[lane] > wide ? m[lane] : wide;
-    }
-  }
   PairLanes(const PairStrings& of, int64_t first_)
       : first(first_), live(of.rows.shape[0] - first_ < W ? of.rows.shape[0] - first_ : W) {
     for (int64_t lane = 0; lane < W; ++lane) {

@@ -79,6 +79,15 @@ MERCER_INLINE V spread(double x) {
 // x as it is: a product that is rounded before it is added, instead of contracted.
 template <class V>
 MERCER_INLINE V rounded(V x) {
+  if constexpr (lanes_of<V> == 1) {
+    Element<V> one = x[0];
+#if defined(__aarch64__)
+    asm("" : "+w"(one));
+#else
+    asm("" : "+v"(one));
+#endif
+    return spread<V>(one);
+  }
 #if defined(__aarch64__)
   asm("" : "+w"(x));
 #else

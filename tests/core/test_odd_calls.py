@@ -232,7 +232,6 @@ class TestArguments:
             (lambda: mc.FactorialHMM(n_chains=10**30).fit(SERIES), "from 1 to 10000; got 10"),
             (lambda: mc.SwitchingLDS(n_regimes=10**30).fit(SERIES), "from 1 to 10000; got 10"),
             (lambda: mc.BayesNets(True, nodes={"a": 1}, hidden=np.zeros((2, 2))), "hidden must list names; got"),
-            (lambda: mc.AffinePairHMM.of(mc.Linear()), r"model must be AffinePairHMMs.*; got Linear\(\)"),
             (lambda: EMBEDDED.update("pooled"), "observation must be an array of numbers; got .* <U6"),
             (lambda: EMBEDDED.update([0.0, 0.0], belief="x"), "belief must be an array of numbers; got .* <U1"),
             (lambda: mc.Sequences(["a"], ids=np.array("a")), r"ids must be a list of strings; got array\('a'"),
@@ -250,7 +249,6 @@ class TestArguments:
             ),
             (lambda: make_families(4, alphabet=b"xy"), "alphabet must consist of letters.* got 120"),
             (lambda: mc.HMM(1).fit(SERIES).model_.sequence_scores(SERIES, np.zeros((3, 0))), "'weight' .* got array"),
-            (lambda: AFFINE.shared_history(["A"], np.zeros(2)), "precision must be 'float64' or 'float32'; got array"),
             (lambda: mc.HiddenTree("(a,b);", learn=[np.zeros(2)]).fit([[0, 1]]), "learn must be .* got array"),
         ],
     )

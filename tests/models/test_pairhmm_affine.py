@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 
 from mercer.data import Alphabet, Sequences
-from mercer.models._pairs.affine_range import scaling32, scaling64
+from mercer.models._pairs.affine_range import scaling
 from mercer.models.pairhmm_affine import AffinePairHMMs
 
 PROBABILITY = st.floats(0.01, 0.95)
@@ -39,9 +39,9 @@ def words(k, longest):
     return [w for n in range(longest + 1) for w in itertools.product(range(k), repeat=n)]
 
 
-def log_kernel(p, left, right=None, precision="float64"):
+def log_kernel(p, left, right=None):
     right = left if right is None else right
-    return p.shared_history(codes(left, p), precision).pair(p.shared_history(codes(right, p), precision))
+    return p.shared_history(codes(left, p)).pair(p.shared_history(codes(right, p)))
 
 
 # -- slow truths --------------------------------------------------------------------------------------------
@@ -220,17 +220,6 @@ def test_any_lengths_against_logarithms(letters, parameters):
         assert not np.isnan(got).any()
         assert_allclose(got, truth, rtol=1e-10, atol=1e-12)
     assert_allclose(p.shared_history(codes(strings, p)).alone(), np.diag(truth), rtol=1e-10)
-    # Rounding of float32 adds up along a path: half a unit in each of a few operations per letter.
-    assert_allclose(log_kernel(p, strings, precision="float32"), truth, atol=1e-4)
-
-
-def test_every_lane_of_float32_is_rescaled():
-    """Numbers that grow fast, each lane by itself: the exponents of all lanes are kept up to date."""
-    p = model(k=20, seed=3, open=0.01, extend=0.9, continuation=0.99, sharp=8.0)
-    rng = np.random.default_rng(1)
-    strings = [rng.integers(0, 20, n) for n in rng.integers(20, 120, 37)]
-    single, double = (log_kernel(p, strings, precision=precision) for precision in ("float32", "float64"))
-    assert_allclose(single, double, atol=1e-4)
 
 
 @pytest.mark.slow
@@ -277,34 +266,10 @@ def test_probabilities_near_the_smallest_float():
     assert_allclose(log_kernel(rare, strings), truth, rtol=1e-11)
 
 
-# -- float32 ------------------------------------------------------------------------------------------------
-
-
-def test_float32_does_again_what_left_its_range():
-    """Forty matches of a rare letter grow faster than what float32 has room for."""
-    joint = np.diag([0.999, 0.001])
-    p = AffinePairHMMs([joint], [[0.999, 0.001]], [0.1], [0.2], [0.9])
-    strings = [np.ones(40, int), np.zeros(40, int), np.r_[np.zeros(20, int), np.ones(20, int)]]
-    operand = p.shared_history(codes(strings, p), "float32")
-    assert [s.precision for s in operand.recursion.scalings] == ["float32", "float64"]
-    assert operand.recursion.scalings[0].answers(operand.lengths, operand.lengths).all()
-    assert not np.isfinite(operand._in_lanes(operand, operand.recursion.scalings[0])[0, 0])
-    exact, got = log_kernel(p, strings), operand.pair(operand)
-    assert got[0, 0] == exact[0, 0]
-    assert_allclose(got, exact, atol=1e-4)
-    assert not np.array_equal(got, exact)
-
-
 def test_extreme_parameters_never_take_the_lanes():
-    assert scaling64(match=1e200, gap=1.0) is None
-    assert scaling64(match=1.0, gap=1e-150) is None
-    assert scaling32(match=1.0, gap=1e-30, typical=1.0) is None
-    narrow = scaling32(match=1e4, gap=0.1, typical=10.0)
-    assert_array_equal(narrow.answers(np.array([10, 100_000]), np.array([10])), [[True], [False]])
-    assert not scaling64(1.0, 1.0).answers(np.array([10]), np.array([1 << 21])).any()
-
-
-# -- the same bits ------------------------------------------------------------------------------------------
+    assert scaling(match=1e200, gap=1.0) is None
+    assert scaling(match=1.0, gap=1e-150) is None
+    assert not scaling(1.0, 1.0).answers(np.array([10]), np.array([1 << 21])).any()
 
 
 # -- the batch ----------------------------------------------------------------------------------------------
@@ -386,7 +351,5 @@ def test_bad_questions():
     p = AffinePairHMMs(**GOOD, alphabet="ab")
     with pytest.raises(ValueError, match=r"'c' at position 1, which is not in the alphabet ab"):
         p.shared_history(["ab", "ac"])
-    with pytest.raises(ValueError, match=r"precision must be 'float64' or 'float32'; got 'float16'"):
-        p.shared_history(["ab"], precision="float16")
     with pytest.raises(ValueError, match=r"shared model must have shape \(1,\)"):
         p[[0, 0]].shared_history(["ab"])

@@ -264,14 +264,3 @@ def test_a_start_that_excludes_the_data(fit_to, name):
     assert "Use a model without zeros" in str(error.value)
     with pytest.raises(ValueError, match="sequence 2 has probability zero under init"):
         PairHMM(1, init=once, fit_to="sequences").fit(["a", "b", "ab", "a"])
-
-
-def test_a_way_that_is_lost_names_its_data():
-    """Sorted or not: what leaves the floating range is called what the data call it."""
-    letter = mc.Categoricals([[[1 - 1e-9, 1e-9, 0.0], [1e-3, 0.5, 0.499]]], alphabet="abc")
-    parted = PairHMMs([[0.5, 0.5]], [[[0.99, 0.0], [0.0, 0.99]]], [[0.01, 0.01]], letter, [[0.1, 0.1]])
-    for size in (3, 4):
-        X = ["b"] * size + ["a" * 400 + "c", "a" * 380 + "c"]
-        names = f"sequence {size + 1} and sequence {size}|sequence {size} and sequence {size + 1}"
-        with pytest.raises(ArithmeticError, match=names):
-            PairHMM(2, init=parted, n_iter=1).fit(X, [0] * size + [1, 1])

@@ -65,9 +65,9 @@ def affine_pairs(kind: str) -> Callable[[Any], Case]:
         )
         if "single" in kind:
             return (lambda left, right: np.tile(model.log_prob(X[right]), (len(left), 1))), 21, 21
-        operand = model.shared_history(X, "float32" if "float32" in kind else "float64")
+        operand = model.shared_history(X)
         if "ranged" in kind:
-            return (lambda left, right: operand._ranged(operand, *grid(left, right)).reshape(len(left), -1)), 21, 21
+            return (lambda left, right: operand.some(operand, *grid(left, right)).reshape(len(left), -1)), 21, 21
         return (lambda left, right: operand[left].pair(operand[right])), 21, 21
 
     return case
@@ -320,7 +320,7 @@ def contexts(order: int) -> Callable[[Any], Case]:
     return case
 
 
-KINDS = "affine", "float32", "ranged", "single", "local", "local float32", "local ranged", "local single"
+KINDS = "affine", "ranged", "single", "local", "local ranged", "local single"
 CASES = {name.removeprefix("case_"): case for name, case in list(globals().items()) if name.startswith("case_")}
 CASES |= {f"pairs, {n} states": general_pairs(n) for n in (1, 2, 3, 4, 7)}
 CASES |= {f"pairs, {kind}": affine_pairs(kind) for kind in KINDS}

@@ -30,7 +30,7 @@ def test_lanes_and_numbers_of_unlimited_range_agree(flanked):
     operand = proteins(flanked).shared_history(strings(0, 1, 3, 4, 5, 8, 9, 33, 64, 70, 40, 16, 17))
     everyone = np.arange(len(operand))
     rows, columns = (grid.ravel() for grid in np.meshgrid(everyone, everyone, indexing="ij"))
-    expected = operand._ranged(operand, rows, columns).reshape(len(operand), len(operand))
+    expected = operand.some(operand, rows, columns).reshape(len(operand), len(operand))
     np.testing.assert_allclose(operand.pair(operand), expected, rtol=1e-12)
 
 

@@ -63,9 +63,12 @@ def pairs() -> Values:
 @case("fit-affine", "global", "local", tolerance=FITTED)
 def affine_pairs(kind: str) -> Values:
     X, start = strings(20, 22, 24, 19, seed="fit"), affine(4)
-    local = {"local": True, "flank_open": 0.9, "flank_extend": 0.9} if kind == "local" else {}
-    estimator = mc.AffinePairHMM(
-        joint=start.joint[0], open_probability=0.05, extend_probability=0.5, alphabet="dna", n_iter=8, tol=0.0, **local
+    fields = start.joint, start.insertion, [0.05], [0.5]
+    init = (
+        mc.models.AffinePairHMMs(*fields, [16 / 17], alphabet="dna")
+        if kind == "global"
+        else mc.models.LocalPairHMMs(*fields, [8 / 9], [0.9], [0.9], alphabet="dna")
     )
+    estimator = mc.AffinePairHMM(init=init, n_iter=8, tol=0.0)
     model = estimator.fit(X).model_
     return {"log_prob": model.log_prob(X), "log": mc.Marginalization(model, normalize=False).log(X)}

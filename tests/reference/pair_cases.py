@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from tests.reference.registry import SINGLE, Values, case, generator, probabilities, strings
+from tests.reference.registry import Values, case, generator, probabilities, strings
 
 import mercer as mc
 
@@ -25,8 +25,8 @@ def affine(k: int = 20, opened: float = 0.03, extended: float = 0.6, flank: floa
     return mc.models.LocalPairHMMs(*arguments, [flank], [flank], alphabet=alphabet)
 
 
-def log_gram(model: Any, X: Any, precision: str = "float64") -> np.ndarray:
-    return mc.Marginalization(model, precision=precision, normalize=False).log(X)
+def log_gram(model: Any, X: Any) -> np.ndarray:
+    return mc.Marginalization(model, normalize=False).log(X)
 
 
 @case("pairs_affine", 4, 20)
@@ -44,22 +44,12 @@ def pairs_gaps(kind: str) -> Values:
     return {"log": log_gram(affine(4, opened, extended), strings(*LENGTHS))}
 
 
-@case("pairs_affine-float32", tolerance=SINGLE)
-def pairs_float32() -> Values:
-    return {"log": log_gram(affine(), strings(*LENGTHS, 300, k=20), "float32")}
-
-
 @case("pairs_affine_ranged-flanks", 0.5)
 @case("pairs_local", 0.7, 0.9, 0.999)
 def pairs_local(flank: float) -> Values:
     model = affine(20, flank=flank)
     left, right = (model.shared_history(strings(*lengths, k=20)) for lengths in (LENGTHS[:3], LENGTHS))
     return {"log": log_gram(model, strings(*LENGTHS, k=20)), "log_rows": left.pair(right), "log_alone": right.alone()}
-
-
-@case("pairs_local-float32", tolerance=SINGLE)
-def local_float32() -> Values:
-    return {"log": log_gram(affine(flank=0.97), strings(*LENGTHS, 300, k=20), "float32")}
 
 
 @case("pairs_affine_ranged-tiny", "global", "local")

@@ -15,8 +15,6 @@ EXACT = 1e-12
 """Kernels, scores and likelihoods of given parameters agree to this."""
 FITTED = 1e-8
 """Log-likelihoods of fitted models agree to this."""
-SINGLE = 3e-6
-"""Logarithms of kernels that are computed in float32 agree to this."""
 
 Values = Mapping[str, Any]
 

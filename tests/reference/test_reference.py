@@ -18,11 +18,8 @@ gaussian_rows, moments                          gaussian_rows-, moments-, forwar
 gaussians                                       gaussians-, chains-gaussians-full
 kalman, kalman_back, kalman_step, small_*       kalman-: filter, smoother and scores; fit-lds
 kalman_pairs, kalman_paths, kalman_branches     kalman_pairs-, kalman_paths-, kalman_branches-, fit-switching
-pairs_affine, pairs_local                       pairs_affine-, pairs_local-, both with float32
-pairs_affine_ranged                             pairs_affine_ranged-; its expected counts of many pairs: fit-affine
-pairs_affine_single                             pairs_affine_single-
-pairs_general, pairs_cell, pairs_numbers        pairs_general-: scaled and ranged
-pairs_general_expected                          pairs_general_expected-; in lanes: fit-pairs
+pairs_affine, pairs_local                       pairs_affine-, pairs_local-
+pairs                                           pairs_affine_ranged-, pairs_affine_single-, pairs_general-, fit-pairs
 pairs_matches, pairs_draws                      pairs_matches-, pairs_draws
 profiles, profile_numbers                       profiles-: floats, and logarithms in profiles-tiny-
 profile_paths                                   profile_paths-

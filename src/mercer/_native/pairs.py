@@ -5,15 +5,17 @@ Strings of one side are all codes, and offsets: string i is ``codes[offsets[i]:o
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from mercer._array import Floats
+from mercer._array import Floats, Indices
 from mercer._native import call
 
-CELLS_OF_A_CALL = 1e7
-"""Number of cells of pairs, times states, after which an interrupt is answered."""
+CELLS_OF_A_CALL = 2e7
+"""Number of cells of pairs, times edges, after which an interrupt is answered."""
+EASY = 2.0**-100
+"""Smallest weight of which a few products with numbers of unlimited range need no normalization."""
 
 
 def affine_pairs(
@@ -22,8 +24,6 @@ def affine_pairs(
     right: tuple[Any, Any],
     gap: float,
     flanks: tuple[float, float, float] | None,
-    precision: str,
-    start: int,
     rows: int,
 ) -> Floats:
     """Sum over all alignments of every pair of strings of two sides, in SIMD lanes (MK-5b, MK-5d).
@@ -39,10 +39,6 @@ def affine_pairs(
     flanks : tuple of float, or None
         Of local alignments, the tilted weights of a flank of no letters and of one letter, and the factor of each
         further letter, at least 1.
-    precision : {"float64", "float32"}
-        Type of the numbers.
-    start : int
-        Exponent at which numbers start, and to which they are rescaled.
     rows : int
         Number of rows between two updates of the exponents.
 
@@ -58,7 +54,7 @@ def affine_pairs(
     arguments = {
         "match": match, "left": left[0], "left_offsets": left[1], "right": right[0], "right_offsets": right[1],
         "order": np.argsort(sizes, kind="stable"), "gap": gap, "none": none, "first": first, "growth": growth,
-        "single": precision == "float32", "start": start, "rows": rows, "place": np.zeros(3, np.int64),
+        "rows": rows, "place": np.zeros(3, np.int64),
         "memory": np.empty(8 * (2 * longest + longest // rows + 3)), "log_value": value,
     }  # fmt: skip
     while call("affine_pairs", **arguments):
@@ -66,31 +62,54 @@ def affine_pairs(
     return value
 
 
-def ranged_affine(
-    model: tuple[Floats, Floats, Floats],
+class Machine(NamedTuple):
+    """A pair hidden Markov model as states and edges; state 0 begins with weight 1."""
+
+    states: Indices
+    """``(Q, 2)``: which strings get a symbol (0: none, 1: the first, 2: the second, 3: both), and where the emissions
+    of a state begin in the table. States without symbols come after those that lead to them."""
+    edges: Indices
+    """``(E, 2)``: source and target; the end is Q."""
+    weights: Floats
+    """``(E,)``."""
+    table: Floats
+    """Probabilities of codes, ``(C,)``, or of pairs of codes, ``(C, C)``, one after the other: ``(T,)``."""
+    codes: int
+    """Number of codes, C."""
+
+    @property
+    def easy(self) -> bool:
+        """Whether products of a few weights stay in the range of floats."""
+        least = min(np.min(x, where=x > 0, initial=1.0) for x in (self.weights, self.table))
+        return bool(least > EASY)
+
+
+def log_kernels(
+    machine: Machine,
     left: tuple[Any, Any],
     right: tuple[Any, Any],
     rows: Any,
     columns: Any,
-    counts: tuple[Floats, Floats, Floats] | None = None,
-    probability: Floats | None = None,
+    easy: bool,
+    sums: tuple[Floats, Floats] | None = None,
+    matched: Floats | None = None,
 ) -> Floats:
-    """Compute log kernels of given pairs in numbers of unlimited range, and add expected counts (MK-5b, MK-5d).
+    """Compute log kernels of given pairs in numbers of unlimited range, and expected counts (MK-5).
 
     Parameters
     ----------
-    model : tuple of ndarrays
-        Joint probabilities of two codes (C, C), those of inserted codes (C,), where ambiguity codes sum over their
-        symbols; and rates: open, extend, continuation, and of local alignments open and extend of flanks.
+    machine : Machine
+        The model.
     left, right : codes and offsets of strings
         As in `Sequences`.
     rows, columns : ndarray of int of shape (P,)
-        Indices of the strings of each pair.
-    counts : tuple of ndarrays, default=None
-        Expected counts of each possible pair are added: matches (P, C, C), inserted letters (P, C), and (P, 5) opened
-        and extended runs, opened and extended flanks, and the probability of no match.
-    probability : ndarray of shape (n, m), default=None
-        Receives the probability of every match of a single pair; only with ``counts``.
+        Indices of the strings of each pair; fast if pairs of similar size are next to each other.
+    easy : bool
+        Whether to compute with weights that need no exponents of their own.
+    sums : tuple of ndarrays, default=None
+        Receive gradients in the weights (P, E), and in the table (P, T), times the table if ``easy``.
+    matched : ndarray of shape (n, m), default=None
+        Zeros; receive the posteriors that symbols of a single pair were given together; only with ``sums``.
 
     Returns
     -------
@@ -98,82 +117,18 @@ def ranged_affine(
         Logarithms; -inf if a pair is impossible.
     """
     value = np.empty(len(rows))
-    joint, insertion, rates = model
-    for part in _parts(left, right, rows, columns, 3):
-        matched, letters, runs = (None, None, None) if counts is None else (x[part] for x in counts)
-        strings = (*left, *right, rows[part], columns[part])
+    for part in _parts(left, right, rows, columns, len(machine.edges)):
+        passed, emitted = (None, None) if sums is None else (x[part] for x in sums)
         call(
-            "ranged_affine", joint=joint, insertion=insertion, rates=rates, strings=strings, log_value=value[part],
-            matched=matched, letters=letters, runs=runs, probability=probability,
+            "pairs", machine=machine[:4], codes=machine.codes, strings=(*left, *right, rows[part], columns[part]),
+            easy=easy, log_value=value[part], passed=passed, emitted=emitted, matched=matched,
         )  # fmt: skip
     return value
 
 
-def _parts(left: tuple[Any, Any], right: tuple[Any, Any], rows: Any, columns: Any, states: int) -> list[slice]:
+def _parts(left: tuple[Any, Any], right: tuple[Any, Any], rows: Any, columns: Any, edges: int) -> list[slice]:
     """Divide pairs into parts of bounded work, in whole vectors."""
     sides = ((left[1], rows), (right[1], columns))
     tall, wide = (float(np.diff(offsets)[which].max(initial=1)) for offsets, which in sides)
-    size = max(8, int(CELLS_OF_A_CALL / (tall * wide * states)) // 8 * 8)
+    size = max(8, int(CELLS_OF_A_CALL / ((tall + 1) * (wide + 1) * edges)) // 8 * 8)
     return [slice(begin, begin + size) for begin in range(0, len(rows), size)]
-
-
-def general_pairs(
-    model: tuple[Floats, Floats, Floats, Floats, Floats, float],
-    left: tuple[Any, Any],
-    right: tuple[Any, Any],
-    rows: Any,
-    columns: Any,
-    floor: float,
-) -> Floats:
-    """Compute log kernels of given pairs under a model of any states (MK-5).
-
-    Parameters
-    ----------
-    model : tuple
-        Emission of each code (C, n), silent (n,), and without visits that emit nothing: start (n,), step (n, n), stop
-        (n,) and the log kernel of two empty strings.
-    left, right : codes and offsets of strings
-        As in `Sequences`.
-    rows, columns : ndarray of int of shape (P,)
-        Indices of the strings of each pair; fast if pairs of similar size are next to each other.
-    floor : float
-        Smallest weight of a cell, relative to its largest, with which floats are accurate. Pairs with smaller ones are
-        computed in numbers of unlimited range; all pairs if it is above 1.
-
-    Returns
-    -------
-    ndarray of shape (P,)
-        Logarithms; -inf if no trajectory emits both strings.
-    """
-    value = np.empty(len(rows))
-    for part in _parts(left, right, rows, columns, len(model[1])):
-        strings = (*left, *right, rows[part], columns[part])
-        call("general_pairs", model=model[:5], strings=strings, empty=model[5], floor=floor, log_value=value[part])
-    return value
-
-
-def general_expected(
-    model: tuple[Floats, Floats, Floats, Floats, Floats, float],
-    strings: tuple[Any, Any],
-    rows: Any,
-    columns: Any,
-    sums: tuple[Floats, Floats, Floats, Floats, Floats],
-    matched: Floats | None = None,
-) -> None:
-    """Write expected counts of the trajectories of given pairs, of which none has two empty strings (MK-5).
-
-    Parameters
-    ----------
-    model, strings, rows, columns
-        As in `general_pairs`.
-    sums : tuple of ndarrays
-        Zeros; receive gradients in start (P, n + 1) and in step and stop (P, n, n + 1), expected counts of symbols
-        (P, n, C) and of visits that emit one symbol only (P, n), and log kernels (P,).
-    matched : ndarray, default=None
-        Receives the posteriors that two symbols of a single pair are from one visit.
-    """
-    gain, moves, symbols, once, value = sums
-    call(
-        "general_expected", model=model[:5], strings=(*strings, *strings, rows, columns), gain=gain, moves=moves,
-        symbols=symbols, once=once, log_value=value, matched=matched,
-    )  # fmt: skip

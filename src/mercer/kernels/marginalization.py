@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 from array_api_compat import is_numpy_array
 
 from mercer._array import Array, Floats, beside, logsumexp, safe_log, to_numpy
 from mercer._batch import Batch
-from mercer._parameters import Rules, one_of
 from mercer._verdict import Verdict
 from mercer.data.segments import segment_sum, segments
 from mercer.kernels._operands import LogFeatures, LogPairs
 from mercer.kernels.base.shared import SharedModelKernel
 from mercer.models.scores import is_sequential
-
-PRECISIONS = ("float64", "float32")
 
 
 class Marginalization(LogPairs, SharedModelKernel):
@@ -32,9 +29,6 @@ class Marginalization(LogPairs, SharedModelKernel):
     weights : array of shape (M,), "uniform" or None, default=None
         Probabilities of the models of a batch, if one of them generates each whole sample. The kernel then has
         explicit features.
-    precision : {"float64", "float32"}, default="float64"
-        Arithmetic of ``AffinePairHMM``. "float32" is faster and accurate to about four decimals of the logarithm;
-        pairs out of its range are computed again in "float64".
     normalize : bool, default=True
         Whether to normalize the kernel, so that k(x, x) = 1.
     on_zero : {"raise", "zero"}, default="raise"
@@ -82,7 +76,6 @@ class Marginalization(LogPairs, SharedModelKernel):
     (2, 2)
     """
 
-    _parameters: ClassVar[Rules] = {"precision": one_of(*PRECISIONS)}
     _why_zero = " (its probability under the model is zero)"
     _needed = "one model for all data, such as mc.HMM() or mc.AffinePairHMM()"
 
@@ -92,13 +85,11 @@ class Marginalization(LogPairs, SharedModelKernel):
         self,
         model: Any = None,
         weights: Any = None,
-        precision: str = "float64",
         normalize: bool = True,
         on_zero: str = "raise",
     ) -> None:
         self.model = model
         self.weights = weights
-        self.precision = precision
         self.normalize = normalize
         self.on_zero = on_zero
 
@@ -153,14 +144,7 @@ class Marginalization(LogPairs, SharedModelKernel):
     def _prepare(self, source: Any) -> Any:
         if self.weights is not None:
             return LogFeatures(_log_probabilities(self.model_, source).T + self._log_weights() / 2)
-        if self.precision == "float64":
-            return self.model_.shared_history(source)
-        if self.precision not in getattr(self.model_, "precisions", ("float64",)):
-            raise TypeError(
-                f"precision = {self.precision!r} needs AffinePairHMM; the model is {type(self.model_).__name__}. Set "
-                "precision='float64'."
-            )
-        return self.model_.shared_history(source, precision=self.precision)
+        return self.model_.shared_history(source)
 
     def _log_chance(self, source: Any) -> Floats:
         """Return the log probability of each sample, ``(N,)``: the kernel summed over the other sample."""

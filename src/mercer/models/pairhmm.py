@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
 from mercer._array import Array, Floats, as_float, namespace, to_numpy
 from mercer._batch import Batch
+from mercer._native.pairs import Machine
 from mercer._probability import check_sums
 from mercer._random import random_generator, whole_size
 from mercer.data import Alphabet, Sequences
 from mercer.families.categorical import Categoricals
 from mercer.models._pairs.elimination import check_trajectories
-from mercer.models._pairs.general_expectations import pair_matches, tables_of
-from mercer.models._pairs.general_operand import GeneralOperand
-from mercer.models._pairs.general_single import Parameters, sequence_log_prob, sequence_scores
+from mercer.models._pairs.general import GeneralMachine, Parameters, sequence_scores
+from mercer.models._pairs.machine import MachineOperand, by_itself, logs_of, matches_of
 from mercer.models._scores.weighted import check_parametrization
 from mercer.models.inference import read
 
@@ -123,35 +123,6 @@ class PairHMMs(Batch):
             check_trajectories(first[c], steps[c], plain["stop"][c], plain["silent"][c], where)
         self._freeze(**given, emission=emission)
 
-    @classmethod
-    def from_pair_emissions(
-        cls, initial: Any, transition: Any, stop: Any, pair: Any, alphabet: Any, empty: Any = None
-    ) -> Self:
-        """Create models from emissions of pairs of symbols, if they define a kernel.
-
-        Parameters
-        ----------
-        initial, transition, stop, empty : array
-            As in the class.
-        pair : array of shape (N, n, k + 1, k + 1)
-            Joint probability of the symbols that a state emits to the first and to the second string; the last index
-            means no symbol. Given the state, the two strings must be independent and identically distributed: the table
-            is the outer product of a distribution with itself. Other tables raise an error, because such models need
-            not be positive semi-definite; the match and insert states of textbooks are not.
-        alphabet : Alphabet, str or iterable
-            The k symbols.
-
-        Examples
-        --------
-        >>> import numpy as np, mercer as mc
-        >>> p = np.array([0.5, 0.3, 0.2])  # a, b, no symbol
-        >>> pair = np.outer(p, p)[None, None]
-        >>> mc.PairHMMs.from_pair_emissions([[1.0]], [[[0.5]]], [[0.5]], pair, "ab").silent
-        array([[0.2]])
-        """
-        silent, probability = split_pair_emissions(pair, Alphabet.of(alphabet))
-        return cls(initial, transition, stop, Categoricals(probability, alphabet), silent, empty)
-
     # -- properties --------------------------------------------------------------------------------------
 
     @property
@@ -191,7 +162,7 @@ class PairHMMs(Batch):
 
     # -- pairs of strings --------------------------------------------------------------------------------
 
-    def shared_history(self, X: Any) -> GeneralOperand:
+    def shared_history(self, X: Any) -> MachineOperand:
         """Prepare strings for the marginalization kernel of a model of shape (1,) (MK-5).
 
         Examples
@@ -206,7 +177,7 @@ class PairHMMs(Batch):
                [0.      , 0.      , 0.015625]])
         """
         self._require_one()
-        return GeneralOperand(tables_of(Parameters.of(self, 0)), read(self.emission, X))
+        return MachineOperand(read(self.emission, X), self._pairs_of(0))
 
     def matches(self, first: Any, second: Any) -> Matches:
         """Posterior probabilities that symbols of two strings come from the same visit; needs a model of shape (1,).
@@ -223,13 +194,12 @@ class PairHMMs(Batch):
                [0.02, 0.48],
                [0.  , 0.51]])
         """
-        from mercer.models._pairs.matches import Matches, read_pair
-
         self._require_one()
-        s, t = read_pair(self.alphabet, first, second)
-        both = Sequences._make(np.concatenate([s, t]), np.array([0, len(s), len(s) + len(t)]), self.alphabet, None)
-        probability, log_kernel = pair_matches(Parameters.of(self, 0), both)
-        return Matches.of_codes(s, t, probability, log_kernel, self.alphabet)
+        return matches_of(self._pairs_of(0), self.alphabet, first, second)
+
+    def _pairs_of(self, c: int) -> Machine:
+        """Return the states and steps of member ``c``, for pairs of strings."""
+        return GeneralMachine.for_two(Parameters.of(self, c)).machine
 
     # -- single strings ----------------------------------------------------------------------------------
 
@@ -251,7 +221,8 @@ class PairHMMs(Batch):
         """
         self._require_axis()
         X = read(self.emission, X)
-        rows = [sequence_log_prob(Parameters.of(self, c), X) for c in range(len(self))]
+        machines = [GeneralMachine.for_one(Parameters.of(self, c)).machine for c in range(len(self))]
+        rows = [logs_of(machine, X, *by_itself(X)) for machine in machines]
         return np.stack(rows) if rows else np.empty((0, len(X)))
 
     def bic(self, X: Any) -> Floats:
@@ -326,68 +297,3 @@ def _check_probabilities(values: Floats, name: str) -> None:
     if len(bad):
         where = tuple(map(int, bad[0]))
         raise ValueError(f"{name} must be a probability from 0 to 1; got {values[where]} at index {where}.")
-
-
-# User-defined joint emissions on pairs of symbols: which of them define a kernel, and why others do not (MK-5).
-
-TOLERANCE = 1e-7
-"""Tolerance for equality of entries of a table of probabilities."""
-
-
-def split_pair_emissions(pair: Any, alphabet: Alphabet) -> tuple[Floats, Floats]:
-    """Split tables ``(..., n, k + 1, k + 1)`` into the probability of nothing ``(..., n)`` and letters ``(..., n, k)``.
-
-    Raises if a table is not the outer product of one distribution with itself.
-    """
-    tables = np.asarray(to_numpy(pair), dtype=np.float64)
-    k = len(alphabet)
-    if tables.ndim < 3 or tables.shape[-2:] != (k + 1, k + 1):
-        raise ValueError(
-            f"pair must have shape (N, n, {k + 1}, {k + 1}) for {k} symbols, with no symbol as the last index of both "
-            f"axes; got {tables.shape}."
-        )
-    if not (tables >= 0).all():
-        raise ValueError("pair must be nonnegative probabilities.")
-    names = [*map(str, alphabet.symbols), "nothing"]
-    for where in np.ndindex(*tables.shape[:-2]):
-        place = f"state {where[-1]}" + (f" of model {where[0]}" if len(where) > 1 and tables.shape[0] > 1 else "")
-        _check_table(tables[where], place, names)
-    marginal = (tables.sum(axis=-1) + tables.sum(axis=-2)) / 2
-    marginal /= marginal.sum(axis=-1, keepdims=True)
-    heard = marginal[..., :k].sum(axis=-1, keepdims=True)
-    letters = np.where(heard > 0, marginal[..., :k] / np.where(heard > 0, heard, 1.0), 1.0 / k)
-    return marginal[..., k], letters
-
-
-def _check_table(table: Floats, place: str, names: list[str]) -> None:
-    """Raise if the table of a state is not the outer product of a distribution with itself."""
-    total = table.sum()
-    if abs(total - 1) > 1e-6:
-        raise ValueError(
-            f"The pair emissions of {place} must sum to one; got {total:.8g}. Divide counts by their sum first."
-        )
-    lowest = float(np.linalg.eigvalsh((table + table.T) / 2)[0])
-    odd = np.argwhere(np.abs(table - table.T) > TOLERANCE)
-    advice = (
-        "Emit both strings independently given the state (PairHMMs(..., silent=...)), or use "
-        "AffinePairHMM(...), which is positive semi-definite with gaps."
-    )
-    if len(odd):
-        i, j = odd[0]
-        more = f", and their symmetric part has the eigenvalue {lowest:.3g}" if lowest < -TOLERANCE else ""
-        raise ValueError(
-            f"The pair emissions of {place} are not symmetric: ({names[i]}, {names[j]}) has {table[i, j]:.3g} and "
-            f"({names[j]}, {names[i]}) has {table[j, i]:.3g}{more}, so the kernel need not be positive semi-definite. "
-            f"{advice}"
-        )
-    if lowest < -TOLERANCE:
-        raise ValueError(
-            f"The pair emissions of {place} are not positive semi-definite: as a matrix they have the eigenvalue "
-            f"{lowest:.3g}, like every state that gives a symbol to one string only when the other gets none. {advice}"
-        )
-    marginal = table.sum(axis=1)
-    if np.abs(table - np.outer(marginal, marginal)).max() > TOLERANCE:
-        raise ValueError(
-            f"The pair emissions of {place} are positive semi-definite, but not the product of one distribution with "
-            "itself. Use one state per hidden letter, in which the two strings are independent."
-        )

@@ -8,7 +8,6 @@ import numpy as np
 
 from mercer._array import Array, Floats, as_float, to_numpy
 from mercer._batch import Batch
-from mercer._checks import is_choice
 from mercer._probability import checked_probability
 from mercer.data import Alphabet, Sequences
 from mercer.models._pairs.joint import checked_joint
@@ -18,8 +17,6 @@ if TYPE_CHECKING:
     from mercer.models._pairs.affine_operand import AffineOperand
     from mercer.models._pairs.matches import Matches
     from mercer.models.pairhmm_affine_estimator import AffinePairHMM
-
-PRECISIONS = ("float64", "float32")
 
 
 class AffinePairHMMs(Batch):
@@ -67,8 +64,6 @@ class AffinePairHMMs(Batch):
     _arrays: ClassVar[dict[str, int]] = {"joint": 2, "insertion": 1, "open": 0, "extend": 0, "continuation": 0}
     _shared: ClassVar[tuple[str, ...]] = ("alphabet",)
     _from_header: ClassVar[dict[str, Any]] = {"alphabet": Alphabet.from_header}
-    precisions: ClassVar[tuple[str, ...]] = PRECISIONS
-    """Arithmetics of `shared_history`."""
     draws_whole: ClassVar[bool] = True
     """Whether `sample` draws whole sequences, whose lengths the model decides."""
     is_local: ClassVar[bool] = False
@@ -99,23 +94,22 @@ class AffinePairHMMs(Batch):
         return k * (k + 1) // 2 - 1 + k - 1 + len(self._arrays) - 2
 
     def estimator(self) -> AffinePairHMM:
-        """Return an estimator with the parameters of this model."""
+        """Return an estimator that reads data as these models do, and whose ``fit`` is the first of them."""
         from mercer.models.pairhmm_affine_estimator import AffinePairHMM
 
-        return AffinePairHMM.of(self)
+        if 0 in self.shape:
+            raise ValueError(f"An estimator stands for one model; got a batch of shape {self.shape}. Use one member.")
+        return AffinePairHMM(alphabet=self.alphabet, local=self.is_local, init=self.reshape(-1)[:1])
 
     # -- pairs of strings ----------------------------------------------------------------------------------
 
-    def shared_history(self, X: Any, precision: str = "float64") -> AffineOperand:
+    def shared_history(self, X: Any) -> AffineOperand:
         """Prepare strings for the marginalization kernel, the probability of a shared hidden history (MK-5b).
 
         Parameters
         ----------
         X : Sequences or what makes them
             Strings over the alphabet, of any lengths. Ambiguity codes and missing symbols are marginalized.
-        precision : {"float64", "float32"}, default="float64"
-            Precision of the recursion. "float32" is accurate to about 1e-4 in the logarithm; pairs for which it is not
-            are computed again in "float64".
 
         Returns
         -------
@@ -124,10 +118,8 @@ class AffinePairHMMs(Batch):
         """
         from mercer.models._pairs.affine_operand import AffineOperand
 
-        if not is_choice(precision, PRECISIONS):
-            raise ValueError(f"precision must be 'float64' or 'float32'; got {precision!r}.")
         self._require_one()
-        return AffineOperand.of(self, read(self, X), precision)
+        return AffineOperand.of(self, read(self, X))
 
     def matches(self, first: Any, second: Any) -> Matches:
         """Posterior probabilities that symbols of two strings are matched.
@@ -137,9 +129,11 @@ class AffinePairHMMs(Batch):
         first, second : one sequence each
             Strings over the alphabet.
         """
-        from mercer.models._pairs.matches import affine_matches
+        from mercer.models._pairs.affine import AffineMachine, AffineParameters
+        from mercer.models._pairs.machine import matches_of
 
-        return affine_matches(self, first, second)
+        self._require_one()
+        return matches_of(AffineMachine.of(AffineParameters.of(self), 2).machine, self.alphabet, first, second)
 
     # -- single strings --------------------------------------------------------------------------------------
 
@@ -151,7 +145,7 @@ class AffinePairHMMs(Batch):
         X : Sequences or what makes them
             M strings; ambiguity codes and missing symbols are marginalized.
         """
-        from mercer.models._pairs.affine_expectations import log_probabilities
+        from mercer.models._pairs.affine import log_probabilities
 
         self._require_axis()
         return log_probabilities(self, read(self, X))
@@ -163,14 +157,14 @@ class AffinePairHMMs(Batch):
 
     def sequence_scores(self, X: Any, parametrization: str = "logit") -> Floats:
         """Fisher scores of each string under each model, ``(N, M, P)``; `score_names` names the columns."""
-        from mercer.models._pairs.affine_expectations import scores
+        from mercer.models._pairs.affine import scores
 
         self._require_axis()
         return scores(self, read(self, X), parametrization)
 
     def score_names(self) -> list[str]:
         """Name the columns of the Fisher scores."""
-        from mercer.models._pairs.affine_expectations import score_names
+        from mercer.models._pairs.affine import score_names
 
         return score_names(self)
 

@@ -3,32 +3,33 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
 from mercer._array import Floats, to_numpy
 from mercer._checks import is_choice, is_number
 from mercer._notices import notify
-from mercer._parameters import NONE, Rules, between, boolean, one_of, positive
+from mercer._parameters import NONE, Rules, between, boolean, instance_of, one_of, positive
 from mercer._random import seed_of
 from mercer.data import Alphabet, Sequences
 from mercer.data.alphabet import ALPHABET
 from mercer.families.estimator import Context, strength
+from mercer.models._pairs.affine import RATES, AffineParameters
 from mercer.models._pairs.affine_em import LEARNED, em_pairs
-from mercer.models._pairs.affine_expectations import AffineParameters, Flank
 from mercer.models._pairs.drawn import drawn_pairs
 from mercer.models._pairs.estimator import FittedPairHMM, PairEstimator
-from mercer.models._pairs.substitution import given_distribution, given_joint, joint_of, natural_alphabet
-
-if TYPE_CHECKING:
-    from mercer.models.pairhmm_affine import AffinePairHMMs
+from mercer.models._pairs.substitution import joint_of, natural_alphabet
+from mercer.models.pairhmm_affine import AffinePairHMMs, LocalPairHMMs
 
 DEFAULT_MATRIX = "BLOSUM62"
 HALF_BIT = float(np.log(2.0)) / 2
 DEFAULT_COSTS = {"open": 11.0, "extend": 1.0}
 """In half bits, the unit of BLOSUM62."""
-FLANKS = ("flank_open", "flank_extend")
+NOT_WITH_INIT = (
+    "substitution", "gap_open", "gap_extend", "matrix_scale", "background", "open_probability", "extend_probability",
+    "continuation", "flank_extend",
+)  # fmt: skip
 LEAST_CONTINUATION = 0.01
 """Value of ``continuation`` if the insertions by themselves are longer than the training data."""
 
@@ -53,8 +54,6 @@ class AffinePairHMM(PairEstimator):
     background : array of shape (k,), Series, dict or None, default=None
         Distribution of a letter. None: the one that matrix and scale imply, where it is positive, else the letters of
         the training data.
-    joint : array of shape (k, k), DataFrame or None, default=None
-        Probabilities of two matched letters, in place of ``substitution``: symmetric and positive semi-definite.
     open_probability, extend_probability : float or None, default=None
         Probability that a gap begins, and that it goes on, in place of the costs.
     continuation : float or None, default=None
@@ -66,13 +65,9 @@ class AffinePairHMM(PairEstimator):
         training data.
     unknown : {"raise", "missing"}, default="raise"
         How to treat a symbol outside the alphabet.
-    insertion : array of shape (k,), Series, dict or None, default=None
-        Distribution of inserted letters; None means that of one matched letter.
     local : bool, default=False
         Whether alignments are local: the letters before the first match and after the last one, the flanks, have a
         distribution of their own, so that unrelated ends cost little.
-    flank_open : float or None, default=None
-        With ``local``, the probability that a flank has letters; None means ``flank_extend``: all lengths alike.
     flank_extend : float or None, default=None
         With ``local``, the probability that a flank has one more letter. None: a flank is about a quarter of the mean
         length of the training data (rounded to a power of two), on average.
@@ -88,6 +83,8 @@ class AffinePairHMM(PairEstimator):
         learned from pairs.
     tol : float, default=1e-4
         Stop if the objective per symbol grows by at most this value; with 0 there are always ``n_iter`` iterations.
+    init : AffinePairHMMs or LocalPairHMMs of shape (1,), or None, default=None
+        A model of your own, in place of a matrix, costs and ``local``: the start of EM, and without EM the model.
     random_state : int, Generator, RandomState or None, default=0
         Seed of the draw of pairs; None draws a new one in every fit.
 
@@ -98,7 +95,7 @@ class AffinePairHMM(PairEstimator):
     context_ : Context
         The alphabet.
     matrix_scale_ : float or None
-        Natural logarithms per unit of the matrix, as it was used; None with ``joint``.
+        Natural logarithms per unit of the matrix, as it was used; None with ``init``.
     n_iter_ : int
         Iterations of EM.
     converged_ : bool
@@ -144,7 +141,7 @@ class AffinePairHMM(PairEstimator):
         | NONE,
         "prior_strength": strength("outcomes"),
         "local": boolean(),
-        "flank_open": between(0, 1, "left", "It is the probability that a flank has letters, not a cost.") | NONE,
+        "init": instance_of(AffinePairHMMs, cure="Pass AffinePairHMMs or LocalPairHMMs of shape (1,).") | NONE,
         "flank_extend": between(0, 1, "left", "It is the probability of one more letter, not a cost.") | NONE,
     }
 
@@ -153,74 +150,35 @@ class AffinePairHMM(PairEstimator):
     gap_extend: float | None = None
     matrix_scale: float | None = None
     background: Any = None
-    joint: Any = None
     open_probability: float | None = None
     extend_probability: float | None = None
     continuation: float | None = None
     alphabet: Any = None
     unknown: str = "raise"
-    insertion: Any = None
     local: bool = False
-    flank_open: float | None = None
     flank_extend: float | None = None
     learn: tuple[str, ...] = LEARNED
     n_pairs: int = 500
     prior_strength: float = 10.0
     n_iter: int = 0
     tol: float = 1e-4
+    init: Any = None
     random_state: Any = 0
-
-    @classmethod
-    def of(cls, model: AffinePairHMMs) -> Self:
-        """Return an estimator that reads data as ``model`` does, and whose ``fit`` is its first member."""
-        from mercer.models.pairhmm_affine import AffinePairHMMs
-
-        if not isinstance(model, AffinePairHMMs):
-            raise TypeError(f"model must be AffinePairHMMs, such as the model_ of a fit; got {model!r}.")
-        if 0 in model.shape:
-            raise ValueError(
-                f"An estimator stands for one model; got a batch of shape {model.shape}. Pass one member, such as "
-                "p[3:4]."
-            )
-        one = model.reshape(-1)
-        joint, insertion, *numbers = (
-            to_numpy(x)[0] for x in (one.joint, one.insertion, one.open, one.extend, one.continuation)
-        )
-        opened, extended, goes_on = map(float, numbers)
-        flanks: dict[str, Any] = {}
-        if one.is_local:
-            flanks = {name: float(to_numpy(getattr(one, name))[0]) for name in FLANKS}
-        return cls(
-            joint=joint,
-            insertion=insertion,
-            open_probability=opened,
-            extend_probability=extended,
-            continuation=goes_on,
-            alphabet=model.alphabet,
-            local=one.is_local,
-            **flanks,
-        )
 
     # -- parameters ---------------------------------------------------------------------------------------
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
-        if self.substitution is not None and self.joint is not None:
-            raise ValueError(
-                "substitution and joint exclude each other. Pass scores as substitution, or probabilities as joint."
-            )
-        if self.background is not None and self.joint is not None:
-            raise ValueError(
-                "background and joint exclude each other: joint already has the distribution of the letters. Leave "
-                "background out."
-            )
+        if self.init is not None:
+            for name in NOT_WITH_INIT:
+                if getattr(self, name) is not None:
+                    raise ValueError(f"{name} and init exclude each other: init is a whole model. Leave one out.")
         for kind in ("open", "extend"):
             self._check_gap(f"gap_{kind}", f"{kind}_probability")
-        for name in FLANKS:
-            if getattr(self, name) is not None and not self.local:
-                raise ValueError(
-                    f"{name} = {getattr(self, name)!r} needs local=True; flanks of global alignments are gaps."
-                )
+        if self.flank_extend is not None and not self.local:
+            raise ValueError(
+                f"flank_extend = {self.flank_extend!r} needs local=True; flanks of global alignments are gaps."
+            )
         self._learned()
 
     def _learned(self) -> tuple[str, ...]:
@@ -244,18 +202,13 @@ class AffinePairHMM(PairEstimator):
             raise ValueError(f"{cost_name} must be a positive number, the cost of a gap; got {cost!r}.{cure}")
         if probability is not None and (not is_number(probability) or not 0 <= probability < 1):
             raise ValueError(f"{probability_name} must be a probability, 0 or more and below 1; got {probability!r}.")
-        if cost is not None and self.joint is not None and self.matrix_scale is None:
-            raise ValueError(
-                f"{cost_name} = {cost!r} is in units of a substitution matrix, which joint does not have. Use "
-                f"{probability_name}, or matrix_scale=, the natural logarithms per unit."
-            )
 
     # -- data ---------------------------------------------------------------------------------------------
 
     def accept(self, X: Any, *, owner: Any = None, reset: bool = False, context: Context | None = None) -> Any:
         """Turn ``X`` into `Sequences`; symbols are read as the matrix has them where nothing else says how."""
         natural = None
-        if context is None and self.alphabet is None and not isinstance(X, Sequences) and self.joint is None:
+        if context is None and self.alphabet is None and not isinstance(X, Sequences) and self.init is None:
             natural = natural_alphabet(self._scores)
             context = None if natural is None else Context(len(natural), natural)
         X = super().accept(X, owner=owner, reset=reset, context=context)
@@ -274,10 +227,11 @@ class AffinePairHMM(PairEstimator):
 
     def _fitted(self, X: Sequences, context: Context, y: Any) -> FittedPairHMM:
         """Run EM from what parameters and data say; without EM the start is the model."""
-        start, scale = self._start(X, context)
+        start, scale = (AffineParameters.of(self.init), None) if self.init is not None else self._start(X, context)
         if not self.n_iter:
             self._check_classes(X, y)
-            return FittedPairHMM(self._model(start, context), np.empty(0), True, scale)
+            model = self._model(start, context) if self.init is None else self.init
+            return FittedPairHMM(model, np.empty(0), True, scale)
         pairs = drawn_pairs(
             X, y, int(self.n_pairs), seed_of(self.random_state), "use n_iter=0 to learn nothing from pairs"
         )
@@ -290,60 +244,37 @@ class AffinePairHMM(PairEstimator):
         return self
 
     def _model(self, affine: AffineParameters, context: Context) -> Any:
-        from mercer.models.pairhmm_affine import AffinePairHMMs, LocalPairHMMs
+        kind = np.float64 if self.init is None else to_numpy(self.init.joint).dtype  # tolerance of rounding
+        batch: Any = LocalPairHMMs if affine.is_local else AffinePairHMMs
+        rates = dict(zip(RATES, affine.rates[:, None], strict=False))
+        return batch(affine.joint[None].astype(kind), affine.insertion[None], **rates, alphabet=context.alphabet)
 
-        kind = np.float32 if getattr(self.joint, "dtype", None) == np.float32 else np.float64  # tolerance of rounding
-        flanks = {name: np.array([rate]) for name, rate in zip(FLANKS, affine.flank or (), strict=False)}
-        batch: Any = LocalPairHMMs if flanks else AffinePairHMMs
-        return batch(
-            joint=affine.joint[None].astype(kind),
-            insertion=affine.insertion[None],
-            open=np.array([affine.open]),
-            extend=np.array([affine.extend]),
-            continuation=np.array([affine.continuation]),
-            alphabet=context.alphabet,
-            **flanks,
-        )
-
-    def _start(self, X: Sequences, context: Context) -> tuple[AffineParameters, float | None]:
+    def _start(self, X: Sequences, context: Context) -> tuple[AffineParameters, float]:
         """Return the model that parameters and data determine without EM, and the scale of the matrix."""
         alphabet = context.alphabet
         assert alphabet is not None
-        used: float | None = None
-        if self.joint is not None:
-            joint = given_joint(self.joint, alphabet).astype(np.float64)
-            scale = self.matrix_scale
-        else:
-            found = joint_of(self._scores, self.matrix_scale, self.background, alphabet, _composition(X, alphabet))
-            joint, scale, used = found.joint, found.scale, found.scale
-        match = joint.sum(axis=1)
-        insertion = (
-            match if self.insertion is None else given_distribution("insertion", self.insertion, alphabet, zeros=True)
-        )
-        opened, extended = (self._gap(kind, scale) for kind in ("open", "extend"))
-        goes_on = self.continuation
-        length = float(np.mean(X.lengths))
-        if goes_on is None:
-            goes_on = _continuation(length / 2 if self.local else length, opened, extended)
-        flank = self._flank(length) if self.local else None
-        return AffineParameters(joint, insertion, opened, extended, float(goes_on), alphabet.membership, flank), used
+        found = joint_of(self._scores, self.matrix_scale, self.background, alphabet, _composition(X, alphabet))
+        opened, extended = (self._gap(kind, found.scale) for kind in ("open", "extend"))
+        continuation, length = self.continuation, float(np.mean(X.lengths))
+        if continuation is None:
+            continuation = _continuation(length / 2 if self.local else length, opened, extended)
+        rates = [float(continuation), opened, extended]
+        if self.local:
+            flank = self.flank_extend
+            if flank is None:
+                letters = 2.0 ** round(np.log2(max(length / 4, 1.0)))
+                flank = letters / (1.0 + letters)
+            rates += [float(flank), float(flank)]  # all lengths of a flank alike
+        insertion = found.joint.sum(axis=1)
+        return AffineParameters(found.joint, insertion, np.array(rates), alphabet.membership), found.scale
 
-    def _flank(self, length: float) -> Flank:
-        """Return the distribution of flanks, given the mean length of the data."""
-        extended = self.flank_extend
-        if extended is None:
-            letters = 2.0 ** round(np.log2(max(length / 4, 1.0)))
-            extended = letters / (1.0 + letters)
-        return Flank(float(extended if self.flank_open is None else self.flank_open), float(extended))
-
-    def _gap(self, kind: str, scale: float | None) -> float:
+    def _gap(self, kind: str, scale: float) -> float:
         """Return the probability that a gap begins, or goes on."""
         probability, cost = getattr(self, f"{kind}_probability"), getattr(self, f"gap_{kind}")
         if probability is not None:
             return float(probability)
         if cost is None:
             return float(np.exp(-HALF_BIT * DEFAULT_COSTS[kind]))
-        assert scale is not None
         probability = float(np.exp(-scale * cost))
         if probability == 1.0:
             raise ValueError(

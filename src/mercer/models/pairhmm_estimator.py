@@ -22,8 +22,7 @@ from mercer.models._fitting.em import EMResult, Impossible, em_single, joined
 from mercer.models._fitting.mixture_steps import generator
 from mercer.models._pairs.drawn import drawn_pairs
 from mercer.models._pairs.estimator import FittedPairHMM, PairEstimator
-from mercer.models._pairs.general_expectations import pair_counts
-from mercer.models._pairs.general_single import PairExpectations, Parameters, sequence_counts
+from mercer.models._pairs.general import PairExpectations, Parameters, expected_counts
 from mercer.models.pairhmm import PairHMMs
 
 GOALS = ("pairs", "sequences")
@@ -122,27 +121,17 @@ class PairHMM(PairEstimator):
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
-        if self.init is None:
-            return
-        if self.init.shape != (1,):
-            raise ValueError(f"init must have shape (1,); got {self.init.shape}. Pass PairHMMs such as p[3:4].")
-        if self.init.n_states != self.n_states:
+        if self.init is not None and self.init.n_states != self.n_states:
             n = self.init.n_states
             raise ValueError(f"init must have n_states = {self.n_states} states; got {n}. Use n_states={n}.")
-
-    # -- data --------------------------------------------------------------------------------------------
-
-    def accept(self, X: Any, *, owner: Any = None, reset: bool = False, context: Context | None = None) -> Any:
-        """Turn ``X`` into `Sequences`; a start that is given knows the alphabet."""
-        if context is None and self.alphabet is None and isinstance(self.init, PairHMMs):
-            context = Context(self.init.dimension, self.init.alphabet)
-        return super().accept(X, owner=owner, reset=reset, context=context)
 
     # -- fitting -----------------------------------------------------------------------------------------
 
     def _fitted(self, X: Sequences, context: Context, y: Any) -> FittedPairHMM:
         """Run EM from the start that is given, or from several; the best is kept."""
-        self._check_em(X, y)
+        self._check_classes(X, y)  # also where single strings have no use for it
+        check_some_points(X)
+        check_something(X, self)
         seed = seed_of(self.random_state)
         if self.fit_to == "pairs":
             pairs = drawn_pairs(X, y, int(self.n_pairs), seed, _OTHERWISE)
@@ -169,17 +158,6 @@ class PairHMM(PairEstimator):
         warn_of_unvisited([(results, lambda i: "the model of all data")], "use fewer states, or another random_state")
         return FittedPairHMM(best.model, best.history, best.converged)
 
-    def _check_em(self, X: Sequences, y: Any) -> None:
-        """Raise if all strings are empty, y has another length, or the start has another alphabet."""
-        self._check_classes(X, y)  # also where single strings have no use for it
-        check_some_points(X)
-        check_something(X, self)
-        if self.init is not None and self.init.alphabet != X.alphabet:
-            raise ValueError(
-                f"init has the alphabet {self.init.alphabet}, the sequences have {X.alphabet}. Read them with the "
-                "alphabet of init."
-            )
-
 
 _OTHERWISE = "use fit_to='sequences' to learn from single ones"
 
@@ -205,7 +183,7 @@ class PairGoal(NamedTuple):
     def expect(self, models: PairHMMs) -> tuple[float, PairExpectations]:
         """Return the objective and expected counts of the trajectories."""
         model, k = Parameters.of(models, 0), models.dimension
-        found = sequence_counts(model, self.X) if self.pairs is None else pair_counts(model, self.X, *self.pairs)
+        found = expected_counts(model, self.X, self.pairs)
         if not np.isfinite(found.log_prob).all():
             raise Impossible(int(np.flatnonzero(~np.isfinite(found.log_prob))[0]))
         # Probabilities that are zero at the start stay zero, and have no prior.

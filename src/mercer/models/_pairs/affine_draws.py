@@ -10,7 +10,7 @@ from mercer._array import Floats
 from mercer._random import random_generator, whole_size
 from mercer.data import Sequences
 from mercer.data.ragged import offsets_of
-from mercer.models._pairs.affine_expectations import AffineParameters
+from mercer.models._pairs.affine import EXTEND, OPEN, AffineParameters
 
 MOST_LETTERS = 2e8
 """Largest expected number of letters: a gigabyte. More is probably a mistake."""
@@ -28,17 +28,17 @@ def drawn(model: Any, size: int, random_state: Any, copies: int) -> list[tuple[S
 def _of_one(
     affine: AffineParameters, alphabet: Any, size: int, rng: np.random.Generator, copies: int
 ) -> tuple[Sequences, ...]:
-    mean = affine.mean_length
+    mean, (continuation, _, extended) = affine.mean_length, affine.rates[:3]
     if mean * size * copies > MOST_LETTERS:
         raise ValueError(
-            f"Sequences of the model have {mean:.3g} letters on average (continuation {affine.continuation:.17g}, "
-            f"extend {max(affine.extend, affine.flank_or_gap.extend):.17g}), and {size * copies} of them more than "
+            f"Sequences of the model have {mean:.3g} letters on average (continuation {continuation:.17g}, "
+            f"extend {max(extended, affine.flank[1]):.17g}), and {size * copies} of them more than "
             f"{MOST_LETTERS:.0e}. Draw fewer, or use a smaller continuation or extend."
         )
     some = int(np.clip(LETTERS_AT_ONCE / max(mean, 1e-9), 1, max(size, 1)))
     parts: list[list[tuple[Floats, Floats]]] = [[] for _ in range(copies)]
     for begin in range(0, size, some):
-        count = rng.geometric(1.0 - affine.continuation, size=min(some, size - begin)) - 1
+        count = rng.geometric(1.0 - continuation, size=min(some, size - begin)) - 1
         k = len(affine.insertion)
         pair = rng.choice(k * k, p=affine.joint.reshape(-1) / affine.joint.sum(), size=count.sum())
         for side, letters in zip(parts, divmod(pair, k), strict=False):
@@ -58,9 +58,9 @@ def _with_runs(
     """Add insertions before, between and after the matched letters of every sequence; return all codes, and lengths."""
     ends = np.cumsum(matches + 1)
     places = int((matches + 1).sum())
-    opened, left = np.full(places, affine.open), np.full(places, 1.0 - affine.extend)
+    opened, left = np.full(places, affine.rates[OPEN]), np.full(places, 1.0 - affine.rates[EXTEND])
     for at in (ends - 1, ends - 1 - matches):  # the last and the first run of each sequence
-        opened[at], left[at] = affine.flank_or_gap.open, 1.0 - affine.flank_or_gap.extend
+        opened[at], left[at] = affine.flank[0], 1.0 - affine.flank[1]
     run = (rng.random(places) < opened) * rng.geometric(left)
     follows = np.ones(places, dtype=np.int64)  # a match after every run except the last of a sequence
     follows[ends - 1] = 0

@@ -2,25 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
-from mercer._array import Floats
-from mercer._native.pairs import ranged_affine
-from mercer._probability import ratio, shared_out
+from mercer._array import Floats, Indices
 from mercer.data import Sequences
 from mercer.models._fitting.em import EMResult, em_single
-from mercer.models._forward.interface import share
-from mercer.models._pairs.affine_expectations import AffineParameters, Flank
+from mercer.models._pairs.affine import AffineMachine, AffineParameters
 from mercer.models._pairs.joint import lowest_eigenvalue
+from mercer.models._pairs.machine import gradients
 
 LEARNED = ("gaps", "letters", "substitution")
 """Parameters that EM can learn."""
-PAIRS_OF_A_TASK = 8
-"""Number of pairs that a thread processes at a time."""
-SECONDS_OF_A_CELL = 6e-8
-"""Approximate seconds per pair of positions of two sequences."""
 SHORT_OF_THE_BORDER = 0.9
 """If a full step leaves the positive semi-definite matrices, this fraction of the way to their boundary is used."""
 
@@ -28,24 +22,20 @@ SHORT_OF_THE_BORDER = 0.9
 class _Expected(NamedTuple):
     """Expected counts of events, over all pairs."""
 
-    log_kernel: float
     matched: Floats
     """``(k, k)``."""
     letters: Floats
     """``(k,)``, of insertions."""
-    opened: float
-    extended: float
-    flank_opened: float
-    flank_extended: float
-    unmatched: float
-    """Of pairs without a match; the last three are of local alignments."""
-    n_pairs: int
+    yes: Floats
+    """Events of every rate, ``(R,)``."""
+    chances: Floats
+    """Of these events, ``(R,)``."""
 
 
 def em_pairs(
     start: AffineParameters,
     X: Sequences,
-    pairs: tuple[Floats, Floats],
+    pairs: tuple[Indices, Indices],
     learn: tuple[str, ...],
     strength: float,
     n_iter: int,
@@ -58,52 +48,32 @@ def em_pairs(
     """
 
     def expect(affine: AffineParameters) -> tuple[float, _Expected]:
-        found = _expect(affine, X, pairs)
-        return found.log_kernel + _log_prior(affine, start, learn, strength), found
+        log_kernel, found = _expect(affine, X, pairs)
+        return log_kernel + _log_prior(affine, start, learn, strength), found
 
     def maximize(affine: AffineParameters, found: _Expected) -> AffineParameters:
         return _maximize(affine, start, found, learn, strength)
 
-    return em_single(expect, maximize, start, n_iter, tol * _symbols(X, pairs), "the model of all data")
+    symbols = max(1, sum(int(X.lengths[side].sum()) for side in pairs))
+    return em_single(expect, maximize, start, n_iter, tol * symbols, "the model of all data")
 
 
-def _symbols(X: Sequences, pairs: tuple[Floats, Floats]) -> float:
-    return float(max(1, sum(int(X.lengths[side].sum()) for side in pairs)))
-
-
-def _expect(affine: AffineParameters, X: Sequences, pairs: tuple[Floats, Floats]) -> _Expected:
-    """Sum expected counts over all pairs, in their order for any number of threads."""
-    first, second = pairs
-    n, codes = len(first), len(affine.membership)
-    tables = joint, insertion, _ = affine.of_codes
-    starts = list(range(0, n, PAIRS_OF_A_TASK))
-    sums: list[Any] = [None] * len(starts)
-    log_kernel = np.empty(n)
-
-    def work(task: int) -> None:
-        part = slice(starts[task], min(starts[task] + PAIRS_OF_A_TASK, n))
-        size = len(first[part])
-        counts = np.zeros((size, codes, codes)), np.zeros((size, codes)), np.zeros((size, 5))
-        strings = X.values, X.offsets
-        log_kernel[part] = ranged_affine(tables, strings, strings, first[part], second[part], counts)
-        sums[task] = tuple(x.sum(axis=0) for x in counts)
-
-    cells = float((X.lengths[first] + 1.0) @ (X.lengths[second] + 1.0))
-    share(work, list(range(len(starts))), cells * SECONDS_OF_A_CELL)
-    if not np.isfinite(log_kernel).all():
-        p = int(np.flatnonzero(~np.isfinite(log_kernel))[0])
+def _expect(affine: AffineParameters, X: Sequences, pairs: tuple[Indices, Indices]) -> tuple[float, _Expected]:
+    """Return the sum of log kernels and the expected counts over all pairs."""
+    form = AffineMachine.of(affine, 2)
+    found = gradients(form.machine, X, X, *pairs)
+    if not np.isfinite(found.log_kernel).all():
+        first, second = (side[np.flatnonzero(~np.isfinite(found.log_kernel))[0]] for side in pairs)
         raise ValueError(
-            f"{X.name(first[p])} and {X.name(second[p])} have joint probability zero at the start of EM, so nothing "
-            "can be learned from them. Use a start without zeros, such as a positive open_probability and "
-            "extend_probability."
+            f"{X.name(first)} and {X.name(second)} have joint probability zero at the start of EM, so nothing can be "
+            "learned from them. Use a start without zeros, such as a positive open_probability and extend_probability."
         )
-    matched, letters, runs = (sum(parts) for parts in zip(*sums, strict=True))
-    members = affine.membership
-    # A code is distributed over its letters by their probabilities: expected counts are parameter times gradient.
-    per_letter = affine.joint * (members.T @ ratio(matched, joint) @ members)
-    inserted = shared_out(letters, insertion, affine.insertion, members)
-    opened, extended, *ends = (float(x) for x in runs)
-    return _Expected(float(log_kernel.sum()), per_letter, inserted, opened, extended, ends[0], ends[1], ends[2], n)
+    free, chances = (x.sum(axis=0) for x in form.rates(found))
+    matched, inserted = np.split(found.table.sum(axis=0), [form.n_matched])
+    members = affine.membership  # a code is distributed over its letters by their probabilities
+    matched = affine.joint * (members.T @ matched.reshape(len(members), -1) @ members)
+    counts = _Expected(matched, affine.insertion * (inserted @ members), affine.rates * free, chances)
+    return float(found.log_kernel.sum()), counts
 
 
 def _log_prior(affine: AffineParameters, start: AffineParameters, learn: tuple[str, ...], strength: float) -> float:
@@ -112,8 +82,7 @@ def _log_prior(affine: AffineParameters, start: AffineParameters, learn: tuple[s
         return 0.0
     value = 0.0
     if "gaps" in learn:
-        for now, then in zip(affine.rates, start.rates, strict=True):
-            value += _cross(np.array([now, 1 - now]), np.array([then, 1 - then]))
+        value += _cross(affine.rates, start.rates) + _cross(1 - affine.rates, 1 - start.rates)
     if "letters" in learn:
         value += _cross(affine.insertion, start.insertion)
     if "substitution" in learn:
@@ -132,21 +101,9 @@ def _maximize(
 ) -> AffineParameters:
     """Refit the distributions to the expected counts."""
     if "gaps" in learn:
-        matches, inserted = float(found.matched.sum()), found.opened + found.extended
-        places = 2 * (matches + found.n_pairs)  # before, between and after matches, in each sequence
-        if affine.flank is not None and start.flank is not None:
-            ends = 2 * (2 * found.n_pairs - found.unmatched)  # a sequence without a match has one flank, others two
-            places, flanked = max(0.0, places - ends), found.flank_opened + found.flank_extended
-            flank = Flank(
-                _rate(found.flank_opened, ends, start.flank.open, strength),
-                _rate(found.flank_extended, flanked, start.flank.extend, strength),
-            )
-            affine = affine._replace(flank=flank)
-        affine = affine._replace(
-            continuation=_rate(matches, matches + found.n_pairs, start.continuation, strength),
-            open=_rate(found.opened, places, start.open, strength),
-            extend=_rate(found.extended, inserted, start.extend, strength),
-        )
+        total = found.chances + strength
+        seen = np.where(total > 0, total, 1.0)
+        affine = affine._replace(rates=np.where(total > 0, (found.yes + strength * start.rates) / seen, start.rates))
     if "letters" in learn:
         insertion = found.letters + strength * start.insertion
         if insertion.sum() > 0:
@@ -156,11 +113,6 @@ def _maximize(
         if joint.sum() > 0:
             affine = affine._replace(joint=_toward(affine.joint, joint / joint.sum()))
     return affine
-
-
-def _rate(yes: float, all_: float, start: float, strength: float) -> float:
-    total = all_ + strength
-    return (yes + strength * start) / total if total > 0 else start
 
 
 def _toward(old: Floats, new: Floats) -> Floats:

@@ -13,7 +13,8 @@ from mercer._array import Array, Floats
 from mercer._cached import cached_property
 from mercer._coupling import FieldOperand
 from mercer.models._pairs.affine_operand import AffineOperand, letter_sums
-from mercer.models._pairs.affine_range import Scaling, scaling64
+from mercer.models._pairs.affine_range import Scaling
+from mercer.models._pairs.affine_range import scaling as scaling_of
 
 PAIRS = 2**26
 """Number of pairs that a tile holds."""
@@ -24,12 +25,12 @@ _logger = logging.getLogger("mercer")
 
 def on_gpu(strings: AffineOperand, device: Any) -> Any:
     """Return strings on a GPU; the same strings, with a reason in the log, if its Triton kernel does not take them."""
-    fast, scaling = strings.recursion.fast, None
+    fast, scaling = strings.fast, None
     if not cuda.takes(device):
         reason = "Triton 3.2 or newer is not installed"
-    elif fast is not None and fast.flanks is not None:
+    elif fast is not None and fast.odds.flanks is not None:
         reason = "alignments are local"
-    elif fast is None or (scaling := scaling64(float(fast.match.max()), fast.gap, strip=STRIP)) is None:
+    elif fast is None or (scaling := scaling_of(float(fast.odds.match.max()), fast.odds.gap, strip=STRIP)) is None:
         reason = "the parameters of the model are too extreme"
     else:
         return GPUOperand(strings, scaling, device)
@@ -76,39 +77,39 @@ class GPUOperand(FieldOperand):
     def _there(self) -> Any:
         from mercer.cuda.pairs_affine import Strings
 
-        fast = self.strings.recursion.fast
-        assert fast is not None
-        return Strings.of(self.strings.values, self.strings.offsets, fast.match.shape[1], self.device)
+        assert self.strings.fast is not None
+        fast = self.strings.fast.odds
+        return Strings.of(self.strings.X.values, self.strings.X.offsets, fast.match.shape[1], self.device)
 
     @cached_property
     def _letters(self) -> Any:
         import torch
 
-        fast = self.strings.recursion.fast
-        assert fast is not None
-        sums = letter_sums(fast.log_letter, self.strings.values, self.strings.offsets)
+        assert self.strings.fast is not None
+        fast = self.strings.fast.odds
+        sums = letter_sums(fast.log_letter, self.strings.X)
         return torch.from_numpy(sums).to(self.device)
 
     def pair(self, other: Self) -> Array:
         """Log kernels of every pair, ``(I, J)``; -inf if a pair is impossible."""
         values = self._logs(other._there)
         values += self._letters[:, None] + other._letters
-        asked = self.scaling.answers(self.strings.lengths, other.strings.lengths)
-        return self._checked(values, asked, lambda i, j: self.strings._ranged(other.strings, i, j))
+        asked = self.scaling.answers(self.strings.X.lengths, other.strings.X.lengths)
+        return self._checked(values, asked, lambda i, j: self.strings.some(other.strings, i, j))
 
     def alone(self) -> Array:
         """Log kernel of every string with itself, ``(N,)``."""
-        order = np.argsort(self.strings.lengths, kind="stable")
+        order = np.argsort(self.strings.X.lengths, kind="stable")
         some = self[order]
         values = (some._logs(None) + 2 * some._letters)[np.argsort(order)]
-        asked = self.scaling.answers_alone(self.strings.lengths)
-        return self._checked(values, asked, lambda i: self.strings._ranged(self.strings, i, i))
+        asked = self.scaling.answers_alone(self.strings.X.lengths)
+        return self._checked(values, asked, lambda i: self.strings.some(self.strings, i, i))
 
     def _logs(self, other: Any) -> Any:
         from mercer.cuda.pairs_affine import affine_kernels
 
-        fast = self.strings.recursion.fast
-        assert fast is not None
+        assert self.strings.fast is not None
+        fast = self.strings.fast.odds
         return affine_kernels(fast.match, self._there, other, fast.gap, self.scaling.rows, strip=STRIP) + fast.base
 
     def _checked(self, values: Any, asked: Floats, compute: Any) -> Any:

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import math
-from typing import Any, NamedTuple, Self
+from dataclasses import dataclass
+from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 
 from mercer._array import Floats
-from mercer._coupling import OneAxis
-from mercer._native.pairs import affine_pairs, ranged_affine
+from mercer._native.pairs import affine_pairs
 from mercer._rescue import rescued
 from mercer.data import Sequences
-from mercer.models._pairs.affine_expectations import AffineParameters
-from mercer.models._pairs.affine_range import FlankWeights, Scaling, scaling32, scaling64
+from mercer.models._pairs.affine import EXTEND, OPEN, AffineMachine, AffineParameters
+from mercer.models._pairs.affine_range import FlankWeights, Scaling, scaling
+from mercer.models._pairs.machine import MachineOperand
 
 SQUARE = 8
 """Number of strings of similar length whose kernels with themselves are computed at once."""
@@ -51,134 +52,98 @@ class Odds(NamedTuple):
 def odds(affine: AffineParameters) -> Odds:
     """Compute the tilted odds of a model whose distribution of insertions has no zeros."""
     joint, r = affine.joint_of_codes, affine.insertion_of_codes
-    o, e, c, flank = affine.open, affine.extend, affine.continuation, affine.flank
+    c, o, e = map(float, affine.rates[:3])
     match = c * (1 - o) ** 2 * (joint / r[:, None] / r) / e**2
     base = float(np.log1p(-c) + 2 * np.log1p(-o))
     flanks = None
-    if flank is not None:
-        first = flank.open * (1 - flank.extend) / (1 - o) / e
-        flanks = FlankWeights((1 - flank.open) / (1 - o), first, flank.extend / e)
+    if affine.is_local:
+        opened, extended = affine.flank
+        first = opened * (1 - extended) / (1 - o) / e
+        flanks = FlankWeights((1 - opened) / (1 - o), first, extended / e)
     return Odds(match, np.log(r) + np.log(e), o * (1 - e) / (1 - o) / e, base, flanks)
 
 
-class Recursion(NamedTuple):
-    """Parameters of the recursion, computed once for all strings."""
+class Fast(NamedTuple):
+    """The recursion in lanes, computed once for all strings."""
 
-    affine: AffineParameters
-    """For the recursion in numbers of unlimited range."""
-    fast: Odds | None
-    """For the lanes; None if they have no safe scaling."""
-    scalings: tuple[Scaling, ...]
-    """Scalings of the lanes, in the order in which they are tried; empty if the parameters are too extreme."""
+    odds: Odds
+    scaling: Scaling
 
 
-def recursion(model: Any, precision: str) -> Recursion:
-    """Choose the recursion for the single model of a batch."""
-    affine = AffineParameters.of(model)
-    affine = affine._replace(joint=(affine.joint + affine.joint.T) / 2)
-    insertion, gap = affine.insertion, affine.open * (1 - affine.extend) / (1 - affine.open)
-    if min(affine.extend, gap, insertion.min()) < 1e-60:  # far beyond the range of the lanes
-        return Recursion(affine, None, ())
-    if affine.flank is not None and (affine.flank.open < 1e-60 or affine.flank.extend < affine.extend):
-        return Recursion(affine, None, ())  # the lanes need flanks that do not end earlier than gaps
+def fast_recursion(affine: AffineParameters) -> Fast | None:
+    """Choose the scaling of the lanes for a model; None if its parameters are too extreme."""
+    insertion, extend = affine.insertion, affine.rates[EXTEND]
+    gap = affine.rates[OPEN] * (1 - extend) / (1 - affine.rates[OPEN])
+    if min(extend, gap, insertion.min()) < 1e-60:
+        return None
+    if affine.is_local and (affine.flank[0] < 1e-60 or affine.flank[1] < extend):
+        return None  # the lanes need flanks that do not end earlier than gaps
     fast = odds(affine)
-    most, least = float(fast.match.max()), float(fast.match.min(where=fast.match > 0, initial=1.0))
-    scalings = [scaling64(most, fast.gap, fast.flanks)]
-    if precision == "float32" and least > 1e-30:
-        growth = float(insertion @ np.diag(fast.match)[: len(insertion)])
-        scalings.insert(0, scaling32(most, fast.gap, growth, fast.flanks))
-    return Recursion(affine, fast, tuple(s for s in scalings if s is not None))
+    chosen = scaling(float(fast.match.max()), fast.gap, fast.flanks)
+    return chosen and Fast(fast, chosen)
 
 
-class AffineOperand(OneAxis):
-    """Strings that are compared under one model.
+@dataclass(eq=False)
+class AffineOperand(MachineOperand):
+    """Strings that are compared under one model: in lanes, or as any pair HMM where these are not accurate.
 
     Parameters
     ----------
-    values, offsets : ndarray
-        Concatenated codes of all strings; string i is ``values[offsets[i]:offsets[i + 1]]``.
-    recursion : Recursion
-        Parameters of the recursion.
+    fast : Fast or None
+        The recursion in lanes.
     """
 
-    def __init__(self, values: Any, offsets: Any, recursion: Recursion) -> None:
-        self.values = values
-        self.offsets = offsets
-        self.recursion = recursion
-        self.lengths = np.diff(offsets)
+    _shared_fields: ClassVar[tuple[str, ...]] = ("machine", "fast")
+
+    fast: Fast | None
 
     @classmethod
-    def of(cls, model: Any, X: Sequences, precision: str) -> Self:
+    def of(cls, model: Any, X: Sequences) -> Self:
         """Prepare strings for the single model of a batch."""
-        return cls(X.values, X.offsets, recursion(model, precision))
-
-    @property
-    def order(self) -> Any:
-        """Sort by length, so that neighboring lanes end at the same time."""
-        return np.argsort(self.lengths, kind="stable")
+        affine = AffineParameters.of(model)
+        affine = affine._replace(joint=(affine.joint + affine.joint.T) / 2)
+        return cls(X, AffineMachine.of(affine, 2).machine, fast_recursion(affine))
 
     @property
     def tile_hint(self) -> int:
         """Number of rows of a tile: a few milliseconds of work, in whole blocks of lanes."""
-        side = math.sqrt(TILE_CELLS) / max(1.0, float(self.lengths.mean()) if len(self) else 1.0)
+        side = math.sqrt(TILE_CELLS) / max(1.0, float(self.X.lengths.mean()) if len(self) else 1.0)
         return int(np.clip(16 * math.ceil(side / 16), 16, 256))
-
-    def __len__(self) -> int:
-        return len(self.offsets) - 1
-
-    def __getitem__(self, key: Any) -> Self:
-        chosen = np.arange(len(self))[key]
-        lengths = self.lengths[chosen]
-        offsets = np.concatenate([[0], np.cumsum(lengths)])
-        places = np.repeat(self.offsets[chosen] - offsets[:-1], lengths) + np.arange(offsets[-1])
-        return type(self)(self.values[places], offsets, self.recursion)
 
     def pair(self, other: Self) -> Floats:
         """Log kernels of every pair, ``(I, J)``; -inf if a pair is impossible."""
         out = np.empty((len(self), len(other)))
         sound = np.zeros(out.shape, dtype=bool)
-        for scaling in self.recursion.scalings:
-            asked = ~sound & scaling.answers(self.lengths, other.lengths)
-            rows, columns = np.flatnonzero(asked.any(axis=1)), np.flatnonzero(asked.any(axis=0))
-            if len(rows):
-                place = np.ix_(rows, columns)
-                logs = self[rows]._in_lanes(other[columns], scaling)
-                known = asked[place] & np.isfinite(logs)
-                out[place] = np.where(known, logs, out[place])
-                sound[place] |= known
-        return rescued(out, sound, lambda rows, columns: self._ranged(other, rows, columns))
+        asked = self.fast.scaling.answers(self.X.lengths, other.X.lengths) if self.fast else sound
+        rows, columns = np.flatnonzero(asked.any(axis=1)), np.flatnonzero(asked.any(axis=0))
+        if len(rows):
+            place = np.ix_(rows, columns)
+            out[place] = self[rows]._in_lanes(other[columns])
+            sound[place] = asked[place] & np.isfinite(out[place])
+        return rescued(out, sound, lambda rows, columns: self.some(other, rows, columns))
 
     def alone(self) -> Floats:
         """Log kernel of every string with itself, ``(N,)``, by small squares of strings of similar length."""
-        everyone = np.arange(len(self))
-        if not self.recursion.scalings:
-            return self._ranged(self, everyone, everyone)
-        out, order = np.empty(len(self)), self.order
+        if not self.fast:
+            return super().alone()
+        out, order = np.empty(len(self)), np.argsort(self.X.lengths, kind="stable")
         for begin in range(0, len(self), SQUARE):
             some = order[begin : begin + SQUARE]
             out[some] = np.diag(self[some].pair(self[some]))
         return out
 
-    def _in_lanes(self, other: Self, scaling: Scaling) -> Floats:
+    def _in_lanes(self, other: Self) -> Floats:
         """Log kernels of every pair in SIMD lanes; not finite if numbers leave the floating-point range."""
-        numbers = self.recursion.fast
-        assert numbers is not None
-        left, right = (self.values, self.offsets), (other.values, other.offsets)
-        logs = affine_pairs(
-            numbers.match, left, right, numbers.gap, numbers.flanks, scaling.precision, scaling.start, scaling.rows
-        )
-        mine, theirs = (letter_sums(numbers.log_letter, side.values, side.offsets) for side in (self, other))
-        logs += numbers.base + (mine[:, None] + theirs)
-        return logs
-
-    def _ranged(self, other: Self, rows: Any, columns: Any) -> Floats:
-        """Log kernels of the pairs (rows[p], columns[p]) by the recursion that is accurate for all parameters."""
-        left, right = (self.values, self.offsets), (other.values, other.offsets)
-        return ranged_affine(self.recursion.affine.of_codes, left, right, rows, columns)
+        assert self.fast is not None
+        numbers, rows = self.fast.odds, self.fast.scaling.rows
+        left, right = (self.X.values, self.X.offsets), (other.X.values, other.X.offsets)
+        logs = affine_pairs(numbers.match, left, right, numbers.gap, numbers.flanks, rows)
+        mine, theirs = (letter_sums(numbers.log_letter, X) for X in (self.X, other.X))
+        return np.asarray(logs + (numbers.base + (mine[:, None] + theirs)))
 
 
-def letter_sums(logs: Floats, values: Any, offsets: Any) -> Floats:
+def letter_sums(logs: Floats, X: Sequences) -> Floats:
     """Sum the logarithms of the letters of each string, independently of other strings."""
     # The last sum is of values beyond the last offset, which belong to no string.
-    sums = np.add.reduceat(np.append(logs[values], 0.0), offsets)[:-1]
-    return np.where(np.diff(offsets) > 0, sums, 0.0)
+    sums = np.add.reduceat(np.append(logs[X.values], 0.0), X.offsets)[:-1]
+    return np.where(X.lengths > 0, sums, 0.0)

@@ -17,8 +17,8 @@ from mercer._array import Floats
 STRIP = 8
 """Number of columns of the widest strip on any processor (native/pairs_affine.hpp); narrower ones lose less."""
 LONGEST = 1 << 20
-"""Largest number of letters of a string for which the float64 lanes are proved accurate."""
-_DIGITS = {"float64": 60, "float32": 30}
+"""Largest number of letters of a string for which the lanes are proved accurate."""
+_DIGITS = 60
 """Relative losses are below two to minus this."""
 
 
@@ -47,12 +47,8 @@ class Scaling(NamedTuple):
 
     Parameters
     ----------
-    precision : {"float64", "float32"}
-        Dtype of the numbers.
     rows : int
         Number of rows between two updates of the exponents.
-    start : int
-        Exponent at which numbers start, and to which they are rescaled.
     budget : float
         Bits available for `need`.
     match, gap : float
@@ -61,9 +57,7 @@ class Scaling(NamedTuple):
         Number of columns of a strip.
     """
 
-    precision: str
     rows: int
-    start: int
     budget: float
     match: float
     gap: float
@@ -106,8 +100,8 @@ def _need_of_longest(n: int, m: int, match: float, gap: float, strip: int) -> fl
     return float(need(max(n, 1), max(m, 1), match, gap, strip))
 
 
-def scaling64(match: float, gap: float, flanks: FlankWeights | None = None, strip: int = STRIP) -> Scaling | None:
-    """Choose the rows of a group for float64, from the largest tilted match weight and that of a run.
+def scaling(match: float, gap: float, flanks: FlankWeights | None = None, strip: int = STRIP) -> Scaling | None:
+    """Choose the rows of a group from the largest tilted match weight and that of a run.
 
     None if no choice is safe; then every number needs its own exponent.
     """
@@ -120,22 +114,7 @@ def scaling64(match: float, gap: float, flanks: FlankWeights | None = None, stri
     growth = math.log2(high + match * (1 + LONGEST * gap) / low)
     for rows in (32, 16, 8, 4, 2, 1):
         top = 1 + (rows + 1) * growth - math.log2(low) + rise
-        budget = 1022 - top - _DIGITS["float64"] - (0 if flanks is None else flanks.need(rows))
+        budget = 1022 - top - _DIGITS - (0 if flanks is None else flanks.need(rows))
         if top < 1000 and need(LONGEST, LONGEST, match, gap, strip) <= budget:
-            return Scaling("float64", rows, 0, budget, match, gap, strip)
-    return None
-
-
-def scaling32(match: float, gap: float, typical: float, flanks: FlankWeights | None = None) -> Scaling | None:
-    """Choose the rows of a group and the start for float32; ``typical`` is the growth per row of similar strings."""
-    if not (0 < gap < math.inf and match < 2.0**60):
-        return None
-    more = 0.0 if flanks is None else math.log2(flanks.growth)
-    for rows in (16, 8, 4, 2, 1):
-        room = math.ceil(16 + rows * (math.log2(1 + typical) + more))
-        # An exponent may be raised by 128 - start + 3 log2 1/L at once, in one factor.
-        if room <= 60 and 1 + room + 3 * abs(math.log2(gap)) < 126:
-            start = 127 - room
-            budget = start + 124 - _DIGITS["float32"] - (0 if flanks is None else flanks.need(rows))
-            return Scaling("float32", rows, start, budget, match, gap)
+            return Scaling(rows, budget, match, gap, strip)
     return None

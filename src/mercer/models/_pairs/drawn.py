@@ -12,7 +12,7 @@ from mercer._probability import drawn
 from mercer.data import Alphabet, Sequences
 from mercer.data.segments import digest_order
 from mercer.models._pairs.elimination import expected_visits
-from mercer.models._pairs.general_single import Parameters
+from mercer.models._pairs.general import Parameters
 
 
 def classes_of(X: Sequences, y: Any) -> Floats:

@@ -38,14 +38,34 @@ class PairEstimator(Estimator):
         "tol": nonnegative("With 0, EM always makes n_iter iterations."),
         "random_state": seed(),
     }
+    alphabet: Any
     prior: Any = None
     prior_strength: float = 0.0
     n_pairs: int
     n_iter: int
     tol: float
+    init: Any
     random_state: Any
 
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        if self.init is not None and self.init.shape != (1,):
+            kind = type(self.init).__name__
+            raise ValueError(f"init must have shape (1,); got {self.init.shape}. Pass {kind} such as p[3:4].")
+
     # -- data --------------------------------------------------------------------------------------------
+
+    def accept(self, X: Any, *, owner: Any = None, reset: bool = False, context: Context | None = None) -> Any:
+        """Turn ``X`` into `Sequences`; a start that is given knows the alphabet."""
+        if context is None and self.alphabet is None and self.init is not None:
+            context = Context(self.init.dimension, self.init.alphabet)
+        X = super().accept(X, owner=owner, reset=reset, context=context)
+        if reset and self.init is not None and self.init.alphabet != X.alphabet:
+            raise ValueError(
+                f"init has the alphabet {self.init.alphabet}, the sequences have {X.alphabet}. Read them with the "
+                "alphabet of init."
+            )
+        return X
 
     def context(self, X: Sequences) -> Context:
         """Learn the alphabet."""

@@ -70,11 +70,6 @@ class Matches:
         probability.setflags(write=False)
         object.__setattr__(self, "probability", probability)
 
-    @classmethod
-    def of_codes(cls, first: Any, second: Any, probability: Floats, log_kernel: float, alphabet: Alphabet) -> Matches:
-        """Create matches of two sequences given as codes of the alphabet."""
-        return cls(alphabet.decode(first), alphabet.decode(second), probability, float(log_kernel))
-
     @property
     def expected(self) -> float:
         """Expected number of matches."""
@@ -161,20 +156,3 @@ def read_pair(alphabet: Alphabet, first: Any, second: Any) -> tuple[Floats, Floa
             raise ValueError(f"{name} must be one sequence, such as X[3:4]; got {len(X)}.")
         codes.append(np.asarray(X.values))
     return codes[0], codes[1]
-
-
-def affine_matches(model: Any, first: Any, second: Any) -> Matches:
-    """Return the posterior matches of two sequences under a pair HMM with affine gaps, of shape ``(1,)`` (MK-5b).
-
-    Its memory, besides the result, grows with the length to the power 3/2.
-    """
-    from mercer.models._pairs.affine_expectations import pair_posterior
-
-    model._require_one()
-    s, t = read_pair(model.alphabet, first, second)
-    probability, log_kernel = pair_posterior(model, s, t)
-    if log_kernel == -np.inf:
-        raise ValueError(
-            "The two sequences have joint probability zero, so their matches are undefined. Use a model without zeros."
-        )
-    return Matches.of_codes(s, t, probability, log_kernel, model.alphabet)
