@@ -194,9 +194,8 @@ class SwitchingLDSs(Batch):
     def regime_probabilities(self, X: Any, n_paths: int = 64, random_state: Any = 0) -> Posterior:
         """Posterior probabilities of the regimes at each observation given the whole series.
 
-        Exact if a series has at most 1,024 paths of regimes. Otherwise the average over ``n_paths`` paths that are
-        drawn backwards from the results of a particle filter; the filtered states of each regime are replaced by a
-        Gaussian with the same mean and covariance.
+        Exact if a series has at most 1,024 paths of regimes. Otherwise by a particle filter: given the next regime, a
+        regime has the probability that it has ten steps later.
 
         Parameters
         ----------
@@ -204,9 +203,9 @@ class SwitchingLDSs(Batch):
             For a batch of shape ``(1,)``, any number of series under the one model. Otherwise N series, series i under
             model i.
         n_paths : int, default=64
-            Number of paths, and of particles.
+            Number of particles, which are paths of regimes.
         random_state : int, Generator, RandomState or None, default=0
-            Seed of particles and paths.
+            Seed of the particles.
 
         Returns
         -------

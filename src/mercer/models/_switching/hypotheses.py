@@ -6,7 +6,7 @@ none is dropped and the result is exact.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -91,7 +91,7 @@ class Explored(NamedTuple):
     """Regimes of every path at every observation, ``(H, T)``, if asked for; each series is in one run then."""
 
 
-class _Trace:
+class Trace:
     """Where every path came from, to read paths backwards."""
 
     def __init__(self) -> None:
@@ -138,8 +138,9 @@ def explore(
     paths : bool, default=False
         Whether to return regimes.
     visit : callable or None, default=None
-        Called as ``visit(points, weights, regimes, states)`` at every step of a block of runs: observations ``(S,)``,
-        log weights and regimes ``(S, H)``, and states ``(S, H, n)`` and ``(S, H, n, n)``.
+        Called as ``visit(points, weights, states, trace)`` at every step of a block of runs, with all branches:
+        observations ``(S,)``; log weights ``(S, C)`` and states ``(S, C, n)`` and ``(S, C, n, n)`` of branches; and the
+        paths so far. Branch c goes on from path ``c // K`` to regime ``c % K``.
     """
     n = chains.systems.size[0]
     order = np.argsort(-np.asarray(runs.length), kind="stable")
@@ -151,7 +152,7 @@ def explore(
 
     def work(block: Indices) -> None:
         starts, lengths, models = (np.asarray(part)[block] for part in runs)
-        trace = _Trace() if paths else None
+        trace = Trace() if paths or visit is not None else None
         weights[block] = _follow(chains, points, starts, lengths, models, most, select, trace, visit)
         if trace is not None and layers is not None:
             trace.write(layers, starts, lengths)
@@ -163,7 +164,7 @@ def explore(
 
 def _follow(
     chains: Chains, x: Floats, starts: Indices, lengths: Indices, models: Indices, most: int, select: Select,
-    trace: _Trace | None, visit: Callable[..., None] | None,
+    trace: Trace | None, visit: Callable[..., None] | None,
 ) -> Floats:  # fmt: skip
     """Follow the paths of a block of runs, longest first; return the log weights, ``(S, most)``."""
     k, n = chains.regimes, chains.systems.size[0]
@@ -185,19 +186,19 @@ def _follow(
             chains.systems, x, states, run * width + child // k, model[run] * k + child % k, point[run]
         )
         children = np.where(children > -np.inf, children + density.reshape(children.shape), -np.inf)
+        if visit is not None:
+            shape = (active, width * k)
+            visit(point, children, States(branches[0].reshape(*shape, n), branches[1].reshape(*shape, n, n)), trace)
         if width * k <= most:
             picked, weight = np.tile(np.arange(width * k), (active, 1)), children
         else:
             picked, weight = select(children, most, t)
         rows = (np.arange(active)[:, None] * width * k + picked).reshape(-1)
         regime = picked % k
-        shape = (active, picked.shape[1])
         states = States(*(part[rows] for part in branches))
         if trace is not None:
             trace.parents.append(picked // k)
             trace.regimes.append(regime)
-        if visit is not None:
-            visit(point, weight, regime, States(states[0].reshape(*shape, n), states[1].reshape(*shape, n, n)))
         last = lengths[:active] == t + 1
         found[np.flatnonzero(last), : weight.shape[1]] = weight[last]
     return found
@@ -209,30 +210,30 @@ FEW = 1024
 """Number of regime paths that are all summed."""
 
 
-def by_number_of_paths(regimes: int, lengths: Indices) -> tuple[list[tuple[Indices, int]], Indices]:
-    """Return groups of series with few regime paths, with the number of these, and the series that have more."""
+def groups(
+    chains: Chains, runs: Runs, n_particles: int, random_state: Any
+) -> Iterator[tuple[Indices, Runs, int, Select]]:
+    """Iterate over groups of runs: their positions, the runs, and the number and the selection of their paths.
+
+    Runs with few paths follow all of them, the others as many as there are particles.
+    """
+    lengths, few = np.asarray(runs.length), best(chains.regimes)
     with np.errstate(over="ignore"):
-        numbers = float(regimes) ** np.asarray(lengths, float)
-    few = [(np.flatnonzero(numbers == count), int(count)) for count in np.unique(numbers[numbers <= FEW])]
-    return few, np.flatnonzero(numbers > FEW)
-
-
-def picked_runs(runs: Runs, which: Indices) -> Runs:
-    """Return some runs."""
-    return Runs(*(np.asarray(part)[which] for part in runs))
+        numbers = float(chains.regimes) ** lengths.astype(float)
+    for count in np.unique(np.minimum(numbers, FEW + 1)):
+        which = np.flatnonzero(np.minimum(numbers, FEW + 1) == count)
+        some = Runs(*(np.asarray(part)[which] for part in runs))
+        if count <= FEW:
+            yield which, some, int(count), few
+        else:
+            yield which, some, n_particles, unbiased(random_generator(random_state).random(int(some.length.max())))
 
 
 def log_likelihoods(chains: Chains, x: Floats, runs: Runs, n_particles: int, random_state: Any) -> Floats:
     """Return the log probability of every run, ``(S,)``: exact for few paths, else that of a particle filter."""
     found = np.zeros(len(runs.length))
-    few, rest = by_number_of_paths(chains.regimes, runs.length)
-    for which, count in few:
-        some = explore(chains, x, picked_runs(runs, which), count, best(chains.regimes))
-        found[which] = logsumexp(some.log_weight, axis=1)
-    if len(rest):
-        others = picked_runs(runs, rest)
-        select = unbiased(random_generator(random_state).random(int(others.length.max())))
-        found[rest] = logsumexp(explore(chains, x, others, n_particles, select).log_weight, axis=1)
+    for which, some, most, select in groups(chains, runs, n_particles, random_state):
+        found[which] = logsumexp(explore(chains, x, some, most, select).log_weight, axis=1)
     return found
 
 

@@ -1,41 +1,53 @@
-"""Posteriors of regimes: sums over all paths, or paths drawn backwards from a particle filter."""
+"""Posteriors of regimes, and forecasts: the paths of regimes that a filter follows, with their states merged."""
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from mercer._array import Floats, Indices, logsumexp
-from mercer._probability import drawn
-from mercer._random import random_generator
-from mercer.models._dynamics.runs import Systems
 from mercer.models._forward.interface import Runs
-from mercer.models._switching.hypotheses import (
-    Chains,
-    States,
-    best,
-    by_number_of_paths,
-    explore,
-    picked_runs,
-    unbiased,
-)
+from mercer.models._switching.hypotheses import Chains, States, Trace, explore, groups
 
-_BLOCK = 2**20
-"""Numbers of the states of all paths of a block of runs."""
+_LAG = 10
+"""Steps after which a pair of regimes is weighted by the paths that have come through it, at most."""
 
 
-class Filtered(NamedTuple):
-    """Regimes and states given the observations so far, at every observation."""
+def normalized_weights(weights: Floats) -> Floats:
+    """Return the probabilities of branches from their log weights, ``(S, C)``."""
+    with np.errstate(invalid="ignore"):  # of impossible series, which the caller reports
+        return np.asarray(np.exp(weights - logsumexp(weights, axis=1)[:, None]))
 
-    log_prob: Floats
-    """``(S,)``."""
-    probability: Floats
-    """``(T, K)``."""
-    means: Floats
-    """Of the state in each regime, ``(T, K, n)``."""
-    covariances: Floats
-    """``(T, K, n, n)``."""
+
+def regime_posteriors(chains: Chains, x: Floats, runs: Runs, n_paths: int, random_state: Any) -> tuple[Floats, Floats]:
+    """Return posteriors of regimes ``(T, K)``, and log probabilities ``(S,)``; each observation is in one run.
+
+    Given the next regime, a regime has the probability that it has ten steps later, over all branches of the filter.
+    """
+    k = chains.regimes
+    found, pairs = np.zeros((len(x), k)), np.zeros((len(x), k, k))  # of this regime; of the one before and this one
+
+    def visit(points: Indices, weights: Floats, _: States, trace: Trace) -> None:
+        share, rows = normalized_weights(weights), np.arange(len(points))[:, None]
+        path, regime = np.divmod(np.broadcast_to(np.arange(share.shape[1]), share.shape), k)
+        found[points] = np.bincount((rows * k + regime).ravel(), share.ravel(), len(points) * k).reshape(-1, k)
+        for lag in range(min(_LAG, len(trace.parents))):
+            before = trace.regimes[-1 - lag][rows, path]
+            code = (rows * k + before) * k + regime
+            pairs[points - lag] = np.bincount(code.ravel(), share.ravel(), len(points) * k * k).reshape(-1, k, k)
+            path, regime = trace.parents[-1 - lag][rows, path], before
+
+    log_prob = np.zeros(len(runs.length))
+    for which, some, most, select in groups(chains, runs, max(n_paths, k), random_state):
+        log_prob[which] = logsumexp(explore(chains, x, some, most, select, visit=visit).log_weight, axis=1)
+    starts, lengths = np.asarray(runs.start), np.asarray(runs.length)
+    for t in range(int(lengths.max(initial=0)) - 2, -1, -1):
+        at = starts[lengths > t + 1] + t
+        total = pairs[at + 1].sum(axis=1, keepdims=True)
+        back = pairs[at + 1] / np.where(total > 0, total, 1.0)
+        found[at] = (back @ found[at + 1][..., None])[..., 0]
+    return found, log_prob
 
 
 def merged(share: Floats, means: Floats, covariances: Floats) -> tuple[Floats, Floats, Floats]:
@@ -46,127 +58,6 @@ def merged(share: Floats, means: Floats, covariances: Floats) -> tuple[Floats, F
     away = means[:, :, None] - center[:, None]
     spread = np.einsum("shk,shij->skij", share, covariances) + np.einsum("shk,shki,shkj->skij", share, away, away)
     return total, center, spread
-
-
-def filtered(chains: Chains, x: Floats, runs: Runs, n_particles: int, uniform: Floats) -> Filtered:
-    """Filter series by particles; each observation is in one run."""
-    k, n = chains.regimes, chains.systems.size[0]
-    found = np.zeros((len(x), k)), np.zeros((len(x), k, n)), np.zeros((len(x), k, n, n))
-
-    def visit(points: Indices, weights: Floats, which: Indices, states: States) -> None:
-        with np.errstate(invalid="ignore"):  # of impossible series, which the caller reports
-            share = np.exp(weights - logsumexp(weights, axis=1)[:, None])[..., None]
-        for out, value in zip(found, merged(share * (which[..., None] == np.arange(k)), *states), strict=True):
-            out[points] = value
-
-    explored = explore(chains, x, runs, n_particles, unbiased(uniform), visit=visit)
-    return Filtered(np.asarray(logsumexp(explored.log_weight, axis=1)), *found)
-
-
-def regime_posteriors(chains: Chains, x: Floats, runs: Runs, n_paths: int, random_state: Any) -> tuple[Floats, Floats]:
-    """Return posteriors of regimes ``(T, K)``, and log probabilities ``(S,)``; each observation is in one run."""
-    k = chains.regimes
-    found, log_prob = np.zeros((len(x), k)), np.zeros(len(runs.length))
-    few, rest = by_number_of_paths(k, runs.length)
-    for which, count in few:
-        some = picked_runs(runs, which)
-        explored = explore(chains, x, some, count, best(k), paths=True)
-        assert explored.regimes is not None
-        log_prob[which] = logsumexp(explored.log_weight, axis=1)
-        with np.errstate(invalid="ignore"):  # of impossible series, which the caller reports
-            share = np.exp(explored.log_weight - log_prob[which, None])
-        points, owner = _points(some)
-        for path in range(count):
-            found[points, explored.regimes[path, points]] += share[owner, path]
-    if len(rest):
-        others = picked_runs(runs, rest)
-        longest = int(others.length.max())
-        uniform = random_generator(random_state).random((longest, 1 + n_paths))  # the same for any other series
-        states = filtered(chains, x, others, max(n_paths, k), uniform[:, 0])
-        log_prob[rest] = states.log_prob
-        step = max(1, _BLOCK // (n_paths * k * chains.systems.size[0] ** 2))
-        order = np.argsort(-others.length, kind="stable")
-        for begin in range(0, len(order), step):
-            _backwards(chains, x, picked_runs(others, order[begin : begin + step]), states, uniform[:, 1:], found)
-    return found, log_prob
-
-
-def _points(runs: Runs) -> tuple[Indices, Indices]:
-    """Return the observations of runs, and the run of each."""
-    lengths = np.asarray(runs.length)
-    owner = np.repeat(np.arange(len(lengths)), lengths)
-    begin = np.cumsum(lengths) - lengths
-    return np.asarray(runs.start)[owner] + np.arange(len(owner)) - begin[owner], owner
-
-
-def _backwards(chains: Chains, x: Floats, runs: Runs, states: Filtered, uniform: Floats, found: Floats) -> None:
-    """Draw paths of runs, longest first, from the end on; write the mean probabilities of the regimes.
-
-    Given the regimes that follow, the probability of all later observations is exp(l's - s'Hs/2) up to a constant, as
-    a function of the state s.
-    """
-    k, n, paths = chains.regimes, chains.systems.size[0], uniform.shape[1]
-    starts, lengths, models = (np.asarray(part) for part in runs)
-    h, ell = np.zeros((len(starts), paths, n, n)), np.zeros((len(starts), paths, n))
-    later = np.zeros((len(starts), paths), int)
-    with np.errstate(divide="ignore"):
-        log_filtered = np.log(states.probability)
-    for t in range(int(lengths[0]) - 1, -1, -1):
-        active = int(np.searchsorted(-lengths, -t, side="left"))
-        point, model = starts[:active] + t, models[:active]
-        logs = np.repeat(log_filtered[point][:, None], paths, axis=1)  # (S, J, K)
-        go = np.flatnonzero(lengths[:active] > t + 1)
-        if len(go):
-            step = chains.log_transition[model[go][:, None, None], np.arange(k), later[go][..., None]]
-            fit = _log_integral(states.means[point[go]][:, None], states.covariances[point[go]][:, None],
-                                h[go][:, :, None], ell[go][:, :, None])  # fmt: skip
-            logs[go] += step + fit
-        with np.errstate(invalid="ignore"):
-            probability = np.exp(logs - logsumexp(logs, axis=-1)[..., None])
-        found[point] = probability.mean(axis=1)
-        later[:active] = drawn(np.cumsum(probability, axis=-1), uniform[t])
-        system = model[:, None] * k + np.arange(k)
-        curve, slope = _observed(chains.systems, system, x[point])
-        rows = np.arange(active)[:, None]
-        h[:active] += curve[rows, later[:active]]
-        ell[:active] += slope[rows, later[:active]]
-        if t:
-            which = system[rows, later[:active]]
-            h[:active], ell[:active] = _before(chains.systems, which, h[:active], ell[:active])
-
-
-def _log_integral(m: Floats, p: Floats, h: Floats, ell: Floats) -> Floats:
-    """Return the log of the integral of N(s; m, p) exp(l's - s'hs/2)."""
-    inner = np.eye(m.shape[-1]) + p @ h
-    rest = ell - (h @ m[..., None])[..., 0]
-    moved = np.linalg.solve(inner, p @ rest[..., None])[..., 0]
-    _, log_det = np.linalg.slogdet(inner)
-    return np.asarray(-0.5 * log_det + ((ell + rest) * m).sum(axis=-1) / 2 + (rest * moved).sum(axis=-1) / 2)
-
-
-def _observed(systems: Systems, which: Indices, x: Floats) -> tuple[Floats, Floats]:
-    """Return the curvature C'R^-1 C and the slope C'R^-1 (x - d) of observations ``(S, d)`` in systems ``(S, K)``."""
-    seen = np.isfinite(x)[:, None]
-    c = np.where(seen[..., None], systems.emission[which], 0.0)
-    noise = systems.observation_covariance[which]
-    both = seen[..., None] & seen[..., None, :]
-    spread = c @ systems.initial_covariance[which] @ c.swapaxes(-1, -2) + noise
-    unit = np.eye(x.shape[1])
-    small = 1e-9 * np.trace(spread, axis1=-2, axis2=-1)[..., None, None] / x.shape[1]  # the noise may be singular
-    noise = np.where(both, noise + small * unit, unit)
-    away = np.where(seen, x[:, None] - systems.observation_offset[which], 0.0)
-    weighed = np.linalg.solve(noise, np.concatenate([c, away[..., None]], axis=-1))
-    found = c.swapaxes(-1, -2) @ weighed
-    return found[..., :-1], found[..., -1]
-
-
-def _before(systems: Systems, which: Indices, h: Floats, ell: Floats) -> tuple[Floats, Floats]:
-    """Move a function exp(l's - s'hs/2) of the state one step back."""
-    a, q, b = systems.transition[which], systems.process_covariance[which], systems.state_offset[which]
-    target = np.concatenate([h @ a, (ell - (h @ b[..., None])[..., 0])[..., None]], axis=-1)
-    found = a.swapaxes(-1, -2) @ np.linalg.solve(np.eye(a.shape[-1]) + h @ q, target)
-    curve = found[..., :-1]
-    return (curve + curve.swapaxes(-1, -2)) / 2, found[..., -1]
 
 
 # Forecasts of switching systems: means and covariances of the mixture over regimes.
@@ -181,8 +72,17 @@ def forecasts(
     """
     k, d = chains.regimes, chains.systems.size[1]
     lengths, models = np.asarray(runs.length), np.asarray(runs.model)
-    uniform = random_generator(random_state).random(int(lengths.max(initial=0)))
-    states = filtered(chains, x, runs, max(n_particles, k), uniform)
+    n, log_prob = chains.systems.size[0], np.zeros(len(lengths))
+    filtered = np.zeros((len(x), k)), np.zeros((len(x), k, n)), np.zeros((len(x), k, n, n))
+
+    def visit(points: Indices, weights: Floats, states: States, _: Any) -> None:
+        regime = np.arange(weights.shape[1]) % k
+        shares = normalized_weights(weights)[..., None] * (regime[:, None] == np.arange(k))
+        for out, value in zip(filtered, merged(shares, *states), strict=True):
+            out[points] = value
+
+    for which, part, most, select in groups(chains, runs, max(n_particles, k), random_state):
+        log_prob[which] = logsumexp(explore(chains, x, part, most, select, visit=visit).log_weight, axis=1)
     system = models[:, None] * k + np.arange(k)
     a, b, c, offset, q, r, mu, s = (part[system] for part in chains.systems)
     share, mean, covariance = np.exp(chains.log_initial[models]), np.array(mu), np.array(s)
@@ -200,7 +100,7 @@ def forecasts(
         )
 
     if len(some):
-        share[some], mean[some], covariance[some] = moved(some, *(part[last] for part in states[1:]))
+        share[some], mean[some], covariance[some] = moved(some, *(part[last] for part in filtered))
     means, covariances = np.empty((len(models), steps, d)), np.empty((len(models), steps, d, d))
     for t in range(steps):
         seen = (c @ mean[..., None])[..., 0] + offset
@@ -210,4 +110,4 @@ def forecasts(
         covariances[:, t] = np.einsum("sk,skij->sij", share, spread + away[..., None] * away[..., None, :])
         if t + 1 < steps:
             share, mean, covariance = moved(slice(None), share, mean, covariance)
-    return means, covariances, states.log_prob
+    return means, covariances, log_prob
