@@ -1,7 +1,7 @@
 """Reader of the Bayesian interchange format (BIF), in time linear in its length.
 
 It reads the files of bnlearn (R), JavaBayes, pgmpy and others: comments, quotes, properties, ``default`` rows, tables
-in one piece, numbers with or without commas, and names with commas, brackets and any other characters.
+in one piece, numbers with or without commas, and states with commas and brackets.
 """
 
 from __future__ import annotations
@@ -20,13 +20,10 @@ from mercer.models._nets.graph import LARGEST_TABLE, Graph, checked_graph
 
 LOOSE = 1e-2
 """Rows whose sums differ from one by less are rounded numbers, and are normalized."""
-MARK = "\x01"
-"""Stands for a quoted string in a text, between its number."""
-
-_PIECES = re.compile(r'"[^"]*"?|(?<![^\s;{}()|,\]])//[^\n]*|/\*', re.DOTALL)
-_QUOTED = re.compile(f"{MARK}(\\d+){MARK}")
-_TYPE = re.compile(r"\s*type\s+(\S+?)\s*\[\s*(\d+)\s*\]\s*=?\s*\Z")
-_BLOCK = re.compile(r"\s*(\w+)\b([^{};]*)\Z")
+_COMMENT = re.compile(r'"[^"]*"?|(?<![^\s;{}()|,\]])//[^\n]*|/\*(?:.*?\*/|.*)', re.DOTALL)
+_PROPERTY = re.compile(r'(?<=[;{])\s*property\b(?:[^;"]|"[^"]*")*;')
+_BLOCK = re.compile(r"\s*(\w+)\b([^{};]*)\{([^{}]*(?:\{[^{}]*\}[^{}]*)?)\}")
+_STATES = re.compile(r"\s*type\s+(\S+?)\s*\[\s*(\d+)\s*\]\s*=?\s*\{(.*)\}\s*;?\s*", re.DOTALL)
 
 
 class Read(NamedTuple):
@@ -36,244 +33,129 @@ class Read(NamedTuple):
     tables: dict[str, Floats]
 
 
-def text_of(source: Any) -> str:
-    """Return the text of a file, plain or compressed, or the text itself."""
-    if isinstance(source, str) and ("{" in source or "\n" in source):
-        return source
-    if isinstance(source, bytes):
-        source = io.BytesIO(source)
-    elif not isinstance(source, str | os.PathLike):
-        raise TypeError(f"BIF must be a path or text; got {type(source).__name__}.")
-    return decoded(read_bytes(source, "BIF")[1].removeprefix(b"\xef\xbb\xbf"))
-
-
 def read_bif(source: Any, hidden: Any = ()) -> Read:
-    """Read a network."""
-    text, quoted = _without_comments(text_of(source))
+    """Read a network from a file, plain or compressed, or from the text itself."""
+    text = source
+    if not isinstance(source, str) or not ("{" in source or "\n" in source):
+        if not isinstance(source, str | bytes | os.PathLike):
+            raise TypeError(f"BIF must be a path or text; got {type(source).__name__}.")
+        file = io.BytesIO(source) if isinstance(source, bytes) else source
+        text = decoded(read_bytes(file, "BIF")[1].removeprefix(b"\xef\xbb\xbf"))
+    text = _PROPERTY.sub(" ", _COMMENT.sub(_without_comment, text)).replace('"', " ")
     states: dict[str, tuple[str, ...]] = {}
     given: dict[str, tuple[list[str], str]] = {}
     at = 0
-    while True:
-        start = text.find("{", at)
-        if start < 0:
-            break
-        header = text[at:start].rpartition(";")[2]
-        block = _BLOCK.match(header)
+    while text[at:].strip():
+        block = _BLOCK.match(text, at)
         if block is None:
-            _fail(f"expected a block such as 'variable name {{'; got {_shown(header, quoted)!r}")
-        kind, name = block[1].lower(), block[2].strip()
-        end, inner = _block_end(text, start)
-        if end < 0:
-            _fail(f"the block {_shown(header, quoted)!r} has no end; the file is truncated")
-        body = text[start + 1 : end]
+            _fail(f"expected a block such as 'variable name {{ ... }}' at {_shown(text[at:])}; it may be truncated")
+        at, kind, name, body = block.end(), block[1].lower(), _shown(block[2], 10**6), block[3]
         if kind == "variable":
-            own = _plain(name, quoted)
-            if own in states:
-                _fail(f"variable {own!r} is declared twice")
-            states[own] = _states(own, body, inner, quoted)
+            if name in states:
+                _fail(f"variable {name!r} is declared twice")
+            states[name] = _states(name, body)
         elif kind == "probability":
-            child, above = _family(name, quoted, states)
+            child, *above = _family(name, states)
             if child in given:
                 _fail(f"variable {child!r} has two probability blocks")
             given[child] = above, body
         elif kind != "network":
             _fail(f"unknown block {kind!r}; expected network, variable or probability")
-        at = end + 1
-    rest = text[at:].strip()
-    if rest:
-        _fail(f"unexpected text at the end: {_shown(rest, quoted)!r}")
     if not states:
         _fail("no variable is declared")
     missing = [name for name in states if name not in given]
     if missing:
         _fail(f"variable {missing[0]!r} has no probability block; the file may be truncated")
     graph = checked_graph(states, {name: above for name, (above, _) in given.items()}, hidden)
-    return Read(graph, {name: _table(graph, name, body, quoted) for name, (_, body) in given.items()})
+    return Read(graph, {name: _table(graph, name, body) for name, (_, body) in given.items()})
 
 
 def _fail(what: str) -> NoReturn:
     raise ValueError(f"This is not a network in BIF: {what}.")
 
 
-def _shown(text: str, quoted: list[str]) -> str:
-    text = " ".join(text.split())
-    return _restored(text[:60], quoted) + ("..." if len(text) > 60 else "")
+def _shown(text: str, most: int = 60) -> str:
+    """Return the start of a text in one line."""
+    return " ".join(text[: 2 * most].split())[:most]
 
 
-def _without_comments(text: str) -> tuple[str, list[str]]:
-    """Replace comments by spaces and quoted strings by marks with their numbers, in one pass."""
-    if MARK in text:
-        _fail("it contains control characters")
-    quoted: list[str] = []
-    parts, at = [], 0
-    while True:
-        found = _PIECES.search(text, at)
-        if found is None:
-            parts.append(text[at:])
-            return "".join(parts), quoted
-        parts.append(text[at : found.start()])
-        piece = found[0]
-        at = found.end()
-        if piece == "/*":
-            end = text.find("*/", at)
-            if end < 0:
-                _fail("a comment /* has no end")
-            at = end + 2
-            parts.append(" ")
-        elif piece[0] == '"':
-            if len(piece) < 2 or piece[-1] != '"':
-                _fail(f"a quoted name has no end: {piece[:40]!r}")
-            parts.append(f"{MARK}{len(quoted)}{MARK}")
-            quoted.append(piece[1:-1])
-        else:
-            parts.append(" ")
+def _without_comment(found: re.Match[str]) -> str:
+    """Replace a comment by a space; keep a quoted string."""
+    piece = found[0]
+    if (piece[0] == '"' and not piece[1:].endswith('"')) or (piece[:2] == "/*" and not piece[2:].endswith("*/")):
+        _fail(f"a comment or a quoted name has no end: {_shown(piece)!r}")
+    return piece if piece[0] == '"' else " "
 
 
-def _restored(text: str, quoted: list[str]) -> str:
-    return _QUOTED.sub(lambda found: quoted[int(found[1])], text)
-
-
-def _plain(text: str, quoted: list[str]) -> str:
-    """Return a name without quotes and surrounding space."""
-    return _restored(" ".join(text.split()), quoted).strip()
-
-
-def _block_end(text: str, start: int) -> tuple[int, int]:
-    """Return where a block ends, and where the list in it ends that has braces of its own, or -1."""
-    end, opened = text.find("}", start + 1), text.find("{", start + 1)
-    if opened < 0 or end < 0 or end < opened:
-        return end, -1
-    inner = end
-    end = text.find("}", inner + 1)
-    again = text.find("{", inner + 1)
-    return (-1 if 0 <= again < end else end), inner
-
-
-def _states(name: str, body: str, inner: int, quoted: list[str]) -> tuple[str, ...]:
-    """Read the states of a variable from its block."""
-    head, brace, rest = body.partition("{")
-    declared = _TYPE.match(head.rpartition(";")[2])
-    if inner < 0 or not brace or declared is None:
-        _fail(f"variable {name!r} needs 'type discrete [ n ] {{ states }}'; got {_shown(body, quoted)!r}")
+def _states(name: str, body: str) -> tuple[str, ...]:
+    """Read the states of a variable, which may have commas of their own: try what separates them, in turn."""
+    declared = _STATES.fullmatch(body)
+    if declared is None:
+        _fail(f"variable {name!r} needs 'type discrete [ n ] {{ states }}'; got {_shown(body)!r}")
     if declared[1].lower() != "discrete":
         _fail(f"variable {name!r} must be discrete; got {declared[1]!r}")
-    listed, size = rest.partition("}")[0], int(declared[2]) if len(declared[2]) < 10 else 10**10
-    found = _names(listed, size, quoted)
-    if found is None:
-        _fail(f"variable {name!r} declares {size} states; got {_shown(listed, quoted)!r}")
-    return tuple(found)
+    listed, size = " ".join(declared[3].split()), int(declared[2][:10])
+    outside = r",(?![^\[(]*[\])])"  # not within an interval such as [0,5) or (5,10]
+    for separator in (",", ", ", outside, " "):
+        found = tuple(part.strip() for part in re.split(separator, listed))
+        if len(found) == size and all(found):
+            return found
+    _fail(f"variable {name!r} declares {size} states; got {_shown(listed)!r}")
 
 
-def _names(text: str, size: int, quoted: list[str]) -> list[str] | None:
-    """Split a list of ``size`` names, which may have commas of their own: try what separates them, in turn."""
-    text = text.strip()
-    tries = [text.split(","), re.split(r",\s+", text), _outside_brackets(text), text.split()]
-    for found in tries:
-        names = [_plain(part, quoted) for part in found]
-        if len(names) == size and all(names):
-            return names
-    return None
-
-
-def _outside_brackets(text: str) -> list[str]:
-    """Split at commas outside of intervals such as [0,5) or (5,10]."""
-    parts, depth, start = [], 0, 0
-    for at, letter in enumerate(text):
-        if letter in "[(":
-            depth += 1
-        elif letter in "])":
-            depth = max(depth - 1, 0)
-        elif letter == "," and depth == 0:
-            parts.append(text[start:at])
-            start = at + 1
-    return [*parts, text[start:]]
-
-
-def _family(header: str, quoted: list[str], states: dict[str, Any]) -> tuple[str, list[str]]:
+def _family(header: str, states: dict[str, Any]) -> list[str]:
     """Read ``( child | parent, parent )``; JavaBayes writes no bar before parents."""
-    inside = header.strip()
-    if not (inside.startswith("(") and inside.endswith(")")):
-        _fail(f"expected 'probability ( child | parents )'; got {_shown(header, quoted)!r}")
-    inside = inside[1:-1].strip()
-    child, bar, above = inside.partition("|")
-    whole = _plain(child, quoted)
-    if not bar and whole not in states:
-        child, _, above = inside.partition(",")
-        if not above:
-            child, _, above = inside.partition(" ")
-    child = _plain(child, quoted)
-    names = [_plain(part, quoted) for part in re.split(r",", above)] if above.strip() else []
-    if len(names) == 1 and names[0] not in states:
-        names = [_plain(part, quoted) for part in above.split()]
-    for name in (child, *names):
+    if not (header.startswith("(") and header.endswith(")")):
+        _fail(f"expected 'probability ( child | parents )'; got {_shown(header)!r}")
+    inside = header[1:-1].strip()
+    found = [part.strip() for part in re.split(r"[|,]", inside)]
+    if not all(name in states for name in found):
+        found = re.split(r"[|,\s]+", inside.rstrip("| "))
+    for name in found:
         if name not in states:
-            _fail(f"probability of {child!r}: variable {name!r} is not declared")
-    return child, names
+            _fail(f"probability of {found[0]!r}: variable {name!r} is not declared")
+    return found
 
 
-def _table(graph: Graph, name: str, body: str, quoted: list[str]) -> Floats:
+def _table(graph: Graph, name: str, body: str) -> Floats:
     """Read the table of one node, ``(*parents, states)``; rows that are not listed get the default row."""
     v = graph.number[name]
     shape, above = graph.shapes[v], graph.above[v]
     size, n_rows = shape[-1], prod(shape[:-1])
-    codes = [{state: code for code, state in enumerate(graph.states[u])} for u in above]
-    rows = np.full((n_rows, size), np.nan)
-    default: Floats | None = None
+    # The longest state first, because one may begin with another.
+    known = ("|".join(map(re.escape, sorted(graph.states[u], key=len, reverse=True))) for u in above)
+    given = re.compile(r"\s*,?\s*".join(f"({any_state})" for any_state in known))
+    rows, default = np.full((n_rows, size), np.nan), np.full(size, np.nan)
     *statements, last = body.split(";")
     if last.strip():
-        _fail(f"probability of {name!r}: {_shown(last, quoted)!r} has no semicolon; the file may be truncated")
+        _fail(f"probability of {name!r}: {_shown(last)!r} has no semicolon; the file may be truncated")
     for statement in statements:
-        text = statement.strip()
+        text = " ".join(statement.split())
         word = text[:8].lower()
-        if not text or word.startswith("property"):
-            continue
         if word.startswith("table"):
             rows[:] = _numbers(text[5:], n_rows * size, name).reshape(size, n_rows).T
         elif word.startswith("default"):
             default = _numbers(text[7:], size, name)
         elif text.startswith("("):
-            at = text.rfind(")")
-            rows[_row(graph, name, text[1:at], codes, quoted)] = _numbers(text[at + 1 :], size, name)
-        else:
-            _fail(f"probability of {name!r}: expected a row, 'table' or 'default'; got {_shown(text, quoted)!r}")
-    missing = np.isnan(rows).all(axis=1)
-    if missing.any() and default is not None:
-        rows[missing] = default
+            states, _, numbers = text[1:].rpartition(")")
+            found = given.fullmatch(states.strip())
+            if found is None:
+                _fail(f"probability of {name!r}: {_shown(states)!r} are not states of its parents")
+            at = 0
+            for u, state in zip(above, found.groups(), strict=True):
+                at = at * graph.sizes[u] + graph.states[u].index(state)
+            rows[at] = _numbers(numbers, size, name)
+        elif text:
+            _fail(f"probability of {name!r}: expected a row, 'table' or 'default'; got {_shown(text)!r}")
+    rows = np.where(np.isnan(rows).all(axis=1, keepdims=True), default, rows)
     total = rows.sum(axis=1)
     bad = np.flatnonzero(~(np.abs(total - 1) < LOOSE) | (rows < 0).any(axis=1))
     if len(bad):
-        what = "has no probabilities" if np.isnan(total[bad[0]]) else f"has the sum {total[bad[0]]:.6g}"
-        if not np.isnan(total[bad[0]]) and (rows[bad[0]] < 0).any():
-            what = f"contains {rows[bad[0]].min():g}"
+        row, total_of = rows[bad[0]], total[bad[0]]
+        what = f"contains {row.min():g}" if (row < 0).any() else f"has the sum {total_of:.6g}"
+        what = "has no probabilities" if np.isnan(total_of) else what
         _fail(f"the row of {graph.row_name(v, int(bad[0]))} {what}")
     return (rows / total[:, None]).reshape(shape)
-
-
-def _row(graph: Graph, name: str, text: str, codes: list[dict[str, int]], quoted: list[str]) -> int:
-    """Return the position of a row from the states of the parents."""
-    found = _names(text, len(codes), quoted)
-    if found is None or not all(state in own for state, own in zip(found, codes, strict=True)):
-        # A comma may be part of a state: take the longest known state each time.
-        found = _known(text, codes, quoted)
-    if found is None:
-        _fail(f"probability of {name!r}: {_shown(text, quoted)!r} are not states of its parents")
-    at = 0
-    for state, own in zip(found, codes, strict=True):
-        at = at * len(own) + own[state]
-    return at
-
-
-def _known(text: str, codes: list[dict[str, int]], quoted: list[str]) -> list[str] | None:
-    text, found = _plain(text, quoted), []
-    for k, own in enumerate(codes):
-        end = "" if k == len(codes) - 1 else ","
-        fits = [s for s in own if text.startswith(s) and text[len(s) :].lstrip()[: len(end) or None] == end]
-        if not fits:
-            return None
-        state = max(fits, key=len)
-        found.append(state)
-        text = text[len(state) :].lstrip()[1:].lstrip()
-    return found
 
 
 def _numbers(text: str, size: int, name: str) -> Floats:
@@ -285,5 +167,5 @@ def _numbers(text: str, size: int, name: str) -> Floats:
     except ValueError:
         values = np.full(size, np.inf)
     if np.isinf(values).any():
-        _fail(f"probability of {name!r}: {' '.join(words)[:60]!r} are not numbers")
+        _fail(f"probability of {name!r}: {_shown(' '.join(words))!r} are not numbers")
     return values
