@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from tests.models.test_bayesnet import assignments, density, random_net
 from tests.models.test_factorial_hmm import models
-from tests.models.test_factorial_joint import SERIES, STRINGS, tables
+from tests.models.test_factorial_joint import SERIES
 
 import mercer as mc
 from mercer.testing import KernelContract
@@ -98,17 +98,6 @@ def test_networks_are_fitted_to_tables():
         mc.LatentMeanMap(sure)([[0], [1]])
 
 
-@pytest.mark.parametrize("kernel", [mc.LatentMeanMap, mc.PosteriorCounts])
-def test_one_chain_of_symbols_is_a_hidden_markov_model(kernel):
-    one = tables(2, 1, n_chains=1, n=3)
-    plain = mc.HMMs(one.initial[:, 0], one.transition[:, 0], mc.Categoricals(one.probability, "abc"))
-    options = {"gamma": 0.3, "gamma_states": 0.8} if kernel is mc.LatentMeanMap else {}
-    np.testing.assert_allclose(kernel(one, **options)(STRINGS), kernel(plain, **options)(STRINGS), rtol=1e-12)
-    if kernel is mc.PosteriorCounts:
-        names = [kernel(m).fit(STRINGS).get_count_names().tolist() for m in (one, plain)]
-        assert names[0] == names[1]
-
-
 def test_one_chain_of_vectors_is_a_hidden_markov_model():
     one = models(1, 1, chains=1, n=3, d=2)
     covariance = np.repeat(one.covariance[:, None], 3, axis=1)
@@ -124,25 +113,27 @@ def test_one_chain_of_vectors_is_a_hidden_markov_model():
 
 def test_two_chains_compare_the_states_of_both():
     """The state kernel is a product over the chains, and the transitions of the chains add up."""
-    model = tables(3, 1)
+    model = models(3, 1, d=2)
     joint = model.hmms()
     kernel = mc.LatentMeanMap(model, GAMMA, STATES, normalize=False)
     off = np.where(np.eye(2, dtype=bool), 1.0, np.exp(-2 * STATES))
-    symbols = np.where(np.eye(3, dtype=bool), 1.0, np.exp(-2 * GAMMA))
-    posterior = joint.posterior(STRINGS)
-    codes = [STRINGS.values[a:b] for a, b in itertools.pairwise(STRINGS.offsets)]
-    means = [np.zeros((3, 4)) for _ in codes]
-    for k, (own, mean) in enumerate(zip(codes, means, strict=True)):
-        np.add.at(mean, own, np.asarray(posterior[k]) / len(own))
+    found = joint.posterior(SERIES)
+    shares = [np.asarray(found[k]) / len(x) for k, x in enumerate(SERIES)]
     both = np.kron(off, off)
-    expected = np.array([[np.sum(p * (symbols @ q @ both)) for q in means] for p in means])
+
+    def observations(i, j):
+        near = np.exp(-GAMMA * ((SERIES[i][:, None] - SERIES[j]) ** 2).sum(axis=-1))
+        return np.sum(near * (shares[i] @ both @ shares[j].T))
+
+    expected = np.array([[observations(i, j) for j in range(4)] for i in range(4)])
     without = mc.LatentMeanMap(model, GAMMA, STATES, transitions=False, normalize=False)
-    np.testing.assert_allclose(without(STRINGS), expected, rtol=1e-10)
+    np.testing.assert_allclose(without(SERIES), expected, rtol=1e-10)
+    lengths = np.array([len(x) for x in SERIES])
     for c in range(2):
-        steps = posterior.transitions.reshape(-1, 2, 2, 2, 2).sum(axis=(2 - c, 4 - c))
-        steps = steps / np.maximum(STRINGS.lengths - 1, 1)[:, None, None]
+        steps = found.transitions.reshape(-1, 2, 2, 2, 2).sum(axis=(2 - c, 4 - c))
+        steps = steps / np.maximum(lengths - 1, 1)[:, None, None]
         expected = expected + np.einsum("nij,ik,mkl,lj->nm", steps, off, steps, off)
-    np.testing.assert_allclose(kernel(STRINGS), expected, rtol=1e-10)
+    np.testing.assert_allclose(kernel(SERIES), expected, rtol=1e-10)
 
 
 class TestNetworks(KernelContract):
@@ -160,28 +151,3 @@ class TestNetworks(KernelContract):
 
     def truth(self, X):
         return by_truth(self.net, X[:, None])
-
-
-class TestChains(KernelContract):
-    features = True
-    model = tables(5, 1)
-
-    def kernel(self):
-        return mc.PosteriorCounts(self.model)
-
-    def data(self, seed, n):
-        rng = np.random.default_rng(seed)
-        return ["".join(rng.choice(list("abc"), size=rng.integers(1, 6))) for _ in range(n)]
-
-    def other_data(self, seed, n):
-        return None
-
-    def truth(self, X):
-        joint = self.model.hmms()
-        rows = []
-        for x in X:
-            states = np.asarray(joint.posterior([x])[0])
-            mean = np.zeros((3, 4))
-            np.add.at(mean, ["abc".index(c) for c in x], states / len(x))
-            rows.append(mean.ravel())
-        return np.array(rows) @ np.array(rows).T

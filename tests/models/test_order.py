@@ -33,7 +33,6 @@ MODELS = {
     "LDS without a prior": (mc.LDS(2, prior=None, n_iter=5, tol=0), SERIES),
     "SwitchingLDS": (mc.SwitchingLDS(2, 2, n_iter=2, tol=0, n_init=1, n_paths=4), SERIES),
     "FactorialHMM": (mc.FactorialHMM(n_iter=3, tol=0, n_init=2), SERIES),
-    "FactorialHMM of symbols": (mc.FactorialHMM(alphabet="dna", n_iter=3, tol=0, n_init=1), STRINGS),
     "BayesNet": (
         mc.BayesNet({"x": "gaussian", "h": 2, "y": "gaussian"}, {"x": ["h"], "y": ["h"]}, ["h"], n_iter=5),
         SETS,
@@ -53,10 +52,6 @@ KERNELS = {
     "JensenShannon": (mc.JensenShannon(mc.Gaussian("diagonal"), form="centering"), SETS),
     "LatentMeanMap": (mc.LatentMeanMap(mc.HMM(2, n_iter=5, tol=0), gamma=0.5), SERIES),
     "LatentMeanMap(FactorialHMM)": (mc.LatentMeanMap(mc.FactorialHMM(n_iter=3, tol=0, n_init=1), gamma=0.5), SERIES),
-    "PosteriorCounts(FactorialHMM)": (
-        mc.PosteriorCounts(mc.FactorialHMM(alphabet="dna", n_iter=3, tol=0, n_init=1)),
-        STRINGS,
-    ),
     "ProbabilityProduct": (mc.ProbabilityProduct(mc.HMM(2, n_iter=5, tol=0), length=5), SERIES),
     "FisherEnsemble": (mc.FisherEnsemble(n_states=(2,), topologies=("ergodic",), n_iter=3), SERIES),
     "Landmarks": (mc.Landmarks(mc.EmpiricalMeanMap(gamma=0.1), n_components=5), SETS),

@@ -25,7 +25,7 @@ class PosteriorCounts(InnerProducts, SharedModelKernel):
     Parameters
     ----------
     model : estimator, or batch of shape (1,)
-        The shared model of symbols: `HMM`, `FactorialHMM` or `Mixture`, a `BayesNet` of discrete nodes, or a
+        The shared model of symbols: `HMM` or `Mixture`, a `BayesNet` of discrete nodes, or a
         `ProfileHMM`, fitted to the training data, or a fitted batch of one of these.
     k : {1, 2}, default=1
         Length of the counted words, which are counted with their states: symbols (1) or pairs of neighboring symbols

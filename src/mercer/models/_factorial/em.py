@@ -1,4 +1,4 @@
-"""EM of factorial hidden Markov models, of vectors and of symbols, through all joint states (PPK-6.1)."""
+"""EM of factorial hidden Markov models, through all joint states (PPK-6.1)."""
 
 from __future__ import annotations
 
@@ -8,12 +8,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from mercer._array import Floats, Indices
-from mercer._probability import normalized, shared_out
-from mercer.families.categorical import Categoricals
+from mercer._probability import normalized
 from mercer.families.gaussian import Gaussians
 from mercer.models._factorial.joint import ByChain, joint_states
 from mercer.models._forward.evidence import evidence_of
-from mercer.models._forward.interface import Expectations, Runs, expectations
+from mercer.models._forward.interface import Runs, expectations
 
 
 class Sums(NamedTuple):
@@ -29,71 +28,10 @@ class Sums(NamedTuple):
     """Sum of x x', ``(d, d)``."""
     size: float
 
-
-class TableSums(NamedTuple):
-    """Expected statistics: of states and transitions, and of symbols in all joint states."""
-
-    first: Floats
-    transitions: Floats
-    counts: Floats
-    """``(J, k)``."""
-    size: float
-
-
-def plus(sums: Any, other: Any, weight: float) -> Any:
-    """Add other statistics, with a weight."""
-    return type(sums)(*(a + weight * b for a, b in zip(sums, other, strict=True)))
-
-
-def joint_expectations(model: Any, emission: Any, x: Any, offsets: Indices) -> Expectations:
-    """Return the expectations of the hidden Markov model of all joint states, with emissions of shape ``(1, J)``."""
-    chains = zip(model.initial, model.transition, strict=True)
-    first, step = reduce(lambda a, b: (np.kron(a[0], b[0]), np.kron(a[1], b[1])), chains)
-    evidence = evidence_of(emission, x, np.zeros(len(x), dtype=int))
-    return expectations(first[None], step[None], evidence, Runs.shared(offsets), states=True)
-
-
-class TableParameters(NamedTuple):
-    """One model: ``(C, n)``, ``(C, n, n)``, and the probabilities of symbols in all joint states, ``(J, k)``."""
-
-    initial: Floats
-    transition: Floats
-    probability: Floats
-
-    def expect(self, codes: Indices, offsets: Indices, alphabet: Any) -> tuple[float, TableSums]:
-        """Return the log probability and the expected statistics.
-
-        Ambiguity codes count as their symbols, by their probabilities; missing symbols do not count.
-        """
-        p, sets = self.probability, alphabet.ambiguity
-        found = joint_expectations(self, Categoricals(p[None], alphabet), codes, offsets)
-        assert found.symbols is not None
-        own, coded = ByChain.of(found, *self.initial.shape[::-1]), found.symbols.sum(axis=0)
-        k = p.shape[1]
-        counts = coded[:, :k] + shared_out(coded[:, k:-1], p @ sets.T, p, sets) if len(sets) else coded[:, :k]
-        sums = TableSums(own.first.sum(axis=0), own.transitions.sum(axis=0), counts, float(len(codes)))
-        return float(found.log_prob.sum()), sums
-
-    def maximized(self, sums: TableSums, floor: Any) -> TableParameters:
-        """Refit a model to expected statistics; tables have no floor."""
-        return TableParameters(*map(normalized, sums[:3], self))
-
-    def penalty(self, count: float, floor: Any) -> float:
-        """Return 0: tables have no floor."""
-        return 0.0
-
-    def log_prior(self, expected: TableSums, strength: float) -> float:
-        """Return the log density of the Dirichlet prior, up to a constant."""
-        return strength * sum(map(_log_of, expected[:3], self))
-
-    def prior_sums(self) -> TableSums:
-        """Return the prior of a model: one observation in each row of each table (EST-2b)."""
-        return TableSums(*self, 1.0)
-
-    def even_sums(self) -> TableSums:
-        """Return one observation in each joint state, spread evenly over the symbols."""
-        counts = np.full_like(self.probability, 1 / self.probability.shape[1])
-        return TableSums(np.zeros_like(self.initial), np.zeros_like(self.transition), counts, 0.0)
+    def plus(self, other: Sums, weight: float) -> Sums:
+        """Add other statistics, with a weight."""
+        pairs: Any = zip(self, other, strict=True)
+        return Sums(*(a + weight * b for a, b in pairs))
 
 
 class Parameters(NamedTuple):
@@ -109,7 +47,7 @@ class Parameters(NamedTuple):
         """Effects of all states, ``(C n, d)``."""
         return self.mean.reshape(-1, self.mean.shape[-1])
 
-    def expect(self, x: Floats, offsets: Indices, alphabet: None = None) -> tuple[float, Sums]:
+    def expect(self, x: Floats, offsets: Indices) -> tuple[float, Sums]:
         """Return the log probability and the expected statistics.
 
         A missing coordinate is replaced by its expectation given the joint state and the other coordinates.
@@ -118,7 +56,10 @@ class Parameters(NamedTuple):
         shown = joint_states(n, chains)
         means, covariance = shown @ self.effects, self.covariance
         covariances = np.broadcast_to(covariance, (1, len(means), *covariance.shape))
-        found = joint_expectations(self, Gaussians(means[None], covariances), x, offsets)
+        chain = zip(self.initial, self.transition, strict=True)
+        initial, step = reduce(lambda a, b: (np.kron(a[0], b[0]), np.kron(a[1], b[1])), chain)
+        evidence = evidence_of(Gaussians(means[None], covariances), x, np.zeros(len(x), dtype=int))
+        found = expectations(initial[None], step[None], evidence, Runs.shared(offsets), states=True)
         assert found.states is not None
         crossed, squares = np.zeros_like(means), np.zeros_like(covariance)
         kinds, kind = np.unique(np.isnan(x), axis=0, return_inverse=True)

@@ -43,20 +43,12 @@ class ByChain(NamedTuple):
 def factorial_cliques(model: Any, X: Any) -> list[Clique]:
     """Return the clique of observations and all states, then those of the transitions of each chain (LMMK-0)."""
     chains, n = (int(size) for size in model.initial.shape[-2:])
-    lengths, chain = np.diff(X.offsets), model.hmms().hidden_chain()
-    states = tuple(str(i) for i in range(n))
-    share = 1 / np.maximum(lengths, 1)
-    if model.of_symbols:
-        counts, found = chain.symbol_counts(X)
-        names, column = (tuple(map(str, model.alphabet.symbols)), *(states,) * chains), None
-        table = (counts.swapaxes(1, 2) * share[:, None, None]).reshape(len(X), len(model.alphabet), *(n,) * chains)
-    else:
-        found = chain.expected(X, states=True)
-        names, column = (states,) * chains, slice(0, model.dimension)
-        table = (found.states * np.repeat(share, lengths)[:, None]).reshape(-1, *(n,) * chains)
+    lengths, states = np.diff(X.offsets), tuple(str(i) for i in range(n))
+    found = model.hmms().hidden_chain().expected(X, states=True)
+    share = np.repeat(1 / np.maximum(lengths, 1), lengths)
+    table = (found.states * share[:, None]).reshape(-1, *(n,) * chains)
     steps = ByChain.of(found, n, chains).transitions / np.maximum(lengths - 1, 1)[:, None, None, None]
-    hidden = (*(False,) * model.of_symbols, *(True,) * chains)
-    cliques = [Clique(table, names, hidden, column=column)]
+    cliques = [Clique(table, (states,) * chains, (True,) * chains, column=slice(0, model.dimension))]
     return cliques + [Clique(steps[:, c], (states, states), (True, True), step=True) for c in range(chains)]
 
 
@@ -69,30 +61,23 @@ def factorial_scores(model: Any, X: Any, parametrization: str) -> Floats:
 
 def _scores(model: Any, X: Any, parametrization: str) -> Floats:
     chains, n = (int(size) for size in model.initial.shape[-2:])
-    chain = model.hmms().hidden_chain()
+    chain, d = model.hmms().hidden_chain(), model.dimension
     found = chain.expected(X, states=True)
     counts = ByChain.of(found, n, chains)
     emitted = weighted_scores(chain.emission[0], X.values, X.offsets, found.states, parametrization)
-    if not model.of_symbols:  # an effect adds to the means of several joint states, which share one covariance
-        d = model.dimension
-        location = joint_states(n, chains).T @ emitted[..., :d]
-        emitted = np.concatenate([location.reshape(len(X), -1), emitted[..., d:].sum(axis=1)], axis=1)
     rows = [
         probability_scores(counts.first, double(model.initial)[0], None, parametrization),
         probability_scores(counts.transitions, double(model.transition)[0], None, parametrization),
-        emitted,
+        joint_states(n, chains).T @ emitted[..., :d],  # an effect adds to the means of several joint states
+        emitted[..., d:].sum(axis=1),
     ]
     return np.concatenate([part.reshape(len(X), -1) for part in rows], axis=1)
 
 
 def score_names(models: Any) -> list[str]:
     """Name the columns of the scores."""
-    chains, n = models.initial.shape[-2:]
+    (chains, n), d = models.initial.shape[-2:], models.dimension
     names = [f"initial[{c}, {i}]" for c in range(chains) for i in range(n)]
     names += [f"transition[{c}, {i}, {j}]" for c in range(chains) for i in range(n) for j in range(n)]
-    if models.of_symbols:
-        symbols = models.alphabet.symbols
-        return names + [f"emission[{j}].probability[{symbol}]" for j in range(models.n_joint) for symbol in symbols]
-    d = int(models.mean.shape[-1])
     names += [f"mean[{c}, {i}, {k}]" for c in range(chains) for i in range(n) for k in range(d)]
     return names + [f"covariance[{k}, {m}]" for k in range(d) for m in range(k, d)]
