@@ -30,7 +30,7 @@ BUDGETS = {
     "families": 31176,
     "gram": 11096,
     "kernels": 74870,
-    "models": 184603,
+    "models": 181718,
     "native": 63732,
     "plot": 9018,
     "saving": 9037,
