@@ -52,7 +52,7 @@ SKIPPED_METHODS = {
     # time in every pair or iteration; the calls around them are made here.
     "accept", "as_arrays", "check_unchanged", "context", "couple", "couple_moments", "couple_subspaces", "diagonal",
     "digests", "dual", "dual_divergence", "dual_psd", "estimator", "features_of", "fit_weighted", "from_mean",
-    "log_base", "log_characteristic", "log_partition", "matched", "multiplied", "operands", "powered", "prepared",
+    "log_base", "log_characteristic", "log_partition", "matched", "operands", "powered", "prepared",
     "shared_context", "shared_context_of_one", "sources", "statistics", "template", "tile", "to_header",
     "with_mean_parameters",
 }  # fmt: skip

@@ -42,9 +42,7 @@ class Coupling(Protocol):
 class PowerProduct:
     """Probability product: log of the integral of p^rho q^rho (PPK-1).
 
-    If ``marginal``, the power is taken of the distribution of the observed variables: a model with hidden variables
-    then multiplies copies of itself (`mercer.models.powers`). Otherwise it is taken of the joint distribution of
-    observed and hidden variables (PPK-4.0).
+    With hidden variables, the power is taken of the joint distribution of observed and hidden variables (PPK-4.0).
 
     Examples
     --------
@@ -56,7 +54,6 @@ class PowerProduct:
     """
 
     rho: float
-    marginal: bool = False
 
     @property
     def power(self) -> float:

@@ -538,11 +538,3 @@ def test_prior_about_its_own_mean(strength):
     assert_allclose(found.covariance[0], second - np.outer(mean, mean), rtol=1e-8, atol=1e-15)
     assert_allclose(found.mean[1], prior.mean[0])
     assert_allclose(found.covariance[1], prior.covariance[0], rtol=1e-9)
-
-
-@pytest.mark.parametrize("diagonal", [False, True])
-def test_products_of_narrow_and_wide_laws(diagonal):
-    variances = np.array([1e-300, 1e300, 2.0])
-    p = mc.Gaussians(np.zeros((3, 1)), variances[:, None] if diagonal else variances)
-    _, law = p.multiplied(p[[1, 0, 2]])
-    assert_allclose(law.covariance.reshape(-1), [1e-300, 1e-300, 1.0], rtol=1e-15)

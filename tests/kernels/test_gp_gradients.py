@@ -330,12 +330,6 @@ def test_kernels_of_your_own_declare_their_parameters():
     np.testing.assert_allclose(gradient[..., 0], 2.0 * Cauchy(width=1.5)(X), rtol=1e-6)
 
 
-def test_a_marginal_power_is_not_searched():
-    kernel = mc.ProbabilityProduct(rho=2.0, marginal=True)
-    assert kernel.as_gp().theta.shape == (0,)
-    assert (3.0 * kernel).as_gp().theta.shape == (1,)
-
-
 @pytest.mark.parametrize(
     ("batch", "rho"),
     [

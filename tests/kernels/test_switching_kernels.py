@@ -111,7 +111,7 @@ def test_paths_over_lengths_are_those_of_single_lengths():
 
 def test_messages():
     models = switching(0, 2)
-    for kernel in (mc.ProbabilityProduct(), mc.ProbabilityProduct(marginal=True), mc.MeanMap()):
+    for kernel in (mc.ProbabilityProduct(), mc.MeanMap()):
         with pytest.raises(TypeError, match=r"mc\.kernels\.SwitchingProduct.*mc\.Sampled"):
             kernel(models)
     with pytest.raises(ValueError, match=r"Discounted\(d=0\.5\)"):

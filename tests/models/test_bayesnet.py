@@ -146,18 +146,6 @@ def test_mean_maps_of_two_structures_are_expectations(seed):
     np.testing.assert_allclose(mc.MeanMap(gamma=gamma, normalize=False)(p, q), expected, rtol=1e-11)
 
 
-@pytest.mark.parametrize("rho", [1.0, 2.0, 3.0])
-def test_powers_of_the_observed_distribution(rho):
-    p, q = random_net(2), random_net(4, hidden=("w",))
-    plain = random_net(4, hidden=())
-    points = np.array(list(itertools.product(range(2), range(3), range(2))), dtype=float)
-    kernel = mc.ProbabilityProduct(rho=rho, marginal=True, normalize=False)
-    for left, right in ((p, q), (p, plain), (plain, p), (p, p)):
-        expected = np.exp(rho * left.log_prob(points)) @ np.exp(rho * right.log_prob(points)).T
-        np.testing.assert_allclose(kernel(left, right), expected, rtol=1e-11)
-    np.testing.assert_allclose(kernel.diag(p), np.diag(kernel(p, p)), rtol=1e-12)
-
-
 @pytest.mark.parametrize("kernel", [mc.ProbabilityProduct(rho=0.7), mc.MeanMap(gamma=0.4)])
 def test_gaussian_leaves_are_integrated(kernel):
     """By quadrature over both Gaussian nodes; x has an observed and a hidden parent."""
@@ -335,8 +323,6 @@ def test_bad_pairs_are_named():
     nodes = dict(p.nodes) | {"a": ("low", "none")}
     with pytest.raises(ValueError, match="same states of 'a'"):
         mc.ProbabilityProduct()(p, mc.BayesNets(p.probability, nodes, p.parents, p.hidden))
-    with pytest.raises(ValueError, match="whole number"):
-        mc.ProbabilityProduct(rho=0.5, marginal=True)(p)
     with pytest.raises(ValueError, match="node must be one of"):
         p.posterior({"a": 0}, "z")
     certain = mc.BayesNets({"a": [[1.0, 0.0]], "b": [[0.5, 0.5]]}, {"a": 2, "b": 2}, hidden=["b"])

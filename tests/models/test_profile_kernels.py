@@ -221,8 +221,6 @@ class TestKernels:
         p = random_profiles((3,), letters="abcdefgh")
         with pytest.raises(ValueError, match=r"is infinite at rho = 0\.1"):
             mc.ProbabilityProduct(rho=0.1)(p)
-        with pytest.raises(ValueError, match="marginal=True is not available"):
-            mc.ProbabilityProduct(rho=2.0, marginal=True)(p)
         with pytest.raises(TypeError, match="probability products only"):
             mc.MeanMap()(p)
         with pytest.raises(TypeError, match="cannot be fitted to each sample"):

@@ -60,21 +60,6 @@ class Simplex(ExponentialFamily):
         s = self.n_draws
         return namespace(mu).sum(s * xlogx(mu / s), axis=-1)
 
-    def multiplied(self, other: Self) -> tuple[Array, Self]:
-        """Return log c and the distribution g of p q = c g, member by member; only for one draw is g in the family."""
-        self._check_alike(other)
-        if self.n_draws > 1:
-            raise ValueError(
-                f"Products of multinomials of {self.n_draws} trials are not multinomials. Use trials=1, or a kernel "
-                "with rho=1 or marginal=False."
-            )
-        logs = safe_log(self.probability) + safe_log(other.probability)
-        xp, total = namespace(logs), logsumexp(logs, axis=-1)
-        possible = (total > -xp.inf)[..., None]
-        p = xp.exp(logs - xp.where(possible, total[..., None], xp.zeros_like(logs[..., :1])))
-        p = xp.where(possible, p, self.probability)  # c = 0: any distribution will do
-        return total, self._make(probability=p, **{name: getattr(self, name) for name in self._shared})
-
     _least_divergence = 1e-24
 
     def dual_divergence(self, other: Self) -> Array:

@@ -46,11 +46,6 @@ class Family(Batch):
         """Number of free parameters of one distribution."""
         raise NotImplementedError(f"{type(self).__name__} must implement n_parameters")
 
-    def _log_overlap(self, other: Self) -> Array:
-        """Log of the integral of p q, member by member, ``(*B,) x (*B,) -> (*B,)``."""
-        self._check_alike(other)
-        return self.reshape(*self.shape, 1).log_product(other.reshape(*other.shape, 1), rho=1.0)[..., 0, 0]  # type: ignore[attr-defined]
-
     def _check_pair(self, other: Any) -> None:
         if not isinstance(other, Batch):
             raise TypeError(f"Expected {type(self).__name__} on the other side; got {type(other).__name__}.")

@@ -104,14 +104,6 @@ class Bernoullis(Coordinatewise):
         value = xp.matrix_transpose(inner_logs(ones, logs[0]) + inner_logs(zeros, logs[1]))
         return value if self.shape else value[..., 0, :]
 
-    def multiplied(self, other: Self) -> tuple[Array, Self]:
-        """Return log c and the distribution g of p q = c g, member by member."""
-        one, zero = self.probability * other.probability, (1 - self.probability) * (1 - other.probability)
-        total = one + zero
-        xp = namespace(total)
-        p = xp.where(total > 0, one / xp.where(total > 0, total, xp.ones_like(total)), self.probability)
-        return self._log_overlap(other), self._make(probability=p)  # where c = 0, any distribution will do
-
     def log_mean_map(self, other: Self, gamma: float) -> Array:
         """Log of E exp(-gamma |x - y|^2): coordinates that differ cost exp(-gamma)."""
         check_gamma(gamma)

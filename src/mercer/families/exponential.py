@@ -101,10 +101,6 @@ class Exponentials(Coordinatewise):
 
     # -- capabilities -----------------------------------------------------------------------------------
 
-    def multiplied(self, other: Self) -> tuple[Array, Self]:
-        """Return log c and the distribution g of p q = c g, member by member: rates add up."""
-        return self._log_overlap(other), self._make(scale=_joined_scale(self.scale, other.scale))
-
     def log_mean_map(self, other: Self, gamma: float) -> Array:
         """Log of E exp(-gamma |x - y|^2): the difference of two is a two-sided exponential (GMMK-0)."""
         check_gamma(gamma)

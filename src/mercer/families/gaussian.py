@@ -244,23 +244,6 @@ class Gaussians(GaussianPairs):
         sides = [] if rho == 1 else [(1 - rho) / 2 * side._log_det() for side in (self, other)]
         return self._log_kernels(other, 1.0, 0.0, rho / 2, sides, constant)
 
-    def multiplied(self, other: Self) -> tuple[Array, Self]:
-        """Return log c and the distribution g of p q = c g, member by member: precisions add up."""
-        log_constant = self._log_overlap(other)
-        xp, a, b = namespace(self.mean), self.covariance, other.covariance
-        difference = other.mean - self.mean
-        if self.structure == "full":
-            share = xp.matrix_transpose(xp.linalg.solve(a + b, a))  # a (a + b)^-1
-            mean = self.mean + (share @ difference[..., None])[..., 0]
-            covariance = share @ b
-            covariance = (covariance + xp.matrix_transpose(covariance)) / 2
-        else:
-            share = a / (a + b)
-            mean = self.mean + (share if self.structure == "diagonal" else share[..., None]) * difference
-            low, high = xp.where(a < b, a, b), xp.where(a < b, b, a)
-            covariance = low * (high / (a + b))  # the share of the smaller one could underflow
-        return log_constant, self._make(mean=mean, covariance=covariance, structure=self.structure)
-
     def log_mean_map(self, other: Self, gamma: float) -> Array:
         """Log of E exp(-gamma |x - y|^2) (GMMK-2), also for singular covariances."""
         check_gamma(gamma)

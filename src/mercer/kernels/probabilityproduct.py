@@ -5,12 +5,11 @@ from __future__ import annotations
 from typing import Any, ClassVar
 
 from mercer._coupling import PowerProduct
-from mercer._parameters import Rules, boolean, one_of, rho
+from mercer._parameters import Rules, one_of, rho
 from mercer._verdict import Verdict
 from mercer.kernels.base.model import CoupledKernel
 from mercer.kernels.base.transformer import Bounds
 from mercer.models.discount import Discounted
-from mercer.models.powers import require_whole
 
 
 class ProbabilityProduct(CoupledKernel):
@@ -31,9 +30,6 @@ class ProbabilityProduct(CoupledKernel):
         Whether to normalize the kernel, so that k(x, x) = 1.
     on_zero : {"raise", "zero"}, default="raise"
         What to do with an object of zero norm: raise an error, or set its kernel values to zero.
-    marginal : bool, default=False
-        For models with hidden variables h: whether to take powers of the marginal p(x), for whole rho, or of the joint
-        p(x, h), for any rho. The two agree at rho = 1 and for models without hidden variables.
     time : {"joint", "independent"}, default="joint"
         For models of series: whether to compare the joint distributions over time, or to treat time steps as
         independent and multiply the kernels of the distributions at each step. "independent" is the form of the source
@@ -43,11 +39,10 @@ class ProbabilityProduct(CoupledKernel):
     -----
     .. math:: k_\rho(p, q) = \int p(x)^\rho\, q(x)^\rho\, dx
 
-    (PPK-1, definition 1 of the source). With hidden variables (PPK-4.0) this is ``marginal=True``, computed with rho
-    copies of the hidden variables; ``marginal=False`` is
-    :math:`\tilde k_\rho(p, q) = \int \sum_h p(x, h)^\rho \sum_{h'} q(x, h')^\rho\, dx`.
-    The kernel is positive semi-definite if the self-kernels are finite. At rho = 1/2 they always are, but with hidden
-    variables and ``marginal=False`` they can differ from 1.
+    (PPK-1, definition 1 of the source). With hidden variables h, powers are taken of the joint distribution (PPK-4.0),
+    :math:`\tilde k_\rho(p, q) = \int \sum_h p(x, h)^\rho \sum_{h'} q(x, h')^\rho\, dx`, which is the same at rho = 1;
+    `Sampled` estimates the kernel of the observed distributions at any rho. The kernel is positive semi-definite if
+    the self-kernels are finite. At rho = 1/2 they always are, but with hidden variables they can differ from 1.
 
     Examples
     --------
@@ -60,24 +55,10 @@ class ProbabilityProduct(CoupledKernel):
     >>> kernel(["ACGT", "AACC"]).round(3)
     array([[1.   , 0.707],
            [0.707, 1.   ]])
-
-    Splitting a component in two does not change the density; only the joint power differs:
-
-    >>> bumps = mc.Gaussians(
-    ...     mean=[[[0.0], [3.0], [3.0]]] * 2, covariance=[[1.0, 1.0, 1.0]] * 2
-    ... )
-    >>> p = mc.Mixtures([[0.5, 0.5, 0.0], [0.5, 0.25, 0.25]], bumps)
-    >>> mc.ProbabilityProduct(rho=2.0)(p).round(3)
-    array([[1.  , 0.95],
-           [0.95, 1.  ]])
-    >>> mc.ProbabilityProduct(rho=2.0, marginal=True)(p).round(3)
-    array([[1., 1.],
-           [1., 1.]])
     """
 
     _parameters: ClassVar[Rules] = {
         "rho": rho(),
-        "marginal": boolean("True takes powers of p(x), False of p(x, h), with h hidden."),
         "time": one_of("joint", "independent"),
     }
     _smooth: ClassVar[Bounds] = {"rho": (0.05, 5.0)}
@@ -91,7 +72,6 @@ class ProbabilityProduct(CoupledKernel):
         length: int | Discounted | None = 10,
         normalize: bool = True,
         on_zero: str = "raise",
-        marginal: bool = False,
         time: str = "joint",
     ) -> None:
         self.model = model
@@ -99,17 +79,7 @@ class ProbabilityProduct(CoupledKernel):
         self.length = length
         self.normalize = normalize
         self.on_zero = on_zero
-        self.marginal = marginal
         self.time = time
 
-    def _smooth_parameters(self) -> tuple[str, ...]:
-        return () if self.marginal else super()._smooth_parameters()  # rho is then a whole number
-
     def _coupling(self) -> PowerProduct:
-        return PowerProduct(float(self.rho), bool(self.marginal))
-
-    def _check_parameters(self) -> None:
-        super()._check_parameters()
-        # Before all models are fitted.
-        if self.marginal and self.model is not None and self.model.has_hidden:
-            require_whole(float(self.rho), f"{type(self.model).__name__}s")
+        return PowerProduct(float(self.rho))

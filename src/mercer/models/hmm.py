@@ -14,7 +14,7 @@ from mercer._parameters import boolean, check
 from mercer._probability import checked_probability, drawn
 from mercer._random import random_generator, whole_size
 from mercer.models._chains.characteristic import chain_characteristic
-from mercer.models._chains.operand import chain_operand, powered_chain
+from mercer.models._chains.operand import chain_operand
 from mercer.models._interop import from_glhmm, from_hmmlearn, joined, to_hmmlearn
 from mercer.models._scores.scores import hmm_scores
 from mercer.models.discount import check_lengths
@@ -22,7 +22,6 @@ from mercer.models.hidden import HiddenChain
 from mercer.models.hmm_decoding import Decoded
 from mercer.models.inference import best_paths, crossed_log_prob, own_expectations, read
 from mercer.models.posterior import Posterior, long_run
-from mercer.models.powers import copies_of
 
 if TYPE_CHECKING:
     from mercer.models.hmm_estimator import HMM
@@ -49,8 +48,7 @@ class HMMs(Decoded, Batch):
     .. math:: \Phi_1 = (\pi^\rho {\pi'}^{\rho\top}) \circ \psi,\quad
               \Phi_{t+1} = ({A^\rho}^\top \Phi_t {A'}^\rho) \circ \psi,\quad \tilde k = \sum \Phi_L
 
-    with :math:`\psi_{ij}` the kernel of the emissions of states i and j. A whole power of the distribution of the
-    observations (``marginal=True``, PPK-4.0) is computed with rho copies of the chain that emit the same sequence.
+    with :math:`\psi_{ij}` the kernel of the emissions of states i and j.
 
     Examples
     --------
@@ -390,9 +388,6 @@ class HMMs(Decoded, Batch):
         """Prepare for a coupling over sequences of each of the ``lengths``."""
         self._require_axis()
         check_lengths(lengths)
-        copies = copies_of(coupling, self)
-        if copies > 1:
-            return powered_chain(self.initial, self.transition, self.emission, self.n_states, copies, lengths)
         leaf = self.emission.couple(coupling, lengths)
         return chain_operand(self.initial, self.transition, leaf, self.n_states, coupling.power, lengths)
 

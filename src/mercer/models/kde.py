@@ -16,10 +16,7 @@ from mercer._random import random_generator, whole_size
 from mercer.data import Sequences
 from mercer.data.segments import point_name
 from mercer.families.characteristic import log_polar
-from mercer.families.gaussian import Gaussians
 from mercer.models._kde.points import Points, log_sums, log_sums_at
-from mercer.models.mixture import Mixtures
-from mercer.models.powers import MOST_PRODUCTS, copies_of, multisets
 
 if TYPE_CHECKING:
     from mercer.models.kde_estimator import KDE
@@ -51,8 +48,7 @@ class KDEs(Batch):
 
     .. math:: k_1(p, q) = \frac1{m m'} \sum_{ij} \mathcal N(x_i - y_j; 0, (h+h') I).
 
-    Other whole :math:`\rho`, with ``marginal=True``, need products of all points with all points (PPK-4.0), which is
-    feasible for a few dozen points; other powers have no closed form. Sums are computed in float64 without a table of
+    Other powers have no closed form. Sums are computed in float64 without a table of
     all pairs of points; if all terms underflow, the largest term is factored out. All arrays are NumPy arrays.
 
     Examples
@@ -226,23 +222,8 @@ class KDEs(Batch):
     def couple(self, coupling: Coupling, lengths: tuple[int, ...] | None = None) -> Operand:
         """Prepare for a coupling."""
         self._require_axis()
-        copies = copies_of(coupling, self)
-        if copies > 1:
-            most = int(self.points.sizes.max(initial=1))
-            members = multisets(most, copies, MOST_PRODUCTS, "points", "rho=1, or use mc.MeanMap")
-            return self._mixtures().powered(members, lengths)
         _ = self.points.packed  # so that tiles share it
         return KDELeaf(self, coupling)
-
-    def _mixtures(self) -> Mixtures:
-        """Return the same densities as mixtures; smaller sets are padded with points of weight zero."""
-        sizes = self.points.sizes[:, None]
-        place = np.arange(int(sizes.max(initial=1)))
-        inside = place < sizes
-        mean = self.points.data[self.points.indptr[:-1, None] + np.where(inside, place, 0)]
-        width = np.broadcast_to(self.bandwidth[:, None], inside.shape)
-        gaussians = Gaussians._make(mean=mean, covariance=width, structure="isotropic")
-        return Mixtures._make(weights=inside / np.maximum(sizes, 1), components=gaussians)
 
     def _smoothing(self, gamma: float) -> tuple[float, float, float]:
         check_gamma(gamma)
@@ -253,7 +234,7 @@ class KDEs(Batch):
         if float(rho) != 1:
             raise ValueError(
                 f"rho must be 1 for kernel density estimates, which have no other closed form; got {rho!r}. Use "
-                "rho=1.0, marginal=True with a whole rho and few points, or mc.MeanMap."
+                "rho=1.0 or mc.MeanMap."
             )
         return 0.0, 2 * math.pi, math.pi
 

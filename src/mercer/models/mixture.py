@@ -9,14 +9,13 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 
-from mercer._array import Array, Floats, Indices, logsumexp, namespace, safe_log, to_numpy
+from mercer._array import Array, Floats, logsumexp, namespace, safe_log, to_numpy
 from mercer._batch import Batch
-from mercer._coupling import Coupling, FieldOperand, Operand, PowerProduct
+from mercer._coupling import Coupling, FieldOperand, Operand
 from mercer._probability import checked_probability, drawn
 from mercer._random import random_generator, whole_size
 from mercer.families.characteristic import log_average
 from mercer.models.hidden import HiddenChain
-from mercer.models.powers import MOST_PRODUCTS, copies_of, multisets, products, taken, weights
 
 if TYPE_CHECKING:
     from mercer.models.mixture_estimator import Mixture
@@ -38,8 +37,7 @@ class Mixtures(Batch):
     Notes
     -----
     Probability product (PPK-4.1) :math:`\tilde k = \sum_{ij} (w_i w'_j)^\rho k_\rho(f_i, f'_j)` and mean map (GMMK-3)
-    :math:`\sum_{ij} w_i w'_j k(f_i, f'_j)`. The two mixtures may have different numbers of components. A whole power
-    of the density itself (``marginal=True``, PPK-4.0) is a mixture of products of rho components.
+    :math:`\sum_{ij} w_i w'_j k(f_i, f'_j)`. The two mixtures may have different numbers of components.
 
     Examples
     --------
@@ -178,13 +176,10 @@ class Mixtures(Batch):
 
     def couple(self, coupling: Coupling, lengths: tuple[int, ...] | None = None) -> Operand:
         """Prepare for a coupling: powered weights and coupled components."""
-        copies, components = copies_of(coupling, self), self.possible_components()
-        if copies == 1:
-            return MixtureOperand(coupling.power * safe_log(self.weights), components.couple(coupling, lengths))
-        members = multisets(int(self.weights.shape[-1]), copies, MOST_PRODUCTS, "components")
-        return self.powered(members, lengths)
+        leaf = self._possible_components().couple(coupling, lengths)
+        return MixtureOperand(coupling.power * safe_log(self.weights), leaf)
 
-    def possible_components(self) -> Any:
+    def _possible_components(self) -> Any:
         """Return the components; those of weight zero are replaced by the heaviest, as their powers may be infinite."""
         weights = to_numpy(self.weights)
         if np.all(weights > 0):
@@ -194,29 +189,9 @@ class Mixtures(Batch):
         index = np.arange(math.prod(self.shape))[:, None] * m + members.reshape(-1, m)
         return self.components.reshape(-1)[index.reshape(-1)].reshape(*self.components.shape)
 
-    def powered(self, members: Indices, lengths: tuple[int, ...] | None = None) -> Operand:
-        """Prepare a whole power of the densities, a mixture of products of multisets of components, for rho = 1."""
-        log_constant, product = products(self.possible_components(), members)
-        logs = weights(self.weights, members, logs=True) + log_constant
-        return MixtureOperand(logs, product.couple(PowerProduct(1.0), lengths))
-
     def log_characteristic(self, frequencies: Floats) -> tuple[Array, Array]:
         """Log modulus and angle of E exp(i <w, x>) at each row w of ``frequencies (F, d)``, each ``(*B, F)``."""
         return log_average(safe_log(self.weights), *self.components.log_characteristic(frequencies))
-
-    def multiplied(self, other: Self) -> tuple[Array, Self]:
-        """Return log c and the density g of p q = c g, member by member: a mixture of all products of components."""
-        m, n = int(self.weights.shape[-1]), int(other.weights.shape[-1])
-        left, right = np.repeat(np.arange(m), n), np.tile(np.arange(n), m)
-        log_constant, product = taken(self.components, left).multiplied(taken(other.components, right))
-        logs = safe_log(self.weights)[..., :, None] + safe_log(other.weights)[..., None, :]
-        xp = namespace(logs)
-        logs = xp.reshape(logs, (*self.shape, m * n)) + log_constant
-        total = logsumexp(logs, axis=-1)
-        possible = (total > -xp.inf)[..., None]
-        weights = xp.exp(logs - xp.where(possible, total[..., None], xp.zeros_like(logs[..., :1])))
-        uniform = xp.full_like(weights, 1 / (m * n))  # c = 0: g is arbitrary
-        return total, self._make(weights=xp.where(possible, weights, uniform), components=product)
 
     def shared_history(self, X: Any) -> Operand:
         """Prepare samples for `Marginalization`: the probability that two have the same hidden components (MK-3).

@@ -362,10 +362,6 @@ class ProfileHMMs(Batch):
         self._require_axis()
         if not isinstance(coupling, PowerProduct):
             raise TypeError("Profiles have probability products only. Use mc.ProbabilityProduct.")
-        if coupling.marginal and coupling.rho != 1:
-            raise ValueError(
-                f"marginal=True is not available for profiles at rho = {coupling.rho}. Use rho=1, or marginal=False."
-            )
         check_rho(coupling.rho)
         insert = np.concatenate([self._inserted(i) for i in range(len(self))]) if len(self) else self.insert.data
         self._check_finite(insert, coupling.rho)

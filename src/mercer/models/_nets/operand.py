@@ -13,7 +13,6 @@ from mercer._coupling import Coupling, FieldOperand, PowerProduct, Smoothed, pow
 from mercer.families.gaussian import Gaussians
 from mercer.models._nets.contraction import BATCH, Labels, Plan, find_plan, log_sums, relabeled
 from mercer.models._nets.graph import Graph
-from mercer.models.powers import require_whole
 
 LEFT, RIGHT = BATCH, BATCH + 1
 """Labels of the axes of the two batches."""
@@ -59,11 +58,11 @@ def check_observed(p: Graph, q: Graph) -> None:
 
 
 @lru_cache(maxsize=256)
-def layout_of(p: Graph, q: Graph, smoothed: bool, copies: int, aligned: bool) -> Layout:
+def layout_of(p: Graph, q: Graph, smoothed: bool, aligned: bool) -> Layout:
     """Join two structures at their observed variables, and find the plan of the contraction; raise if it is hopeless.
 
-    A mean map has an own copy of the observed variables on each side. With several ``copies``, the hidden variables of
-    each side occur as often. If ``aligned``, member i of a batch is paired with member i of the other only.
+    A mean map has an own copy of the observed variables on each side. If ``aligned``, member i of a batch is paired
+    with member i of the other only.
     """
     sizes: list[int] = []
 
@@ -71,31 +70,28 @@ def layout_of(p: Graph, q: Graph, smoothed: bool, copies: int, aligned: bool) ->
         sizes.append(size)
         return len(sizes) - 1
 
-    def numbered(graph: Graph, known: dict[str, int]) -> list[dict[int, int]]:
-        base = {v: known[name] if name in known else fresh(graph.sizes[v]) for v, name in enumerate(graph.names)}
-        hidden = [graph.number[name] for name in graph.hidden]
-        return [base, *(base | {v: fresh(graph.sizes[v]) for v in hidden} for _ in range(copies - 1))]
+    def numbered(graph: Graph, known: dict[str, int]) -> dict[int, int]:
+        return {v: known[name] if name in known else fresh(graph.sizes[v]) for v, name in enumerate(graph.names)}
 
     mine = numbered(p, {})
-    shared = {p.names[v]: mine[0][v] for v in p.observed}
+    shared = {p.names[v]: mine[v] for v in p.observed}
     theirs = numbered(q, {} if smoothed else shared)
     batch = (LEFT,) if aligned else (LEFT, RIGHT)
-    found: dict[Factor, None] = {}  # a table of observed variables only occurs once: its power is in the table
+    found: list[Factor] = []
 
     def add(left: int, right: int, own: Labels) -> None:
-        found[Factor(left, right, own, tuple(sorted(set(own))))] = None
+        found.append(Factor(left, right, own, tuple(sorted(set(own)))))
 
-    for graph, copied, side in ((p, mine, 0), (q, theirs, -1)):
-        for variables in copied:
-            for v in graph.discrete:
-                own = (batch[side], *(variables[u] for u in graph.families[v]))
-                add(*((v, -1) if side == 0 else (-1, v)), own)
+    for graph, variables, side in ((p, mine, 0), (q, theirs, -1)):
+        for v in graph.discrete:
+            own = (batch[side], *(variables[u] for u in graph.families[v]))
+            add(*((v, -1) if side == 0 else (-1, v)), own)
     for v in p.observed:
         w = q.number[p.names[v]]
         if p.sizes[v] and smoothed:
-            add(v, w, (mine[0][v], theirs[0][w]))
+            add(v, w, (mine[v], theirs[w]))
         elif not p.sizes[v]:
-            above = [mine[0][u] for u in p.families[v]], [theirs[0][u] for u in q.families[w]]
+            above = [mine[u] for u in p.families[v]], [theirs[u] for u in q.families[w]]
             add(v, w, (LEFT, *above[0], *batch[1:], *above[1]))
     plan = find_plan(tuple(factor.labels for factor in found), tuple(sizes), batch)
     plan.check("The kernel of these networks")
@@ -116,16 +112,13 @@ class NetOperand(FieldOperand):
         of their names.
     coupling : Coupling
         What is computed.
-    copies : int
-        Number of copies of the hidden variables.
     """
 
-    _shared_fields: ClassVar[tuple[str, ...]] = ("graph", "coupling", "copies")
+    _shared_fields: ClassVar[tuple[str, ...]] = ("graph", "coupling")
 
     graph: Graph
     tables: dict[int, Any]
     coupling: Coupling
-    copies: int = 1
     tile_hint: ClassVar[int] = 64
 
     def pair(self, other: Self) -> Array:
@@ -153,8 +146,7 @@ class NetOperand(FieldOperand):
         return namespace(self._any()).concat([part._values(part, layout, aligned=True) for part in parts], axis=0)
 
     def _layout(self, other: Self, *, aligned: bool) -> Layout:
-        copies = max(self.copies, other.copies)
-        return layout_of(self.graph, other.graph, isinstance(self.coupling, Smoothed), copies, aligned)
+        return layout_of(self.graph, other.graph, isinstance(self.coupling, Smoothed), aligned)
 
     def _any(self) -> Array:
         first = next(iter(self.tables.values()))
@@ -186,27 +178,12 @@ class NetOperand(FieldOperand):
 
 def operand_of(graph: Graph, tables: dict[int, Any], coupling: Coupling) -> NetOperand:
     """Raise tables to the power of a coupling; raise if it is not one that networks have."""
-    copies = 1
-    if isinstance(coupling, PowerProduct):
-        rho = coupling.rho
-        if coupling.marginal and graph.hidden:
-            require_whole(rho, "BayesNets")
-            copies = int(rho)
-            if graph.gaussian and copies > 1:
-                raise ValueError(
-                    "marginal=True needs networks without Gaussian nodes if rho > 1; got "
-                    f"{graph.names[graph.gaussian[0]]!r} and rho = {rho}. Use marginal=False."
-                )
-    elif not isinstance(coupling, Smoothed):
+    if not isinstance(coupling, PowerProduct | Smoothed):
         raise TypeError(
             f"BayesNets have no {type(coupling).__name__}. Use ProbabilityProduct, or MeanMap with base='rbf'."
         )
-    raised = {}
-    for v, x in tables.items():
-        # With copies of hidden variables, only tables of observed variables alone are not repeated.
-        whole = copies > 1 and any(graph.names[u] in graph.hidden for u in graph.families[v])
-        raised[v] = x if whole or isinstance(x, Gaussians) else power(x, coupling.power)
-    return NetOperand(graph, raised, coupling, copies)
+    raised = {v: x if isinstance(x, Gaussians) else power(x, coupling.power) for v, x in tables.items()}
+    return NetOperand(graph, raised, coupling)
 
 
 def in_order(graph: Graph, v: int, table: Array) -> Array:
