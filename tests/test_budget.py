@@ -28,7 +28,7 @@ BUDGETS = {
     "datasets": 8166,
     "embedding": 10306,
     "families": 31176,
-    "gram": 11096,
+    "gram": 9892,
     "kernels": 74870,
     "models": 181718,
     "native": 63732,

@@ -7,7 +7,11 @@ from typing import Any
 import numpy as np
 from array_api_compat import is_numpy_array
 
+from mercer._array import Array, to_numpy
+from mercer._config import settings
 from mercer._device import target
+from mercer.gram.engine import fill
+from mercer.kernels._evaluation import Evaluation, Prepared, Side
 from mercer.kernels.base.model import CoupledKernel
 from mercer.kernels.marginalization import Marginalization
 from mercer.models.devices import moves, on_device, pairs_at_once
@@ -16,41 +20,72 @@ from mercer.models.lds import LDSs
 from mercer.models.tree import HiddenTrees
 
 
-class DeviceChoice:
-    """Decides where a kernel computes; `mercer.models.devices` lists what runs on a device.
+class Moved(Prepared):
+    """Objects that were NumPy arrays, on the device of the settings; results are brought back."""
+
+    def on_host(self) -> Prepared:
+        """Return the same objects on the host."""
+        return Prepared(self.operand.host, None if self.norm is None else to_numpy(self.norm), self.zero)
+
+
+class DeviceEvaluation(Evaluation):
+    """The values of a kernel, on the device of the settings; `mercer.models.devices` lists what runs there.
 
     Compounds of kernels, and all kernels that are not named here, compute where their arrays are.
-
-    Parameters
-    ----------
-    kernel : Kernel
-        A kernel that can be evaluated.
     """
 
-    def __init__(self, kernel: Any) -> None:
-        self.kernel = kernel
+    def prepared_for_matrix(self, side: Side) -> Prepared:
+        """Return the prepared objects of a side, on the device of the settings if the kernel runs there.
 
-    def of_models(self, source: Any) -> Any:
-        """Return the device to which the models of a batch move; None if they stay. Raise if it is not there."""
-        kernel = self.kernel
+        What was moved is kept as long as the side.
+        """
+        if settings().device is None:
+            return self.prepared_side(side)
+        kernel, source = self.kernel, side.source
         array_code = isinstance(kernel, CoupledKernel) and getattr(kernel, "n_components", None) is None
-        return target() if array_code and moves(source) else None
-
-    def of_operands(self, source: Any) -> Any:
-        """Return the device to which prepared samples move while their source stays; None if they stay, too."""
-        kernel = self.kernel
+        if array_code and moves(source):
+            device = target()
+            there: Side = side.once(f"on {device}", (), lambda: Side(source.to(device)))
+            found = self.prepared_side(there)
+            return Moved(found.operand, found.norm, found.zero)
         systems = isinstance(kernel, CoupledKernel) and isinstance(source, LDSs) and kernel.time == "joint"
         shared = isinstance(kernel, Marginalization) and kernel.weights is None
-        return target() if systems or shared else None
+        if not systems and not shared:
+            return self.prepared_side(side)
+        device = target()
+        made: Prepared = side.once(
+            f"prepared on {device}", self._parameters, lambda: self._prepared_there(source, device)
+        )
+        return made
 
-    def prepared(self, source: Any, device: Any) -> tuple[Any, bool]:
-        """Return an operand, on a device if it moves there, and whether it does."""
+    def _prepared_there(self, source: Any, device: Any) -> Prepared:
+        """Prepare samples whose operand moves to a device, while they stay; or does not, if it has no kernel there."""
         kernel = self.kernel
         if isinstance(kernel, Marginalization) and kernel.precision == "float64" and _gives_evidence(kernel.model_):
-            return kernel.model_.to(device).shared_history(source), True  # evidence is computed there
-        operand = kernel._prepare(source)
-        there = on_device(operand, device)
-        return there, there is not operand
+            operand = kernel.model_.to(device).shared_history(source)  # evidence is computed there
+        else:
+            here = kernel._prepare(source)
+            operand = on_device(here, device)
+            if operand is here:
+                return self._normalized(here, source)
+        found = self._normalized(operand, source)
+        return Moved(found.operand, found.norm, found.zero)
+
+    def returned(self, values: Array, a: Prepared) -> Array:
+        """Bring values back to NumPy if the input was moved."""
+        return to_numpy(values) if isinstance(a, Moved) else values
+
+    def matrix(self, a: Prepared, b: Prepared | None, *, log: bool = False) -> Array:
+        """Compute the matrix of two prepared sides, both on the host if only one could be moved."""
+        if b is not None and isinstance(a, Moved) != isinstance(b, Moved):
+            a, b = (
+                side.on_host() if isinstance(side, Moved) and hasattr(side.operand, "host") else side for side in (a, b)
+            )
+        return super().matrix(a, b, log=log)
+
+    def _fill(self, tile: Any, a: Prepared, b: Prepared | None, diagonal: Array | None, label: str) -> Array:
+        pairs = device_pairs(a.operand, (a if b is None else b).operand)
+        return fill(tile, a, b, diagonal=diagonal, label=label, to_host=isinstance(a, Moved), device_pairs=pairs)
 
 
 def device_pairs(*operands: Any) -> int | None:

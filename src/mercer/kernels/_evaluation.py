@@ -48,9 +48,6 @@ class ZeroNorm(ValueError):
 class Prepared:
     """An operand and the self-kernels that normalize it; the engine slices it into tiles."""
 
-    moved = False
-    """Whether NumPy input was moved to the device of the settings, so that results are brought back."""
-
     def __init__(self, operand: Any, norm: Array | None, zero: Floats | None = None) -> None:
         self.operand = operand
         self.norm = norm
@@ -66,20 +63,12 @@ class Prepared:
         """The operand's hint: number of rows of a tile."""
         return int(getattr(self.operand, "tile_hint", 256))
 
-    def on_host(self) -> Prepared:
-        """Return the same objects on the host, if only they were moved and not those on the other side."""
-        if not self.moved or not hasattr(self.operand, "host"):
-            return self
-        return Prepared(self.operand.host, None if self.norm is None else to_numpy(self.norm), self.zero)
-
     def __len__(self) -> int:
         return len(self.operand)
 
     def __getitem__(self, key: Any) -> Prepared:
         norm = None if self.norm is None else self.norm[..., key]
-        taken = Prepared(self.operand[key], norm, None if self.zero is None else self.zero[..., key])
-        taken.moved = self.moved
-        return taken
+        return type(self)(self.operand[key], norm, None if self.zero is None else self.zero[..., key])
 
 
 class Side:
@@ -95,29 +84,12 @@ class Side:
         The compared objects; None until the training data are known.
     """
 
-    moved = False
-    """Whether the source was moved to the device of the settings."""
-    device: Any = None
-    """The device to which operands are moved, if the source itself stays."""
-
     def __init__(self, source: Any = None) -> None:
         self.source = source
         self._made: dict[str, tuple[Any, Any]] = {}
 
     def __getstate__(self) -> dict[str, Any]:
         return {"source": self.source, "_made": {}}  # the rest can be computed again, and may be large or on a device
-
-    def on_device(self, device: Any) -> Side:
-        """Return this side on a device; the moved source is kept as long as the side."""
-        side: Side = self.once(f"on {device}", (), lambda: Side(self.source.to(device)))
-        side.moved = True
-        return side
-
-    def prepared_on(self, device: Any) -> Side:
-        """Return this side for operands on a device; the source itself stays."""
-        side: Side = self.once(f"operands on {device}", (), lambda: Side(self.source))
-        side.device = device
-        return side
 
     def once(self, name: str, parameters: Any, make: Callable[[], Any]) -> Any:
         """Return the result of ``make`` for the current values of the kernel's parameters."""
@@ -166,13 +138,13 @@ def _unchanged(then: Any, now: Any) -> bool:
     return len(then) == len(now) and all(a[0] == b[0] and same(a[1], b[1]) for a, b in zip(then, now, strict=True))
 
 
-def _device_pairs(a: Prepared, b: Prepared | None) -> int | None:
-    """Return the number of pairs that a Triton kernel computes at once, which needs torch."""
-    if "torch" not in sys.modules:
-        return None
-    from mercer.kernels._device_choice import device_pairs
+def evaluation_of(kernel: Any) -> Evaluation:
+    """Return the evaluation of a kernel: one that knows devices if there can be one."""
+    if settings().device is None and "torch" not in sys.modules:
+        return Evaluation(kernel)
+    from mercer.kernels._device_choice import DeviceEvaluation  # knows kernels, which import this module
 
-    return device_pairs(a.operand, (a if b is None else b).operand)
+    return DeviceEvaluation(kernel)
 
 
 class Evaluation:
@@ -193,12 +165,6 @@ class Evaluation:
         found: tuple[tuple[str, Any], ...] = self.kernel._current_parameters()
         return found
 
-    @cached_property
-    def _device_choice(self) -> Any:
-        from mercer.kernels._device_choice import DeviceChoice  # knows kernels, which import this module
-
-        return DeviceChoice(self.kernel)
-
     # -- one side --------------------------------------------------------------------------------------------
 
     def side(self, source: Any) -> Side:
@@ -212,42 +178,25 @@ class Evaluation:
         """Prepare a source; the training data only once per fit and parameter values."""
         return self.prepared_side(self.side(source))
 
-    def prepared_here(self, source: Any) -> Prepared:
-        """Prepare a source on the device of the settings."""
-        return self.prepared_side(self.on_device(self.side(source)))
-
     def prepared_side(self, side: Side) -> Prepared:
         """Return the prepared objects of a side."""
-        made: Prepared = side.once("prepared", self._parameters, lambda: self._prepare(side.source, side.device))
-        made.moved = made.moved or side.moved
+        made: Prepared = side.once(
+            "prepared", self._parameters, lambda: self._normalized(self.kernel._prepare(side.source), side.source)
+        )
         return made
 
-    def on_device(self, side: Side) -> Side:
-        """Return a side on the device of the settings, if there is one and the kernel of these models runs there.
+    def prepared_for_matrix(self, side: Side) -> Prepared:
+        """Return the prepared objects of a side where matrices of them are computed."""
+        return self.prepared_side(side)
 
-        Parts of a compound kernel stay where they are.
-        """
-        if settings().device is None:
-            return side
-        choice = self._device_choice
-        if (device := choice.of_models(side.source)) is not None:
-            return side.on_device(device)
-        device = choice.of_operands(side.source)
-        return side if device is None else side.prepared_on(device)
+    def sides(self, left: Any, right: Any) -> tuple[Prepared, Prepared | None]:
+        """Prepare the sources of both sides of a matrix; the second is None for a symmetric one."""
+        prepared = self.prepared_for_matrix
+        return prepared(self.side(left)), None if right is None else prepared(self.side(right))
 
-    @staticmethod
-    def returned(values: Array, a: Prepared) -> Array:
-        """Bring values back to NumPy if the input was moved."""
-        return to_numpy(values) if a.moved else values
-
-    def _prepare(self, source: Any, device: Any = None) -> Prepared:
-        kernel = self.kernel
-        operand, moved = (
-            (kernel._prepare(source), False) if device is None else self._device_choice.prepared(source, device)
-        )
-        prepared = self._normalized(operand, source)
-        prepared.moved = moved
-        return prepared
+    def returned(self, values: Array, a: Prepared) -> Array:
+        """Return values as the caller gets them."""
+        return values
 
     def _normalized(self, operand: Any, source: Any) -> Prepared:
         kernel = self.kernel
@@ -357,14 +306,14 @@ class Evaluation:
     def matrix(self, a: Prepared, b: Prepared | None, *, log: bool = False) -> Array:
         """Compute the matrix of two prepared sides, or the Gram matrix of ``a``; ``log`` keeps the kernel's domain."""
         diagonal = None
-        if b is not None and a.moved != b.moved:
-            a, b = a.on_host(), b.on_host()
         if b is None:
             diagonal = self.diagonal(a)
             if not log:
                 diagonal = self.exp(diagonal)
-        tile, label = self.tile if log else self.value_tile, type(self.kernel).__name__
-        return fill(tile, a, b, diagonal=diagonal, label=label, to_host=a.moved, device_pairs=_device_pairs(a, b))
+        return self._fill(self.tile if log else self.value_tile, a, b, diagonal, type(self.kernel).__name__)
+
+    def _fill(self, tile: Any, a: Prepared, b: Prepared | None, diagonal: Array | None, label: str) -> Array:
+        return fill(tile, a, b, diagonal=diagonal, label=label)
 
     def distances(self, a: Prepared, b: Prepared | None) -> Array:
         """Compute the matrix of squared distances in feature space, k(x,x) + k(y,y) - 2 k(x,y) (KK-4)."""
@@ -375,8 +324,7 @@ class Evaluation:
             other = own if b is None else self.returned(self.diagonal(b), b)
             return self.squared_distances(values, own, other)
         diagonal = np.zeros(len(a)) if b is None else None
-        tile, pairs = self.kernel._distance_tile, _device_pairs(a, b)
-        return fill(tile, a, b, diagonal=diagonal, label=label, to_host=a.moved, device_pairs=pairs)
+        return self._fill(self.kernel._distance_tile, a, b, diagonal, label)
 
     def squared_distances(self, values: Array, own: Array, other: Array) -> Array:
         """Compute k(x,x) + k(y,y) - 2 k(x,y) from values and self-kernels in the kernel's domain (KK-4)."""
@@ -403,16 +351,15 @@ class Evaluation:
         pair is missing from the memo.
         """
         setting = self._setting(left, right)
-        a, b = self.on_device(left), None if right is None else self.on_device(right)
+        prepared = self.prepared_for_matrix
         if setting is None:
-            whole = None if b is None else self.prepared_side(b)
-            return self.matrix(self.prepared_side(a), whole, log=log)
+            return self.matrix(prepared(left), None if right is None else prepared(right), log=log)
 
         def rectangle(rows: Floats, columns: Floats | None) -> Floats:
             other = None
             if columns is not None:
-                other = take(self.prepared_side(a if b is None else b), columns)
-            return np.asarray(self.matrix(take(self.prepared_side(a), rows), other, log=log))
+                other = take(prepared(left if right is None else right), columns)
+            return np.asarray(self.matrix(take(prepared(left), rows), other, log=log))
 
         digests = None if right is None else right.digests()
         return gather((setting, "log") if log else setting, left.digests(), digests, rectangle)

@@ -20,7 +20,7 @@ from mercer._native.library import build
 from mercer._notices import warns_once
 from mercer.data.segments import data_digests
 from mercer.kernels._data import check_libraries, check_matrix, has_digests, length_of, n_objects, unwrapped
-from mercer.kernels._evaluation import Evaluation, Prepared, Side
+from mercer.kernels._evaluation import Evaluation, Prepared, Side, evaluation_of
 from mercer.kernels._operands import scaled_rows
 from mercer.kernels.base.transformer import Transformer
 
@@ -55,12 +55,12 @@ class Kernel(Transformer):
         A kernel that is not fitted learns from ``Y`` alone, as in ``fit(Y).transform(X)``; from ``X`` if there is none.
         """
         check_matrix(length_of(X), length_of(X if Y is None else Y), type(self).__name__)
-        kernel, a, b = self._prepared_on_device(X, Y)
+        kernel, a, b = self._for_matrix(X, Y)
         return kernel._evaluation.matrix(a, b)
 
     def log(self, X: Any, Y: Any = None) -> Array:
         """Return the logarithm of the Gram matrix, exact even where the kernel under- or overflows."""
-        kernel, a, b = self._prepared_on_device(X, Y)
+        kernel, a, b = self._for_matrix(X, Y)
         if kernel.domain == "log":
             return kernel._evaluation.matrix(a, b, log=True)
         values = kernel._evaluation.matrix(a, b)
@@ -72,18 +72,18 @@ class Kernel(Transformer):
 
     def diag(self, X: Any) -> Array:
         """Return the diagonal of the Gram matrix without computing the rest."""
-        kernel, a, _ = self._prepared_on_device(X)
+        kernel, a, _ = self._for_matrix(X)
         return kernel._evaluation.returned(kernel._evaluation.exp(kernel._evaluation.diagonal(a)), a)
 
     def distance(self, X: Any, Y: Any = None) -> Array:
         """Return the distances in feature space, sqrt(k(x,x) + k(y,y) - 2 k(x,y)) (KK-4)."""
-        kernel, a, b = self._prepared_on_device(X, Y)
+        kernel, a, b = self._for_matrix(X, Y)
         squared = kernel._evaluation.distances(a, b)
         return namespace(squared).sqrt(squared)
 
     def features(self, X: Any) -> Array:
         """Return explicit features whose inner products are the kernel, if the kernel has any."""
-        kernel, a, _ = self._prepared_on_device(X)
+        kernel, a, _ = self._for_matrix(X)
         values = kernel._features(a.operand)
         if kernel.domain == "log":
             logs = values - a.norm[:, None] / 2 if kernel.normalize else values  # type: ignore[index]
@@ -96,7 +96,7 @@ class Kernel(Transformer):
 
     @property
     def _evaluation(self) -> Evaluation:
-        return Evaluation(self)
+        return evaluation_of(self)
 
     def tile(self, a: Prepared, b: Prepared) -> Array:
         """Return the tile of two prepared sides in the kernel's domain, normalized if ``normalize`` is set."""
@@ -112,11 +112,10 @@ class Kernel(Transformer):
         prepared = kernel._evaluation.prepared
         return kernel, prepared(left), None if right is None else prepared(right)
 
-    def _prepared_on_device(self, X: Any, Y: Any = None) -> tuple[Self, Prepared, Prepared | None]:
-        """Return the same on the device of the settings, if the kernel runs there."""
+    def _for_matrix(self, X: Any, Y: Any = None) -> tuple[Self, Prepared, Prepared | None]:
+        """Return the same where matrices are computed."""
         kernel, left, right = self.sources(X, Y)
-        prepared = kernel._evaluation.prepared_here
-        return kernel, prepared(left), None if right is None else prepared(right)
+        return kernel, *kernel._evaluation.sides(left, right)
 
     @warns_once
     def sources(self, X: Any, Y: Any = None) -> tuple[Self, Any, Any]:

@@ -184,8 +184,7 @@ class CoupledKernel(ModelKernel):
         kernel, left, right = asking.sources(X, Y)
         kernel = copy.copy(kernel)
         kernel._path = asking._path
-        prepared = kernel._evaluation.prepared_here
-        a, b = prepared(left), None if right is None else prepared(right)
+        a, b = kernel._evaluation.sides(left, right)
         if not _by_length(a.operand):
             raise TypeError(
                 f"{type(left).__name__} has no path over lengths, because it is not a model of sequences. Use "
