@@ -118,15 +118,6 @@ def test_scores_of_the_training_data_are_computed_once(monkeypatch, information)
         np.testing.assert_allclose(K, kernel(strings()), rtol=1e-12)
 
 
-def test_tangents_of_the_training_data_are_computed_once(monkeypatch):
-    calls: list[int] = []
-    tangents = mc.TOP._tangents
-    monkeypatch.setattr(mc.TOP, "_tangents", lambda self, X: calls.append(len(X)) or tangents(self, X))
-    kernel = mc.TOP(mc.MarkovChain(order=1, smoothing=1.0, alphabet="dna"), information="diagonal")
-    kernel.fit_transform(strings(), np.arange(12) % 2)
-    assert calls == [12]
-
-
 @pytest.mark.parametrize("name", list(KERNELS))
 def test_a_changed_parameter_prepares_again(name):
     train, new = strings(), strings(3, seed=1)
