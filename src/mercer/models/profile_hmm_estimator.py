@@ -192,7 +192,8 @@ class ProfileHMM(Estimator):
         prior = prior_of(self.prior, float(self.prior_strength), float(self.transition_strength), background, plain)
         number = self._number(counts, prior, background, len(codes))
         match, insert, transitions = prior.profile(counts.scaled(number / len(codes)))
-        notes = {"n_sequences": len(codes), "effective_number": number, "map": (columns + 1).tolist()}
+        lines = [["MAP", "yes"], ["NSEQ", str(len(codes))], ["EFFN", f"{number:.6f}"]]
+        notes = {"lines": lines, "nodes": [[str(c), *"----"] for c in (columns + 1).tolist()]}
         model = ProfileHMMs(
             match=[match],
             insert=[insert],
