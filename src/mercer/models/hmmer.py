@@ -71,7 +71,9 @@ def read_hmmer(path: Source) -> ProfileHMMs:
         raise ValueError(
             f"{text.name} has profiles of two alphabets, {words[0]} and {words[1]}. Split it into one file each."
         )
-    arrays = {name: [profile[name] for profile in found] for name in ("match", "insert", "transitions", "annotations")}
+    arrays: dict[str, Any] = {
+        name: [profile[name] for profile in found] for name in ("match", "insert", "transitions", "annotations")
+    }
     return ProfileHMMs(**arrays, alphabet=ALPHABETS[words[0].upper()])
 
 
@@ -160,7 +162,7 @@ class _Reader:
             self._fail(f"LENG must be a whole number, 1 or more; got {head['LENG']!r}.")
         if head["ALPH"].upper() not in ALPHABETS:
             self._fail(f"ALPH must be amino, DNA or RNA; got {head['ALPH']!r}.")
-        symbols = list(Alphabet.of(ALPHABETS[head["ALPH"].upper()]).symbols)
+        symbols = list(map(str, Alphabet.of(ALPHABETS[head["ALPH"].upper()]).symbols))
         letters = [word.upper() for word in self.lines[self.at - 1].split()[1:]]
         if letters != symbols:
             self._fail(f"the letters must be {''.join(symbols)}, in this order; got {' '.join(letters)!r}.")

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -12,7 +11,7 @@ from mercer._array import Floats, to_numpy
 from mercer._checks import is_number
 from mercer._notices import notify
 from mercer.data import Alphabet
-from mercer.models._pairs.joint import checked_joint, is_psd, lowest_eigenvalue
+from mercer.models._pairs.joint import is_psd, lowest_eigenvalue
 from mercer.models._pairs.scales import implied_background, implied_scale, karlin_altschul, printed_unit
 
 AMINO_ACIDS = frozenset("ACDEFGHIKLMNPQRSTVWY")
@@ -23,8 +22,7 @@ RARE = 1e-6
 """A letter with a smaller probability than this is practically lost, and a warning says so."""
 
 
-@dataclass(frozen=True)
-class Joint:
+class Joint(NamedTuple):
     """A joint distribution of two matched letters."""
 
     joint: Floats
@@ -33,8 +31,7 @@ class Joint:
     """Natural logarithms per unit of the scores."""
 
 
-@dataclass(frozen=True)
-class _Scores:
+class _Scores(NamedTuple):
     """A substitution matrix in the order of an alphabet."""
 
     values: Floats
@@ -101,35 +98,24 @@ def joint_of(substitution: Any, scale: Any, background: Any, alphabet: Alphabet,
     return Joint(joint, u)
 
 
-def given_joint(joint: Any, alphabet: Alphabet) -> Floats:
-    """Check a joint distribution given as probabilities, ``(k, k)``; float32 stays float32."""
-    values = _table("joint", joint, alphabet)
-    kind = np.float32 if getattr(joint, "dtype", None) == np.float32 else np.float64
-    checked_joint(values.astype(kind))
-    return (values / values.sum()).astype(kind)
-
-
-def given_distribution(name: str, distribution: Any, alphabet: Alphabet, *, zeros: bool = False) -> Floats:
+def given_distribution(name: str, distribution: Any, alphabet: Alphabet) -> Floats:
     """Check a distribution of letters: an array in the order of the alphabet, a dictionary, or a labeled Series."""
-    if hasattr(distribution, "iloc"):
-        distribution = _by_label(name, distribution, alphabet)
-    if isinstance(distribution, Mapping):
-        lacking = [symbol for symbol in alphabet.symbols if symbol not in distribution]
+    if hasattr(distribution, "items"):
+        by_letter = dict(distribution.items())
+        lacking = [symbol for symbol in alphabet.symbols if symbol not in by_letter]
         if lacking:
             raise ValueError(f"{name} must have a probability for every letter; {lacking[0]!r} has none.")
-        distribution = [distribution[symbol] for symbol in alphabet.symbols]
+        distribution = [by_letter[symbol] for symbol in alphabet.symbols]
     values = _numbers(name, distribution)
     if values.shape != (len(alphabet),):
         raise ValueError(
             f"{name} must have one probability per letter of {alphabet.describe()}, in this order; "
             f"got shape {values.shape} for {len(alphabet)} letters. {OTHER_LETTERS}"
         )
-    bad = np.flatnonzero(~(np.isfinite(values) & ((values >= 0) if zeros else (values > 0))))
+    bad = np.flatnonzero(~(np.isfinite(values) & (values > 0)))
     if len(bad):
-        cure = "a probability" if zeros else "a positive probability"
-        raise ValueError(
-            f"{name} of {alphabet.symbols[bad[0]]!r} is {values[bad[0]]:g}; every letter must have {cure}."
-        )
+        letter = alphabet.symbols[bad[0]]
+        raise ValueError(f"{name} of {letter!r} is {values[bad[0]]:g}; every letter must have a positive probability.")
     if abs(values.sum() - 1.0) > 1e-2:  # published frequencies are rounded
         raise ValueError(f"{name} must be probabilities that sum to 1; got the sum {values.sum():.6g}.")
     return np.asarray(values / values.sum())
@@ -137,45 +123,38 @@ def given_distribution(name: str, distribution: Any, alphabet: Alphabet, *, zero
 
 def natural_alphabet(substitution: Any) -> Alphabet | None:
     """Return the alphabet of a matrix with letters: proteins or DNA; None if it has no letters."""
-    letters = frozenset(_letters(substitution))
+    labeled = _labeled(substitution)
+    letters = frozenset() if labeled is None else frozenset(labeled.letters)
     if letters >= AMINO_ACIDS:
         return Alphabet.of("protein")
-    if letters >= NUCLEOTIDES:
-        return Alphabet.of("dna")
-    return None
+    return Alphabet.of("dna") if letters >= NUCLEOTIDES else None
 
 
 # -- scores ---------------------------------------------------------------------------------------------------
 
 
-def _scores_of(substitution: Any, alphabet: Alphabet) -> _Scores:
-    """Read scores in the order of the alphabet."""
+class _Labeled(NamedTuple):
+    """A matrix whose rows and columns have letters."""
+
+    letters: list[Any]
+    values: Any
+    """NaN where there is no score."""
+    unit: float | None = None
+    name: str = "substitution"
+
+
+def _labeled(substitution: Any) -> _Labeled | None:
+    """Return scores with their letters; None if they have none."""
     if isinstance(substitution, str):
-        array = _named(substitution)
-        return _of_letters(array, array.alphabet, f"{substitution}", alphabet)
+        return _labeled(_named(substitution))._replace(name=substitution)  # type: ignore[union-attr]
     if isinstance(substitution, Mapping):
-        return _checked(_of_pairs(substitution, alphabet), None, "substitution", alphabet)
+        return _of_pairs(substitution)
     if hasattr(substitution, "iloc"):
-        values = _numbers("substitution", _by_label("substitution", substitution, alphabet, others=True))
-        return _checked(values, None, "substitution", alphabet)
+        letters = list(substitution.index)
+        return _Labeled(letters, substitution.reindex(columns=letters).to_numpy())
     if hasattr(substitution, "alphabet") and getattr(substitution, "ndim", 0) == 2:
-        return _of_letters(substitution, substitution.alphabet, "substitution", alphabet)
-    if isinstance(substitution, tuple | list) and len(substitution) == 2 and all(map(is_number, substitution)):
-        match, mismatch = map(float, substitution)
-        if match <= mismatch:
-            raise ValueError(
-                f"substitution must be (match, mismatch) with match above mismatch, such as (2, -3); got ({match:g}, "
-                f"{mismatch:g})."
-            )
-        values = np.full((len(alphabet), len(alphabet)), mismatch)
-        np.fill_diagonal(values, match)
-        return _checked(values, None, f"({match:g}, {mismatch:g})", alphabet)
-    if substitution is None or _ndim(substitution) != 2:
-        raise TypeError(
-            "substitution must be the name of a matrix such as 'BLOSUM62', scores of shape (k, k) in the order of the "
-            f"alphabet, a dictionary {{('A', 'R'): -1, ...}}, or (match, mismatch); got {substitution!r}."
-        )
-    return _checked(_table("substitution", substitution, alphabet), None, "substitution", alphabet)
+        return _Labeled(list(substitution.alphabet), substitution, printed_unit(getattr(substitution, "header", ())))
+    return None
 
 
 def _named(name: str) -> Any:
@@ -196,20 +175,53 @@ def _named(name: str) -> Any:
     return load(known[name.upper()])
 
 
-def _letters(substitution: Any) -> list[Any]:
-    """Return the letters of a matrix, or none."""
-    if isinstance(substitution, str):
-        return list(_named(substitution).alphabet)
-    if isinstance(substitution, Mapping):
-        return [letter for pair in substitution if isinstance(pair, tuple) for letter in pair]
-    if hasattr(substitution, "iloc"):
-        return list(substitution.index)
-    return list(getattr(substitution, "alphabet", ()))
+def _of_pairs(pairs: Mapping[Any, Any]) -> _Labeled:
+    """Read a dictionary from pairs of letters to scores; one order of each pair is enough."""
+    letters = list(dict.fromkeys(letter for pair in pairs for letter in pair))
+    values = np.full((len(letters), len(letters)), np.nan)
+    for (a, b), score in pairs.items():
+        if not is_number(score):
+            raise ValueError(f"The score of {a!r} and {b!r} must be a number; got {score!r}.")
+        if pairs.get((b, a), score) != score:
+            raise ValueError(
+                f"The substitution matrix has two scores, {score:g} and {pairs[b, a]:g}, of ({a!r}, {b!r}); every pair "
+                "must have one."
+            )
+        i, j = letters.index(a), letters.index(b)
+        values[i, j] = values[j, i] = score
+    return _Labeled(letters, values)
 
 
-def _of_letters(array: Any, letters: Any, name: str, alphabet: Alphabet) -> _Scores:
-    """Select the letters of the alphabet from a matrix with named rows."""
-    place = {letter: i for i, letter in enumerate(letters)}
+def _scores_of(substitution: Any, alphabet: Alphabet) -> _Scores:
+    """Read scores in the order of the alphabet."""
+    labeled, k = _labeled(substitution), len(alphabet)
+    if labeled is not None:
+        return _checked(_chosen(labeled, alphabet), labeled.unit, labeled.name, alphabet)
+    if isinstance(substitution, tuple | list) and len(substitution) == 2 and all(map(is_number, substitution)):
+        match, mismatch = map(float, substitution)
+        if match <= mismatch:
+            raise ValueError(
+                f"substitution must be (match, mismatch) with match above mismatch, such as (2, -3); got ({match:g}, "
+                f"{mismatch:g})."
+            )
+        return _checked(np.where(np.eye(k, dtype=bool), match, mismatch), None, f"({match:g}, {mismatch:g})", alphabet)
+    if substitution is None or _ndim(substitution) != 2:
+        raise TypeError(
+            "substitution must be the name of a matrix such as 'BLOSUM62', scores of shape (k, k) in the order of the "
+            f"alphabet, a dictionary {{('A', 'R'): -1, ...}}, or (match, mismatch); got {substitution!r}."
+        )
+    values = _numbers("substitution", substitution)
+    if values.shape != (k, k):
+        raise ValueError(
+            f"substitution must have a row and a column per letter of {alphabet.describe()}, in this order; "
+            f"got shape {values.shape} for {k} letters. {OTHER_LETTERS}"
+        )
+    return _checked(values, None, "substitution", alphabet)
+
+
+def _chosen(labeled: _Labeled, alphabet: Alphabet) -> Floats:
+    """Select the letters of the alphabet; others are left out."""
+    place = {letter: i for i, letter in enumerate(labeled.letters)}
     if alphabet == Alphabet.of("rna") and "U" not in place and "T" in place:
         place["U"] = place["T"]
     nucleotides = len(alphabet) == 4 and set(alphabet.symbols) <= set("ACGTU")
@@ -217,29 +229,26 @@ def _of_letters(array: Any, letters: Any, name: str, alphabet: Alphabet) -> _Sco
     if lacking or (nucleotides and set(place) >= AMINO_ACIDS):
         found = f"has no score of {lacking[0]!r}" if lacking else "scores amino acids"
         raise ValueError(
-            f"{name} {found}, and the alphabet is {alphabet.describe()}. Use a matrix of its letters, such as "
+            f"{labeled.name} {found}, and the alphabet is {alphabet.describe()}. Use a matrix of its letters, such as "
             f"{'NUC.4.4' if nucleotides else 'BLOSUM62'!r}, or (match, mismatch), or another alphabet."
         )
     rows = [place[symbol] for symbol in alphabet.symbols]
-    values = np.asarray(array, dtype=np.float64)[np.ix_(rows, rows)]
-    return _checked(values, printed_unit(getattr(array, "header", ())), name, alphabet)
+    return _numbers(labeled.name, labeled.values)[np.ix_(rows, rows)]
 
 
-def _of_pairs(pairs: Mapping[Any, Any], alphabet: Alphabet) -> Floats:
-    """Read a dictionary from pairs of letters to scores; one order of each pair is enough."""
-    values = np.empty((len(alphabet), len(alphabet)))
-    for i, a in enumerate(alphabet.symbols):
-        for j, b in enumerate(alphabet.symbols[: i + 1]):
-            given = [pairs[key] for key in ((a, b), (b, a)) if key in pairs]
-            for score in given:
-                if not is_number(score):
-                    raise ValueError(f"The score of {a!r} and {b!r} must be a number; got {score!r}.")
-            found = set(map(float, given))
-            if len(found) != 1:
-                problem = f"two scores, {min(found):g} and {max(found):g}" if found else "no score"
-                raise ValueError(f"The substitution matrix has {problem} of ({a!r}, {b!r}); every pair must have one.")
-            values[i, j] = values[j, i] = found.pop()
-    return values
+def _checked(values: Floats, unit: float | None, name: str, alphabet: Alphabet) -> _Scores:
+    for i, j in np.argwhere(~np.isfinite(values))[:1]:
+        a, b = alphabet.symbols[i], alphabet.symbols[j]
+        raise ValueError(f"The score of {a!r} and {b!r} in {name} must be a finite number; got {values[i, j]:g}.")
+    away = np.abs(values - values.T)
+    if away.max(initial=0.0) > 1e-9 * max(1.0, float(np.abs(values).max(initial=0.0))):
+        i, j = np.unravel_index(int(away.argmax()), away.shape)
+        a, b = alphabet.symbols[i], alphabet.symbols[j]
+        raise ValueError(
+            f"{name} must be symmetric; got {values[i, j]:g} for {a!r} and {b!r}, and {values[j, i]:g} for {b!r} and "
+            f"{a!r}. Use (S + S.T) / 2."
+        )
+    return _Scores(values, unit, name)
 
 
 def _ndim(values: Any) -> int | None:
@@ -254,54 +263,6 @@ def _numbers(name: str, values: Any) -> Floats:
         return np.asarray(to_numpy(values), dtype=np.float64)
     except (TypeError, ValueError):
         raise ValueError(f"{name} must be numbers; got {values!r}.") from None
-
-
-def _by_label(name: str, frame: Any, alphabet: Alphabet, *, others: bool = False) -> Any:
-    """Reorder a pandas DataFrame or Series to the alphabet; with ``others``, additional labels are left out."""
-    for axis in frame.axes:
-        labels = list(axis)
-        lacking = [symbol for symbol in alphabet.symbols if symbol not in labels]
-        odd = [label for label in labels if label not in alphabet.symbols]
-        if lacking or (odd and not others) or len(set(labels)) < len(labels):
-            found = f"lack {lacking[0]!r}" if lacking else f"contain {odd[0]!r}" if odd else "contain duplicates"
-            raise ValueError(
-                f"The labels of {name} {found}, and the alphabet is {alphabet.describe()}. Label rows and columns by "
-                f"its letters, or pass {name}.to_numpy() in this order."
-            )
-    symbols = list(alphabet.symbols)
-    return (frame.loc[symbols, symbols] if len(frame.axes) == 2 else frame.loc[symbols]).to_numpy()
-
-
-def _table(name: str, values: Any, alphabet: Alphabet) -> Floats:
-    table = _numbers(name, _by_label(name, values, alphabet) if hasattr(values, "iloc") else values)
-    if table.shape != (len(alphabet), len(alphabet)):
-        raise ValueError(
-            f"{name} must have a row and a column per letter of {alphabet.describe()}, in this order; "
-            f"got shape {table.shape} for {len(alphabet)} letters. {OTHER_LETTERS}"
-        )
-    if not np.isfinite(table).all():
-        a, b = (int(i) for i in np.argwhere(~np.isfinite(table))[0])
-        raise ValueError(f"{name} must be finite numbers; got {table[a, b]:g} at [{a}, {b}].")
-    return table
-
-
-def _checked(values: Floats, unit: float | None, name: str, alphabet: Alphabet) -> _Scores:
-    if not np.isfinite(values).all():
-        a, b = (alphabet.symbols[i] for i in np.argwhere(~np.isfinite(values))[0])
-        raise ValueError(f"The score of {a!r} and {b!r} in {name} must be a finite number.")
-    _check_symmetric(name, values, alphabet)
-    return _Scores(values, unit, name)
-
-
-def _check_symmetric(name: str, values: Floats, alphabet: Alphabet) -> None:
-    away = np.abs(values - values.T)
-    if away.max(initial=0.0) > 1e-9 * max(1.0, float(np.abs(values).max(initial=0.0))):
-        i, j = np.unravel_index(int(away.argmax()), away.shape)
-        a, b = alphabet.symbols[i], alphabet.symbols[j]
-        raise ValueError(
-            f"{name} must be symmetric; got {values[i, j]:g} for {a!r} and {b!r}, and {values[j, i]:g} for {b!r} and "
-            f"{a!r}. Use (S + S.T) / 2."
-        )
 
 
 # -- scales ---------------------------------------------------------------------------------------------------
