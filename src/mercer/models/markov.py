@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from itertools import product
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from array_api_compat import is_numpy_array
@@ -13,7 +12,7 @@ from mercer._array import Array, Floats, Indices, Mask, beside, namespace, safe_
 from mercer._batch import Batch
 from mercer._checks import check_rho
 from mercer._coupling import Coupling, Operand, PowerProduct
-from mercer._probability import check_sums, checked_probability, drawn
+from mercer._probability import checked_probability, drawn
 from mercer._random import random_generator, whole_size
 from mercer.data import Alphabet, Sequences
 from mercer.models._chains.characteristic import chain_characteristic
@@ -21,7 +20,6 @@ from mercer.models._markov.counts import counted, heads_of, n_heads
 from mercer.models._markov.operand import ProductOperand, check_cells, gram_operand, on_grams
 from mercer.models._markov.readings import Chain, in_parts
 from mercer.models._markov.scores import sequence_scores
-from mercer.models._markov.sparse import SparseLaws, SparseRows
 from mercer.models.discount import check_lengths
 from mercer.models.posterior import long_run_of_contexts
 
@@ -59,7 +57,7 @@ class MarkovChains(Batch):
     .. math:: k = v M^{L-m} 1,\quad v = (\pi\circ\pi')^\rho,\quad M = (A\circ A')^\rho
 
     on contexts of m = ``order`` symbols. With ``end``, the sum is over sequences that end after ``length`` symbols.
-    Mean map: GMMK-5. Fitted chains of high order store only the contexts that occurred; ``p.dense()`` stores all.
+    Mean map: GMMK-5.
 
     Examples
     --------
@@ -78,7 +76,6 @@ class MarkovChains(Batch):
 
     _arrays: ClassVar[dict[str, int]] = {"initial": 1, "transition": 2}
     _shared: ClassVar[tuple[str, ...]] = ("order", "alphabet", "end")
-    _compound: ClassVar[dict[str, Any]] = {"initial": SparseLaws, "transition": SparseRows}
     _from_header: ClassVar[dict[str, Any]] = {"alphabet": Alphabet.from_header}
     emits_sequences: ClassVar[bool] = True
 
@@ -90,14 +87,10 @@ class MarkovChains(Batch):
 
     def __init__(self, initial: Any, transition: Any, order: int = 1, alphabet: Any = None, end: bool = False) -> None:
         check_order(order)
-        if isinstance(transition, SparseRows):
-            check_sums(transition.data.sum(axis=-1), transition.dtype, "transition")
-            check_sums(initial.totals(), initial.dtype, "initial")
-        else:
-            transition = checked_probability(transition, "transition")
-            if initial is None and order == 0:
-                initial = namespace(transition).ones_like(transition[..., 0])
-            initial = checked_probability(initial, "initial")
+        transition = checked_probability(transition, "transition")
+        if initial is None and order == 0:
+            initial = namespace(transition).ones_like(transition[..., 0])
+        initial = checked_probability(initial, "initial")
         k = int(transition.shape[-1]) - bool(end)
         symbols = Alphabet.of(range(k) if alphabet is None else alphabet)
         if len(symbols) != k:
@@ -114,24 +107,6 @@ class MarkovChains(Batch):
                     f"{tuple(value.shape)}."
                 )
         self._freeze(initial=initial, transition=transition, order=int(order), alphabet=symbols, end=bool(end))
-
-    # -- storage -------------------------------------------------------------------------------------------
-
-    @property
-    def sparse(self) -> bool:
-        """Whether the chains store only the contexts that occurred, and share the others."""
-        return isinstance(self.transition, SparseRows)
-
-    def dense(self) -> Self:
-        """Return the same chains with dense arrays of all contexts."""
-        if not self.sparse:
-            return self
-        return self._with(self.initial.dense(), self.transition.dense())
-
-    def _with(self, initial: Any, transition: Any) -> Self:
-        return self._make(
-            initial=initial, transition=transition, order=self.order, alphabet=self.alphabet, end=self.end
-        )
 
     @property
     def dimension(self) -> int:
@@ -159,33 +134,6 @@ class MarkovChains(Batch):
         from mercer.models.markov_estimator import MarkovChain
 
         return MarkovChain(order=self.order, alphabet=self.alphabet, end=self.end)
-
-    def __getitem__(self, key: Any) -> Self:
-        """Select members; a single member of a sparse batch is dense."""
-        if self.sparse and isinstance(key, int | np.integer):
-            at = range(len(self))[key]
-            return self[at : at + 1].dense().reshape()
-        return super().__getitem__(key)
-
-    def _check_alike(self, other: Batch) -> None:
-        """Raise if the chains differ in order, alphabet or end; dense and sparse chains can be compared."""
-        if type(self) is not type(other):
-            super()._check_alike(other)
-        for name in self._shared:
-            mine, theirs = getattr(self, name), getattr(other, name)
-            if mine != theirs:
-                raise ValueError(
-                    f"Two batches of MarkovChains differ in {name}: {mine} and {theirs}; make both with the same "
-                    f"{name}."
-                )
-
-    @classmethod
-    def concat(cls, batches: Sequence[Self]) -> Self:
-        """Concatenate batches along their first axis; a mixture of dense and sparse batches becomes dense."""
-        cls._check_batches(batches)
-        if len({b.sparse for b in batches}) == 2:
-            batches = [b.dense() for b in batches]
-        return super().concat(batches)
 
     # -- probabilities -------------------------------------------------------------------------------------
 
@@ -215,7 +163,7 @@ class MarkovChains(Batch):
         out = np.empty((len(self), len(X)))
         out[:, usual] = to_numpy(self._log_prob_of_windows(X[usual]))
         self._sum_over_readings(X[~usual], out, np.flatnonzero(~usual))
-        return out if is_numpy_array(self.initial) or self.sparse else beside(self.initial, out)
+        return out if is_numpy_array(self.initial) else beside(self.initial, out)
 
     def _usual(self, X: Sequences) -> Mask:
         """Whether each sequence contains only plain symbols, at least as many as the order."""
@@ -228,7 +176,7 @@ class MarkovChains(Batch):
         windows, counts = counted(X, len(self.alphabet), self.order, self.end)
         heads, head = np.unique(heads_of(X, len(self.alphabet), self.order), return_inverse=True)
         contexts, symbols = np.divmod(windows, len(self.alphabet) + self.end)
-        if not self.sparse and not is_numpy_array(self.initial):
+        if not is_numpy_array(self.initial):
             xp, width = namespace(self.initial), self.transition.shape[-1]
             flat = xp.reshape(self.transition, (len(self), -1))
             rows = xp.take(flat, beside(flat, contexts * width + symbols), axis=1)
@@ -238,29 +186,17 @@ class MarkovChains(Batch):
         step = max(1, MODEL_CELLS // max(len(windows), 1))
         for begin in range(0, len(self), step):
             chunk = slice(begin, begin + step)
-            rows = self._probabilities(chunk, contexts, symbols)
-            logs = safe_log(np.asarray(rows))
+            logs = safe_log(self.transition[chunk][:, contexts, symbols])
             possible = np.isfinite(logs)
             out[chunk] = (counts @ np.where(possible, logs, 0.0).T).T
             if not possible.all():
                 out[chunk][(counts @ (~possible).astype(float).T).T > 0] = -np.inf
-            first = self.initial[chunk].at(heads) if self.sparse else self.initial[chunk][:, heads]
-            out[chunk] += safe_log(np.asarray(first))[:, head]
+            out[chunk] += safe_log(self.initial[chunk][:, heads])[:, head]
         return out
-
-    def _probabilities(self, chunk: slice, contexts: Indices, symbols: Indices) -> Floats:
-        """Return probabilities of symbols after contexts for a slice of the chains, ``(n, U)``."""
-        if self.sparse:
-            return self.transition[chunk].at(contexts, symbols)
-        return np.asarray(self.transition[chunk][:, contexts, symbols])
 
     def _lookup(self, i: int) -> Chain:
         """Return chain ``i`` for sums over readings."""
-        if self.sparse:
-            slots, rows = self.transition.lookup(i)
-            return Chain(self.initial[i : i + 1].dense()[0], slots, rows, self.order, self.end)
-        initial, rows = to_numpy(self.initial[i]), to_numpy(self.transition[i])
-        return Chain(initial, np.arange(self.n_contexts), rows, self.order, self.end)
+        return Chain(to_numpy(self.initial[i]), to_numpy(self.transition[i]), self.order, self.end)
 
     def _sum_over_readings(self, X: Sequences, out: Floats, columns: Indices) -> None:
         """Fill the columns of sequences with ambiguous symbols, or shorter than the order, by a forward recursion."""
@@ -304,16 +240,15 @@ class MarkovChains(Batch):
         rng = random_generator(random_state)
         out = np.empty((len(self), size, length), dtype=int)
         for i in range(len(self)):
-            out[i] = self._sampled(self._lookup(i)[:3], length, rng.random((size, length + 1)))
+            out[i] = self._sampled(self._lookup(i), length, rng.random((size, length + 1)))
         return out
 
-    def _sampled(self, chain: tuple[Floats, Floats, Floats], length: int, uniform: Floats) -> Floats:
-        initial, slots, rows = chain
-        k, upper = len(self.alphabet), np.cumsum(rows, axis=-1)
+    def _sampled(self, chain: Chain, length: int, uniform: Floats) -> Floats:
+        k, upper = len(self.alphabet), np.cumsum(chain.rows, axis=-1)
         codes = np.full((len(uniform), self.order + length), -1)
-        top = np.cumsum(initial)
+        top = np.cumsum(chain.initial)
         # The head is the first ``order`` symbols, or a whole sequence that is shorter than the order.
-        head = np.searchsorted(top, uniform[:, 0] * top[-1], side="right").clip(0, len(initial) - 1)
+        head = np.searchsorted(top, uniform[:, 0] * top[-1], side="right").clip(0, len(top) - 1)
         running, base = head < self.n_contexts, self.n_contexts
         for j in range(self.order):
             codes[running, j] = head[running] // k ** (self.order - 1 - j) % k
@@ -324,7 +259,7 @@ class MarkovChains(Batch):
             base += k**n
         context = np.where(running, head, 0)
         for t in range(max(length - self.order, 0)):
-            symbol = drawn(upper[slots[context]], uniform[:, 1 + t])
+            symbol = drawn(upper[context], uniform[:, 1 + t])
             running &= symbol < k
             codes[running, self.order + t] = symbol[running]
             context = np.where(running, (context * k + symbol) % self.n_contexts, context)

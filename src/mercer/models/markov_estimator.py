@@ -17,12 +17,8 @@ from mercer.data.ragged import windows_of
 from mercer.data.segments import check_some_points
 from mercer.families.estimator import Context, Estimator
 from mercer.models._fitting.mixture_steps import side_by_side
-from mercer.models._markov.counts import n_heads, transitions_of
-from mercer.models._markov.sparse import SparseLaws, SparseRows
+from mercer.models._markov.counts import CELLS, n_heads, transitions_of
 from mercer.models.markov import MarkovChains, check_order
-
-DENSE_ORDER = 2
-"""Chains up to this order store all contexts, others only those that occurred."""
 
 
 @dataclass(eq=False, repr=False)
@@ -202,7 +198,7 @@ class MarkovChain(Estimator):
         self, x: Any, weights: Floats, offsets: Floats, context: Context, start: Any = None
     ) -> MarkovChains:
         """Fit to weighted sequences; the weight of a transition is that of its last symbol."""
-        columns = [self._column(x, weights[:, j], offsets, context).dense() for j in range(weights.shape[1])]
+        columns = [self._column(x, weights[:, j], offsets, context) for j in range(weights.shape[1])]
         joined: MarkovChains = side_by_side(columns)
         return joined
 
@@ -215,9 +211,8 @@ class MarkovChain(Estimator):
         owner, window, position = transitions_of(x, offsets, k, order, end)
         weight = weights[position] if len(weights) else np.ones(len(position))
         head_owner, head, head_weight = self._heads(x, weights, offsets, k)
-        make = self._dense if order <= DENSE_ORDER else self._sparse
         moves, heads = (model[owner], window, weight), (model[head_owner], head, head_weight)
-        initial, transition = make(moves, heads, n, k, prior, evenly)
+        initial, transition = self._estimated(moves, heads, n, k, prior, evenly)
         return MarkovChains._make(
             initial=initial, transition=transition, order=order, alphabet=context.alphabet, end=end
         )
@@ -247,76 +242,22 @@ class MarkovChain(Estimator):
             weight, base = np.append(weight, last), base + k**length
         return owner, head, weight
 
-    def _dense(self, moves: Any, heads: Any, n: int, k: int, prior: Any, evenly: float) -> tuple[Floats, Floats]:
+    def _estimated(self, moves: Any, heads: Any, n: int, k: int, prior: Any, evenly: float) -> tuple[Floats, Floats]:
+        """Estimate ``initial`` and ``transition`` of n chains from weighted counts: models, cells and weights."""
         order, width = int(self.order), k + bool(self.end)
+        if n * k**order * width > CELLS:
+            raise ValueError(
+                f"{n} Markov chains of order {order} over {k} symbols have {n * k**order * width:.3g} transitions, of "
+                f"at most {CELLS:.3g}. Lower the order, use fewer chains, or mc.Spectrum(k={order + 1}), which counts "
+                "observed words only."
+            )
         tables = []
         for (model, cell, weight), shape in ((heads, (n_heads(k, order, self.end),)), (moves, (k**order, width))):
             size = int(np.prod(shape))
             table = np.bincount(model * size + cell, weights=weight, minlength=n * size).reshape(n, *shape)
-            tables.append(table + self.smoothing + evenly / shape[-1])
+            tables.append(table + (self.smoothing + evenly / shape[-1]))
         fallback: list[Any] = [1.0 / table.shape[-1] for table in tables]
         if prior is not None:
-            given = prior.dense()
-            fallback = [to_numpy(given.initial)[0], to_numpy(given.transition)[0]]
+            fallback = [to_numpy(prior.initial)[0], to_numpy(prior.transition)[0]]
             tables = [table + self.prior_strength * p for table, p in zip(tables, fallback, strict=True)]
         return normalized(tables[0], fallback[0]), normalized(tables[1], fallback[1])
-
-    def _sparse(
-        self, moves: Any, heads: Any, n: int, k: int, prior: Any, evenly: float
-    ) -> tuple[SparseLaws, SparseRows]:
-        contexts, width = k ** int(self.order), k + bool(self.end)
-        strength = 0.0 if prior is None else float(self.prior_strength)
-        places, place_rows = _explicit_rows(prior, width)
-        model, window, weight = moves
-        seen, row = np.unique(model * contexts + window // width, return_inverse=True)
-        cells = np.bincount(row * width + window % width, weights=weight, minlength=len(seen) * width)
-        counts = cells.reshape(len(seen), width) + self.smoothing + evenly / width
-        owner, context = np.divmod(seen, contexts)
-        empty = np.zeros(1, dtype=np.int64)
-        shared = SparseRows(np.empty((0, width)), empty[:0], empty, place_rows, places, contexts)
-        fallback = shared.shared_rows(context)
-        rows = normalized(counts + strength * fallback, fallback)
-        unseen = normalized(strength * place_rows + self.smoothing, place_rows)
-        transition = SparseRows(rows, context, _pointers(owner, n), unseen, places, contexts)
-        size = n_heads(k, int(self.order), self.end)
-        return self._sparse_laws(heads, n, size, prior, strength, self.smoothing * size + evenly), transition
-
-    def _sparse_laws(self, heads: Any, n: int, size: int, prior: Any, strength: float, even: float) -> SparseLaws:
-        places, values, uniform = _explicit_law(prior)
-        model, head, weight = heads
-        seen, entry = np.unique(model * size + head, return_inverse=True)
-        counts = np.bincount(entry, weights=weight, minlength=len(seen))
-        owner, place = np.divmod(seen, size)
-        total = np.bincount(owner, weights=counts, minlength=n) + even + strength
-        empty = total <= 0
-        safe = np.where(empty, 1.0, total)
-        from_prior = np.where(empty, 0.0 if prior is None else 1.0, strength / safe)
-        from_uniform = np.where(empty, 1.0 if prior is None else 0.0, even / safe)
-        shares = np.stack([from_prior, from_uniform + from_prior * uniform], axis=1)
-        return SparseLaws(counts / safe[owner], place, _pointers(owner, n), values, places, size, shares)
-
-
-def _pointers(owner: Indices, n: int) -> Indices:
-    """Return the offsets of the entries of each chain, ``(n + 1,)``; owners are ascending."""
-    return np.searchsorted(owner, np.arange(n + 1))
-
-
-def _explicit_rows(prior: Any, width: int) -> tuple[Floats, Floats]:
-    """Return the contexts of a prior and their rows; all other contexts have a uniform row."""
-    if prior is None:
-        return np.empty(0, dtype=np.int64), np.empty((0, width))
-    if prior.sparse:
-        places, rows = prior.transition.merged(0)
-        return places, rows
-    return np.arange(prior.n_contexts), to_numpy(prior.transition)[0]
-
-
-def _explicit_law(prior: Any) -> tuple[Floats, Floats, float]:
-    """Return the heads of a prior, their probabilities, and the weight of a uniform distribution added to them."""
-    if prior is None:
-        return np.empty(0, dtype=np.int64), np.empty(0), 0.0
-    if prior.sparse:
-        places, values, uniform = prior.initial.merged(0)
-        return places, values, uniform
-    initial = to_numpy(prior.initial)[0]
-    return np.arange(len(initial)), initial, 0.0

@@ -279,8 +279,7 @@ def long_run_of_contexts(chains: Any) -> Floats:
     out = np.empty((len(chains), contexts))
     after = (np.arange(contexts)[:, None] * k + np.arange(k)) % contexts
     for i in range(len(chains)):
-        one = chains[i : i + 1].dense()
-        initial, rows = to_numpy(one.initial)[0].astype(float), to_numpy(one.transition)[0].astype(float)
+        initial, rows = (to_numpy(x[i]).astype(float) for x in (chains.initial, chains.transition))
         step = np.zeros((contexts, contexts))
         for s in range(k):
             step[np.arange(contexts), after[:, s]] += rows[:, s]

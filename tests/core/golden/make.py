@@ -73,7 +73,6 @@ def batches() -> dict[str, Any]:
             ),
         ),
         "markov-dense": mc.MarkovChains(simplex(rng, 2, 4), simplex(rng, 2, 4, 4), alphabet="dna"),
-        "markov-sparse": mc.MarkovChain(3, alphabet="dna", prior=None).fit_each(["ACGTACGT", "GGATTACA"]),
         "pairhmms": mc.PairHMMs(
             initial=[[0.6, 0.3], [0.0, 1.0]],
             transition=[[[0.5, 0.3], [0.1, 0.4]], [[0.2, 0.2], [0.0, 0.9]]],

@@ -11,6 +11,9 @@ from mercer._array import Floats
 from mercer.data import Sequences
 from mercer.data.ragged import windows_of
 
+CELLS = 1 << 27
+"""Largest number of entries of a dense table (1 GiB)."""
+
 
 def n_heads(k: int, order: int, end: bool) -> int:
     """Count the outcomes of an initial distribution: ``order`` symbols, and with an end also all shorter sequences."""

@@ -107,7 +107,7 @@ class ProductOperand(FieldOperand):
     @cached_property
     def probabilities(self) -> Tables:
         """Dense tables of the chains."""
-        chains, k = self.chains.dense(), len(self.chains.alphabet)
+        chains, k = self.chains, len(self.chains.alphabet)
         xp = namespace(chains.initial)
         n, contexts = len(chains), chains.n_contexts
         first, step = chains.initial[:, :contexts], chains.transition[:, :, :k]
@@ -153,7 +153,7 @@ class ProductOperand(FieldOperand):
         Initial weights ``(N, C)``, transition weights ``(N, C, C)`` and features ``(N, C, C)``.
         """
         chains, contexts = self.chains, self.chains.n_contexts
-        if isinstance(self.lengths, Discounted) or chains.sparse or not fits_gpu(chains):
+        if isinstance(self.lengths, Discounted) or not fits_gpu(chains):
             return None
         if min(self.lengths) < chains.order:
             return None
@@ -290,7 +290,6 @@ def on_grams(chains: Any) -> tuple[Array, Array, Categoricals]:
             f"This kernel of Markov chains of order {order} over {k} symbols runs over {states}^2 pairs of contexts, "
             f"more than {GRAM_STATES}^2. Lower the order, or use ProbabilityProduct, which does not need such pairs."
         )
-    chains = chains.dense()
     if order == 0:
         initial = chains.initial
         transition, emitted = initial[:, None, :], chains.transition

@@ -27,10 +27,8 @@ class Chain(NamedTuple):
 
     initial: Floats
     """Distribution of the first ``order`` symbols, followed by that of shorter sequences if there is an end state."""
-    slots: Indices
-    """Row of every context, ``(C,)``."""
     rows: Floats
-    """Probabilities of the symbols, and of the end, ``(R, w)``."""
+    """Probabilities of the symbols, and of the end, ``(C, w)``."""
     order: int
     end: bool
 
@@ -125,19 +123,19 @@ class Readings:
     def _factors(self, chain: Chain, step: int) -> Floats:
         """Probabilities of the readings of a step; 1 in first contexts, whose probability follows all of them."""
         layer = self.layers[step]
-        found = chain.rows[chain.slots[layer.context[layer.source]], layer.symbol]
+        found = chain.rows[layer.context[layer.source], layer.symbol]
         return np.where(self.headed[layer.stretch[layer.source]] & (step < self.order), 1.0, found)
 
     def _last(self, chain: Chain, layer: _Layer) -> Floats:
         """Probabilities of the end after the last contexts, or 1."""
         if not chain.end:
             return np.ones(len(layer.last))
-        stop = chain.rows[chain.slots[layer.context[layer.last]], self.k]
+        stop = chain.rows[layer.context[layer.last], self.k]
         return np.where(self.ended[layer.stretch[layer.last]], stop, 1.0)
 
     def _forward(self, chain: Chain) -> tuple[Floats, list[Floats]]:
         """Return log probabilities and the weights of all layers, whose sums are 1 in every stretch."""
-        plain = safe_log(chain.rows[chain.slots[self.window // chain.rows.shape[1]], self.window % chain.rows.shape[1]])
+        plain = safe_log(chain.rows[self.window // chain.rows.shape[1], self.window % chain.rows.shape[1]])
         logs = np.bincount(self.owner, plain, minlength=len(self.offsets) - 1).astype(np.float64)
         logs[self.heads] += safe_log(chain.initial[self.head])
         for m in self.brief:

@@ -9,9 +9,8 @@ from scipy import sparse
 
 from mercer._array import Floats, to_numpy
 from mercer.data import Sequences
-from mercer.models._markov.counts import transitions_of
+from mercer.models._markov.counts import CELLS, transitions_of
 from mercer.models._markov.readings import in_parts
-from mercer.models._markov.sparse import CELLS
 from mercer.models._scores.weighted import check_parametrization, difference
 
 DENSE_STEPS = 1 << 20
@@ -95,9 +94,7 @@ def _centered(chains: Any, i: int, counts: Any, parametrization: str, X: Sequenc
     cells = np.bincount(line * width + entries.col % width, weights=entries.data, minlength=len(visited) * width)
     number = cells.astype(float).reshape(len(visited), width)  # counts of an empty selection are integers
     visits = number.sum(axis=1, keepdims=True)
-    used, place = np.unique(context, return_inverse=True)
-    rows = chains.transition.rows_at(i, used) if chains.sparse else to_numpy(chains.transition[i])[used]
-    p = rows[place]
+    p = to_numpy(chains.transition[i])[context]
     impossible = row[((p == 0) & (number > 0)).any(axis=1)]
     if len(impossible):
         raise _no_score(X, impossible[0])
