@@ -47,6 +47,14 @@ def is_whole(value: Any, least: int = 1) -> bool:
     return isinstance(value, int | np.integer) and not isinstance(value, bool) and int(value) >= least
 
 
+def is_missing(value: Any) -> bool:
+    """Whether ``value`` is None, NaN, or pandas.NA, which has no truth value."""
+    try:
+        return value is None or bool(value != value)
+    except (TypeError, ValueError):
+        return True
+
+
 def is_choice(value: Any, choices: Container[str]) -> bool:
     """Whether ``value`` is one of several strings; arrays, which ``in`` compares entry by entry, are not."""
     return isinstance(value, str) and value in choices

@@ -126,10 +126,14 @@ class BayesNet(IterativeEstimator):
     def accept(self, X: Any, *, owner: Any = None, reset: bool = False, context: Context | None = None) -> Any:
         """Turn ``X`` into a matrix of codes (one row a sample) or `Sequences` (one table a sample), checked."""
         graph = self._graph()
-        if hasattr(X, "columns") or _has_names(X):
-            X = values_of(graph, X, complete=True)
-        elif isinstance(X, list | tuple) and X and any(hasattr(x, "columns") or _is_table(x) for x in X):
+        if isinstance(X, list | tuple) and any(map(_is_table, X)):
             X = Sequences([values_of(graph, x, complete=True) for x in X])
+        elif (
+            hasattr(X, "columns")
+            or getattr(getattr(X, "dtype", None), "kind", "") in ("O", "U")
+            or (isinstance(X, list | tuple) and X)
+        ):
+            X = values_of(graph, X, complete=True)
         X = super().accept(X, owner=owner, reset=reset, context=context)
         values, _ = segments(X)
         if values.shape[1] != len(graph.observed):
@@ -234,19 +238,6 @@ class BayesNet(IterativeEstimator):
     def _stacked(self, graph: Graph, fits: list[EMResult]) -> BayesNets:
         parts = [np.stack([fit.model[k] for fit in fits]) for k in range(3)]
         return BayesNets(parts[0], graph.nodes, graph.parents, graph.hidden, *parts[1:])
-
-
-def _has_names(X: Any) -> bool:
-    """Whether X is one table that contains names of states."""
-    if isinstance(X, np.ndarray):
-        return X.ndim == 2 and X.dtype.kind in "OUS"
-    return isinstance(X, list | tuple) and bool(X) and isinstance(X[0], list | tuple) and _is_row(X[0])
-
-
-def _is_row(row: Any) -> bool:
-    return all(not isinstance(value, list | tuple | np.ndarray) for value in row) and any(
-        isinstance(value, str) or value is None for value in row
-    )
 
 
 def _is_table(x: Any) -> bool:

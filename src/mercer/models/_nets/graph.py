@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from mercer._array import Floats, as_array, to_numpy
-from mercer._checks import is_whole
+from mercer._checks import is_missing, is_whole
 
 
 def values_of(graph: Graph, x: Any, *, complete: bool = False) -> Floats:
@@ -29,57 +29,42 @@ def values_of(graph: Graph, x: Any, *, complete: bool = False) -> Floats:
         Whether a data frame must have all nodes, as for a fit, which cannot learn about the others.
     """
     names = [graph.names[v] for v in graph.observed]
-    if isinstance(x, dict):
-        _check_names(list(x), names, complete=False)
-        x = [[x.get(name) for name in names]]
-    elif hasattr(x, "columns"):
-        found = [str(name) for name in x.columns]
-        _check_names(found, names, complete=complete)
-        known = [k for k, name in enumerate(names) if name in found]
-        values = x[[names[k] for k in known]].to_numpy()
-        x = values
-        if len(known) < len(names):
-            x = np.full((len(values), len(names)), None, dtype=object)
-            x[:, known] = values
-    table = x if hasattr(x, "shape") else as_array(x, "Points", f"rows of {len(names)} states")
-    table = np.asarray(to_numpy(table))
-    if table.ndim != 2 or table.shape[1] != len(names):
-        raise ValueError(
-            f"Points must have shape (T, {len(names)}), one column per observed node; got {tuple(table.shape)}."
-        )
-    if table.dtype.kind not in "biuf":
-        columns = [_coded(graph, v, table[:, k].tolist()) for k, v in enumerate(graph.observed)]
-        table = np.stack(columns, axis=1) if columns else table
-    table = table.astype(np.float64)
-    check_values(graph, table)
-    return table
+    if isinstance(x, dict) or hasattr(x, "columns"):
+        found = {str(name): np.atleast_1d(np.asarray(x[name])) for name in (x if isinstance(x, dict) else x.columns)}
+        unknown = [name for name in found if name not in names]
+        missing = [name for name in names if name not in found] if complete else []
+        if unknown or missing:
+            what = f"{unknown[0]!r} is not one. Rename or drop it" if unknown else f"{missing[0]!r} is missing. Add it"
+            raise ValueError(f"The columns must be the observed nodes {_some(names)}; {what}.")
+        absent = np.full(max(map(len, found.values()), default=1), np.nan)
+        columns = [found.get(name, absent) for name in names]
+    else:
+        table = to_numpy(x if hasattr(x, "shape") else as_array(x, "Points", f"rows of {len(names)} states"))
+        if table.ndim != 2 or table.shape[1] != len(names):
+            raise ValueError(
+                f"Points must have shape (T, {len(names)}), one column per observed node; got {tuple(table.shape)}."
+            )
+        columns = list(table.T)
+    values = np.stack([_coded(graph, v, column) for v, column in zip(graph.observed, columns, strict=True)], axis=1)
+    check_values(graph, values)
+    return values
 
 
-def _check_names(found: list[str], names: list[str], *, complete: bool) -> None:
-    unknown = [name for name in found if name not in names]
-    missing = [name for name in names if name not in found] if complete else []
-    if unknown or missing:
-        what = f"{unknown[0]!r} is not one. Rename or drop it" if unknown else f"{missing[0]!r} is missing. Add it"
-        raise ValueError(f"The columns must be the observed nodes {', '.join(names[:20])}; {what}.")
-
-
-def _coded(graph: Graph, v: int, column: list[Any]) -> Floats:
+def _coded(graph: Graph, v: int, column: Any) -> Floats:
     """Return the codes of a column of names of states, or of numbers."""
+    if column.dtype.kind in "biuf":
+        return np.asarray(column, dtype=np.float64)
     codes: dict[Any, float] = {state: float(code) for code, state in enumerate(graph.states[v])}
-    out = np.empty(len(column))
-    for row, value in enumerate(column):
-        if value is None or value != value:
-            out[row] = np.nan
-        elif isinstance(value, str) and graph.sizes[v]:
-            if value not in codes:
-                states = ", ".join(graph.states[v][:20])
-                raise ValueError(f"Row {row} has {value!r} in {graph.names[v]!r}, whose states are {states}.")
-            out[row] = codes[value]
-        else:
-            try:
-                out[row] = float(value)
-            except (TypeError, ValueError):
-                raise TypeError(f"Row {row} has {value!r} in {graph.names[v]!r}; expected a number.") from None
+    out = np.full(len(column), np.nan)
+    for row, value in enumerate(column.tolist()):
+        if is_missing(value):
+            continue
+        if isinstance(value, str) and graph.sizes[v] and value not in codes:
+            raise ValueError(f"Row {row} has {value!r} in {graph.names[v]!r}, whose states are {_some(codes)}.")
+        try:
+            out[row] = codes.get(value, value)
+        except (TypeError, ValueError):
+            raise TypeError(f"Row {row} has {value!r} in {graph.names[v]!r}; expected a number.") from None
     return out
 
 

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from mercer._array import Floats
+from mercer._checks import is_missing
 from mercer._notices import described
 from mercer.data import Alphabet, Sequences
 from mercer.data.segments import validated
@@ -117,7 +118,7 @@ def _cells(table: Any, leaves: tuple[str, ...], alphabet: Alphabet | None, unkno
     """Convert a table of numbers or symbols, one cell at a time; None, NaN and pandas.NA are missing."""
     out = np.full(table.shape, np.nan)
     for (row, column), cell in np.ndenumerate(table):
-        if _is_blank(cell):
+        if is_missing(cell):
             continue
         here = f"row {row} has {cell!r} at leaf {leaves[column]!r}"
         if not isinstance(cell, str):
@@ -139,10 +140,3 @@ def _cells(table: Any, leaves: tuple[str, ...], alphabet: Alphabet | None, unkno
             code = alphabet.missing
         out[row, column] = np.nan if code == alphabet.missing else code
     return out
-
-
-def _is_blank(cell: Any) -> bool:
-    try:
-        return cell is None or bool(cell != cell)
-    except (TypeError, ValueError):  # pandas.NA has no truth value
-        return True
