@@ -42,6 +42,12 @@ def random_net(seed, observed=("a", "b", "c"), hidden=("h", "k"), size=2, gaussi
     return mc.BayesNets(tables, nodes, parents, hidden, **extra)
 
 
+def made(net, probability, mean, variance):
+    """A network of the same structure from the entries of all tables."""
+    parts = {"probability": probability, "mean": mean, "variance": variance}
+    return mc.BayesNets._make(**parts, nodes=net.nodes, parents=net.parents, hidden=net.hidden)
+
+
 def rows_of(net):
     return dict(net.nodes), dict(net.parents)
 
@@ -260,7 +266,7 @@ def test_batches_keep_their_structure(tmp_path):
 def test_gradients_flow(torch):
     plain = random_net(0, gaussian=True)
     fields = [torch.tensor(getattr(plain, name), requires_grad=True) for name in ("probability", "mean", "variance")]
-    net = mc.BayesNets(fields[0], plain.nodes, plain.parents, plain.hidden, *fields[1:])
+    net = made(plain, *fields)
     kernel = mc.ProbabilityProduct(rho=0.5)
     np.testing.assert_allclose(kernel(net).detach().numpy(), kernel(plain), rtol=1e-10)
     kernel.log(net)[0, 1].backward()
@@ -306,7 +312,7 @@ GOOD = {"probability": {"a": [0.5, 0.5], "b": [[0.5, 0.5], [0.1, 0.9]]}, "nodes"
         ({"probability": GOOD["probability"] | {"b": [[0.5, 0.5], [-1, 2]]}}, "'b' given a=1 contains -1"),
         ({"probability": np.ones(5)}, "the 6 entries"),
         ({"mean": {"a": 1.0}}, "got 'a'"),
-        ({"nodes": GOOD["nodes"] | {"x": "gaussian"}}, "mean must be given for 'x'"),
+        ({"nodes": GOOD["nodes"] | {"x": "gaussian"}}, "mean must have a table for every node; 'x' has none"),
     ],
 )
 def test_bad_networks_are_named(change, match):
@@ -322,7 +328,7 @@ def test_bad_pairs_are_named():
         mc.ProbabilityProduct()(p, random_net(0, observed=("a", "b")))
     nodes = dict(p.nodes) | {"a": ("low", "none")}
     with pytest.raises(ValueError, match="same states of 'a'"):
-        mc.ProbabilityProduct()(p, mc.BayesNets(p.probability, nodes, p.parents, p.hidden))
+        mc.ProbabilityProduct()(p, mc.BayesNets(p.tables(), nodes, p.parents, p.hidden))
     with pytest.raises(ValueError, match="node must be one of"):
         p.posterior({"a": 0}, "z")
     certain = mc.BayesNets({"a": [[1.0, 0.0]], "b": [[0.5, 0.5]]}, {"a": 2, "b": 2}, hidden=["b"])

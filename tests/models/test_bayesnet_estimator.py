@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy.optimize import approx_fprime
 from sklearn.base import clone
-from tests.models.test_bayesnet import random_net
+from tests.models.test_bayesnet import made, random_net
 
 import mercer as mc
 
@@ -89,7 +89,7 @@ def test_scores_are_derivatives():
             n = graph.places[v].stop - graph.places[v].start
             mean[graph.places[v]], sd[graph.places[v]] = theta[at : at + n], theta[at + n : at + 2 * n]
             at += 2 * n
-        return mc.BayesNets(p, net.nodes, net.parents, net.hidden, mean, np.exp(2 * sd))
+        return made(net, p, mean, np.exp(2 * sd))
 
     parts = [np.log(net.probability[0])]
     for v in graph.gaussian:

@@ -362,16 +362,24 @@ def test_posteriors_of_elsewhere_equal_ours():
     ("states", "transitions", "message"),
     [
         (np.full((2, 2), 0.5), None, r"states must have one row per observation, shape \(3, n\); got shape \(2, 2\)"),
-        ([np.full((1, 2), 0.5)] * 2, None, "sequence 0 has 2 observations and 1 rows"),
-        ([np.full((2, 2), 0.5)], None, "there are 1 arrays for 2 sequences"),
+        ([np.full((1, 2), 0.5)] * 2, None, r"shape \(2, n\) for sequence 0; got shape \(1, 2\)"),
+        ([np.full((2, 2), 0.5)], None, "one array per sequence; got 1 for 2 sequences"),
         (np.full((3, 2), 0.4), None, "must be probabilities that sum to one; got .* for sequence 0 at observation 0"),
         (np.array([[0.5, 0.5], [0.5, 0.5], [1.5, -0.5]]), None, "got .* for sequence 1 at observation 0"),
         (np.full((3, 2), 0.5), np.zeros((5, 2, 2)), r"one matrix per sequence, .* got shape \(5, 2, 2\)"),
         (np.full((3, 2), 0.5), np.full((2, 2, 2), 0.1), "transitions of sequence 0 must sum to its 1 steps; got 0.4"),
         (np.full((3, 2), 0.5), np.full((1, 2, 2), 0.1), "posterior of step 0 sums to 0.4, not to one"),
         ([[0.5, 0.5], [0.5, 0.5]], None, r"states must have one row per observation, .* got shape \(2, 2\)"),
-        ([[0.5, 0.5], [1.0], [0.5, 0.5]], None, "rows of states differ in length"),
-        ([np.full((2, 2), 0.5), np.full((1, 3), 1 / 3)], None, "got 2 for sequence 0 and 3 for sequence 1"),
+        (
+            [[0.5, 0.5], [1.0], [0.5, 0.5]],
+            None,
+            r"different lengths.*entry 1 has shape \(1,\)",
+        ),
+        (
+            [np.full((2, 2), 0.5), np.full((1, 3), 1 / 3)],
+            None,
+            r"same columns .* for sequence 1; got shape \(1, 3\)",
+        ),
         ([np.full((2, 2), 0.5), np.ones(1)], None, r"for sequence 1; got shape \(1,\)"),
         (
             np.full((3, 2), 0.5),

@@ -64,17 +64,16 @@ class BayesNets(Family):
 
     Parameters
     ----------
-    probability : dict, or array of shape (..., P)
+    probability : dict
         The table of each discrete node, of shape ``(..., *parents, states)``: the last axis is the node itself, and the
-        axes before it are its parents, in the order of ``parents``. An array has the entries of all tables, in the
-        order of ``nodes``.
+        axes before it are its parents, in the order of ``parents``.
     nodes : dict
         Names of the nodes, and of each the names of its states, their number, or "gaussian".
     parents : dict, default=None
         Names of the parents of each node; a node that is not a key has none. Parents are discrete.
     hidden : sequence of str, default=()
         Discrete nodes that are not observed.
-    mean, variance : dict, or array of shape (..., G), default=None
+    mean, variance : dict, default=None
         Means and variances of each Gaussian node given its parents, of shape ``(..., *parents)``.
 
     Notes

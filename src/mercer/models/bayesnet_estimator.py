@@ -17,7 +17,7 @@ from mercer._random import seed_of
 from mercer.data import Sequences
 from mercer.data.segments import check_some_points, digest_order, segments
 from mercer.families.estimator import Context
-from mercer.models._fitting.em import EMResult, EMResults, joined
+from mercer.models._fitting.em import EMResults, joined
 from mercer.models._fitting.iterative import IterativeEstimator
 from mercer.models._nets.em import Evidence, Prior, fitted, random_tables
 from mercer.models._nets.evidence import Parameters
@@ -155,7 +155,7 @@ class BayesNet(IterativeEstimator):
                 center[k], scale[k] = column.mean(), column.var() or 1.0
         found = Context(dimension=values.shape[1], center=center, scale=scale, floor=float(self.floor))
         if isinstance(self.prior, str):
-            pooled = self._net(graph, self._even_tables(graph, found))
+            pooled = self._stacked(graph, [self._even_tables(graph, found)])
             if self.prior == "pooled":
                 alone = clone(self).set_params(prior="uniform", prior_strength=1.0)
                 pooled = alone._fit_all(values, replace(found, pooled=pooled)).models
@@ -199,7 +199,7 @@ class BayesNet(IterativeEstimator):
             data = Evidence(graph, table)
             tried = [fitted(graph, data, start, prior, int(self.n_iter), float(self.tol)) for start in starts]
             fits.append(max(tried, key=lambda fit: fit.objective))
-        found = joined(self._stacked(graph, fits), fits)
+        found = joined(self._stacked(graph, [fit.model for fit in fits]), fits)
         self._warn_unconverged([(found, name)])
         return found
 
@@ -231,13 +231,16 @@ class BayesNet(IterativeEstimator):
             found.append((random_tables(graph, rng), even[1] + spread * rng.standard_normal(len(spread)), even[2]))
         return found
 
-    def _net(self, graph: Graph, parameters: Parameters) -> BayesNets:
-        lifted = [x[None] for x in parameters]
-        return BayesNets(lifted[0], graph.nodes, graph.parents, graph.hidden, *lifted[1:])
-
-    def _stacked(self, graph: Graph, fits: list[EMResult]) -> BayesNets:
-        parts = [np.stack([fit.model[k] for fit in fits]) for k in range(3)]
-        return BayesNets(parts[0], graph.nodes, graph.parents, graph.hidden, *parts[1:])
+    def _stacked(self, graph: Graph, models: list[Parameters]) -> BayesNets:
+        probability, mean, variance = (np.stack(parts) for parts in zip(*models, strict=True))
+        return BayesNets._make(
+            probability=probability,
+            mean=mean,
+            variance=variance,
+            nodes=graph.nodes,
+            parents=graph.parents,
+            hidden=graph.hidden,
+        )
 
 
 def _is_table(x: Any) -> bool:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from scipy.sparse.csgraph import connected_components
 
-from mercer._array import Floats, to_numpy
+from mercer._array import Floats, as_array, to_numpy
 from mercer._batch import row_digests
 from mercer._immutable import Immutable
 from mercer.data import Sequences
@@ -159,29 +159,17 @@ class Posterior(Immutable):
 def _checked_states(X: Sequences, states: Any) -> Floats:
     """Return posteriors as an array ``(T, n)``; raise if the rows are not probabilities."""
     if isinstance(states, list | tuple) and not (len(states) and all(np.ndim(row) == 1 for row in states)):
-        lengths = [len(piece) for piece in states]
-        if len(lengths) != len(X) or np.any(np.array(lengths, dtype=int) != X.lengths):
-            i = next((i for i, (a, b) in enumerate(zip(lengths, X.lengths, strict=False)) if a != b), None)
-            at = f"{X.name(i)} has {X.lengths[i]} observations and {lengths[i]} rows" if i is not None else ""
-            at = at or f"there are {len(lengths)} arrays for {len(X)} sequences"
-            raise ValueError(f"states must have one row per observation; {at}.")
-        states = [np.asarray(piece, dtype=float) for piece in states]
-        odd = next((i for i, piece in enumerate(states) if piece.ndim != 2), None)
-        if odd is not None:
-            raise ValueError(
-                f"states must have one row per observation, shape ({X.lengths[odd]}, n) for {X.name(odd)}; got shape "
-                f"{states[odd].shape}."
-            )
-        odd = next((i for i, piece in enumerate(states) if piece.shape[1] != states[0].shape[1]), None)
-        if odd is not None:
-            raise ValueError(
-                f"states must have the same columns for all sequences; got {states[0].shape[1]} for {X.name(0)} and "
-                f"{states[odd].shape[1]} for {X.name(odd)}. Pass one column per state of one model."
-            )
-        states = np.concatenate(states) if states else np.empty((0, 1))
-    elif isinstance(states, list | tuple) and len({len(row) for row in states}) > 1:
-        raise ValueError("The rows of states differ in length. Pass one number per state, or a list of N arrays.")
-    states = np.array(states, dtype=float)
+        if len(states) != len(X):
+            raise ValueError(f"states must have one array per sequence; got {len(states)} for {len(X)} sequences.")
+        pieces = [np.asarray(piece, dtype=float) for piece in states]
+        for i, piece in enumerate(pieces):
+            if piece.ndim != 2 or piece.shape != (X.lengths[i], *pieces[0].shape[1:]):
+                raise ValueError(
+                    "states must have one row per observation and the same columns for all sequences, shape "
+                    f"({X.lengths[i]}, n) for {X.name(i)}; got shape {piece.shape}."
+                )
+        states = np.concatenate(pieces) if pieces else np.empty((0, 1))
+    states = np.array(as_array(states, "states", "rows of one number per state"), dtype=float)
     if states.ndim != 2 or len(states) != len(X.values):
         raise ValueError(
             f"states must have one row per observation, shape ({len(X.values)}, n); got shape {states.shape}."

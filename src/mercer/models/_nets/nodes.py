@@ -14,9 +14,12 @@ from mercer.models._nets.graph import Graph
 
 def flat_rows(value: Any, graph: Graph, which: tuple[int, ...], name: str) -> Array | None:
     """Return the entries of all tables in one array ``(..., P)``; None if there are no such nodes."""
-    if not isinstance(value, Mapping):
-        return _checked_flat(value, graph, which, name)
-    wanted = [graph.names[v] for v in which]
+    wanted, value = [graph.names[v] for v in which], {} if value is None else value
+    if not isinstance(value, Mapping):  # as files have it
+        rows, size = as_float(value, name), sum(prod(graph.shapes[v]) for v in which)
+        if tuple(rows.shape[-1:]) != (size,):
+            raise ValueError(f"{name} must have the {size} entries of all tables; got shape {tuple(rows.shape)}.")
+        return rows if which else None
     for node in value:
         if node not in wanted:
             raise ValueError(f"{name} must have the nodes {', '.join(wanted[:20])}; got {node!r}.")
@@ -40,20 +43,6 @@ def flat_rows(value: Any, graph: Graph, which: tuple[int, ...], name: str) -> Ar
     if len(leads) > 1:
         raise ValueError(f"All tables of {name} must have the same batch shape; got {sorted(leads)}.")
     return namespace(*parts).concat(parts, axis=-1)
-
-
-def _checked_flat(value: Any, graph: Graph, which: tuple[int, ...], name: str) -> Array | None:
-    size = sum(prod(graph.shapes[v]) for v in which)
-    if value is None:
-        if which:
-            raise ValueError(f"{name} must be given for {graph.names[which[0]]!r}; got None.")
-        return None
-    rows = as_float(value, name)
-    if len(rows.shape) == 0 or rows.shape[-1] != size:
-        raise ValueError(
-            f"{name} must have the {size} entries of all tables on its last axis; got {tuple(rows.shape)}."
-        )
-    return rows if which or len(rows.shape) > 1 else None
 
 
 def checked_rows(graph: Graph, rows: Array, mean: Array, variance: Array) -> None:
