@@ -30,7 +30,7 @@ BUDGETS = {
     "families": 31176,
     "gram": 9892,
     "kernels": 74764,
-    "models": 181718,
+    "models": 178772,
     "native": 63732,
     "plot": 9018,
     "saving": 9037,
