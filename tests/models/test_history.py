@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from scipy.stats import norm
 
 import mercer as mc
-from mercer.models._history.operand import LANE_STATES, PlaneOperand, history_operand
+from mercer.models._history.operand import PlaneOperand, history_operand
 from mercer.models._history.planes import Evidence
 
 # -- slow truths: all hidden states one after the other, and a recursion in logarithms --------------------------
@@ -171,23 +171,10 @@ def both_ways(parent, transition, root, evidence):
     """The same data as an operand of vector lanes, and of planes in NumPy."""
     lanes = history_operand(parent, transition, root, evidence)
     strict = history_operand(parent, *(array_api_strict.asarray(np.asarray(x)) for x in (transition, root, evidence)))
-    fields = (np.asarray(x) for x in (strict.evidence.values, strict.evidence.logs))
     history = type(strict.history)(
         strict.history.forest, np.asarray(transition), np.asarray(root), 0.0, strict.history.range
     )
-    return lanes, PlaneOperand(history, Evidence(*fields), np.asarray(strict.shift), None)
-
-
-def test_many_states():
-    rng = np.random.default_rng(0)
-    for states in (LANE_STATES, LANE_STATES + 1):
-        transition, root, evidence = random_history(rng, 7, states, 9, shared=True)
-        parent = np.arange(-1, 6)
-        operand = history_operand(parent, transition, root, evidence)
-        assert isinstance(operand, PlaneOperand) == (states > LANE_STATES)
-        np.testing.assert_allclose(
-            operand.pair(operand), by_pairs(by_logarithms, parent, transition, root, evidence), rtol=1e-13
-        )
+    return lanes, PlaneOperand(history, Evidence(np.asarray(strict.evidence.logs)), np.asarray(strict.shift), None)
 
 
 # -- the order of a forest ----------------------------------------------------------------------------------------

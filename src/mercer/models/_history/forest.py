@@ -90,6 +90,8 @@ class Range:
     plain: bool
     least: float
     floor: float
+    smallest: float
+    """The smallest probability that is not zero."""
 
     @classmethod
     def of(cls, forest: Forest, transition: Array, root: Array) -> Range:
@@ -104,7 +106,7 @@ class Range:
         # Products of a checked entry and a transition do not underflow, so zero means impossible.
         floor = max(tiny**_WATCHED, 1e8 * tiny / possible)
         plain = bool(forest.roots.all()) or float(step.min(initial=1.0)) >= bound
-        return cls(plain, tiny / (bound * eps), floor)
+        return cls(plain, tiny / (bound * eps), floor, possible)
 
 
 _PLAIN = 0.325

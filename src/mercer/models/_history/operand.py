@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Self
 
@@ -12,13 +13,14 @@ from array_api_compat import device, is_numpy_array
 from mercer._array import Array, beside, logsumexp, namespace
 from mercer._coupling import FieldOperand, OneAxis, Operand
 from mercer._device import moved
+from mercer.models._chains.coupled import patch
 from mercer.models._chains.sweep import without_gradient
 from mercer.models._history import fused
 from mercer.models._history.forest import Forest, Range
-from mercer.models._history.planes import Evidence, History, aligned, below, check_alike, crossed, plane_sums, redone
+from mercer.models._history.planes import Evidence, History, aligned, below, check_alike, crossed, log_sums
 
-LANE_STATES = 16
-"""Models with more states use matrix products, in NumPy too."""
+_ENTRIES = 2**21
+"""Numbers of the largest array of pairs that are repeated: 16 MB."""
 
 
 def history_operand(
@@ -89,16 +91,12 @@ def history_operand(
     # An observation without a possible state makes its sample impossible, whatever its other entries.
     logs = evidence - xp.where(xp.isfinite(tops), tops, xp.zeros_like(tops))[:, :, None]
     logs = xp.where(xp.isfinite(tops)[:, :, None], logs, xp.zeros_like(logs))
-    if is_numpy_array(logs) and pruning == 0 and states <= LANE_STATES:
+    if is_numpy_array(logs) and pruning == 0:
         from mercer.models._history.lane_operand import LaneOperand
 
         return LaneOperand.of(history, logs, shift, example)
     logs = xp.permute_dims(logs, (1, 2, 0))
-    logs = np.ascontiguousarray(logs) if is_numpy_array(logs) else logs
-    prepared = Evidence(xp.exp(logs), logs)
-    if pruning > 0:
-        lower, lower_tops = below(forest, history.edge, logs)
-        prepared = Evidence(prepared.values, logs, xp.astype(xp.exp(lower), logs.dtype), lower, lower_tops)
+    prepared = Evidence(logs, below(history, logs) if pruning > 0 else None)
     return PlaneOperand(history, prepared, shift, example)
 
 
@@ -144,39 +142,36 @@ class PlaneOperand(OneAxis):
 
     def __getitem__(self, key: Any) -> Self:
         index = beside(self.shift, np.arange(len(self))[key])
-        evidence = self.evidence.take(lambda x: namespace(x).take(x, index, axis=-1))
         shift = namespace(self.shift).take(self.shift, index, axis=0)
-        return type(self)(self.history, evidence, shift, self.example)
+        return type(self)(self.history, self.evidence.take(index), shift, self.example)
 
     def pair(self, other: Self) -> Array:
         """Log kernels of every pair, ``(I, J)``."""
         check_alike(self, other)
-        xp = namespace(self.shift)
-        if fused.fits(self.history, self.evidence, other.evidence):
-            values = fused.fused_sums(self.history, self.evidence, other.evidence)
-            sound = ~xp.isnan(values)
-        else:
-            values, sound = plane_sums(self.history, self.evidence, other.evidence, crossed)
-        size, shape = len(other), values.shape
-        values = redone(
-            xp.reshape(values, (-1,)),
-            xp.reshape(sound, (-1,)),
-            self.history,
-            self.evidence,
-            other.evidence,
-            lambda which: (which // size, which % size),
-        )
-        return xp.reshape(values, shape) + (self.shift[:, None] + other.shift[None, :])
+        xp, size, scales = namespace(self.shift), len(other), self.shift[:, None] + other.shift[None, :]
+        if not fused.fits(self.history, self.evidence, other.evidence):
+            return log_sums(self.history, self.evidence, other.evidence, crossed) + scales
+        values = fused.fused_sums(self.history, self.evidence, other.evidence)
+        flat = xp.reshape(values, (-1,))
+        flat = self._repeated(flat, other, lambda which: (which // size, which % size))
+        return xp.reshape(flat, values.shape) + scales
 
     def alone(self) -> Array:
         """Log kernel of every sample with itself, ``(N,)``."""
-        if fused.fits(self.history, self.evidence):
-            values = fused.fused_sums(self.history, self.evidence, None)
-            sound = ~namespace(values).isnan(values)
-        else:
-            values, sound = plane_sums(self.history, self.evidence, self.evidence, aligned)
-        values = redone(values, sound, self.history, self.evidence, self.evidence, lambda which: (which, which))
-        return values + 2 * self.shift
+        if not fused.fits(self.history, self.evidence):
+            return log_sums(self.history, self.evidence, self.evidence, aligned) + 2 * self.shift
+        values = fused.fused_sums(self.history, self.evidence, None)
+        return self._repeated(values, self, lambda which: (which, which)) + 2 * self.shift
+
+    def _repeated(self, values: Array, other: Self, rows: Callable[[Array], tuple[Array, Array]]) -> Array:
+        """Compute the pairs that are NaN again, by array operations; ``rows`` turns pairs into both their samples."""
+
+        def compute(which: Array) -> Array:
+            i, j = rows(which)
+            return log_sums(self.history, self.evidence.take(i), other.evidence.take(j), aligned)
+
+        states = int(self.history.root.shape[0])
+        return patch(values, namespace(values).isnan(values), compute, max(1, _ENTRIES // states**2))
 
 
 def moved_operand(history: History, logs: Array, shift: Array, example: str | None, device: Any) -> PlaneOperand:
@@ -184,7 +179,7 @@ def moved_operand(history: History, logs: Array, shift: Array, example: str | No
     step, root, there, scales = (moved(x, device) for x in (history.transition, history.root, logs, shift))
     xp = namespace(there)
     planes = xp.permute_dims(there, (1, 2, 0)).contiguous()
-    return PlaneOperand(replace(history, transition=step, root=root), Evidence(xp.exp(planes), planes), scales, example)
+    return PlaneOperand(replace(history, transition=step, root=root), Evidence(planes), scales, example)
 
 
 def _on_host(x: Array) -> bool:
