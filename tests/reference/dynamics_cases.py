@@ -94,7 +94,7 @@ def branches(regimes: int) -> Values:
     """Short series are summed over all paths, long ones follow the best of them."""
     models, X = switching(2, regimes), series(1, 5, 9, gaps=0.1)
     paths, logs = models[:1].viterbi(X)
-    probability = np.concatenate(list(models[:1].regime_probabilities(X)))
+    probability = np.concatenate(list(models[:1].regime_probabilities(X, n_paths=regimes**9)))
     return {
         "log_prob": models.log_prob(X, n_particles=regimes**9), "log_path": logs, "paths": np.concatenate(paths),
         "regimes": probability,
