@@ -18,7 +18,7 @@ from mercer.data.segments import check_some_points, in_digest_order, in_double, 
 from mercer.families.estimator import Context
 from mercer.families.gaussian_estimator import Gaussian
 from mercer.models._dynamics.checks import check_fixed, noiseless
-from mercer.models._dynamics.em import Averages, LDSGoal, averages, expectations_of
+from mercer.models._dynamics.em import LDSGoal, Moments, averages, expectations_of
 from mercer.models._dynamics.runs import systems_of
 from mercer.models._dynamics.starts import start
 from mercer.models._fitting.checks import check_range, check_spread
@@ -38,7 +38,7 @@ _FIXABLE = (
 class LDSContext(Context):
     """The context of series, with the expectations of the pooled system, or of the given prior, for one step."""
 
-    expected: Averages | None = None
+    expected: Moments | None = None
 
 
 def _is_fixed(value: Any) -> bool:
@@ -283,11 +283,12 @@ class LDS(SystemEstimator):
     init: Any = None
     random_state: Any = 0
 
-    def _expected(self, model: LDSs, data: Data, context: LDSContext) -> Averages:
-        return averages(expectations_of(systems_of(model), data)[1])
+    def _expected(self, model: LDSs, data: Data, context: LDSContext) -> Moments:
+        systems = systems_of(model)
+        return averages(systems, expectations_of(systems, data)[1])
 
     def _fit_starts(self, data: Data, context: Context, seed: int, name: Callable[[int], str]) -> EMResults:
-        prior: Averages | None = None if self.prior is None else context.expected  # type: ignore[attr-defined]
+        prior: Moments | None = None if self.prior is None else context.expected  # type: ignore[attr-defined]
         assert context.scale is not None
         unit = np.full(int(self.state_dim), self.floor)
         floors = unit, self.floor * context.scale, unit

@@ -11,7 +11,7 @@ import numpy as np
 
 from mercer._parameters import Rule, Rules, states, whole
 from mercer.families.estimator import Context
-from mercer.models._dynamics.em import Averages, LDSGoal, Regression, averages
+from mercer.models._dynamics.em import LDSGoal, Regression, averages
 from mercer.models._dynamics.runs import Systems
 from mercer.models._fitting.data import Data
 from mercer.models._fitting.em import EMResults, better_of, em_batch
@@ -144,7 +144,7 @@ class SwitchingLDS(SystemEstimator):
         own = self._goal(context, self._weak(context), _WEAK).expect(model, data)[1].memory
         # All regimes share the regression of the observations.
         shared = Regression(*(np.broadcast_to(part.sum(axis=0), part.shape) for part in own.observation))
-        expected = averages(own._replace(observation=shared))
+        expected = averages(own.systems, own._replace(observation=shared))
         return Prior(np.asarray(model.initial)[0], np.asarray(model.transition)[0], expected)
 
     def _weak(self, context: Context) -> Prior:
@@ -157,11 +157,8 @@ class SwitchingLDS(SystemEstimator):
             0.9 * unit, np.zeros((k, n)), np.zeros((k, d, n)), np.tile(context.center, (k, 1)), unit,
             np.tile(np.diag(context.scale), (k, 1, 1)), np.zeros((k, n)), unit,
         )  # fmt: skip
-        moment, ones = np.tile(np.eye(n + 1), (k, 1, 1)), np.ones(k)
-        state = Regression(systems.process_covariance, np.zeros((k, n, n + 1)), moment, ones)
-        observation = Regression(systems.observation_covariance, np.zeros((k, d, n + 1)), moment, ones)
         chain = np.full((k + 1, k), 1 / (k * _WEAK))  # but one visit and one move of every regime
-        return Prior(chain[0], chain[1:], Averages(systems, state, observation))
+        return Prior(chain[0], chain[1:], averages(systems))
 
     def _goal(self, context: Context, prior: Prior, strength: float) -> SwitchingGoal:
         assert context.scale is not None

@@ -1,8 +1,9 @@
 """Expectation maximization of linear dynamical systems (EST-3), with a pooled prior (EST-2b) and fixed parameters.
 
-Both regressions, of the next state on the state and of the observation on the state, are one function: with the noise
-w of a regression under the present coefficients, the E-step gives E[w w'], E[w (s, 1)'] and E[(s, 1)(s, 1)'], and the
-M-step *changes* the coefficients. Nothing large is subtracted, however far from zero the states are.
+The regressions of the next state on the state, of the observation on the state, and of the first state on nothing are
+one function: with the noise w under the present coefficients, the E-step gives E[w w'], E[w (s, 1)'] and
+E[(s, 1)(s, 1)'], and the M-step *changes* the coefficients. Nothing large is subtracted, however far from zero the
+states are.
 """
 
 from __future__ import annotations
@@ -17,8 +18,12 @@ from mercer.models._dynamics.runs import StateExpectations, Systems, expected, s
 from mercer.models._fitting.data import Data
 from mercer.models.lds import LDSs
 
-NOISES = ("process_covariance", "observation_covariance", "initial_covariance")
-_NOISE_OF = {"state": NOISES[0], "observation": NOISES[1]}
+PARTS = {
+    "state": ("transition", "state_offset", "process_covariance"),
+    "observation": ("emission", "observation_offset", "observation_covariance"),
+    "first": ("", "initial_mean", "initial_covariance"),
+}
+"""The regressions: matrix, offset and covariance of the noise. The first state has no matrix, only an offset."""
 
 
 class Regression(NamedTuple):
@@ -44,26 +49,13 @@ class Regression(NamedTuple):
         return Regression(*(mine + weight * theirs for mine, theirs in zip(self, other, strict=True)))
 
 
-class Averages(NamedTuple):
-    """Expectations of the pooled system for one step, relative to its own parameters: the prior of the others."""
+class Moments(NamedTuple):
+    """Regressions relative to the parameters of systems: what the E-step expects, or what a prior expects of a step."""
 
     systems: Systems
     state: Regression
     observation: Regression
-
-
-class Memory(NamedTuple):
-    """Results of the E-step that the M-step uses."""
-
-    systems: Systems
-    state: Regression
-    observation: Regression
-    initial: Floats
-    """Expected deviations of first states from their mean, ``(N, n)``."""
-    initial_noise: Floats
-    """Expected squares of these, ``(N, n, n)``."""
-    series: Floats
-    """Number of series, ``(N,)``."""
+    first: Regression
 
 
 class Counts(NamedTuple):
@@ -88,22 +80,21 @@ def _t(x: Floats) -> Floats:
     return x.swapaxes(-2, -1)
 
 
-def memory_of(systems: Systems, found: StateExpectations, counts: Counts) -> Memory:
+def moments_of(systems: Systems, found: StateExpectations, counts: Counts) -> Moments:
     """Turn gradients, summed for every system, into moments: E[w w'] is Q + Q (r r' - N) Q."""
 
-    def noise(covariance: Floats, gradient: Floats, count: Floats) -> Floats:
-        return count[:, None, None] * covariance + covariance @ gradient @ covariance
+    def regression(covariance: Floats, gradient: Floats, slope: Floats, moment: Floats, count: Floats) -> Regression:
+        noise = count[:, None, None] * covariance + covariance @ gradient @ covariance
+        return Regression(noise, covariance @ slope, moment, count)
 
     q, r, s = systems.process_covariance, systems.observation_covariance, systems.initial_covariance
     steps, seen, series = counts
-    state = Regression(
-        noise(q, found.process, steps), q @ found.transition, _augmented(found.state_moment, steps), steps
+    return Moments(
+        systems,
+        regression(q, found.process, found.transition, _augmented(found.state_moment, steps), steps),
+        regression(r, found.observation, found.emission, _augmented(found.observed_moment, seen), seen),
+        regression(s, found.initial, found.initial_mean[..., None], series[:, None, None], series),
     )
-    observation = Regression(
-        noise(r, found.observation, seen), r @ found.emission, _augmented(found.observed_moment, seen), seen
-    )
-    away = (s @ found.initial_mean[..., None])[..., 0]
-    return Memory(systems, state, observation, away, noise(s, found.initial, series), series)
 
 
 def _totals(found: StateExpectations, data: Data) -> tuple[StateExpectations, Counts]:
@@ -127,27 +118,26 @@ def _augmented(moments: Floats, count: Floats) -> Floats:
     return out
 
 
-def expectations_of(systems: Systems, data: Data) -> tuple[Floats, Memory]:
+def expectations_of(systems: Systems, data: Data) -> tuple[Floats, Moments]:
     """Return the log probability of each series, and the expectations of systems for their series."""
     found = expected(systems, data.x, data.runs)
-    return found.log_prob, memory_of(systems, *_totals(found, data))
+    return found.log_prob, moments_of(systems, *_totals(found, data))
 
 
-def averages(own: Memory) -> Averages:
-    """Return the expectations of systems for one step of their data."""
-    systems = own.systems
+def averages(systems: Systems, own: Moments | None = None) -> Moments:
+    """Return the expectations of systems for one step of their data; of states with unit moments without data."""
 
-    def per_step(regression: Regression, noise: Floats) -> Regression:
+    def per_step(which: str) -> Regression:
         # Relative to the systems themselves, noise and coefficients are their own, also where EM has not converged.
-        count = regression.terms[:, None, None]  # series of one observation say nothing of steps
-        moment = np.where(count > 0, regression.moment / np.maximum(count, 1e-300), np.eye(regression.moment.shape[-1]))
-        return Regression(noise, np.zeros_like(regression.cross), moment, np.ones(len(noise)))
+        noise, none = getattr(systems, PARTS[which][2]), np.zeros_like(_coefficients(systems, which))
+        moment = np.tile(np.eye(none.shape[-1]), (len(noise), 1, 1))
+        if own is not None:
+            regression: Regression = getattr(own, which)
+            count = regression.terms[:, None, None]  # series of one observation say nothing of steps
+            moment = np.where(count > 0, regression.moment / np.maximum(count, 1e-300), moment)
+        return Regression(noise, none, moment, np.ones(len(noise)))
 
-    return Averages(
-        systems,
-        per_step(own.state, systems.process_covariance),
-        per_step(own.observation, systems.observation_covariance),
-    )
+    return Moments(systems, *map(per_step, PARTS))
 
 
 class LDSGoal(NamedTuple):
@@ -158,8 +148,8 @@ class LDSGoal(NamedTuple):
     fixed: dict[str, Floats]
     """Values of parameters that are not learned; NaN entries are."""
     floors: tuple[Floats, Floats, Floats]
-    """Variances that are added to those of each estimate of the `NOISES`; a fixed covariance has no floor."""
-    prior: Averages | None
+    """Variances that are added to those of each estimate of the noises of `PARTS`; a fixed covariance has no floor."""
+    prior: Moments | None
     strength: float
     """Weight of the prior, in steps."""
 
@@ -176,19 +166,15 @@ class LDSGoal(NamedTuple):
         if self.prior is None:
             return np.zeros(len(models))
         own = systems_of(models)
-        return np.asarray(sum(self.log_prior_of(which, own) for which in ("state", "observation", "first")))
+        return np.asarray(sum(self.log_prior_of(which, own) for which in PARTS))
 
     def log_prior_of(self, which: str, own: Systems) -> Floats:
-        """Log prior of one part of each system: "state", "observation" or "first"."""
+        """Log prior of one of the `PARTS` of each system."""
         assert self.prior is not None
         base = self.prior.systems
-        if which == "first":
-            away = own.initial_mean - base.initial_mean
-            noise = base.initial_covariance + away[..., None] * away[:, None, :]
-            return self.strength * self._expected_log("initial_covariance", own, noise)
         regression: Regression = getattr(self.prior, which)
         noise = regression.at(_coefficients(own, which) - _coefficients(base, which)).noise
-        return self.strength * self._expected_log(_NOISE_OF[which], own, noise)
+        return self.strength * self._expected_log(PARTS[which][2], own, noise)
 
     def _expected_log(self, name: str, own: Systems, noise: Floats) -> Floats:
         """Return E log N(w; 0, covariance) up to a constant, if E[w w'] is ``noise``."""
@@ -198,51 +184,48 @@ class LDSGoal(NamedTuple):
         _, log_det = np.linalg.slogdet(covariance)
         return np.asarray(-0.5 * (log_det + np.trace(np.linalg.solve(covariance, noise), axis1=-2, axis2=-1)))
 
-    def expect(self, models: LDSs, data: Data) -> tuple[Found, Memory]:
+    def expect(self, models: LDSs, data: Data) -> tuple[Found, Moments]:
         """Return the objective of each series without the prior, and expectations that `maximize` needs."""
         systems = systems_of(models)
         log_prob, memory = expectations_of(systems, data)
-        counts = memory.state.terms, memory.observation.terms, memory.series
-        floors: Any = sum(count * term for count, term in zip(counts, self.floor_terms(systems), strict=True))
-        off = (floors / np.maximum(memory.series, 1))[data.model]
+        parts = zip(memory[1:], self.floor_terms(systems), strict=True)
+        floors: Any = sum(part.terms * term for part, term in parts)
+        off = (floors / np.maximum(memory.first.terms, 1))[data.model]
         return Found(log_prob - off, np.empty((len(data.model), 0))), memory
 
     def floor_terms(self, systems: Systems) -> list[Floats]:
-        """Return the penalties of the floors of the `NOISES`, as variances of a step, on its log density, ``(N,)``."""
-        return [
-            np.asarray(0.5 * (floor * np.diagonal(np.linalg.inv(covariance), axis1=1, axis2=2)).sum(axis=1))
-            if name not in self.fixed and np.any(floor > 0)
-            else np.zeros(len(covariance))
-            for name, floor, covariance in zip(NOISES, self.floors, (getattr(systems, n) for n in NOISES), strict=True)
-        ]
+        """Return the penalties of the floors, as variances of one step of each of the `PARTS`, ``(N,)``."""
+        found = []
+        for floor, (_, _, name) in zip(self.floors, PARTS.values(), strict=True):
+            covariance, term = getattr(systems, name), np.zeros(len(systems.transition))
+            if name not in self.fixed and np.any(floor > 0):
+                term = 0.5 * (floor * np.diagonal(np.linalg.inv(covariance), axis1=1, axis2=2)).sum(axis=1)
+            found.append(term)
+        return found
 
-    def maximize(self, models: LDSs, data: Data, found: Found, memory: Memory) -> LDSs:
+    def maximize(self, models: LDSs, data: Data, found: Found, memory: Moments) -> LDSs:
         """Refit the systems to the expectations."""
-        systems = memory.systems
-        transition, q = self.regressed("state", systems, memory.state)
-        emission, r = self.regressed("observation", systems, memory.observation)
-        mean, s = self.first(systems, memory)
-        return LDSs._make(
-            transition=transition[..., :-1],
-            state_offset=transition[..., -1],
-            emission=emission[..., :-1],
-            observation_offset=emission[..., -1],
-            process_covariance=self._kept("process_covariance", q),
-            observation_covariance=self._kept("observation_covariance", self.structured(r)),
-            initial_mean=mean,
-            initial_covariance=self._kept("initial_covariance", s),
-            state_dims=models.state_dims,
-        )
+        values = {}
+        for (which, (matrix, offset, noise)), floor in zip(PARTS.items(), self.floors, strict=True):
+            coefficients, covariance = self.regressed(which, floor, memory)
+            values[offset] = coefficients[..., -1]
+            if matrix:
+                values[matrix] = coefficients[..., :-1]
+            if which == "observation":
+                covariance = self.structured(covariance)
+            given = self.fixed.get(noise)
+            values[noise] = covariance if given is None else np.broadcast_to(given, covariance.shape).copy()
+        return LDSs._make(**values, state_dims=models.state_dims)
 
-    def regressed(self, which: str, systems: Systems, own: Regression) -> tuple[Floats, Floats]:
+    def regressed(self, which: str, floor: Floats, memory: Moments) -> tuple[Floats, Floats]:
         """Refit the coefficients of one regression, and its noise."""
-        present, count = _coefficients(systems, which), own.terms
-        floor = self.floors[0 if which == "state" else 1]
-        total = own._replace(noise=own.noise + count[:, None, None] * np.diag(floor))
+        own: Regression = getattr(memory, which)
+        present = _coefficients(memory.systems, which)
+        total = own._replace(noise=own.noise + own.terms[:, None, None] * np.diag(floor))
         if self.prior is not None and self.strength > 0:
             base: Regression = getattr(self.prior, which)
             total = total.plus(base.at(present - _coefficients(self.prior.systems, which)), self.strength)
-        noise = getattr(systems, _NOISE_OF[which])
+        noise = getattr(memory.systems, PARTS[which][2])
         change = self._change(which, present, total, noise)
         after = total.at(change)
         counted = np.maximum(total.terms, 1e-300)[:, None, None]
@@ -262,7 +245,7 @@ class LDSGoal(NamedTuple):
             change[..., keep] = _t(np.linalg.solve(part, _t(total.cross[..., keep])))
             return change
         # Single entries are fixed: the normal equations of the free ones, weighted with the inverse noise.
-        singular = _NOISE_OF[which] in self.fixed  # maybe, but not where a coefficient is free
+        singular = PARTS[which][2] in self.fixed  # maybe, but not where a coefficient is free
         weight = np.linalg.pinv(noise, hermitian=True) if singular else np.linalg.inv(noise)
         size = present.shape[-2] * present.shape[-1]
         normal = np.einsum("nij,nkl->nikjl", weight, moment).reshape(-1, size, size)
@@ -271,24 +254,6 @@ class LDSGoal(NamedTuple):
         part = normal[:, which_free[:, None], which_free]
         change.reshape(-1, size)[:, which_free] = np.linalg.solve(part, target[:, which_free, None])[..., 0]
         return change
-
-    def first(self, systems: Systems, memory: Memory) -> tuple[Floats, Floats]:
-        """Refit mean and covariance of the first state."""
-        total, count = memory.initial, memory.series
-        square = memory.initial_noise + count[:, None, None] * np.diag(self.floors[2])
-        if self.prior is not None and self.strength > 0:
-            away = self.prior.systems.initial_mean - systems.initial_mean
-            total = total + self.strength * away
-            spread = self.prior.systems.initial_covariance + away[..., None] * away[:, None, :]
-            square, count = square + self.strength * spread, count + self.strength
-        change = total / count[:, None]
-        given = self.fixed.get("initial_mean")
-        if given is not None:
-            change = np.where(np.isnan(given), change, given - systems.initial_mean)
-        both = total[..., None] * change[:, None, :]
-        spread = square - both - _t(both) + count[:, None, None] * change[..., None] * change[:, None, :]
-        covariance = spread / count[:, None, None]
-        return systems.initial_mean + change, (covariance + _t(covariance)) / 2
 
     def structured(self, covariance: Floats) -> Floats:
         """Return the observation noise with the structure that was asked for."""
@@ -300,23 +265,17 @@ class LDSGoal(NamedTuple):
             variances = np.repeat(variances.mean(axis=1, keepdims=True), d, axis=1)
         return np.asarray(variances[..., None] * np.eye(d))
 
-    def _kept(self, name: str, value: Floats) -> Floats:
-        """Return a covariance, or its fixed value."""
-        given = self.fixed.get(name)
-        return value if given is None else np.broadcast_to(given, value.shape).copy()
-
 
 def _coefficients(systems: Systems, which: str) -> Floats:
-    if which == "state":
-        return np.concatenate([systems.transition, systems.state_offset[..., None]], axis=-1)
-    return np.concatenate([systems.emission, systems.observation_offset[..., None]], axis=-1)
+    matrix, offset, _ = PARTS[which]
+    last = getattr(systems, offset)[..., None]
+    return np.concatenate([getattr(systems, matrix), last], axis=-1) if matrix else last
 
 
 def _fixed_coefficients(fixed: dict[str, Floats], which: str, present: Floats) -> Floats:
     """Return fixed coefficients, ``(1, k, n + 1)``, NaN where they are learned."""
-    matrix, offset = ("transition", "state_offset") if which == "state" else ("emission", "observation_offset")
-    k, width = present.shape[-2:]
-    found = np.full((1, k, width), np.nan)
+    matrix, offset, _ = PARTS[which]
+    found = np.full((1, *present.shape[1:]), np.nan)
     if matrix in fixed:
         found[..., :-1] = fixed[matrix]
     if offset in fixed:

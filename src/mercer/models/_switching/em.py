@@ -16,15 +16,7 @@ from scipy import sparse
 from mercer._array import Floats, Indices, logsumexp
 from mercer._native import kalman
 from mercer._probability import normalized
-from mercer.models._dynamics.em import (
-    Averages,
-    Counts,
-    Found,
-    LDSGoal,
-    Memory,
-    Regression,
-    memory_of,
-)
+from mercer.models._dynamics.em import Counts, Found, LDSGoal, Moments, Regression, moments_of
 from mercer.models._dynamics.runs import StateExpectations, records, split_sums, sums_size, systems_of
 from mercer.models._fitting.data import Data
 from mercer.models._switching.hypotheses import Chains, best, chains_of, explore
@@ -46,14 +38,14 @@ class Prior(NamedTuple):
     """``(K,)``."""
     transition: Floats
     """``(K, K)``."""
-    expected: Averages
+    expected: Moments
     """Of K systems."""
 
 
 class SwitchingMoments(NamedTuple):
     """Sums over all paths; regime k of model i has row ``i * K + k``."""
 
-    memory: Memory
+    memory: Moments
     first: Floats
     """Expected numbers of series that begin in each regime, ``(N, K)``."""
     moves: Floats
@@ -97,7 +89,7 @@ class SwitchingGoal(NamedTuple):
 
     def _goal(self, n: int, regime: int) -> LDSGoal:
         """Return the objective of the systems of one regime of n models."""
-        prior: Averages = _taken(self.prior.expected, np.full(n, regime))
+        prior: Moments = _taken(self.prior.expected, np.full(n, regime))
         return self.system._replace(prior=prior, strength=self.strength)
 
     def admitted(self, models: SwitchingLDSs) -> SwitchingLDSs:
@@ -158,7 +150,7 @@ def path_moments(chains: Chains, data: Data, paths: Indices, share: Floats) -> S
         found = StateExpectations(found.log_prob, *map(np.add, found[1:], part[0][1:]))
         counts, moves = Counts(*map(np.add, counts, part[1])), moves + part[2]
     first = counts.series.reshape(-1, k)
-    return SwitchingMoments(memory_of(chains.systems, found, counts), first, moves.reshape(-1, k, k))
+    return SwitchingMoments(moments_of(chains.systems, found, counts), first, moves.reshape(-1, k, k))
 
 
 def _along_paths(
