@@ -38,7 +38,6 @@ struct KalmanArguments {
   View<double, 3> lags;          // [C n n]? covariance of the next state and this one
   View<double, 2> sums;          // [R w]? R: S or S regimes; w = (d + 3 n)(n + 1) + n n + d d
   View<double, 2> gradients;     // [S g]? g = n + n n: r and N of the first predicted state
-  View<double, 1> converging;    // [S]? steps before the covariance has converged
 };
 
 // The series of a group of lanes; a lane without one has length zero.
@@ -93,7 +92,6 @@ struct Filter {
   // What a block of steps starts from.
   Lanes *mean = memory.take(n), *covariance = memory.take(n * n);
   Density density{memory, d};
-  Lanes* converging = memory.take(1);
   // One for every step: its record, and whether a coordinate is missing.
   int64_t *which = memory.take_as<int64_t>(block), *gaps = memory.take_as<int64_t>(block);
   double* zeros = memory.take_as<double>(block * d);
@@ -157,7 +155,6 @@ struct Filter {
     else
       copy(mean, system.mean, n), copy(covariance, system.covariance, n * n);
     density.begin();
-    fill(converging, 0.0, 1);
   }
   // Predict the first states from those before.
   void begin_after(const SeriesGroup& group) {
@@ -228,9 +225,7 @@ struct Filter {
   // Predict the next covariance; returns whether it is that of the record in all lanes.
   bool next_covariance(Lanes* out, const StepRecord& before) {
     system.predict(out, before.moved);
-    const Marks kept = keep_converged(out, before.predicted, n);
-    *converging += choose(kept, all(0.0), all(1.0));
-    return !any(~kept);
+    return !any(~keep_converged(out, before.predicted, n));
   }
 
   // Whether nothing comes after a step, nor takes its record.

@@ -305,7 +305,6 @@ struct Smoother : Filter {
     for (int64_t k = 0; k < n + n * n; ++k)
       a.gradients(run, k) = empty ? 0.0 : lane_of(back[k], lane);
     if (a.path.given()) return;
-    a.converging(run) = lane_of(*converging, lane);
     double* to = a.sums.at(run);
     auto put = [&](double value) { *to++ = empty ? 0.0 : value; };
     auto of = [&](Lanes* part, int64_t k) { return lane_of(part[k], lane); };

@@ -34,7 +34,6 @@ def infer(
     lags: Floats | None = None,
     sums: Floats | None = None,
     gradients: Floats | None = None,
-    converging: Floats | None = None,
     place: Indices | None = None,
     after: tuple[Indices, Floats, Floats] | tuple[None, None, None] = (None, None, None),
     path: tuple[Indices, Indices] | tuple[None, None] = (None, None),
@@ -68,8 +67,6 @@ def infer(
         paths, every regime of a series has a row, ``(S regimes, ...)``, to which the sums are added.
     gradients : ndarray of shape (S, n + n n), default=None
         Where gradient and negative curvature of the log probability in the first predicted state are written.
-    converging : ndarray of shape (S,), default=None
-        Where the number of steps before the covariance has converged is written.
     place : ndarray of int of shape (S,), default=None
         Where the states of every series are written; None means at its observations.
     after : tuple of ndarrays of shape (S,), (B, n) and (B, n, n), default=(None, None, None)
@@ -89,7 +86,7 @@ def infer(
         "before_mean": after[1], "before_covariance": after[2], "path": path[0], "path_start": path[1],
         "regimes": regimes, "order": order, "by_model": by_model, "block": block, "resumed": False,
         "limit": _LONG_CALL, "memory": memory, "log_prob": log_prob, "means": means, "covariances": covariances,
-        "lags": lags, "sums": sums, "gradients": gradients, "converging": converging,
+        "lags": lags, "sums": sums, "gradients": gradients,
     }  # fmt: skip
     while call("kalman", **arguments) == MORE:
         arguments["resumed"] = True

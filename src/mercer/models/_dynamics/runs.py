@@ -32,10 +32,6 @@ _MOST = 2**21
 """Numbers that the smoother keeps of the steps of a series; of a longer one it filters parts again."""
 _FEWEST = 256
 """Steps that are kept at least: of systems with many coordinates, and in filters of series that share nothing."""
-_WORK = "steps before covariances converge"
-"""Results of the smoother that its plans keep for the next iteration of EM."""
-_GAPS = "steps with gaps"
-"""What is counted once for the plans of runs."""
 
 
 class Systems(NamedTuple):
@@ -108,29 +104,11 @@ class StateExpectations(NamedTuple):
     """Twice the gradient in the covariance of the first state, ``(S, n, n)``."""
 
 
-def _gap_steps(x: Floats, runs: Runs) -> Indices:
-    """Count the steps of every run at which a coordinate is missing."""
-    if not np.isnan(x.sum()):
-        return np.zeros(len(runs.length), dtype=np.int64)
-    missing = np.concatenate([[0], np.cumsum(np.isnan(x).any(axis=1))])
-    return np.asarray(missing[runs.start + runs.length] - missing[runs.start])
-
-
-def _by_model(runs: Runs, gaps: Indices) -> Indices:
+def _by_model(x: Floats, runs: Runs) -> Indices:
     """Return the runs of every model, longest first, those without gaps before the others."""
-    return np.lexsort((-runs.length, gaps > 0, runs.model))
-
-
-def _by_work(runs: Runs, gaps: Indices) -> Indices:
-    """Return runs in an order in which those of a group take about as many steps, and converge after about as many."""
-    work, length = runs.plans.get(_WORK), runs.length
-    if work is None:
-        return np.argsort(-length, kind="stable")
-    # Where gaps start the covariances of some lane again at almost every step, groups of equal lengths are best. Else
-    # a group takes as long as the run that converges last, and lengths that differ by a quarter cost less than that.
-    never = (gaps * _LANES >= length) | (work >= 0.75 * length)
-    classes = np.ceil(3 * np.log2(np.maximum(length, 1)))
-    return np.lexsort((np.where(never, -length, work), np.where(never, 0, -classes), ~never))
+    missing = np.concatenate([[0], np.cumsum(np.isnan(x).any(axis=1))])
+    gaps = missing[runs.start + runs.length] > missing[runs.start]
+    return np.lexsort((-runs.length, gaps, runs.model))
 
 
 def _infer(systems: Systems, x: Floats, runs: Runs, records: int, **outputs: Any) -> None:
@@ -143,10 +121,7 @@ def _infer(systems: Systems, x: Floats, runs: Runs, records: int, **outputs: Any
     plain = runs.plain
     points = np.ascontiguousarray(x, np.float64)
     shared = len(runs.length) >= 2 * _LANES * len(systems.transition)  # then series of one model share covariances
-    if _GAPS not in runs.plans:
-        runs.plans[_GAPS] = _gap_steps(points, plain)
-    gaps = runs.plans[_GAPS]
-    order = _by_model(plain, gaps) if shared else _by_work(runs, gaps)
+    order = _by_model(points, plain) if shared else np.argsort(-plain.length, kind="stable")
     step = _SHARED if shared else _TOGETHER
     block = max(min(int(runs.length.max()), max(records, _RECORDS) if shared else records), 1)
 
@@ -195,12 +170,9 @@ def split_sums(n: int, d: int, sums: Floats) -> list[Floats]:
 def _smooth(systems: Systems, x: Floats, runs: Runs, **outputs: Floats) -> tuple[Floats, Floats, Floats]:
     """Run the smoother; return log probabilities, the sums of every series, and gradients in the first state."""
     (n, d), size = systems.size, len(runs.length)
-    log_prob, work = np.empty(size), np.empty(size)
+    log_prob = np.empty(size)
     sums, first = np.empty((size, sums_size(n, d))), np.empty((size, n + n * n))
-    _infer(
-        systems, x, runs, records(systems), log_prob=log_prob, sums=sums, gradients=first, converging=work, **outputs
-    )
-    runs.plans[_WORK] = np.minimum(work, runs.length)  # lanes of runs that have ended go on
+    _infer(systems, x, runs, records(systems), log_prob=log_prob, sums=sums, gradients=first, **outputs)
     return log_prob, sums, first
 
 

@@ -82,6 +82,4 @@ class Data:
         points = np.flatnonzero(np.repeat(inside, lengths))
         offsets = np.concatenate([[0], np.cumsum(lengths[inside])])
         weights = None if self.weights is None else self.weights[points]
-        found = Data(self.x[points], offsets, place[self.model[inside]], len(which), weights)
-        found.runs.plans.update({key: plan[inside] for key, plan in self.runs.plans.items() if isinstance(key, str)})
-        return found
+        return Data(self.x[points], offsets, place[self.model[inside]], len(which), weights)

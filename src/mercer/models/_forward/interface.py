@@ -40,11 +40,6 @@ class Runs(_Stretches):
     """Segments of observations, each under one model."""
 
     @cached_property
-    def plans(self) -> dict[Any, Any]:
-        """Partitions into groups, kept for the next iteration of EM."""
-        return {}
-
-    @cached_property
     def plain(self) -> Runs:
         """The same as contiguous, writable int64 arrays, so that loops are compiled once."""
         start, length, model = (np.require(x, np.int64, ["C", "W"]) for x in self)
