@@ -39,7 +39,7 @@ def unguarded(source: str) -> list[str]:
                 if node.attr in NAMES.get(node.value.id, ()):
                     found.append(f"line {node.lineno}: {node.value.id}.{node.attr}")
                 elif (node.value.id, node.attr) == ("os", "replace"):
-                    found += [] if _is_shared(scope) else [f"line {node.lineno}: os.replace; use put_in_place"]
+                    found += [] if _is_shared(scope) else [f"line {node.lineno}: os.replace; use replacing"]
     return found
 
 
@@ -52,7 +52,7 @@ def _own(scope: ast.AST) -> Iterator[ast.AST]:
 
 
 def _is_shared(scope: ast.AST) -> bool:
-    return isinstance(scope, ast.FunctionDef) and scope.name == "put_in_place"
+    return isinstance(scope, ast.FunctionDef) and scope.name == "replacing"
 
 
 def test_every_system_can_run_it():

@@ -8,9 +8,8 @@ from __future__ import annotations
 
 import os
 import threading
-import warnings
 from collections.abc import Iterator, Mapping
-from contextlib import ContextDecorator, contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
 from dataclasses import asdict, dataclass, fields, replace
 from numbers import Integral
@@ -30,7 +29,7 @@ class Settings:
         uses all cores.
     progress : bool or None
         Whether to show a progress bar for work that takes more than a second. None shows it on a terminal, and
-        elsewhere for work of more than 30 s, with a line that says how long it takes.
+        elsewhere for work of more than 30 s.
     cache_bytes : int
         Memory for models fitted to single samples, shared by all estimators; 0 disables the cache.
     memo_bytes : int
@@ -148,11 +147,10 @@ def without_caches() -> Iterator[None]:
         _uncached.reset(token)
 
 
-def config(**changes: Any) -> ChangedSettings:
+def config(**changes: Any) -> AbstractContextManager[Settings]:
     """Change settings within a ``with`` block, for all threads and joblib workers.
 
-    Without ``with`` nothing changes, and a warning says so: to change settings for the rest of the process, use
-    `set_config`.
+    Without ``with`` nothing changes: to change settings for the rest of the process, use `set_config`.
 
     Parameters
     ----------
@@ -167,7 +165,7 @@ def config(**changes: Any) -> ChangedSettings:
     ...     settings.n_jobs
     2
     """
-    return ChangedSettings(_checked(changes))
+    return _changed(_checked(changes))
 
 
 def set_config(**changes: Any) -> None:
@@ -206,51 +204,18 @@ def _checked(changes: dict[str, Any]) -> dict[str, Any]:
     return changes
 
 
-class ChangedSettings(ContextDecorator):
-    """The context manager that `config` returns; it warns if it is dropped without being entered."""
-
-    def __init__(self, changes: dict[str, Any]) -> None:
-        self._values = changes
-        self._open: list[dict[str, Any]] = []
-        self._used = False
-
-    def __enter__(self) -> Settings:
-        self._used = True
-        changes = dict(self._values)
-        self._open.append(changes)
-        with _lock:
-            _changes.append(changes)
-            return _apply_changes()
-
-    def __exit__(self, *error: object) -> None:
-        changes = self._open.pop()
+@contextmanager
+def _changed(values: dict[str, Any]) -> Iterator[Settings]:
+    changes = dict(values)  # an object of its own, by which the end of the block finds it
+    with _lock:
+        _changes.append(changes)
+        current = _apply_changes()
+    try:
+        yield current
+    finally:
         with _lock:  # blocks of two threads can end in any order: each undoes only its own changes
             _changes[:] = [kept for kept in _changes if kept is not changes]
             _apply_changes()
-
-    def _recreate_cm(self) -> ChangedSettings:
-        """Return a context manager for one call of a decorated function."""
-        self._used = True
-        return ChangedSettings(self._values)
-
-    def __call__(self, function: Any) -> Any:
-        """Decorate a function, which then runs with these settings."""
-        self._used = True
-        return super().__call__(function)
-
-    def _text(self) -> str:
-        return ", ".join(f"{name}={value!r}" for name, value in self._values.items())
-
-    def __repr__(self) -> str:
-        return f"<mc.config({self._text()}), for a with statement; mc.set_config({self._text()}) takes effect at once>"
-
-    def __del__(self) -> None:
-        if not getattr(self, "_used", True):
-            warnings.warn(
-                f"mc.config({self._text()}) has no effect without a with statement. Use with mc.config(...):, or "
-                f"mc.set_config({self._text()}) for the rest of the process.",
-                stacklevel=2,
-            )
 
 
 def _apply_changes() -> Settings:

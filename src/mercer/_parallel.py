@@ -6,7 +6,6 @@ import multiprocessing
 import os
 import sys
 import threading
-import time
 from collections.abc import Callable, Generator, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager
@@ -16,16 +15,15 @@ from typing import Any, TypeVar
 
 from mercer._config import settings
 from mercer._fork import renew_after_fork
-from mercer._units import duration
 
 Item = TypeVar("Item")
 
 BAR_AFTER_SECONDS = 1.0
 """A progress bar appears after this time."""
 LONG_SECONDS = 30.0
-"""Work that will take longer is announced, and has a bar, even if the output is not a terminal."""
+"""Longer work has a bar even if the output is not a terminal."""
 LOG_SECONDS = 10.0
-"""Time before a bar that is not on a terminal, and between its updates, each of which may be a line of a log."""
+"""Time between updates of a bar that is not on a terminal, each of which may be a line of a log."""
 _inside: ContextVar[bool] = ContextVar("_inside", default=False)
 """Whether this is work of a thread map, which has the only progress bar."""
 
@@ -109,56 +107,22 @@ def n_threads() -> int:
     return wanted if wanted > 0 else max(1, cores + 1 + wanted)
 
 
-def progress_bar(items: list[Item], label: str, *, may_end_early: bool = False) -> Generator[Item, None, None]:
-    """Yield ``items``, with a progress bar if the work takes more than a second; tqdm is imported only then.
+def progress_bar(items: list[Item], label: str) -> Generator[Item, None, None]:
+    """Yield ``items``, with a progress bar if the work takes more than a second.
 
-    If the output is not a terminal, there is a bar only on request, or if more than `LONG_SECONDS` are left. This is
-    estimated after `LOG_SECONDS`, and after `LONG_SECONDS` for iterations that ``may_end_early``, from the speed since
-    the first second, which may have gone into imports. There is no bar inside the work of a thread map, which has one
-    already.
+    If the output is not a terminal, and no bar is requested, it appears after `LONG_SECONDS`. There is no bar inside
+    the work of a thread map, which has one already.
     """
     shown = settings().progress
-    if shown is False or _inside.get():
+    if shown is False or _inside.get() or len(items) < 2 or sys.stderr is None:
         yield from items
         return
-    on_terminal = sys.stderr is not None and sys.stderr.isatty()
-    start = time.perf_counter()
-    warm: tuple[float, int] | None = None
-    bar: Any = None
-    try:
-        for done, item in enumerate(items):
-            now = time.perf_counter()
-            if bar is None and now - start > BAR_AFTER_SECONDS:
-                left = (now - warm[0]) / (done - warm[1]) * (len(items) - done) if warm else 0.0
-                long = left > LONG_SECONDS and now - start > (LONG_SECONDS if may_end_early else LOG_SECONDS)
-                if long:
-                    _announce(label, left, may_end_early)
-                if shown or on_terminal or long:
-                    from tqdm.auto import tqdm
+    from tqdm.auto import tqdm
 
-                    pause = 0.1 if on_terminal else LOG_SECONDS
-                    bar = tqdm(total=len(items), initial=done, desc=label, leave=False, mininterval=pause)
-                warm = warm or (now, done)
-            yield item
-            if bar is not None:
-                bar.update()
-    finally:
-        if bar is not None:
-            bar.close()
-
-
-def _announce(label: str, left: float, may_end_early: bool) -> None:
-    """Tell the user, once per kind of work, that it takes long."""
-    if label not in _announced and sys.stderr is not None:
-        _announced.add(label)
-        hint = "mc.set_config(progress=False) hides this line"
-        print(
-            f"mercer: {label} may take {'up to' if may_end_early else 'about'} {duration(left)} ({hint})",
-            file=sys.stderr,
-        )
-
-
-_announced: set[str] = set()
+    on_terminal = sys.stderr.isatty()
+    delay = BAR_AFTER_SECONDS if shown or on_terminal else LONG_SECONDS
+    pause = 0.1 if on_terminal else LOG_SECONDS
+    yield from tqdm(items, desc=label, leave=False, delay=delay, mininterval=pause)
 
 
 def thread_map(work: Callable[[Item], None], items: list[Item], *, threads: int, label: str) -> None:

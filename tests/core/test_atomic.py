@@ -1,10 +1,9 @@
-"""Files are always whole: two that save to one path, what dead processes leave, modes, links, full disks."""
+"""Files are always whole: two that save to one path, modes, links, full disks."""
 
 from __future__ import annotations
 
 import errno
 import os
-import signal
 import stat
 import subprocess
 import sys
@@ -15,7 +14,6 @@ import numpy as np
 import pytest
 
 import mercer as mc
-from mercer import _atomic
 from mercer._atomic import replacing
 
 posix = pytest.mark.skipif(os.name == "nt", reason="modes, links and locks of POSIX")
@@ -67,51 +65,6 @@ def test_two_at_once_with_one_process_id(tmp_path):
         other.write(b"other" * 10_000)
     assert (tmp_path / "x").read_bytes() == b"one" * 10_000  # the last one that is complete
     assert os.listdir(tmp_path) == ["x"]
-
-
-CHILD = """
-import os, sys, time
-from mercer._atomic import replacing
-with replacing(sys.argv[1]) as file:
-    file.write(b"half"), file.flush(), print("ready", flush=True)
-    time.sleep(600)
-"""
-
-
-@posix
-def test_what_a_killed_process_left_is_removed(tmp_path):
-    path = tmp_path / "x"
-    path.write_text("old")
-    with subprocess.Popen([sys.executable, "-c", CHILD, str(path)], stdout=subprocess.PIPE, text=True) as child:
-        assert child.stdout.readline() == "ready\n"
-        left = partials(tmp_path)
-        assert len(left) == 1
-        mc.save(mc.RBF(), path)
-        assert partials(tmp_path) == left  # it is alive
-        child.send_signal(signal.SIGKILL)
-    assert partials(tmp_path) == left
-    mc.save(mc.RBF(gamma=3.0), path)
-    assert partials(tmp_path) == []
-    assert mc.load(path).gamma == 3.0
-
-
-@pytest.mark.parametrize(
-    ("name", "age", "stays"),
-    [
-        ("x.00000000-01234567.partial", 0, True),  # of another machine, which may be alive
-        ("x.00000000-01234567.partial", 2 * _atomic.LEFT_FOR_GOOD, False),
-        ("x.4711.partial", 0, True),
-        ("x.4711.partial", 2 * _atomic.LEFT_FOR_GOOD, False),
-        ("x.mine.partial", 2 * _atomic.LEFT_FOR_GOOD, True),
-        ("xy.00000000-01234567.partial", 2 * _atomic.LEFT_FOR_GOOD, True),
-    ],
-)
-def test_partial_files_of_others(tmp_path, name, age, stays):
-    (tmp_path / name).write_text("left")
-    now = (tmp_path / name).stat().st_mtime
-    os.utime(tmp_path / name, (now - age, now - age))
-    mc.save(mc.RBF(), tmp_path / "x")
-    assert (tmp_path / name).exists() == stays
 
 
 @posix
@@ -204,6 +157,6 @@ def test_a_folder_that_cannot_be_written(tmp_path, monkeypatch):
     def refuse(*_, **__):
         raise PermissionError(errno.EACCES, "Permission denied")
 
-    monkeypatch.setattr(_atomic, "_new_partial", refuse)  # root may write anywhere
+    monkeypatch.setattr("mercer._atomic.open", refuse, raising=False)  # root may write anywhere
     with pytest.raises(PermissionError, match=r"x cannot be written \(Permission denied\)\. Choose another name"):
         mc.save(mc.RBF(), tmp_path / "x")

@@ -8,7 +8,6 @@ import pickle
 import subprocess
 import sys
 import threading
-import warnings
 from concurrent.futures import ThreadPoolExecutor
 
 import joblib
@@ -153,32 +152,6 @@ class TestForTheProcess:
         mc.set_config(memo_bytes=4321)
         found = Parallel(n_jobs=2, backend="loky")(delayed(report)(Reporter(), X) for _ in range(4))
         assert {memo_bytes for _, memo_bytes, *_ in found} == {4321}
-
-
-class TestDropped:
-    """``mc.config(...)`` as a statement changes nothing, and says so."""
-
-    def test_warns_where_it_is_written(self):
-        before = mc.settings()
-        with pytest.warns(UserWarning, match=r"mc.config\(n_jobs=7\) has no effect.*mc.set_config\(n_jobs=7\)") as seen:
-            mc.config(n_jobs=7)
-        assert seen[0].filename == __file__
-        assert mc.settings() == before
-        with (held := mc.config(n_jobs=7)):
-            assert "mc.set_config(n_jobs=7) takes effect" in repr(held)
-
-    def test_silent_where_it_is_used(self):
-        with warnings.catch_warnings():
-            warnings.simplefilter("error")
-            with mc.config(n_jobs=7):
-                pass
-
-            @mc.config(n_jobs=7)
-            def decorated():
-                return mc.settings().n_jobs
-
-            assert [decorated(), decorated()] == [7, 7]
-        assert mc.settings().n_jobs != 7
 
 
 class Reporter(mc.RBF):

@@ -260,6 +260,14 @@ class TestFasta:
         text = (">a", "A", ">a", "C", ">a.2", "G", ">a", "T")
         assert read_fasta(lines(*text), duplicates="number").X.ids == ("a", "a.3", "a.2", "a.4")
 
+    def test_each_record_names_its_own_symbol(self):
+        text = lines(">a", "AC!?T", ">b", "ACGT", ">c", "GG+T")
+        problems = read_fasta(text, invalid="mask", alphabet="dna").problems
+        assert "symbol '!' at position 2" in problems["a"]
+        assert "symbol '+' at position 2" in problems["c"]
+        letters = read_fasta(lines(">a", "AC!?T", ">b", "ACGT", ">c", "GG+T"), invalid="mask").problems
+        assert "'+' in a sequence is not a letter" in letters["c"]
+
     @pytest.mark.parametrize("wrong", [{"duplicates": "drop"}, {"unknown": "ignore"}])
     def test_unknown_choice(self, wrong):
         with pytest.raises(ValueError, match="must be 'raise' or"):
@@ -310,24 +318,7 @@ class TestTs:
             ((*HEADER, "::a"), "line 7: the series has no values; remove it"),
             ((*HEADER, "?,NaN:,:a"), "line 7: the series has no values; remove it"),
             ((*HEADER, "1_000,2:1,2:a"), "line 7: value 1, '1_000', is not a number"),
-            (("@", "@data"), "line 1: nothing follows @; write a name"),
-            (
-                ("@equalLength true", "@classLabel true a", "@data", "1,2:a", "1:a"),
-                "line 5: the series has length 1, but @equalLength .* 2; write @equalLength f",
-            ),
             (("@targetLabel true", "@data", "1,2:fast"), "line 3: value 1, 'fast', is not a number"),
-            (
-                ("@dimensions 3", "@classLabel true a", "@data", "1:2:a"),
-                "line 4: the series has 2 channel.*, but .* 3; they must agree",
-            ),
-            (
-                ("@dimensions x", "@classLabel true a", "@data", "1:a"),
-                "line 1: @dimensions must be followed by a",
-            ),
-            (
-                ("@equalLength true", "@seriesLength 3", "@classLabel true a", "@data", "1,2:a"),
-                "line 5: the series has length 2, but the header .* 3; write @equalLength false",
-            ),
         ],
     )
     def test_what_does_not_parse(self, text, sentence):

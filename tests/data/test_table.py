@@ -271,21 +271,6 @@ class TestRoles:
 
 
 class TestTime:
-    @pytest.mark.filterwarnings("error")
-    @pytest.mark.parametrize("step", [1, 7, 1000])
-    def test_nanoseconds_since_1970_keep_all_digits(self, step):
-        stamps = [1_700_000_000_123_456_789 + step * i for i in range(6)]
-        ids, x = list("aaabbb"), list(range(6))
-        tables = [
-            {"id": ids, "time": np.array(stamps), "x": x},
-            {"id": ids, "time": stamps, "x": x},
-            text("id,time,x", *(f"{i},{t},{v}" for i, t, v in zip(ids, stamps, x, strict=True))),
-        ]
-        for table in tables:
-            found = mc.read_table(table)
-            assert found.step == step
-            np.testing.assert_array_equal(found.X.lengths, [3, 3])
-
     def test_dates(self):
         days = "id,date,x", "a,2024-02-28,1", "a,2024-02-29,2", "a,2024-03-02,3"
         found = read(*days)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
 import sys
 import threading
 import time
@@ -324,123 +323,40 @@ class TestMemory:
         assert peak < K.nbytes + 2 * 8 * 128 * 128 * 8
 
 
-class FakeBar:
-    bars: list = []  # noqa: RUF012
-
-    def __init__(self, **options):
-        self.options = options
-        self.count = options["initial"]
-        self.closed = False
-        self.bars.append(self)
-
-    def update(self):
-        self.count += 1
-
-    def close(self):
-        self.closed = True
-
-
 class TestProgress:
     @pytest.fixture(autouse=True)
-    def fake(self, monkeypatch):
+    def bars(self, monkeypatch):
         import tqdm.auto
 
-        FakeBar.bars.clear()
-        monkeypatch.setattr(tqdm.auto, "tqdm", FakeBar)
+        bars = []
 
-    def run(self, monkeypatch, seconds_an_item, items=10, threads=1, fail_at=None):
-        clock = [0.0]
-        monkeypatch.setattr(_parallel.time, "perf_counter", lambda: clock[0])
+        def fake(items, **options):
+            bars.append(options)
+            return iter(items)
 
-        def work(i):
-            clock[0] += seconds_an_item
-            if i == fail_at:
-                raise ValueError("stop")
-
-        _parallel.thread_map(work, list(range(items)), threads=threads, label="RBF")
-        return FakeBar.bars
+        monkeypatch.setattr(tqdm.auto, "tqdm", fake)
+        return bars
 
     @pytest.mark.parametrize("threads", [1, 2])
-    def test_quick_work_shows_none(self, monkeypatch, threads):
-        with mc.config(progress=True):
-            assert self.run(monkeypatch, 0.09, threads=threads) == []
-
-    @pytest.mark.parametrize("threads", [1, 2])
-    def test_work_over_a_second_shows_one(self, monkeypatch, threads):
-        with mc.config(progress=True):
-            (bar,) = self.run(monkeypatch, 0.3, threads=threads)
-        assert bar.options["total"] == 10
-        assert bar.options["desc"] == "RBF"
-        assert bar.options["initial"] > 0
-        assert bar.count == 10
-        assert bar.closed
-
-    def test_false_never_shows_one(self, monkeypatch):
-        with mc.config(progress=False):
-            assert self.run(monkeypatch, 10.0) == []
-
-    def test_none_shows_one_on_a_terminal_only(self, monkeypatch):
-        monkeypatch.setattr(sys.stderr, "isatty", lambda: False, raising=False)
-        with mc.config(progress=None):
-            assert self.run(monkeypatch, 2.0) == []
-        monkeypatch.setattr(sys.stderr, "isatty", lambda: True, raising=False)
-        with mc.config(progress=None):
-            assert len(self.run(monkeypatch, 2.0)) == 1
-
-    def test_long_work_says_so_once_and_shows_one_everywhere(self, monkeypatch, capsys):
-        monkeypatch.setattr(_parallel, "_announced", set())
-        monkeypatch.setattr(sys.stderr, "isatty", lambda: False, raising=False)
-        with mc.config(progress=False):
-            assert self.run(monkeypatch, 100.0) == []
-        assert capsys.readouterr().err == ""
-        for _ in range(2):
-            with mc.config(progress=None):
-                self.run(monkeypatch, 100.0)
-        assert [bar.count for bar in FakeBar.bars] == [10, 10]
-        assert all(bar.options["mininterval"] >= 10 for bar in FakeBar.bars)
-        said = capsys.readouterr().err
-        assert said.count("mercer: RBF may take about 13.3 min (mc.set_config(progress=False)") == 1
-
-    def test_work_that_was_slow_at_first_only_is_not_announced(self, monkeypatch, capsys):
-        monkeypatch.setattr(_parallel, "_announced", set())
-        clock = [0.0]
-        monkeypatch.setattr(_parallel.time, "perf_counter", lambda: clock[0])
-
-        def work(i):
-            clock[0] += 5.0 if i == 0 else 0.7 if i < 5 else 0.1  # the first item compiles, and the next ones are large
-
-        _parallel.thread_map(work, list(range(100)), threads=1, label="RBF")
-        assert capsys.readouterr().err == ""
-        assert FakeBar.bars == []
-
-    @pytest.mark.parametrize(("iterations", "said"), [(20, ""), (60, "mercer: EM may take up to 2.82 min")])
-    def test_iterations_that_may_converge_are_announced_when_they_took_long(
-        self, monkeypatch, capsys, iterations, said
-    ):
-        monkeypatch.setattr(_parallel, "_announced", set())
-        clock = [0.0]
-        monkeypatch.setattr(_parallel.time, "perf_counter", lambda: clock[0])
-        for number in _parallel.progress_bar(list(range(200)), "EM", may_end_early=True):
-            clock[0] += 1.0
-            if number == iterations:
-                break
-        assert capsys.readouterr().err.partition(" (")[0] == said
-        assert len(FakeBar.bars) == bool(said)
-
-    def test_an_error_closes_it(self, monkeypatch):
-        with mc.config(progress=True), pytest.raises(ValueError, match="stop"):
-            self.run(monkeypatch, 0.5, fail_at=8)
-        assert FakeBar.bars[0].closed
-
-
-@pytest.mark.slow
-def test_tqdm_is_not_imported_for_quick_work():
-    code = (
-        "import sys, numpy as np, mercer as mc\n"
-        "with mc.config(progress=True): mc.RBF(gamma=1.0)(np.zeros((200, 2)))\n"
-        "assert 'tqdm' not in sys.modules, 'tqdm is imported'"
+    @pytest.mark.parametrize(
+        ("progress", "terminal", "delay"), [(True, False, 1), (None, True, 1), (None, False, 30), (False, True, None)]
     )
-    subprocess.run([sys.executable, "-c", code], check=True)
+    def test_when_a_bar_appears(self, monkeypatch, bars, threads, progress, terminal, delay):
+        monkeypatch.setattr(sys.stderr, "isatty", lambda: terminal, raising=False)
+        done = []
+        with mc.config(progress=progress):
+            _parallel.thread_map(done.append, list(range(10)), threads=threads, label="RBF")
+        assert sorted(done) == list(range(10))
+        assert [(bar["desc"], bar["delay"]) for bar in bars] == ([] if delay is None else [("RBF", delay)])
+
+    def test_one_bar_for_work_inside_of_work(self, bars):
+        def work(_):
+            _parallel.thread_map(lambda _: None, [1, 2], threads=1, label="inner")
+
+        with mc.config(progress=True):
+            _parallel.thread_map(work, [1, 2], threads=1, label="outer")
+            _parallel.thread_map(work, [1], threads=1, label="a single item")
+        assert [bar["desc"] for bar in bars] == ["outer", "inner"]
 
 
 class TestOtherLibraries:

@@ -421,9 +421,8 @@ def test_warnings_come_once_for_all_data():
         HMM(3, alphabet="dna", prior=None, n_iter=3, tol=1e-12, n_init=1).fit_each(data)
     assert sum(w.category is ConvergenceWarning for w in seen) == 1
     short = r"sequence 1 \(and 1 others\) has 2 observations for 3 states; use prior"
+    steps = HMM(3, prior=None, topology=("left-right", 1))  # in two steps, nothing reaches the last state
     with pytest.warns(UserWarning, match=short), pytest.warns(UserWarning, match="is never visited"):
-        # In two steps of this topology, nothing reaches the last state.
-        steps = HMM(3, prior=None, topology=("left-right", 1))
         steps.fit_each([series(1)[0], np.array([[0.0, 1.0], [2.0, 3.0]]), np.array([[1.0, 1.0]])])
     with warnings.catch_warnings():
         warnings.simplefilter("error")

@@ -133,10 +133,11 @@ class Split(NamedTuple):
         """Return the line of a record's header, counted from 1."""
         return int(self.headers[record]) + 1
 
-    def line_of_value(self, i: int) -> int:
-        """Return the line of the i-th symbol in the file, counted from 1."""
-        (owner, *_), (position, *_) = _ragged.locate(self.offsets, np.array([i]))
-        return self.line_of_symbol(owner, position)
+    def first_of(self, marked: NDArray[np.bool_]) -> Iterator[tuple[int, int, int, int]]:
+        """Yield the first marked symbol of each record: the record, the position in it, the byte and the line."""
+        for record, position in zip(*_ragged.locate(self.offsets, np.flatnonzero(marked)), strict=True):
+            byte = int(self.values[self.offsets[record] + position])
+            yield int(record), int(position), byte, self.line_of_symbol(record, position)
 
     def line_of_symbol(self, record: int, position: int) -> int:
         """Return the line of a symbol of a record, counted from 1."""
@@ -205,12 +206,8 @@ def _check_symbols(records: Split, report: Report) -> None:
         (records.values > 127, "the byte {byte:#x} at position {position} of the sequence is not ASCII; remove it."),
         (records.values == _HEADER, "'>' occurs within a sequence; begin every header on a new line."),
     ):
-        found = np.flatnonzero(bad)
-        owners, positions = _ragged.locate(records.offsets, found)
-        for first in np.unique(owners, return_index=True)[1].tolist():
-            byte, position = records.values[found[first]], positions[first]
-            line = records.line_of_symbol(owners[first], position)
-            report.fail(owners[first], line, sentence.format(byte=byte, position=position))
+        for record, position, byte, line in records.first_of(bad):
+            report.fail(record, line, sentence.format(byte=byte, position=position))
 
 
 def _without_stops(records: Split) -> Split:

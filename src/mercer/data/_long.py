@@ -62,12 +62,7 @@ class _Stamps:
 def _stamps_of(column: Column) -> _Stamps:
     """Read a column as time stamps, numbers or ISO dates; NaN where it is neither."""
     if column.kind == "number":
-        numbers = column.numbers
-        if not (np.abs(numbers) >= 2.0**53).any() or column.bad.any() or column.raw.dtype.kind == "f":
-            return _Stamps(numbers)
-        whole = [None if gone else int(x) for x, gone in zip(column.raw, column.missing, strict=True)]
-        first = min(x for x in whole if x is not None)  # a float would round nanoseconds since 1970
-        return _Stamps(np.array([np.nan if x is None else x - first for x in whole]))
+        return _Stamps(column.numbers)
     import pandas as pd
 
     dates = pd.to_datetime(pd.Series(column.text), format="ISO8601", utc=True, errors="coerce").dt.tz_localize(None)

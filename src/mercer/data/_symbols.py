@@ -23,21 +23,14 @@ NAMED: dict[str, tuple[str, dict[str, str]]] = {
 }
 
 
-class Points(NamedTuple):
-    """Codes of single characters: by byte, and by sorted code point."""
-
-    table: NDArray[np.int32]
-    points: NDArray[np.uint32]
-    codes: NDArray[np.int32]
-
-
 class Codes(NamedTuple):
-    """Codes of an alphabet: how each is printed, which symbols it stands for, and tables to look codes up."""
+    """Codes of an alphabet: how each is printed, which symbols it stands for, and how codes are looked up."""
 
     printed: tuple[Symbol | None, ...]
     sets: tuple[frozenset[Symbol], ...]
     by_symbol: dict[Symbol | None, int]
-    points: Points | None
+    bytes: NDArray[np.int32] | None
+    """Codes of the first 256 characters, -1 for others; None unless all symbols are single characters."""
 
 
 def as_symbol(s: Any) -> Symbol:
@@ -91,33 +84,5 @@ def tabulate(symbols: tuple[Symbol, ...], ambiguous: Ambiguous, fold_case: bool)
             by_symbol.setdefault(s.upper(), by_symbol[s])
             by_symbol.setdefault(s.lower(), by_symbol[s])
     sets = (*(frozenset([s]) for s in symbols), *(set_ for _, set_ in own), full)
-    return Codes(printed, sets, by_symbol, _point_tables(by_symbol) if characters else None)
-
-
-def _point_tables(by_symbol: dict[Symbol | None, int]) -> Points:
-    pairs = sorted((ord(s), code) for s, code in by_symbol.items() if isinstance(s, str) and len(s) == 1)
-    points = np.array([p for p, _ in pairs], dtype=np.uint32)
-    codes = np.array([c for _, c in pairs], dtype=np.int32)
-    table = np.full(256, -1, dtype=np.int32)
-    table[points[points < 256]] = codes[points < 256]
-    return Points(table, points, codes)
-
-
-def find_points(tables: Points, values: NDArray[Any]) -> NDArray[np.int32]:
-    """Return the codes of code points, or -1 for unknown ones."""
-    if values.dtype == np.uint8:
-        return tables.table[values]
-    at = np.minimum(np.searchsorted(tables.points, values), len(tables.points) - 1)
-    return np.where(tables.points[at] == values, tables.codes[at], np.int32(-1))
-
-
-def find_integers(by_symbol: dict[Symbol | None, int], values: NDArray[Any]) -> NDArray[np.int32]:
-    """Return the codes of integers, or -1 for unknown ones; bisects unless the symbols are consecutive."""
-    pairs = sorted((int(s), c) for s, c in by_symbol.items() if s is not None)
-    keys = np.array([s for s, _ in pairs], dtype=np.int64)
-    codes = np.array([c for _, c in pairs], dtype=np.int32)
-    if pairs[-1][0] - pairs[0][0] == len(keys) - 1:
-        at = np.clip(values, keys[0], keys[-1]) - keys[0]
-    else:
-        at = np.minimum(np.searchsorted(keys, values), len(keys) - 1)
-    return np.where(keys[at] == values, codes[at], np.int32(-1))
+    first = np.array([by_symbol.get(chr(i), -1) for i in range(256)], dtype=np.int32) if characters else None
+    return Codes(printed, sets, by_symbol, first)

@@ -26,8 +26,6 @@ from mercer.data._symbols import (
     Symbol,
     as_symbol,
     check_symbols,
-    find_integers,
-    find_points,
     tabulate,
 )
 
@@ -194,7 +192,7 @@ class Alphabet(Immutable):
     @property
     def is_characters(self) -> bool:
         """Whether all symbols and codes are single characters, so that sequences decode to str."""
-        return self._codes.points is not None
+        return self._codes.bytes is not None
 
     @property
     def ambiguity(self) -> NDArray[np.float64]:
@@ -376,16 +374,15 @@ class Alphabet(Immutable):
             raise TypeError(
                 f"{name} contains {content}, but the alphabet {self.describe()} does not; pass a matching one.{cure}"
             )
-        if kind == "integers":
-            return find_integers(self._codes.by_symbol, values)
-        if kind == "characters" and self._codes.points is not None:
-            return find_points(self._codes.points, values)
-        if kind == "characters":
+        if kind == "characters" and self._codes.bytes is None:
             raise TypeError(
                 f"{name} is a str, which is read as single characters, but the alphabet {self.describe()} "
                 "has longer symbols; pass lists of symbols, such as text.split()."
             )
-        return np.fromiter(map(self._codes.by_symbol.get, values.tolist(), repeat(-1)), np.int32, len(values))
+        if values.dtype == np.uint8 and self._codes.bytes is not None:
+            return self._codes.bytes[values]
+        symbols = map(chr, values.tolist()) if kind == "characters" else values.tolist()
+        return np.fromiter(map(self._codes.by_symbol.get, symbols, repeat(-1)), np.int32, len(values))
 
     def _unknown(self, kind: Kind, value: Any, position: int) -> str:
         """Return the message for an unknown symbol, with the cure."""

@@ -40,7 +40,7 @@ class Means(_Features):
     """Mean of every channel, over the observed values."""
 
     def _features(self, X: Any) -> Floats:
-        return _Channels(X).mean
+        return np.array([_statistics(x)[0] for x in Sequences(X)])
 
 
 class Moments(_Features):
@@ -56,8 +56,7 @@ class Summary(_Features):
     """Mean, standard deviation, range and mean change of every channel; gaps are skipped."""
 
     def _features(self, X: Any) -> Floats:
-        channels = _Channels(X)
-        return np.hstack([channels.mean, channels.spread, channels.lowest, channels.highest, channels.change])
+        return np.array([np.concatenate(_statistics(x)) for x in Sequences(X)])
 
 
 class Frequencies(_Features):
@@ -131,42 +130,9 @@ class ConfoundsOnly(_Features):
         return confounds
 
 
-class _Channels:
-    """Statistics of the observed values of every channel of every series; 0 where a channel has none."""
-
-    def __init__(self, X: Any) -> None:
-        self.X = Sequences(X)
-        self.values = np.asarray(self.X.values, dtype=np.float64)
-        self.owner = np.repeat(np.arange(len(self.X)), self.X.lengths)
-        self.seen = ~np.isnan(self.values)
-        self.mean = self._average(self.values, self.owner)
-
-    @property
-    def spread(self) -> Floats:
-        return np.sqrt(self._average((self.values - self.mean[self.owner]) ** 2, self.owner))
-
-    @property
-    def lowest(self) -> Floats:
-        return self._extreme(np.minimum, np.inf)
-
-    @property
-    def highest(self) -> Floats:
-        return self._extreme(np.maximum, -np.inf)
-
-    @property
-    def change(self) -> Floats:
-        """Mean absolute difference of neighbors in time."""
-        inner = self.owner[1:] == self.owner[:-1]
-        return self._average(np.abs(np.diff(self.values, axis=0))[inner], self.owner[1:][inner])
-
-    def _average(self, values: Floats, owner: Any) -> Floats:
-        seen = ~np.isnan(values)
-        total, count = np.zeros((2, len(self.X), values.shape[1]))
-        np.add.at(total, owner, np.where(seen, values, 0.0))
-        np.add.at(count, owner, seen)
-        return total / np.maximum(count, 1)
-
-    def _extreme(self, better: Any, worst: float) -> Floats:
-        found = np.full(self.mean.shape, worst)
-        better.at(found, self.owner, np.where(self.seen, self.values, worst))
-        return np.where(np.isinf(found), 0.0, found)
+def _statistics(x: Floats) -> list[Floats]:
+    """Return the mean, standard deviation, range and mean absolute change of every channel; 0 without a value."""
+    x = np.ascontiguousarray(x if len(x) else np.full((1, x.shape[1]), np.nan))  # the same bits for any layout
+    seen, change = (np.ma.masked_invalid(part) for part in (x, np.abs(np.diff(x, axis=0))))
+    parts = [seen.mean(axis=0), seen.std(axis=0), seen.min(axis=0), seen.max(axis=0), change.mean(axis=0)]
+    return [np.ma.filled(part, 0.0) for part in parts]

@@ -113,7 +113,7 @@ def read_fasta(
         _check_letters(records, report)
         known = _guess(text, records, report)
     codes = known._lookup("characters", records.values, f"sequence {ids[0]!r}")
-    bad = np.flatnonzero(codes < 0)
+    bad = codes < 0
     if unknown == "raise":
         _check_known(records, bad, known, ids, report)
     codes[bad] = known.missing
@@ -121,15 +121,13 @@ def read_fasta(
     return _records(report, X, y, group, descriptions, said, lost)
 
 
-def _check_known(records: Split, bad: NDArray[np.int64], known: Alphabet, ids: tuple[str, ...], report: Report) -> None:
+def _check_known(records: Split, bad: NDArray[np.bool_], known: Alphabet, ids: tuple[str, ...], report: Report) -> None:
     """Report the first symbol of each record that is not in the alphabet."""
-    owners, positions = _ragged.locate(records.offsets, bad)
-    for first in np.unique(owners, return_index=True)[1].tolist():
-        owner, position, symbol = int(owners[first]), int(positions[first]), records.values[bad[first]]
-        if owner not in report.problems:
-            problem = known._unknown("characters", symbol, position)
-            problem = problem.replace("remove it", f"{passing('drop', chr(symbol))} to remove it")
-            report.fail(owner, records.line_of_symbol(owner, position), f"sequence {ids[owner]!r} {problem}")
+    for record, position, byte, line in records.first_of(bad):
+        if record not in report.problems:
+            problem = known._unknown("characters", byte, position)
+            problem = problem.replace("remove it", f"{passing('drop', chr(byte))} to remove it")
+            report.fail(record, line, f"sequence {ids[record]!r} {problem}")
 
 
 def _found(text: Text, labels: Any, descriptions: tuple[str, ...]) -> tuple[Any, str]:
@@ -234,14 +232,12 @@ def _check_letters(records: Split, report: Report) -> None:
     letters = np.array([chr(c).isalpha() and c < 128 for c in range(256)])
     plain = letters.copy()
     plain[[ord(c) for c in "-.*"]] = bool(letters[records.values].any())
-    odd = np.flatnonzero(~plain[records.values])
-    owners = _ragged.locate(records.offsets, odd)[0]
-    for first in np.unique(owners, return_index=True)[1].tolist():
-        if int(owners[first]) not in report.problems:
-            symbol = chr(records.values[odd[first]])
+    for record, _, byte, line in records.first_of(~plain[records.values]):
+        if record not in report.problems:
+            symbol = chr(byte)
             report.fail(
-                owners[first],
-                records.line_of_value(odd[first]),
+                record,
+                line,
                 f"{symbol!r} in a sequence is not a letter; {passing('drop', symbol)} to remove it, or "
                 f"{option('alphabet')} if it is a symbol.",
             )
@@ -261,9 +257,9 @@ def _guess(text: Text, records: Split, report: Report) -> Alphabet:
             return Alphabet.of(name)
     if found >= {"T", "U"} and found <= {*"ACGTU", *NAMED["dna"][1]} and _mostly("ACGTUN", upper):
         rare = min("TU", key=upper.__getitem__)
-        i = int(np.flatnonzero((records.values == ord(rare)) | (records.values == ord(rare.lower())))[0])
+        *_, line = next(records.first_of(np.isin(records.values, [ord(rare), ord(rare.lower())])))
         raise text.error(
-            records.line_of_value(i),
+            line,
             f"the sequences contain both T (DNA) and U (RNA), here {rare}; replace one by the other, or "
             f"{passing('alphabet', 'ACGTU')} or 'protein'.",
         )

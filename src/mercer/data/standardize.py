@@ -7,10 +7,11 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
 from mercer._array import Floats
-from mercer._parameters import Rules, boolean, nonnegative, one_of, whole
+from mercer._parameters import CheckedParameters, Rules, boolean, nonnegative, one_of, whole
 from mercer.data.channels import inside, wrapped_like
 from mercer.data.ragged import offsets_of
 from mercer.data.segments import segment_sum
@@ -85,24 +86,15 @@ class Standardize(_Transformer):
             self.mean_, self.scale_ = _of_channels(X.values)
         return self
 
-    def transform(self, X: Any) -> Any:
-        """Standardize the series.
-
-        Parameters
-        ----------
-        X : Sequences, array-like or Confounded
-            Series; confounds are kept.
-        """
-        self._check_parameters()
-        vectors = self._vectors(X)
-        mean, scale = self._learned() if self.per == "channel" else _of_series(vectors)
+    def _transformed(self, X: Sequences) -> Sequences:
+        mean, scale = self._learned() if self.per == "channel" else _of_series(X)
 
         def standardized(values: Floats) -> Floats:
             with np.errstate(over="ignore"):  # an infinite result raises
                 wide = (values.astype(np.float64) - mean) / scale
                 return wide.astype(values.dtype, copy=False)
 
-        return wrapped_like(X, vectors.mapped(standardized))
+        return X.mapped(standardized)
 
     def _learned(self) -> tuple[Floats, Floats]:
         check_is_fitted(self, "mean_")
@@ -157,22 +149,11 @@ class Clock(_Transformer):
     def __init__(self, weight: float = 1.0) -> None:
         self.weight = weight
 
-    def transform(self, X: Any) -> Any:
-        """Return the series with the time appended to every time step.
-
-        Parameters
-        ----------
-        X : Sequences, array-like or Confounded
-            Series; confounds are kept.
-        """
-        self._check_parameters()
-        vectors = self._vectors(X)
-        lengths = vectors.lengths
-        step = np.arange(len(vectors.values)) - np.repeat(vectors.offsets[:-1], lengths)
-        last = np.repeat(lengths - 1, lengths)
+    def _transformed(self, X: Sequences) -> Sequences:
+        step = np.arange(len(X.values)) - np.repeat(X.offsets[:-1], X.lengths)
+        last = np.repeat(X.lengths - 1, X.lengths)
         time = float(self.weight) * math.sqrt(3.0) * (2 * step - last) / np.maximum(last, 1)
-        out = vectors.mapped(lambda values: np.concatenate([values, time[:, None].astype(values.dtype)], axis=1))
-        return wrapped_like(X, self._named(vectors, out))
+        return X.mapped(lambda values: np.concatenate([values, time[:, None].astype(values.dtype)], axis=1))
 
     def _names_out(self, channels: tuple[str, ...]) -> list[str]:
         name = "clock"
@@ -263,21 +244,12 @@ class Resample(_Transformer):
     def __init__(self, n_steps: int = 64) -> None:
         self.n_steps = n_steps
 
-    def transform(self, X: Any) -> Any:
-        """Interpolate the series.
-
-        Parameters
-        ----------
-        X : Sequences, array-like or Confounded
-            Series; confounds are kept.
-        """
-        self._check_parameters()
-        vectors, steps = self._vectors(X), int(self.n_steps)
-        vectors.require_nonempty()
-        values = [_interpolated(x, steps) for x in vectors]
-        flat = np.concatenate(values) if values else vectors.values
-        offsets = offsets_of(np.full(len(vectors), steps))
-        return wrapped_like(X, Sequences._make(flat, offsets, None, vectors.ids, None, None, vectors.channels))
+    def _transformed(self, X: Sequences) -> Sequences:
+        X.require_nonempty()
+        steps = int(self.n_steps)
+        values = [_interpolated(x, steps) for x in X]
+        flat = np.concatenate(values) if values else X.values
+        return Sequences._make(flat, offsets_of(np.full(len(X), steps)), None, X.ids)
 
 
 def _interpolated(x: Floats, steps: int) -> Floats:
@@ -291,7 +263,7 @@ def _interpolated(x: Floats, steps: int) -> Floats:
     return out
 
 
-class Lengths(_Transformer, auto_wrap_output_keys=("transform",)):
+class Lengths(CheckedParameters, TransformerMixin, BaseEstimator):
     """Transform every sequence to its length, as a baseline feature.
 
     If sequences differ in length, a classifier may rely on the lengths only. Combine this transformer with a simple
@@ -350,3 +322,9 @@ class Lengths(_Transformer, auto_wrap_output_keys=("transform",)):
             Present for API consistency.
         """
         return np.array(["log_length" if self.log else "length"], dtype=object)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = True
+        tags.requires_fit = False
+        return tags

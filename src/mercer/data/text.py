@@ -5,7 +5,6 @@ from __future__ import annotations
 import gzip
 import io
 import os
-import re
 import zlib
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
@@ -273,21 +272,14 @@ def is_numeric(field: str, decimal: str = ".") -> bool:
     if field.strip().lower() in MISSING:
         return True
     try:
-        number(field if decimal == "." else field.replace(decimal, "."))
+        number(field.replace(decimal, "."))
     except ValueError:
         return False
     return True
 
 
-def number(field: str, decimal: str = ".") -> float:
-    """Parse a number as written in files; reject Python's underscores (``1_000``) and separators of thousands."""
-    if "_" in field or (decimal != "." and has_thousands(field, decimal)):
+def number(field: str) -> float:
+    """Parse a number as written in files; reject Python's underscores (``1_000``)."""
+    if "_" in field:
         raise ValueError(f"{field!r} is not a number")
-    return float(field if decimal == "." else field.replace(decimal, "."))
-
-
-def has_thousands(field: str, decimal: str) -> bool:
-    """Whether a number may have separators of thousands: 1,000 and 1,000.5, or 1.000 if the decimal mark is ","."""
-    mark = "," if decimal == "." else "."
-    pattern = rf"\s*[+-]?[1-9]\d{{0,2}}(?:{re.escape(mark)}\d{{3}})+(?:{re.escape(decimal)}\d*)?\s*"
-    return re.fullmatch(pattern, field) is not None
+    return float(field)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -78,20 +78,20 @@ def read_ts(path: Source, *, invalid: str = "raise") -> Records:
     """
     check(one_of("raise", "mask"), invalid=invalid)
     text = read_text(path, ".ts")
-    header, cases = _header(text)
+    classes, target, cases = _header(text)
     series: list[NDArray[np.float64]] = []
 
     def parse(line: int, case: str) -> str:
-        channels, label = _channels(text, line, case, header)
-        _check_shape(text, line, channels, header, series)
+        channels, label = _channels(text, line, case, classes, target)
+        _check_shape(text, line, channels, series)
         series.append(np.stack(channels, axis=1))
         return label
 
     labels, problems = parsed(text, cases, parse, invalid)
     y: NDArray[Any] | None = None
-    if header.target:
+    if target:
         y = np.array([float(label) for label in labels])
-    elif header.classes is not None:
+    elif classes is not None:
         y = whole_or_text(labels)
     what = "no labels" if y is None else f"after the last colon {answers(y)}"
     cure = "To correct it, change @classLabel or @targetLabel in its header."
@@ -201,89 +201,62 @@ def _numbers(text: Text, line: int, fields: list[str]) -> NDArray[np.float64]:
     return out
 
 
-# -- header of .ts files -------------------------------------------------------------------------------------
-
-
-class _Header(NamedTuple):
-    """Content of the lines that begin with @; None for entries that are absent."""
-
-    classes: frozenset[str] | None
-    target: bool
-    dimensions: int | None
-    equal: bool
-    length: int | None
-
-
-def _header(text: Text) -> tuple[_Header, list[tuple[int, str]]]:
-    """Return the parsed header, and the lines after ``@data`` with their numbers."""
-    entries: dict[str, tuple[int, list[str]]] = {}
+def _header(text: Text) -> tuple[frozenset[str] | None, bool, list[tuple[int, str]]]:
+    """Return the classes, whether there are targets, and the lines after ``@data`` with their numbers."""
+    classes: frozenset[str] | None = None
+    known = {"@timestamps": False}
     lines = list(text.lines())
     for i, (line, content) in enumerate(lines):
-        if not content.startswith("@"):
+        key, *words = content.split()
+        key = key.lower()
+        if not key.startswith("@"):
             raise text.error(line, f"{content[:20]!r} occurs before @data; begin the data with a line @data.")
-        key, *words = content[1:].split() or [""]
-        if not key:
-            raise text.error(line, "nothing follows @; write a name, such as @data, or remove the line.")
-        if key.lower() == "data":
+        if key == "@data":
+            if "@classlabel" not in known and "@targetlabel" not in known:
+                raise text.error(
+                    line,
+                    "the header does not declare labels; write @classLabel true a b, or @classLabel false for none.",
+                )
             if i + 1 == len(lines):
                 raise text.error(line, "no series follows @data; pass a file with at least one.")
-            return _read_header(text, entries, line), lines[i + 1 :]
-        entries[key.lower()] = line, words
+            return classes, known.get("@targetlabel", False), lines[i + 1 :]
+        if key in ("@timestamps", "@classlabel", "@targetlabel"):
+            if not words or words[0].lower() not in ("true", "false"):
+                raise text.error(line, f"{key} must be followed by true or false.")
+            known[key] = words[0].lower() == "true"
+        if known["@timestamps"]:
+            raise text.error(line, _TIME_STAMPS)
+        if key == "@classlabel" and known[key]:
+            classes = frozenset(words[1:])
+            if not classes:
+                raise text.error(line, "@classLabel true must be followed by the classes.")
     raise ValueError(f"{text.name} has no line @data; pass a .ts file, or read UCR tables with read_ucr.")
 
 
-def _read_header(text: Text, entries: dict[str, tuple[int, list[str]]], end: int) -> _Header:
-    def is_true(key: str) -> bool:
-        line, words = entries.get(key, (end, ["false"]))
-        if not words or words[0].lower() not in ("true", "false"):
-            raise text.error(line, f"@{key} must be followed by true or false.")
-        return words[0].lower() == "true"
-
-    def whole(key: str) -> int | None:
-        if key not in entries:
-            return None
-        line, words = entries[key]
-        if len(words) != 1 or not words[0].isdecimal():
-            raise text.error(line, f"@{key} must be followed by an integer.")
-        return int(words[0])
-
-    if is_true("timestamps"):
-        raise text.error(entries["timestamps"][0], _TIME_STAMPS)
-    if "classlabel" not in entries and "targetlabel" not in entries:
-        raise text.error(
-            end, "the header does not declare labels; write @classLabel true a b, or @classLabel false for none."
-        )
-    has_classes, target = is_true("classlabel"), is_true("targetlabel")
-    classes = frozenset(entries["classlabel"][1][1:]) if has_classes else None
-    if has_classes and not classes:
-        raise text.error(entries["classlabel"][0], "@classLabel true must be followed by the classes.")
-    dimensions = 1 if is_true("univariate") else whole("dimensions")
-    equal = is_true("equallength")
-    return _Header(classes, target, dimensions, equal, whole("serieslength") if equal else None)
-
-
-def _channels(text: Text, line: int, case: str, header: _Header) -> tuple[list[NDArray[np.float64]], str]:
+def _channels(
+    text: Text, line: int, case: str, classes: frozenset[str] | None, target: bool
+) -> tuple[list[NDArray[np.float64]], str]:
     """Return the channels and the label of a line."""
     if case.startswith("("):
         raise text.error(line, _TIME_STAMPS)
-    *parts, label = case.split(":") if header.classes is not None or header.target else (*case.split(":"), "")
+    *parts, label = case.split(":") if classes is not None or target else (*case.split(":"), "")
     label = label.strip()
-    if not parts or (header.classes is not None and label not in header.classes):
-        known = ", ".join(sorted(header.classes or ()))
+    if not parts or (classes is not None and label not in classes):
+        known = ", ".join(sorted(classes or ()))
         shown = repr(label if len(label) <= 20 else label[:17] + "...")
         raise text.error(line, f"{shown}, after the last colon, is not a label; write one of {known or 'the targets'}.")
-    if header.target and np.isnan(_numbers(text, line, [label])[0]):
+    if target and np.isnan(_numbers(text, line, [label])[0]):
         raise text.error(line, f"{label!r}, after the last colon, is not a target; write a number.")
     return [_numbers(text, line, part.split(",") if part.strip() else []) for part in parts], label
 
 
-def _check_shape(
-    text: Text, line: int, channels: list[NDArray[np.float64]], header: _Header, before: list[NDArray[np.float64]]
-) -> None:
-    expected = before[0].shape[1] if before else header.dimensions
-    if expected is not None and len(channels) != expected:
-        source = "the series before it have" if before else "the header declares"
-        raise text.error(line, f"the series has {len(channels)} channel(s), but {source} {expected}; they must agree.")
+def _check_shape(text: Text, line: int, channels: list[NDArray[np.float64]], before: list[NDArray[np.float64]]) -> None:
+    if before and len(channels) != before[0].shape[1]:
+        expected = before[0].shape[1]
+        raise text.error(
+            line,
+            f"the series has {len(channels)} channel(s), but the series before it have {expected}; they must agree.",
+        )
     lengths = [len(channel) for channel in channels]
     if min(lengths) != max(lengths):
         i = next(i for i, n in enumerate(lengths) if n != lengths[0])
@@ -293,11 +266,3 @@ def _check_shape(
         )
     if all(np.isnan(channel).all() for channel in channels):
         raise text.error(line, "the series has no values; remove it from the file.")
-    length = header.length if header.length is not None or not before else len(before[0])
-    if header.equal and length is not None and lengths[0] != length:
-        source = "the header declares" if header.length else "@equalLength is true and the first series has"
-        raise text.error(
-            line,
-            f"the series has length {lengths[0]}, but {source} {length}; write @equalLength false, or complete the "
-            "series.",
-        )

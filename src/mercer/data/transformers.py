@@ -17,12 +17,12 @@ from mercer.data.channels import by_name, inside, wrapped_like
 from mercer.data.sequences import Sequences
 
 
-class _Transformer(CheckedParameters, TransformerMixin, BaseEstimator):
+class _Transformer(CheckedParameters, TransformerMixin, BaseEstimator, ABC):
     """Base class of the transformers: converts input to `Sequences` and checks its dimension."""
 
-    def __init_subclass__(cls, auto_wrap_output_keys: Any = None, **options: Any) -> None:
+    def __init_subclass__(cls, **options: Any) -> None:
         # Output features have names, but Sequences are not a table, so scikit-learn must not wrap them in a DataFrame.
-        super().__init_subclass__(auto_wrap_output_keys=auto_wrap_output_keys, **options)
+        super().__init_subclass__(auto_wrap_output_keys=None, **options)
 
     def set_output(self, *, transform: Any = None) -> Self:
         """Choose the container of the output; `Sequences` are no table, and stay as they are.
@@ -32,7 +32,7 @@ class _Transformer(CheckedParameters, TransformerMixin, BaseEstimator):
         transform : {"default", "pandas", "polars"} or None, default=None
             As for any transformer of scikit-learn, so that a pipeline can pass it on to all of its steps.
         """
-        return super().set_output(transform=transform) if self._sklearn_auto_wrap_output_keys else self
+        return self
 
     def fit(self, X: Any, y: Any = None) -> Self:
         """Validate the parameters and store the dimension of the data.
@@ -47,6 +47,27 @@ class _Transformer(CheckedParameters, TransformerMixin, BaseEstimator):
         self._check_parameters()
         self.n_features_in_ = self._vectors(X, reset=True).values.shape[1]
         return self
+
+    def transform(self, X: Any) -> Any:
+        """Transform sequences.
+
+        Parameters
+        ----------
+        X : Sequences, array-like or Confounded
+            Sequences; confounds are kept.
+        """
+        self._check_parameters()
+        vectors = self._vectors(X)
+        out = self._transformed(vectors)
+        return wrapped_like(X, out if vectors.channels is None else self._named(out, vectors.channels))
+
+    @abstractmethod
+    def _transformed(self, X: Sequences) -> Sequences:
+        """Return the sequences transformed; the names of their channels come later."""
+
+    def _named(self, out: Sequences, channels: tuple[str, ...]) -> Sequences:
+        """Return the output with the names of its channels, from those of the input."""
+        return out.with_channels(self._names_out(channels))
 
     def get_feature_names_out(self, input_features: Any = None) -> NDArray[Any]:
         """Return the names of the output channels.
@@ -74,10 +95,6 @@ class _Transformer(CheckedParameters, TransformerMixin, BaseEstimator):
         """Return the names of the output channels from those of the input."""
         return list(channels)
 
-    def _named(self, vectors: Sequences, out: Sequences) -> Sequences:
-        """Return the output with the names of its channels, if those of the input are known."""
-        return out if vectors.channels is None else out.with_channels(self._names_out(vectors.channels))
-
     def _vectors(self, X: Any, *, reset: bool = False) -> Sequences:
         """Return the input as Sequences of vectors; unless ``reset``, with the channels that were seen in fit."""
         X = by_name(self, Sequences(inside(X)).require("vectors", self), reset=reset)
@@ -90,7 +107,7 @@ class _Transformer(CheckedParameters, TransformerMixin, BaseEstimator):
         return tags
 
 
-class _Appending(_Transformer, ABC):
+class _Appending(_Transformer):
     """Base class of transformers that append one block of coordinates per order or lag."""
 
     _numbers: ClassVar[str]
@@ -105,18 +122,9 @@ class _Appending(_Transformer, ABC):
     def _blocks(self, X: Sequences, numbers: tuple[int, ...]) -> list[NDArray[Any]]:
         """Return the appended blocks, each of the shape of the values."""
 
-    def transform(self, X: Any) -> Any:
-        """Return the sequences with the new coordinates appended to every time step.
-
-        Parameters
-        ----------
-        X : Sequences, array-like or Confounded
-            Sequences; confounds are kept.
-        """
-        chosen, vectors = numbers_from_one(self._numbers, getattr(self, self._numbers)), self._vectors(X)
-        blocks = self._blocks(vectors, chosen)
-        out = vectors.mapped(lambda values: np.concatenate([values, *blocks], axis=1))
-        return wrapped_like(X, self._named(vectors, out))
+    def _transformed(self, X: Sequences) -> Sequences:
+        blocks = self._blocks(X, numbers_from_one(self._numbers, getattr(self, self._numbers)))
+        return X.mapped(lambda values: np.concatenate([values, *blocks], axis=1))
 
     def _names_out(self, channels: tuple[str, ...]) -> list[str]:
         chosen = numbers_from_one(self._numbers, getattr(self, self._numbers))
@@ -295,19 +303,12 @@ class PerStep(_Transformer):
         self.transformer_ = clone(self.transformer).fit(X.values)
         return self
 
-    def transform(self, X: Any) -> Any:
-        """Transform every time step.
-
-        Parameters
-        ----------
-        X : Sequences, array-like or Confounded
-            Sequences; confounds are kept.
-        """
+    def _transformed(self, X: Sequences) -> Sequences:
         check_is_fitted(self, "transformer_")
-        vectors = self._vectors(X)
-        out = vectors.mapped(self._steps).with_channels(None)
-        named = hasattr(self.transformer_, "get_feature_names_out")
-        return wrapped_like(X, self._named(vectors, out) if named else out)
+        return X.mapped(self._steps).with_channels(None)
+
+    def _named(self, out: Sequences, channels: tuple[str, ...]) -> Sequences:
+        return super()._named(out, channels) if hasattr(self.transformer_, "get_feature_names_out") else out
 
     def _names_out(self, channels: tuple[str, ...]) -> list[str]:
         return [str(name) for name in self.transformer_.get_feature_names_out(channels)]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from itertools import pairwise
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -17,8 +16,6 @@ from mercer.families.characteristic import averages
 from mercer.families.coordinatewise import Coordinatewise, CoordinatewiseEstimator
 from mercer.families.estimator import Context
 
-ALIKE = 4096
-"""Number of series that are summed together."""
 MOST_COUNTS = 4096
 """Counts that a mean map may sum over."""
 
@@ -172,35 +169,15 @@ def _series(mean: Array, rho: float) -> Array:
     1e-100), so that the number of terms does not grow with the rates.
     """
     xp = namespace(mean)
-    flat = xp.reshape(mean, (-1,))
-    deviation = xp.sqrt(flat / (2 * rho))
-    one = xp.ones_like(flat)
-    stride = xp.where(flat >= 12 * deviation, xp.clip(xp.floor(deviation / 4), 1.0, None), one)
-    # Means that need equally many terms are summed together: first all with a stride, then the others by size.
-    order = xp.argsort(xp.where(stride == 1, flat, -one))
-    strided = int(to_numpy(xp.sum(xp.astype(stride > 1, xp.int64))))
-    sums = []
-    for begin, end in pairwise((0, *range(strided, flat.shape[0], ALIKE), flat.shape[0])):
-        if end > begin:
-            part = order[begin:end]
-            sums.append(_sums(xp.take(flat, part, axis=0), xp.take(stride, part, axis=0), rho))
-    found = xp.take(xp.concat(sums), xp.argsort(order), axis=0) if sums else flat
-    return xp.reshape(found, mean.shape)
-
-
-def _sums(mean: Array, stride: Array, rho: float) -> Array:
-    """Sum every ``stride``-th term around the largest one, ``(T,)``."""
-    xp = namespace(mean)
-    widest = float(to_numpy(xp.max(xp.where(stride == 1, mean, xp.zeros_like(mean)))))
-    if bool(to_numpy(xp.any(stride > 1))):
-        steps = steps_around(widest, rho, least=64)  # ten deviations and more
-    else:
-        steps = steps_around(widest, rho)
-        steps = range(max(steps.start, -int(widest)), steps.stop)  # none of a count below zero
+    deviation = xp.sqrt(mean / (2 * rho))
+    one = xp.ones_like(mean)
+    stride = xp.where(mean >= 12 * deviation, xp.clip(xp.floor(deviation / 4), 1.0, None), one)
+    # Ten deviations and more of strided means, and as many terms as the others need.
+    widest = float(to_numpy(xp.max(xp.where(stride == 1, mean, 0 * mean)))) if 0 not in mean.shape else 0.0
     top = xp.floor(mean)
     value = xp.zeros_like(mean)
     largest = log_term(top, mean)
-    for step in steps:
+    for step in steps_around(widest, rho, least=64):
         n = top + step * stride
         inside = n >= 0
         term = xp.exp(2 * rho * (log_term(xp.where(inside, n, xp.zeros_like(n)), mean) - largest))

@@ -76,7 +76,7 @@ def lengths_of(X: Any) -> Floats:
 
 
 _ALL_AXES = (
-    "a", "b", "concentration", "covariance", "log_failure", "log_odds", "log_rate", "log_sd", "mean", "negative_rate",
+    "covariance", "log_odds", "log_rate", "log_sd", "mean", "negative_rate",
     "observation_covariance", "observation_offset", "probability",
 )  # fmt: skip
 _FIRST_AXIS, _LAST_AXIS = ("emission",), ("mean",)

@@ -187,7 +187,7 @@ def _counted(n_iter: int, label: str, shown: bool = True) -> Any:
     """Count iterations, with a progress bar in the main thread; worker threads share the bar of their thread map."""
     numbers: list[int] = list(range(1, n_iter + 1))
     if shown and threading.current_thread() is threading.main_thread():
-        return closing(progress_bar(numbers, f"{label}, iteration", may_end_early=True))
+        return closing(progress_bar(numbers, f"{label}, iteration"))
     plain: Iterator[int] = iter(numbers)
     return nullcontext(plain)
 
