@@ -29,6 +29,7 @@ OTHERS = [
     mc.Gaussian("isotropic"),
     mc.Bernoulli(threshold=0.0),
     mc.families.Exponential(),
+    mc.families.Gamma(smallest=0.01),
     mc.MeanMap(mc.KDE()),
     mc.JensenShannon(mc.Multinomial(prior="pooled"), form="inverse"),
     mc.Marginalization(mc.Mixture(mc.Gaussian("diagonal"))),

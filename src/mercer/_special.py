@@ -32,6 +32,16 @@ def gammaln(x: Array) -> Array:
     return _call("gammaln", x)
 
 
+def digamma(x: Array) -> Array:
+    """Compute the derivative of the log-gamma function."""
+    return _call("digamma", x)
+
+
+def trigamma(x: Array) -> Array:
+    """Compute the second derivative of the log-gamma function."""
+    return _call("zeta", x, 2.0)  # torch's own polygamma has nine digits
+
+
 def i0e(x: Array) -> Array:
     """Bessel function I_0(x) exp(-|x|)."""
     return _call("i0e", x)

@@ -538,3 +538,31 @@ def test_prior_about_its_own_mean(strength):
     assert_allclose(found.covariance[0], second - np.outer(mean, mean), rtol=1e-8, atol=1e-15)
     assert_allclose(found.mean[1], prior.mean[0])
     assert_allclose(found.covariance[1], prior.covariance[0], rtol=1e-9)
+
+
+def ancestral(offset, coefficients, order, noise):
+    """Values of all coordinates from given noises ``(T, d)``, computed from parents to children."""
+    found = np.zeros_like(noise)
+    for i in order:
+        found[:, i] = offset[i] + found @ coefficients[i] + noise[:, i]
+    return found
+
+
+def test_networks_have_the_moments_of_ancestral_sampling():
+    """PPK-4.4."""
+    rng, order = np.random.default_rng(0), [2, 0, 3, 1]
+    offset, root = rng.normal(size=(3, 4)), rng.normal(size=(3, 4, 4))
+    noise, coefficients = root @ root.swapaxes(1, 2), np.zeros((3, 4, 4))
+    for k, i in enumerate(order):
+        coefficients[:, i, order[:k]] = rng.normal(size=(3, k))
+    whole = mc.Gaussians.from_network(offset, coefficients, noise)
+    seen = [3, 0]
+    part = mc.Gaussians.from_network(offset, coefficients, noise, observed=seen)
+    for n in range(3):
+        mean = ancestral(offset[n], coefficients[n], order, np.zeros((1, 4)))[0]
+        linear = ancestral(offset[n], coefficients[n], order, np.eye(4)).T - mean[:, None]
+        np.testing.assert_allclose(whole.mean[n], mean, rtol=1e-10)
+        np.testing.assert_allclose(whole.covariance[n], linear @ noise[n] @ linear.T, rtol=1e-10, atol=1e-12)
+        np.testing.assert_array_equal(part.covariance[n], whole.covariance[n][np.ix_(seen, seen)])
+    with pytest.raises(ValueError, match="have a cycle"):
+        mc.Gaussians.from_network([[0.0, 0.0]], [[[0.0, 1.0], [1.0, 0.0]]], [np.eye(2)])

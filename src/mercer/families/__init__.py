@@ -7,6 +7,7 @@ from mercer.families.categorical import Categorical, Categoricals
 from mercer.families.coordinatewise import Coordinatewise, CoordinatewiseEstimator
 from mercer.families.estimator import Context, Estimator
 from mercer.families.exponential import Exponential, Exponentials
+from mercer.families.gamma import Gamma, Gammas
 from mercer.families.gaussian import Gaussians
 from mercer.families.gaussian_estimator import Gaussian
 from mercer.families.multinomial import Multinomial, Multinomials
@@ -28,6 +29,8 @@ __all__ = [
     "Exponentials",
     "Family",
     "FamilyEstimator",
+    "Gamma",
+    "Gammas",
     "Gaussian",
     "Gaussians",
     "Multinomial",

@@ -13,7 +13,7 @@ from mercer._parameters import Rules, positive
 from mercer._special import erfcx
 from mercer._verdict import Verdict
 from mercer.data.segments import in_digest_order, segments
-from mercer.families._gaps import excess, log_mean_gap, ordered
+from mercer.families._gaps import excess, log_mean_gap
 from mercer.families.coordinatewise import Coordinatewise, CoordinatewiseEstimator
 from mercer.families.estimator import Context
 
@@ -173,9 +173,3 @@ class Exponential(CoordinatewiseEstimator):
         """Turn means into distributions, none narrower than the floor."""
         least = np.asarray(self.floor * np.asarray(context.scale), dtype=mu.dtype)
         return self.template(context).with_mean_parameters(np.maximum(mu, least))
-
-
-def _joined_scale(a: Array, b: Array) -> Array:
-    """Return the scale whose rate is the sum of the rates 1 / a and 1 / b; nothing overflows."""
-    low, high = ordered(a, b)
-    return low / (1 + low / high)

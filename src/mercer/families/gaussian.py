@@ -72,6 +72,52 @@ class Gaussians(GaussianPairs):
         check_covariances(mean, covariance, structure)
         self._freeze(mean=mean, covariance=covariance, structure=structure)
 
+    @classmethod
+    def from_network(cls, offset: Any, coefficients: Any, noise_covariance: Any, observed: Any = None) -> Self:
+        r"""Return the distributions of linear Gaussian networks, with hidden coordinates integrated out (PPK-4.4).
+
+        Parameters
+        ----------
+        offset : array of shape (..., d)
+            Constant terms b of all coordinates.
+        coefficients : array of shape (..., d, d)
+            ``coefficients[..., i, j]`` is the effect B of coordinate j on coordinate i, zero unless j is a parent of i.
+        noise_covariance : array of shape (..., d, d)
+            Covariance S of the noise.
+        observed : list of int or None, default=None
+            The coordinates that are compared; None compares all.
+
+        Notes
+        -----
+        :math:`x = b + Bx + \varepsilon` has the mean :math:`(I-B)^{-1}b` and the covariance
+        :math:`(I-B)^{-1}S(I-B)^{-\top}`.
+
+        Examples
+        --------
+        >>> import mercer as mc
+        >>> chain = mc.Gaussians.from_network(
+        ...     [[1.0, 0.0]], [[[0.0, 0.0], [2.0, 0.0]]], [[[1.0, 0.0], [0.0, 1.0]]]
+        ... )
+        >>> chain.mean, chain.covariance
+        (array([[1., 2.]]), array([[[1., 2.],
+                [2., 5.]]]))
+        """
+        b, B, S = (
+            as_float(v, n)
+            for v, n in ((offset, "offset"), (coefficients, "coefficients"), (noise_covariance, "noise_covariance"))
+        )
+        xp, d = namespace(b, B, S), b.shape[-1]
+        power = B
+        for _ in range(d - 1):
+            power = power @ B
+        if bool(xp.any(power != 0)):
+            raise ValueError("coefficients have a cycle: a coordinate depends on itself. Leave out one of its parents.")
+        spread = xp.linalg.inv(identity(B, d) - B)
+        mean, covariance = (spread @ b[..., None])[..., 0], spread @ S @ xp.matrix_transpose(spread)
+        covariance = (covariance + xp.matrix_transpose(covariance)) / 2
+        at = np.arange(d) if observed is None else np.asarray(observed)
+        return cls(xp.take(mean, at, axis=-1), xp.take(xp.take(covariance, at, axis=-1), at, axis=-2))
+
     def _event_axes(self, name: str) -> int:
         if name == "mean":
             return 1

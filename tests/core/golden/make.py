@@ -110,7 +110,8 @@ def batches() -> dict[str, Any]:
             alphabet="dna",
         ),
         "kdes": mc.KDEs([rng.normal(size=(3, 2)), rng.normal(size=(1, 2))], [0.25, 0.5]),
-        "exponentials": mc.families.Exponentials(rng.uniform(1, 3, size=(9, 2))[6:]),  # the file has the last three
+        "gammas": mc.families.Gammas(rng.uniform(1, 3, size=(3, 2)), rng.uniform(1, 3, size=(3, 2))),
+        "exponentials": mc.families.Exponentials(rng.uniform(1, 3, size=(3, 2))),
         "ldss": mc.LDSs(
             transition=[[[0.5, 0.25], [0.0, -0.5]]] * 2,
             emission=[[[1.0, 0.5]], [[2.0, 0.0]]],
