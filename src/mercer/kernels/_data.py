@@ -12,7 +12,7 @@ from scipy import sparse
 from mercer._array import Floats
 from mercer._batch import Batch
 from mercer._checks import is_listing
-from mercer._memory import check_room
+from mercer._memory import SMALL, check_room
 from mercer.data import Sequences
 from mercer.data.csr import CSRRows
 from mercer.data.objects import Datum
@@ -29,6 +29,8 @@ def n_objects(X: Any) -> int:
 
 def check_matrix(n: int, m: int, name: str, itemsize: int = 8, copies: int = 1) -> None:
     """Raise if a matrix of n x m kernel values does not fit into memory; before anything is fitted."""
+    if copies * n * m * itemsize < SMALL:
+        return
     samples = f"{n:,} samples" if n == m else f"{n:,} and {m:,} samples"
     check_room(
         copies * n * m * itemsize,

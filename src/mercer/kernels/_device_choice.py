@@ -61,7 +61,7 @@ class DeviceEvaluation(Evaluation):
     def _prepared_there(self, source: Any, device: Any) -> Prepared:
         """Prepare samples whose operand moves to a device, while they stay; or does not, if it has no kernel there."""
         kernel = self.kernel
-        if isinstance(kernel, Marginalization) and kernel.precision == "float64" and _gives_evidence(kernel.model_):
+        if isinstance(kernel, Marginalization) and _gives_evidence(kernel.model_):
             operand = kernel.model_.to(device).shared_history(source)  # evidence is computed there
         else:
             here = kernel._prepare(source)

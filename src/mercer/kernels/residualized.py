@@ -125,18 +125,6 @@ class Residualized(TrainedWrapper):
         """Return the Gram matrix of ``X``, or the cross-Gram of ``X`` and ``Y``; after ``fit``."""
         return super().__call__(*self._sides(X, Y, confounds, confounds_Y))
 
-    def log(self, X: Any, Y: Any = None, *, confounds: Any = None, confounds_Y: Any = None) -> Array:
-        """Return the logarithm of the Gram matrix, if no value is negative."""
-        return super().log(*self._sides(X, Y, confounds, confounds_Y))
-
-    def diag(self, X: Any, *, confounds: Any = None) -> Array:
-        """Return the diagonal of the Gram matrix, without computing the rest."""
-        return super().diag(self._with_confounds(X, confounds))
-
-    def distance(self, X: Any, Y: Any = None, *, confounds: Any = None, confounds_Y: Any = None) -> Array:
-        """Return the distances between residuals in feature space (KK-4)."""
-        return super().distance(*self._sides(X, Y, confounds, confounds_Y))
-
     @staticmethod
     def _with_confounds(X: Any, confounds: Any) -> Any:
         return X if confounds is None else Confounded(X, confounds)

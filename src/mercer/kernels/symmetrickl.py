@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any, ClassVar
 
-import numpy as np
-
-from mercer._array import Array, Floats, namespace
+from mercer._array import Array, namespace
 from mercer._batch import Batch
-from mercer._coupling import FieldOperand, Leaf
+from mercer._coupling import Leaf
 from mercer._parameters import Rules, number, positive
 from mercer._verdict import Verdict
-from mercer.data import csr as _csr
-from mercer.data.csr import CSRRows
 from mercer.kernels.base.model import ModelKernel
 from mercer.kernels.base.transformer import WIDE, Bounds
 
@@ -71,10 +66,7 @@ class SymmetricKL(ModelKernel):
         return batch
 
     def _prepare(self, source: Any) -> Any:
-        sparse = getattr(source, "sparse", False)
-        if sparse and hasattr(source, "trials"):
-            return _SparseMultinomials.of(source)
-        return Leaf(source.dense() if sparse else source, _BothWays())
+        return Leaf(source.dense() if getattr(source, "sparse", False) else source, _BothWays())
 
     def _tile(self, a: Any, b: Any) -> Array:
         divergence = a.pair(b)
@@ -103,48 +95,3 @@ class _BothWays:
         """Return KL(p, q) + KL(q, p)."""
         there, back = p.kl(q), q.kl(p)
         return there + namespace(back).matrix_transpose(back)
-
-
-@dataclass
-class _SparseMultinomials(FieldOperand):
-    """Sparse multinomials; J is finite only between distributions over the same words.
-
-    J = sum p log p + sum q log q - sum p log q - sum q log p over the common words, times the number of trials.
-    """
-
-    p: _csr.Prepared
-    logs: _csr.Prepared
-    words: _csr.Prepared
-    trials: int
-    _shared_fields = ("trials",)
-    tile_hint = _csr.TILE_ROWS
-
-    @classmethod
-    def of(cls, batch: Any) -> _SparseMultinomials:
-        """Prepare a sparse batch."""
-        p: CSRRows = batch.probability
-        # The logarithm 0 of a word of probability 1 is a stored entry, which products accept.
-        logs = CSRRows(np.log(p.data.astype(np.float64)), p.indices, p.indptr, p.n_columns)
-        words = CSRRows(np.ones(p.data.size), p.indices, p.indptr, p.n_columns)
-        return cls(_csr.Prepared(p), _csr.Prepared(logs), _csr.Prepared(words), batch.trials)
-
-    def pair(self, other: _SparseMultinomials) -> Floats:
-        """Return the divergence of every pair."""
-        common = _csr.outer(self.words, other.words)
-        sizes, theirs = (np.diff(side.p.rows.indptr) for side in (self, other))
-        alike = (common == sizes[:, None]) & (common == theirs)
-        value = self._own()[:, None] + other._own()
-        value -= _csr.outer(self.p, other.logs)
-        value -= _csr.outer(self.logs, other.p)
-        dtype = np.result_type(self.p.rows.dtype, other.p.rows.dtype)
-        return np.where(alike, self.trials * value, np.inf).astype(dtype, copy=False)
-
-    def _own(self) -> Floats:
-        """Return the sum of p log p of each distribution."""
-        p = self.p.rows
-        terms = CSRRows(self.p.values * self.logs.rows.data, p.indices, p.indptr, p.n_columns)
-        return np.asarray(terms.row_sums())
-
-    def alone(self) -> Floats:
-        """Return zeros, the divergence of each distribution from itself."""
-        return np.zeros(len(self), dtype=self.p.rows.dtype)
