@@ -34,16 +34,6 @@ struct ChainArguments {
 constexpr double SMALLEST_SUM = 0x1p-511, LARGEST_SUM = 1e300;
 constexpr double CALM = 1e50;  // sums between 1 / CALM and CALM are not rescaled
 
-// Leaf kernels of one model with the models of a group.
-MERCER_INLINE void gather_leaves(Doubles* table, View<const double, 2> psi, int64_t row, int64_t n,
-                                 int64_t first, int64_t m) {
-  for (int lane = 0; lane < WIDTH; ++lane) {
-    const int64_t j = minimum(first + lane, psi.shape[1] / m - 1);
-    for (int64_t a = 0; a < n; ++a)
-      for (int64_t b = 0; b < m; ++b) table[b * n + a][lane] = psi(row * n + a, j * m + b);
-  }
-}
-
 template <class N>
 MERCER_INLINE N table_sum(const N* table, int64_t size) {  // four sums, of every fourth entry each
   N sum[4];
@@ -79,54 +69,95 @@ MERCER_INLINE void chain_step(N* next, N* half, const N* phi, const N* psi, Left
   product<R, C>(next, psi, m, n, n, half, left);
 }
 
+// The models of the right side in the lanes of one group, and tables of one model with them.
+struct ChainGroup {
+  Scratch& scratch;
+  int64_t n, m, size = n * m;
+  Doubles *psi = scratch.take<Doubles>(size), *phi = scratch.take<Doubles>(size);
+  Doubles *next = scratch.take<Doubles>(size), *half = scratch.take<Doubles>(size);
+  Doubles *initial = scratch.take<Doubles>(m), *transposed = scratch.take<Doubles>(m * m);
+  int64_t first = 0, columns = 0;
+
+  int64_t member(int64_t lane) const { return minimum(first + lane, columns - 1); }
+  void gather(const ChainModels& from, int64_t first_) {
+    first = first_, columns = from.count();
+    for (int lane = 0; lane < WIDTH; ++lane)
+      for (int64_t b = 0; b < m; ++b) {
+        initial[b][lane] = from.initial(member(lane), b);
+        for (int64_t d = 0; d < m; ++d)
+          transposed[d * m + b][lane] = from.transition(member(lane), b, d);
+      }
+  }
+  void write(double* line, Doubles value) const {
+    store_some(line + first, value, columns - first);
+  }
+};
+
+// ---- emissions: each fills psi, the leaf kernels of model i with the models of a group. To add
+// one: its views in ChainArguments, a struct like these, and a line in `chains`.
+
+// Given leaf kernels of all pairs of states.
+MERCER_INLINE void given_leaves(Doubles* table, View<const double, 2> psi, int64_t i,
+                                const ChainGroup& group) {
+  const int64_t n = group.n, m = group.m;
+  for (int lane = 0; lane < WIDTH; ++lane)
+    for (int64_t a = 0; a < n; ++a)
+      for (int64_t b = 0; b < m; ++b)
+        table[b * n + a][lane] = psi(i * n + a, group.member(lane) * m + b);
+}
+
+// Symbols: psi is the product of the weights of both models, summed over symbols.
+struct SymbolLeaves {
+  const ChainArguments& a;
+  Scratch& scratch;
+  int64_t m, k = a.weights_a.given() ? a.weights_a.shape[2] : 0;
+  Doubles* shares = scratch.take<Doubles>(m * k);  // of a group: [b][symbol]
+
+  void gather(const ChainGroup& group) const {
+    for (int lane = 0; lane < WIDTH; ++lane)
+      for (int64_t c = 0; c < m * k; ++c) shares[c][lane] = a.weights_b.at(group.member(lane))[c];
+  }
+  template <int R, int C>
+  MERCER_INLINE void fill(Doubles* psi, int64_t i, int64_t n) const {
+    const double* mine = a.weights_a.at(i);
+    auto weight = [&](int64_t s, int64_t c)
+                      MERCER_LAMBDA { return spread<Doubles>(mine[c * k + s]); };
+    product<R, C>(psi, (const Doubles*)nullptr, m, n, k, shares, weight);
+  }
+};
+
 template <int S, int R, int C>
 int64_t chains(const ChainArguments& a) {
   const int64_t n = S ? S : a.left.states(), m = S ? S : a.right.states();
-  const int64_t k = a.weights_a.given() ? a.weights_a.shape[2] : 0, size = n * m;
   Scratch scratch;
-  Doubles *psi, *phi, *next, *half;        // [b][a]
-  Doubles *initial, *transposed, *shares;  // of a group: b; d b; b k
-  if (!scratch.lay_out([&] {
-        scratch.give(size, psi, phi, next, half);
-        scratch.give(m, initial), scratch.give(m * m, transposed), scratch.give(m * k, shares);
-      }))
-    return OUT_OF_MEMORY;
-  const int64_t columns = a.right.count();
-  for (int64_t first = 0; first < columns; first += WIDTH) {
-    for (int lane = 0; lane < WIDTH; ++lane) {
-      const int64_t j = minimum(first + lane, columns - 1);
-      for (int64_t b = 0; b < m; ++b) {
-        initial[b][lane] = a.right.initial(j, b);
-        for (int64_t d = 0; d < m; ++d) transposed[d * m + b][lane] = a.right.transition(j, b, d);
-        for (int64_t s = 0; s < k; ++s) shares[b * k + s][lane] = a.weights_b(j, b, s);
-      }
-    }
+  ChainGroup{scratch, n, m}, SymbolLeaves{a, scratch, m};
+  if (!scratch.allocate()) return OUT_OF_MEMORY;
+  ChainGroup group{scratch, n, m};
+  const SymbolLeaves symbols{a, scratch, m};
+  for (int64_t first = 0; first < a.right.count(); first += WIDTH) {
+    group.gather(a.right, first), symbols.gather(group);
     for (int64_t i = 0; i < a.left.count(); ++i) {
-      const double *weights = k ? a.weights_a.at(i) : nullptr,
-                   *transition = a.left.transition.at(i);
+      const double* transition = a.left.transition.at(i);
       auto left = [&](int64_t c, int64_t d)
                       MERCER_LAMBDA { return spread<Doubles>(transition[c * n + d]); };
-      if (k)
-        product<R, C>(psi, (const Doubles*)nullptr, m, n, k, shares,
-                      [&](int64_t s, int64_t c)
-                          MERCER_LAMBDA { return spread<Doubles>(weights[c * k + s]); });
+      if (symbols.k)
+        symbols.template fill<R, C>(group.psi, i, n);
       else
-        gather_leaves(psi, a.psi, i, n, first, m);
+        given_leaves(group.psi, a.psi, i, group);
+      Doubles *phi = group.phi, *next = group.next, power{};
       for (int64_t b = 0; b < m; ++b)
         for (int64_t c = 0; c < n; ++c)
-          phi[b * n + c] = psi[b * n + c] * (initial[b] * a.left.initial(i, c));
-      Doubles power{};
+          phi[b * n + c] = group.psi[b * n + c] * (group.initial[b] * a.left.initial(i, c));
       for (int64_t h = 0, time = 1; h < a.lengths.shape[0]; ++h) {
         for (; time < a.lengths(h); ++time) {
-          if (time % a.block == 0) rescale(phi, size, power);
-          chain_step<S, R, C>(next, half, phi, psi, left, transposed, n, m);
+          if (time % a.block == 0) rescale(phi, n * m, power);
+          chain_step<S, R, C>(next, group.half, phi, group.psi, left, group.transposed, n, m);
           exchange(phi, next);
         }
-        Doubles sum = table_sum(phi, size);
+        Doubles sum = table_sum(phi, n * m);
         auto sound = (sum >= SMALLEST_SUM) & (sum <= LARGEST_SUM);
-        Doubles log = sound ? logarithm(sum) + power * LOG_2 : spread<Doubles>(NAN);
-        for (int lane = 0; lane < WIDTH && first + lane < columns; ++lane)
-          a.log_value(h, i, first + lane) = log[lane];
+        group.write(a.log_value.at(h, i),
+                    sound ? logarithm(sum) + power * LOG_2 : spread<Doubles>(NAN));
       }
     }
   }
@@ -186,30 +217,6 @@ inline int64_t ranged_chains(const RangedChainArguments& a) {
     }
   }
   return DONE;
-}
-
-// The instances: blocks of sums that fit the registers, and unrolled loops for few states. `run` is
-// a template of them.
-template <class Run>
-int64_t chain_instance(int64_t n, int64_t m, Run run) {
-  constexpr int R = REGISTERS >= 32 ? 4 : 2;
-  if constexpr (UNROLLED)
-    if (n == m && n <= 4)
-      return with_states<4>(n, [&]<int S>() {
-        constexpr int WIDE = S ? S : 1, TALL = S == 4 ? R : WIDE;
-        return run.template operator()<S, TALL, WIDE>();
-      });
-  if (n <= 3)
-    return with_states<3>(n, [&]<int S>() {
-      constexpr int WIDE = S ? S : 1;
-      return run.template operator()<0, R, WIDE>();
-    });
-  // Blocks overlap where the sizes do not divide: the width that computes the fewest columns.
-  auto computed = [&](int64_t width) { return (n + width - 1) / width * width; };
-  if (n >= 6 && computed(6) < minimum(computed(4), computed(5)))
-    return run.template operator()<0, R, 6>();
-  if (n >= 5 && computed(5) < computed(4)) return run.template operator()<0, R, 5>();
-  return run.template operator()<0, R, 4>();
 }
 
 }  // namespace mercer

@@ -9,7 +9,6 @@
 // with weight = step o step', where p is the symbol that is forgotten (for order 0, the only
 // context reads p). Limited by loads of the weights.
 #pragma once
-#include "number.hpp"
 #include "view.hpp"
 
 namespace mercer {
@@ -33,7 +32,7 @@ struct ContextProductArguments {
   ContextChains left;            // [N=I]
   ContextChains right;           // [N=J]
   View<const int64_t, 1> steps;  // [H] ascending
-  View<double, 3> log_value;     // [H I J]
+  View<double, 3> log_value;     // [H I J] NaN where a sum may have lost a term
 };
 
 constexpr double SAFE = 1e-290;     // numbers below this may underflow soon
@@ -57,47 +56,43 @@ struct ContextGroup {
   }
 };
 
-// The state of one chain with a group: plain numbers are scaled and watched, ranged ones need not.
-template <class N>
+// The state of one chain with a group. Sums are scaled; lanes that may have lost a significant term
+// are marked.
 struct ContextPairs {
-  static constexpr bool RANGED = sizeof(N) > sizeof(Doubles);
   Scratch& scratch;
-  int64_t contexts, k;
-  N *now = scratch.take<N>(contexts), *after = scratch.take<N>(contexts);
-  N *weight = scratch.take<N>(contexts * k), *stop = scratch.take<N>(contexts);
+  const ContextGroup& group;
+  int64_t contexts = group.contexts, k = group.k;
+  Doubles *now = scratch.take<Doubles>(contexts), *after = scratch.take<Doubles>(contexts);
+  Doubles *weight = scratch.take<Doubles>(contexts * k), *stop = scratch.take<Doubles>(contexts);
   Doubles power{}, floor{};
   Words lossy{}, lost{};
 
-  void begin(const ContextChains& left, int64_t i, const ContextGroup& group, double floor_a) {
-    auto pair = [&](N* to, const double* mine, const Doubles* theirs, int64_t size) {
-      for (int64_t c = 0; c < size; ++c)
-        to[c] = Numbers<N>::of(spread<Doubles>(mine[c])) * Numbers<N>::of(theirs[c]);
+  void begin(const ContextChains& left, int64_t i) {
+    auto pair = [&](Doubles* to, const double* mine, const Doubles* theirs, int64_t size) {
+      for (int64_t c = 0; c < size; ++c) to[c] = theirs[c] * mine[c];
     };
     pair(now, left.first.at(i), group.first, contexts);
     pair(weight, left.step.at(i), group.step, contexts * k);
     pair(stop, left.stop.at(i), group.stop, contexts);
-    power = Doubles{}, lossy = lost = Words{}, floor = group.floor * floor_a;
+    power = Doubles{}, lossy = lost = Words{}, floor = group.floor * left.smallest_weight(i);
     settle();
   }
 
-  // Scale sums that are far from one; lanes that may have lost a significant term are marked.
   MERCER_INLINE void settle() {
-    if constexpr (!RANGED) {
-      Doubles total{}, low = spread<Doubles>(INFINITY);
-      for (int64_t c = 0; c < contexts; ++c) {
-        total += now[c];
-        low = minimum(now[c] > 0.0 ? now[c] : low, low);
-      }
-      lossy |= low * floor < SAFE;
-      lost |= lossy & (total < HEAVY);
-      auto small = (total < HEAVY) & (total > 0.0), large = total > 1 / HEAVY;
-      if (!any(small | large)) return;
-      const Doubles factor = small   ? spread<Doubles>(1 / HEAVY)
-                             : large ? spread<Doubles>(HEAVY)
-                                     : spread<Doubles>(1.0);
-      power += small ? spread<Doubles>(-256.0) : large ? spread<Doubles>(256.0) : Doubles{};
-      for (int64_t c = 0; c < contexts; ++c) now[c] *= factor;
+    Doubles total{}, low = spread<Doubles>(INFINITY);
+    for (int64_t c = 0; c < contexts; ++c) {
+      total += now[c];
+      low = minimum(now[c] > 0.0 ? now[c] : low, low);
     }
+    lossy |= low * floor < SAFE;
+    lost |= lossy & (total < HEAVY);
+    auto small = (total < HEAVY) & (total > 0.0), large = total > 1 / HEAVY;
+    if (!any(small | large)) return;
+    const Doubles factor = small   ? spread<Doubles>(1 / HEAVY)
+                           : large ? spread<Doubles>(HEAVY)
+                                   : spread<Doubles>(1.0);
+    power += small ? spread<Doubles>(-256.0) : large ? spread<Doubles>(256.0) : Doubles{};
+    for (int64_t c = 0; c < contexts; ++c) now[c] *= factor;
   }
 
   template <int K>  // symbols at once
@@ -106,11 +101,10 @@ struct ContextPairs {
     for (int64_t rest = 0; rest * symbols < contexts; ++rest)
       for (int64_t s = 0; s < symbols; s += K) {
         const int64_t t = rest * symbols + (s < symbols - K ? s : symbols - K);
-        N sum[K];
-        for (int q = 0; q < K; ++q) sum[q] = Numbers<N>::zero();
+        Doubles sum[K]{};
         for (int64_t p = 0; p < k; ++p) {
-          const N x = now[p * rests + rest];
-          for (int q = 0; q < K; ++q) multiply_add(sum[q], x, weight[p * contexts + t + q]);
+          const Doubles x = now[p * rests + rest];
+          for (int q = 0; q < K; ++q) sum[q] += x * weight[p * contexts + t + q];
         }
         for (int q = 0; q < K; ++q) after[t + q] = sum[q];
       }
@@ -123,57 +117,31 @@ struct ContextPairs {
       symbols >= 4 ? read<4>() : symbols == 3 ? read<3>() : symbols == 2 ? read<2>() : read<1>();
   }
 
-  Doubles log_value() const {  // NaN where it is not sound
-    N total = Numbers<N>::zero();
-    for (int64_t c = 0; c < contexts; ++c) multiply_add(total, now[c], stop[c]);
-    if constexpr (RANGED) {
-      Doubles log;
-      for (int lane = 0; lane < WIDTH; ++lane) log[lane] = log_of(total, lane);
-      return log;
-    } else {
-      auto unsound = lost | (lossy & (total < HEAVY));
-      Doubles log = logarithm(total) + power * LOG_2;
-      return unsound ? spread<Doubles>(NAN) : total > 0.0 ? log : spread<Doubles>(-INFINITY);
-    }
-  }
-
-  // Write the values of all numbers of steps, or only those that are not sound yet; return whether
-  // some are not.
-  bool write(const ContextProductArguments& a, int64_t i, int64_t first) {
-    bool unsound = false;
-    for (int64_t h = 0, done = 0; h < a.steps.shape[0]; done = a.steps(h++)) {
-      advance(a.steps(h) - done);
-      const Doubles log = log_value();
-      for (int lane = 0; lane < WIDTH && first + lane < a.right.first.shape[0]; ++lane) {
-        double& value = a.log_value(h, i, first + lane);
-        if (!RANGED || value != value) value = log[lane];
-        unsound |= value != value;
-      }
-    }
-    return unsound;
+  Doubles log_value() const {
+    Doubles total{};
+    for (int64_t c = 0; c < contexts; ++c) total += now[c] * stop[c];
+    auto unsound = lost | (lossy & (total < HEAVY));
+    Doubles log = logarithm(total) + power * LOG_2;
+    return unsound ? spread<Doubles>(NAN) : total > 0.0 ? log : spread<Doubles>(-INFINITY);
   }
 };
 
 inline int64_t context_products(const ContextProductArguments& a) {
-  const int64_t rows = a.left.first.shape[0], contexts = a.left.step.shape[1],
-                k = a.left.step.shape[2];
-  Scratch scratch, more;
-  scratch.take<double>(rows), ContextGroup{scratch, contexts, k};
-  ContextPairs<Doubles>{scratch, contexts, k}, ContextPairs<RangedDoubles>{more, contexts, k};
+  const int64_t contexts = a.left.step.shape[1], k = a.left.step.shape[2];
+  const int64_t columns = a.right.first.shape[0];
+  Scratch scratch;
+  ContextPairs{scratch, ContextGroup{scratch, contexts, k}};
   if (!scratch.allocate()) return OUT_OF_MEMORY;
-  double* floors = scratch.take<double>(rows);
-  for (int64_t i = 0; i < rows; ++i) floors[i] = a.left.smallest_weight(i);
   ContextGroup group{scratch, contexts, k};
-  ContextPairs<Doubles> plain{scratch, contexts, k};
-  for (int64_t first = 0; first < a.right.first.shape[0]; first += WIDTH) {
+  ContextPairs pairs{scratch, group};
+  for (int64_t first = 0; first < columns; first += WIDTH) {
     group.gather(a.right, first);
-    for (int64_t i = 0; i < rows; ++i) {
-      plain.begin(a.left, i, group, floors[i]);
-      if (!plain.write(a, i, first)) continue;
-      if (!more.allocate()) return OUT_OF_MEMORY;
-      ContextPairs<RangedDoubles> careful{more, contexts, k};
-      careful.begin(a.left, i, group, floors[i]);
-      careful.write(a, i, first);
+    for (int64_t i = 0; i < a.left.first.shape[0]; ++i) {
+      pairs.begin(a.left, i);
+      for (int64_t h = 0, done = 0; h < a.steps.shape[0]; done = a.steps(h++)) {
+        pairs.advance(a.steps(h) - done);
+        store_some(a.log_value.at(h, i) + first, pairs.log_value(), columns - first);
+      }
     }
   }
   return DONE;

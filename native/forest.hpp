@@ -183,10 +183,10 @@ MERCER_INLINE void sweep_forest(const HistoryArguments& forest, Keep* rows,
   }
 }
 
-// The values of one row that are NaN again, in numbers of unlimited range.
+// One row in numbers of unlimited range.
 template <class Column>
 __attribute__((noinline)) Doubles ranged_histories(const HistoryArguments& a, RangedDoubles* stack,
-                                                   int64_t row, Column column, Doubles value) {
+                                                   int64_t row, Column column) {
   using N = Numbers<RangedDoubles>;
   auto evidence = [](View<const double, 3> side, View<const double, 3> logs, int64_t j, int64_t b,
                      auto member) {
@@ -200,9 +200,9 @@ __attribute__((noinline)) Doubles ranged_histories(const HistoryArguments& a, Ra
     return evidence(a.left, a.log_left, j, b, [&](int) { return row; }) *
            evidence(a.right, a.log_right, j, b, column);
   });
-  for (int lane = 0; lane < WIDTH; ++lane)
-    if (value[lane] != value[lane]) value[lane] = log_of(pair.total, lane);
-  return value;
+  Doubles found;
+  for (int lane = 0; lane < WIDTH; ++lane) found[lane] = log_of(pair.total, lane);
+  return found;
 }
 
 template <int S, int R, bool WATCHED>
@@ -231,20 +231,13 @@ int64_t all_histories(const HistoryArguments& a) {
         return pairs[r].product(theirs[j * states + b], spread<Doubles>(mine[r][j * states + b]));
       });
       for (int r = 0; r < R && i + r < rows; ++r) {
-        Doubles value = pairs[r].log(a);
-        if (any(value != value)) value = ranged_histories(a, ranged, i + r, column, value);
+        const Doubles value =
+            rescued(pairs[r].log(a), [&] { return ranged_histories(a, ranged, i + r, column); });
         store_some(a.value.at(i + r) + first, value, columns - first);
       }
     }
   }
   return DONE;
-}
-
-template <bool WATCHED>
-int64_t histories(const HistoryArguments& a) {
-  return with_states(a.states(), [&]<int S>() {
-    return all_histories < S, S == 1 || S == 2 ? 4 : 2, WATCHED > (a);
-  });
 }
 
 }  // namespace mercer

@@ -408,19 +408,4 @@ int64_t forward_runs(const ForwardArguments& a) {
   return DONE;
 }
 
-// Runs in lanes of n states, K of them known in advance; a row of up to WIDTH states is one vector.
-template <int K>
-int64_t forward_of(const ForwardArguments& a) {
-  using Lanes = Form<Doubles, K, K && K <= 6 ? 2 : 1, false>;
-  if (UNROLLED && a.initial.shape[1] <= WIDTH)
-    return forward_runs<Lanes, Form<Doubles, UNROLLED, 1, true>>(a);
-  return forward_runs<Lanes, Form<Doubles, 0, 1, true>>(a);
-}
-
-inline int64_t forward(const ForwardArguments& a) {
-  using Careful = Form<RangedDoubles, 0, 1, true>;
-  if (a.ratios) return forward_runs<Careful, Careful>(a);
-  return with_states(a.initial.shape[1], [&]<int K>() { return forward_of<K>(a); });
-}
-
 }  // namespace mercer

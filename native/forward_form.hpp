@@ -5,7 +5,7 @@
 // one run, the last one padded with states of weight zero: for many states, and for a run alone.
 // Both do the same operations in the same order, so that a run has the same bits in both.
 #pragma once
-#include "number.hpp"
+#include "product.hpp"
 #include "view.hpp"
 
 namespace mercer {
@@ -42,21 +42,6 @@ struct ForwardArguments : Runs {
 };
 
 constexpr int BLOCK = 32;  // observations that are processed together, in the cache
-
-// Split `count` vectors into parts whose sums stay in registers: f<C>(first) processes C of them.
-template <int C, class F>
-MERCER_INLINE void one_part(int64_t count, int64_t first, F& f) {
-  if (count == C) return f.template operator()<C>(first);
-  if constexpr (C > 1) one_part<C - 1>(count, first, f);
-}
-template <int MOST, class F>
-MERCER_INLINE void in_parts(int64_t count, F f) {
-  const int64_t parts = (count + MOST - 1) / MOST;
-  for (int64_t p = 0; p < parts; ++p) {
-    const int64_t first = count * p / parts;
-    one_part<MOST>(count * (p + 1) / parts - first, first, f);
-  }
-}
 
 // N is the number type; K the number of vectors of all states, 0 for any.
 template <class N_, int K, int G_, bool ROW_>

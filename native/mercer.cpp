@@ -1,22 +1,7 @@
 // What Python calls: one function per recursion, each with one struct of arguments. The build reads
 // the functions here and the structs in the headers, and the library carries their description.
-#include "best_path.hpp"
-#include "chains.hpp"
-#include "contexts.hpp"
-#include "csr.hpp"
-#include "forest.hpp"
-#include "forward.hpp"
-#include "gaussian_rows.hpp"
-#include "gaussians.hpp"
-#include "kalman_pairs.hpp"
-#include "kalman_smoother.hpp"
-#include "moments.hpp"
-#include "pairs.hpp"
-#include "pairs_affine.hpp"
-#include "profile_paths.hpp"
-#include "profile_product.hpp"
-#include "profiles.hpp"
-#include "windows.hpp"
+// instances.hpp chooses the instance of a template.
+#include "instances.hpp"
 
 using namespace mercer;
 
@@ -33,22 +18,19 @@ MERCER_CALL(pairs, PairArguments, pairs(*a))
 MERCER_CALL(kalman_room, KalmanRoomArguments, kalman_room(*a))
 MERCER_CALL(kalman, KalmanArguments, kalman(*a))
 MERCER_CALL(system_pairs, SystemPairArguments, system_pairs(*a))
-MERCER_CALL(chains, ChainArguments,
-            chain_instance(a->left.states(), a->right.states(),
-                           [&]<int S, int R, int C>() { return chains<S, R, C>(*a); }))
+MERCER_CALL(chains, ChainArguments, instances::chains(*a))
 MERCER_CALL(ranged_chains, RangedChainArguments, ranged_chains(*a))
 MERCER_CALL(csr_products, CsrArguments, csr<RowProduct>(*a))
 MERCER_CALL(csr_entropies, CsrArguments, csr<SharedEntropy>(*a))
 MERCER_CALL(gaussian_pairs, GaussianPairArguments, gaussian_pairs(*a))
-MERCER_CALL(point_sums, PointArguments, point_sums(*a))
-MERCER_CALL(window_sums, WindowArguments,
-            a->term == SUM ? window_sums<SUM>(*a) : window_sums<NEAREST>(*a))
+MERCER_CALL(point_sums, PointArguments, instances::point_sums(*a))
+MERCER_CALL(window_sums, WindowArguments, instances::window_sums(*a))
 MERCER_CALL(difference_counts, DifferenceArguments, difference_counts(*a))
-MERCER_CALL(forward, ForwardArguments, forward(*a))
+MERCER_CALL(forward, ForwardArguments, instances::forward(*a))
 MERCER_CALL(best_paths, PathArguments, best_paths(*a))
 MERCER_CALL(gaussian_rows, GaussianRowArguments, gaussian_rows(*a))
 MERCER_CALL(moments, MomentArguments, moments(*a))
-MERCER_CALL(histories, HistoryArguments, a->watched ? histories<true>(*a) : histories<false>(*a))
+MERCER_CALL(histories, HistoryArguments, instances::histories(*a))
 MERCER_CALL(profiles, ProfileArguments, profiles(*a))
 MERCER_CALL(profile_paths, ProfilePathArguments, profile_paths(*a))
 MERCER_CALL(profile_products, ProfileProductArguments, profile_products(*a))

@@ -58,16 +58,13 @@ struct MomentBlock {
         }
     gaps = missing;
   }
-  // Add w and w (x - c), and w (x - c)^2, of state j.
-  template <bool FIRST, bool SECOND>
+  // Add w, w (x - c) and w (x - c)^2, of state j.
   MERCER_INLINE void add(Points* to, const double* center, int64_t j) const {
     for (int64_t i = 0; i < d; ++i, to += 3)
       for (int p = 0; p < PAIR; ++p) {
         const Doubles weight = weights[j].part[p] * seen[i].part[p];
         const Doubles away = x[i].part[p] - center[i], product = weight * away;
-        if (FIRST) to[0].part[p] += weight;
-        if (FIRST) to[1].part[p] += weight * away;
-        if (SECOND) to[2].part[p] += product * away;
+        to[0].part[p] += weight, to[1].part[p] += weight * away, to[2].part[p] += product * away;
       }
   }
   // Add w (x_i - c_i)(x_b - c_b) for b <= i.
@@ -101,12 +98,7 @@ inline int64_t moments(const MomentArguments& a) {
       block.load(a, t, a.offsets(s + 1));
       for (int64_t j = 0; j < n; ++j) {
         Points* to = sums + j * size;
-        if (a.mass.given() && a.second.given())
-          block.add<true, true>(to, center + j * d, j);
-        else if (a.mass.given())
-          block.add<true, false>(to, center + j * d, j);
-        else if (a.second.given())
-          block.add<false, true>(to, center + j * d, j);
+        if (each) block.add(to, center + j * d, j);
         if (full) block.add_full(to + few, center + j * d, j);
       }
     }

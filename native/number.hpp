@@ -175,6 +175,16 @@ MERCER_INLINE double Numbers<Ranged<V>>::entry(const Ranged<V>* row, int64_t pla
   return plain(row[place / lanes_of<V>])[place % lanes_of<V>];
 }
 
+// The driver of recursions with two number types: results of plain numbers that are not sound are
+// NaN; `again` computes all lanes in numbers of unlimited range.
+template <class Again>
+MERCER_INLINE Doubles rescued(Doubles value, Again again) {
+  const auto sound = value == value;
+  if (!any(~sound)) return value;
+  const Doubles found = again();
+  return sound ? value : found;
+}
+
 // The logarithm of the number in one lane.
 template <class V>
 MERCER_INLINE double log_of(V x, int lane) {

@@ -150,10 +150,4 @@ int64_t point_sums(const PointArguments& a) {
   return DONE;
 }
 
-inline int64_t point_sums(const PointArguments& a) {
-  if (a.term == SUM) return point_sums<SUM>(a);
-  if (a.term == NEAREST) return point_sums<NEAREST>(a);
-  return a.term == TWO_SUMS ? point_sums<TWO_SUMS>(a) : point_sums<WEIGHTED>(a);
-}
-
 }  // namespace mercer

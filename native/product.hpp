@@ -1,14 +1,28 @@
 // Products of small matrices whose entries are vectors: the step of coupled chains.
 //
 // Entries are numbers with one pair of models per lane. A block of R x C sums stays in registers: R
-// + C loads feed R C multiply-adds, and at least eight independent sums hide their latency. Where
-// the sizes do not divide, the last block overlaps the one before it: computing some entries twice
-// is cheaper than code for every remainder, and each entry is the same sum in the same order
-// wherever it is computed.
+// + C loads feed R C multiply-adds, and at least eight independent sums hide their latency. Columns
+// are split into nearly equal blocks; the last block of rows overlaps the one before it. Each entry
+// is the same sum in the same order wherever it is computed.
 #pragma once
 #include "number.hpp"
 
 namespace mercer {
+
+// Split `count` vectors into nearly equal parts of at most MOST: f<C>(first) processes C of them.
+template <int C, class F>
+MERCER_INLINE void one_part(int64_t count, int64_t first, F& f) {
+  if (count == C) return f.template operator()<C>(first);
+  if constexpr (C > 1) one_part<C - 1>(count, first, f);
+}
+template <int MOST, class F>
+MERCER_INLINE void in_parts(int64_t count, F f) {
+  const int64_t parts = (count + MOST - 1) / MOST;
+  for (int64_t p = 0; p < parts; ++p) {
+    const int64_t first = count * p / parts;
+    one_part<MOST>(count * (p + 1) / parts - first, first, f);
+  }
+}
 
 // One block of out = psi o (x y), or of x y where psi is null; y(c, a) is an entry of the right
 // factor.
@@ -51,15 +65,14 @@ MERCER_INLINE void product_columns(N* out, const N* psi, int64_t rows, int64_t w
                         y);
 }
 
-// out = psi o (x y) with x (rows, depth) and y (depth, width).
+// out = psi o (x y) with x (rows, depth) and y (depth, width), in blocks of up to R x C.
 template <int R, int C, class N, class Y>
 MERCER_INLINE void product(N* out, const N* psi, int64_t rows, int64_t width, int64_t depth,
                            const N* x, Y y) {
-  for (int64_t c = 0; c < width; c += C) {
-    int64_t at = c < width - C ? c : width - C;
-    product_columns<R, C>(out + at, psi ? psi + at : psi, rows, width, depth, x,
+  in_parts<C>(width, [&]<int K>(int64_t at) MERCER_LAMBDA {
+    product_columns<R, K>(out + at, psi ? psi + at : psi, rows, width, depth, x,
                           [&](int64_t t, int64_t a) MERCER_LAMBDA { return y(t, at + a); });
-  }
+  });
 }
 
 }  // namespace mercer

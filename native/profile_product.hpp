@@ -152,7 +152,7 @@ struct ProfileProducts {
   N *psi, *by_column, *by_row;  // of a tile; psi_IM, psi_MI and psi_II if all inserts emit alike
   N both, *edge;                // what the next strip needs
   Doubles (*marks)[2], lowest;  // exponent and largest number of each group of the edge
-  double log_value[WIDTH];
+  Doubles log_value;
 
   explicit ProfileProducts(const ProfileProductArguments& given)
       : a(given), width(given.left.nodes.shape[1]), letters((width - PROFILE_STEPS) / 2) {}
@@ -266,7 +266,7 @@ struct ProfileProducts {
   // number of cells.
   double sweep(int64_t i, int64_t first, int64_t count, bool alike) {
     if (first != block) arrange(first, count);
-    rows = a.left.size(i);
+    rows = a.left.size(i), log_value = Doubles{};
     const int64_t at = a.left.offsets(a.left.members(i)) * width;
     for (int64_t k = 0; k < rows * width; ++k)
       own[k] = T::raised(a.left.nodes.data[at + k], a.left.powers.data[at + k], a.rho);
@@ -305,22 +305,24 @@ inline int64_t profile_products(const ProfileProductArguments& a) {
     if (work > LONG_PROFILE_CALL) return MORE;
     const int64_t i = item % rows, block = item / rows * WIDTH;
     const int64_t count = others - block < WIDTH ? others - block : WIDTH;
-    bool alike = a.left.alike(a.left.members(i)), again[WIDTH], some = false;
+    bool alike = a.left.alike(a.left.members(i));
     for (int lane = 0; lane < count; ++lane) alike &= a.right.alike(a.right.members(block + lane));
-    if (!a.ranged) work += fast.sweep(i, block, count, alike);
-    for (int lane = 0; lane < count; ++lane) {
-      const bool sound =
-          !a.ranged && fast.log_value[lane] < INFINITY && fast.lowest[lane] >= LOWEST_WEIGHT;
-      again[lane] = !(sound && a.left.plain(a.left.members(i)) &&
-                      a.right.plain(a.right.members(block + lane)));
-      some |= again[lane];
+    Doubles value{};
+    if (!a.ranged) {
+      work += fast.sweep(i, block, count, alike);
+      auto sound = (fast.log_value < INFINITY) & (fast.lowest >= LOWEST_WEIGHT);
+      value = sound ? fast.log_value : spread<Doubles>(NAN);
     }
-    if (some) work += RANGED_CELL * careful.sweep(i, block, count, alike);
-    for (int lane = 0; lane < count; ++lane) {
-      const double value = again[lane] ? careful.log_value[lane] : fast.log_value[lane];
-      // NaN is infinity times zero, after a sum that diverges
-      a.log_value(i, block + lane) = __builtin_isnan(value) ? INFINITY : value;
-    }
+    for (int lane = 0; lane < count; ++lane)
+      if (a.ranged || !a.left.plain(a.left.members(i)) ||
+          !a.right.plain(a.right.members(block + lane)))
+        value[lane] = NAN;
+    value = rescued(value, [&] {
+      work += RANGED_CELL * careful.sweep(i, block, count, alike);
+      return careful.log_value;
+    });
+    for (int lane = 0; lane < count; ++lane)  // NaN is infinity times zero, after a diverging sum
+      a.log_value(i, block + lane) = __builtin_isnan(value[lane]) ? INFINITY : value[lane];
   }
   return DONE;
 }

@@ -100,12 +100,9 @@ struct Cursor {
 enum Sign { PLUS, MINUS };
 enum Shape { FULL, SYMMETRIC };
 
-// One tile of start + a b or start - a b. The last tile of a row of a symmetric product ends with
-// the diagonal: what it computes above the diagonal is stored first, and replaced by the mirrored
-// entries below.
-template <int R, int C, Sign SIGN, Shape SHAPE>
-MERCER_INLINE void tile(Matrix out, Matrix mirror, Matrix start, Matrix a, Matrix b,
-                        int64_t inner) {
+// One tile of start + a b or start - a b.
+template <int R, int C, Sign SIGN>
+MERCER_INLINE void tile(Matrix out, Matrix start, Matrix a, Matrix b, int64_t inner) {
   Doubles sum[R][C][2];  // not Lanes: compilers keep arrays of vectors in registers
   for (int r = 0; r < R; ++r)
     for (int c = 0; c < C; ++c)
@@ -125,32 +122,23 @@ MERCER_INLINE void tile(Matrix out, Matrix mirror, Matrix start, Matrix a, Matri
         }
       }
   }
-  auto put = [&](Matrix to, int r, int c) MERCER_LAMBDA {
-    for (int q = 0; q < 2; ++q) to.at(r, c)[q] = sum[r][c][q];
-  };
-  auto above = [](int r, int c) { return c - (C - R) >= r; };
-  for (int r = 0; SHAPE == SYMMETRIC && r < R; ++r)
-    for (int c = 0; c < C; ++c)
-      if (above(r, c)) put(mirror, r, c);
   for (int r = 0; r < R; ++r)
-    for (int c = 0; c < C; ++c) put(out, r, c);
-  for (int r = 0; SHAPE == SYMMETRIC && r < R; ++r)
     for (int c = 0; c < C; ++c)
-      if (!above(r, c)) put(mirror, r, c);
+      for (int q = 0; q < 2; ++q) out.at(r, c)[q] = sum[r][c][q];
 }
 
-template <int R, int C, Sign SIGN, Shape SHAPE>
-MERCER_INLINE void tiles(Matrix out, Matrix mirror, Matrix start, Matrix a, Matrix b, int64_t inner,
+template <int R, int C, Sign SIGN>
+MERCER_INLINE void tiles(Matrix out, Matrix start, Matrix a, Matrix b, int64_t inner,
                          int64_t columns) {
   for (; columns > 0; columns -= C) {
     if (columns >= C) {
-      tile<R, C, SIGN, SHAPE>(out, mirror, start, a, b, inner);
+      tile<R, C, SIGN>(out, start, a, b, inner);
     } else {
-      if (C > 3 && columns == 3) tile<R, C - 1, SIGN, SHAPE>(out, mirror, start, a, b, inner);
-      if (C > 2 && columns == 2) tile<R, 2, SIGN, SHAPE>(out, mirror, start, a, b, inner);
-      if (columns == 1) tile<R, 1, SIGN, SHAPE>(out, mirror, start, a, b, inner);
+      if (C > 3 && columns == 3) tile<R, C - 1, SIGN>(out, start, a, b, inner);
+      if (C > 2 && columns == 2) tile<R, 2, SIGN>(out, start, a, b, inner);
+      if (columns == 1) tile<R, 1, SIGN>(out, start, a, b, inner);
     }
-    out = out.from(0, C), mirror = mirror.from(0, C), start = start.from(0, C), b = b.from(0, C);
+    out = out.from(0, C), start = start.from(0, C), b = b.from(0, C);
   }
 }
 
@@ -158,21 +146,21 @@ struct Size {
   int64_t rows, inner, columns = 0;  // as many columns as rows, if the product is symmetric
 };
 
-// out = start + a b, or start - a b; a symmetric product is computed from its lower triangle. `out`
-// may be `start`.
+// out = start + a b, or start - a b; of a symmetric product, the lower triangle is computed and
+// mirrored. `out` may be `start`.
 template <Sign SIGN, Shape SHAPE>
 __attribute__((noinline)) void multiplied(Matrix out, Matrix start, Matrix a, Matrix b, Size size) {
   constexpr int C = REGISTERS >= 32 ? 4 : 2;
   for (int64_t i = 0; i < size.rows; i += 2) {
     const bool two = i + 2 <= size.rows;
     const int64_t stop = SHAPE == FULL ? size.columns : two ? i + 2 : i + 1;
-    const Matrix to = out.from(i, 0), mirror = out.transposed().from(i, 0);
-    const Matrix begin = start.from(i, 0), left = a.from(i, 0);
     if (two)
-      tiles<2, C, SIGN, SHAPE>(to, mirror, begin, left, b, size.inner, stop);
+      tiles<2, C, SIGN>(out.from(i, 0), start.from(i, 0), a.from(i, 0), b, size.inner, stop);
     else
-      tiles<1, 4, SIGN, SHAPE>(to, mirror, begin, left, b, size.inner, stop);
+      tiles<1, 4, SIGN>(out.from(i, 0), start.from(i, 0), a.from(i, 0), b, size.inner, stop);
   }
+  for (int64_t i = 1; SHAPE == SYMMETRIC && i < size.rows; ++i)
+    for (int64_t j = 0; j < i; ++j) out(j, i) = out(i, j);
 }
 constexpr auto add_product = multiplied<PLUS, FULL>, subtract_product = multiplied<MINUS, FULL>;
 constexpr auto add_symmetric = multiplied<PLUS, SYMMETRIC>,
@@ -181,7 +169,7 @@ constexpr auto add_symmetric = multiplied<PLUS, SYMMETRIC>,
 // x_{t+1} += x_t b for the rows of x, one after the other.
 inline void chain(Matrix x, Matrix b, int64_t n, int64_t times) {
   for (int64_t t = 0; t < times; ++t, x = x.from(1, 0))
-    tiles<1, 4, PLUS, FULL>(x.from(1, 0), ZEROS, x.from(1, 0), x, b, n, n);
+    tiles<1, 4, PLUS>(x.from(1, 0), x.from(1, 0), x, b, n, n);
 }
 
 // out += a, so many times: the same digits as in as many calls.

@@ -137,14 +137,6 @@ MERCER_INLINE bool any(I mask) {  // compilers do not find the instructions for 
   return found != 0;
 }
 
-// Call with a number of states as a template parameter: up to MOST, or 0 for any number.
-template <int MOST = UNROLLED ? 8 : 0, class Call>
-int64_t with_states(int64_t n, Call call) {
-  if constexpr (MOST > 0)
-    if (n != MOST) return with_states<MOST - 1>(n, call);
-  return call.template operator()<MOST>();
-}
-
 // Sums across lanes in a fixed order: halves onto halves, as a butterfly.
 template <class V>
 MERCER_INLINE double sum_of_lanes(V x) {

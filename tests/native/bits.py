@@ -313,7 +313,8 @@ def contexts(order: int) -> Callable[[Any], Case]:
 
         def compute(left: Any, right: Any) -> Any:
             sides = (tuple(x[side] for x in tables) for side in (left, right))
-            return np.moveaxis(context_products(*sides, np.array([0, 3, 800])), 0, -1)
+            found = np.moveaxis(context_products(*sides, np.array([0, 3, 800])), 0, -1)
+            return np.nan_to_num(found, nan=1.0)  # NaN is computed again, in logarithms
 
         return compute, 21, 21
 

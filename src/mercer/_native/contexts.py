@@ -25,6 +25,7 @@ def context_products(left: tuple[Floats, ...], right: tuple[Floats, ...], steps:
     Returns
     -------
     ndarray of shape (H, I, J)
+        NaN where a sum may have lost a significant term by underflow.
     """
     value = np.empty((len(steps), len(left[0]), len(right[0])))
     if not value.size:

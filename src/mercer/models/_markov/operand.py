@@ -183,6 +183,8 @@ class ProductOperand(FieldOperand):
         a, b = self.powers, other.powers
         wanted = self._steps
         long = context_products(a[:3], b[:3], wanted)
+        rows, columns = np.nonzero(np.isnan(long).any(axis=0))
+        long[:, rows, columns] = self._aligned_logs(other, rows, columns, wanted)
         short = [safe_log(p @ q.T) for p, q in zip(a.short, b.short, strict=True)]
         return self._by_length(long, short, wanted, np.stack)
 
@@ -202,6 +204,8 @@ class ProductOperand(FieldOperand):
         p = self.powers
         nobody = tuple(np.ones_like(x[:1]) for x in p[:3])  # a neutral chain, which leaves products unchanged
         long = context_products(nobody, tuple(x * x for x in p[:3]), wanted)[:, 0]
+        lost = np.flatnonzero(np.isnan(long).any(axis=0))
+        long[:, lost] = self._aligned_logs(self, lost, lost, wanted)
         return self._by_length(long, [safe_log(np.sum(x * x, axis=-1)) for x in p.short], wanted, np.stack)
 
     def _by_length(self, long: Array, short: list[Array], wanted: Floats, stack: Any) -> Array:
