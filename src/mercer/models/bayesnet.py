@@ -430,7 +430,7 @@ class BayesNets(Family):
         """
         other = self if other is None else other
         self._check_alike(other)
-        plan = layout_of(self._graph, other._graph, mean_map, 1, False).plan
+        plan = layout_of(self._graph, other._graph, mean_map, False).plan
         return ContractionCost(plan.products, plan.largest)
 
 

@@ -127,9 +127,9 @@ class HiddenChain(NamedTuple):
 
         Columns are the two symbols, then the two states. A sequence without a step has zeros.
         """
-        from mercer.models.hidden import step_counts  # which knows this class
-
-        return step_counts(self, X)
+        shares, cells = SymbolShares(self.emission), _Cells.of(X)
+        found = _table(len(X), shares, cells, _summed(self, X, cells))
+        return found.toarray() if found.shape[1] <= DENSE_COLUMNS else found
 
 
 def require_possible(X: Any, log_prob: Floats) -> None:
@@ -177,15 +177,6 @@ STEPS = 1 << 22
 """Posteriors of steps that are computed together."""
 
 
-def step_counts(chain: HiddenChain, X: Sequences) -> Any:
-    """Implement `HiddenChain.step_counts`."""
-    shares = SymbolShares(chain.emission)
-    n, k, size = chain.n_states, len(shares.alphabet), len(X)
-    dense = (n * k) ** 2 <= DENSE_COLUMNS
-    cells = _Cells.of(X)
-    return (_dense if dense else _sparse)(size, shares, cells, _summed(chain, X, cells))
-
-
 class _Cells(NamedTuple):
     """Cells in which steps are summed: one per sequence and pair of codes that occurs in it."""
 
@@ -229,17 +220,7 @@ def _summed(chain: HiddenChain, X: Sequences, cells: _Cells) -> Floats:
     return out.reshape(-1, n, n)
 
 
-def _dense(size: int, shares: SymbolShares, cells: Any, values: Floats) -> Floats:
-    n, k = shares.probability.shape
-    out = np.zeros((size, k, k, n, n))
-    plain = (cells.first < k) & (cells.second < k)
-    out[cells.owner[plain], cells.first[plain], cells.second[plain]] = values[plain]
-    for mine, before, after in _vague(shares, cells, plain):
-        out[cells.owner[mine]] += np.einsum("sij,ia,jb->sabij", values[mine], before, after)
-    return out.reshape(size, -1)
-
-
-def _sparse(size: int, shares: SymbolShares, cells: Any, values: Floats) -> Any:
+def _table(size: int, shares: SymbolShares, cells: Any, values: Floats) -> Any:
     n, k = shares.probability.shape
     states = np.arange(n * n)
     plain = (cells.first < k) & (cells.second < k)

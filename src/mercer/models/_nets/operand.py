@@ -64,35 +64,28 @@ def layout_of(p: Graph, q: Graph, smoothed: bool, aligned: bool) -> Layout:
     A mean map has an own copy of the observed variables on each side. If ``aligned``, member i of a batch is paired
     with member i of the other only.
     """
-    sizes: list[int] = []
-
-    def fresh(size: int) -> int:
-        sizes.append(size)
-        return len(sizes) - 1
-
-    def numbered(graph: Graph, known: dict[str, int]) -> dict[int, int]:
-        return {v: known[name] if name in known else fresh(graph.sizes[v]) for v, name in enumerate(graph.names)}
-
-    mine = numbered(p, {})
-    shared = {p.names[v]: mine[v] for v in p.observed}
-    theirs = numbered(q, {} if smoothed else shared)
+    # Variables of the first structure are its nodes.
+    shared = {} if smoothed else {p.names[v]: v for v in p.observed}
+    theirs, sizes = [], list(p.sizes)
+    for name, size in zip(q.names, q.sizes, strict=True):
+        theirs.append(shared.get(name, len(sizes)))
+        sizes += [size] * (name not in shared)
     batch = (LEFT,) if aligned else (LEFT, RIGHT)
     found: list[Factor] = []
 
     def add(left: int, right: int, own: Labels) -> None:
         found.append(Factor(left, right, own, tuple(sorted(set(own)))))
 
-    for graph, variables, side in ((p, mine, 0), (q, theirs, -1)):
-        for v in graph.discrete:
-            own = (batch[side], *(variables[u] for u in graph.families[v]))
-            add(*((v, -1) if side == 0 else (-1, v)), own)
+    for v in p.discrete:
+        add(v, -1, (LEFT, *p.families[v]))
+    for w in q.discrete:
+        add(-1, w, (batch[-1], *(theirs[u] for u in q.families[w])))
     for v in p.observed:
         w = q.number[p.names[v]]
         if p.sizes[v] and smoothed:
-            add(v, w, (mine[v], theirs[w]))
+            add(v, w, (v, theirs[w]))
         elif not p.sizes[v]:
-            above = [mine[u] for u in p.families[v]], [theirs[u] for u in q.families[w]]
-            add(v, w, (LEFT, *above[0], *batch[1:], *above[1]))
+            add(v, w, (LEFT, *p.families[v], *batch[1:], *(theirs[u] for u in q.families[w])))
     plan = find_plan(tuple(factor.labels for factor in found), tuple(sizes), batch)
     plan.check("The kernel of these networks")
     return Layout(tuple(found), plan)
@@ -124,19 +117,13 @@ class NetOperand(FieldOperand):
     def pair(self, other: Self) -> Array:
         """Compute the log kernel of all pairs, ``(I, J)``."""
         layout = self._layout(other, aligned=False)
-        return self._in_parts(other, layout) if len(self) and len(other) else self._values(other, layout)
-
-    def _in_parts(self, other: Self, layout: Layout) -> Array:
-        """Divide the larger side until the tables of all pairs fit into memory."""
+        # The larger side is divided until the tables fit into memory.
         (rows, columns), xp = (len(self), len(other)), namespace(self._any())
-        if rows * columns == 1 or rows * columns * layout.plan.largest <= MEMORY:
+        if rows * columns < 2 or rows * columns * layout.plan.largest <= MEMORY:
             return self._values(other, layout)
         if rows >= columns:
-            parts = [self[: rows // 2], self[rows // 2 :]]
-            return xp.concat([part._in_parts(other, layout) for part in parts], axis=0)
-        return xp.concat(
-            [self._in_parts(part, layout) for part in (other[: columns // 2], other[columns // 2 :])], axis=1
-        )
+            return xp.concat([part.pair(other) for part in (self[: rows // 2], self[rows // 2 :])], axis=0)
+        return xp.concat([self.pair(part) for part in (other[: columns // 2], other[columns // 2 :])], axis=1)
 
     def alone(self) -> Array:
         """Compute the self-kernel of each member."""

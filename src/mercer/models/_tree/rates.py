@@ -23,21 +23,18 @@ def as_numbers(values: Any, what: str, cure: str) -> Floats:
 def check_shapes(root: Array, transition: Array, leaf: Array, parent: Floats, leaf_parent: Floats) -> None:
     """Raise if the shapes of the arrays of a batch of trees do not fit together."""
     lead, s = tuple(root.shape[:-1]), int(root.shape[-1])
-    for name, array in (("parent", parent), ("leaf_parent", leaf_parent)):
-        if array.dtype.kind not in "iu":
-            raise TypeError(f"{name} must be integers, the numbers of internal nodes; got dtype {array.dtype}.")
-        if array.ndim != len(lead) + 1 or array.shape[:-1] != lead or array.shape[-1] == 0:
-            raise ValueError(
-                f"{name} must have shape {(*lead, 'n')} for root of shape {(*lead, s)}; got {array.shape}."
-            )
-    wanted = (*lead, parent.shape[-1], s, s)
-    if tuple(transition.shape) != wanted:
-        raise ValueError(
-            f"transition must have one matrix per node, shape {wanted}; got shape {tuple(transition.shape)}."
-        )
-    wanted = (*lead, leaf_parent.shape[-1], s)
-    if tuple(leaf.shape[:-1]) != wanted:
-        raise ValueError(f"leaf must have shape {(*wanted, 'A')} for A symbols; got {tuple(leaf.shape)}.")
+    for name, above in (("parent", parent), ("leaf_parent", leaf_parent)):
+        if above.dtype.kind not in "iu":
+            raise TypeError(f"{name} must be integers, the numbers of internal nodes; got dtype {above.dtype}.")
+    n, n_leaves = (array.shape[-1] if array.ndim and array.shape[-1] else "n" for array in (parent, leaf_parent))
+    for name, shape, wanted in (
+        ("parent", parent.shape, (*lead, n)),
+        ("leaf_parent", leaf_parent.shape, (*lead, n_leaves)),
+        ("transition", tuple(transition.shape), (*lead, n, s, s)),
+        ("leaf", tuple(leaf.shape), (*lead, n_leaves, s, leaf.shape[-1])),
+    ):
+        if shape != wanted:
+            raise ValueError(f"{name} must have shape {wanted} for root of shape {(*lead, s)}; got {shape}.")
 
 
 def check_nodes(parent: Floats, leaf_parent: Floats) -> None:
