@@ -30,7 +30,7 @@ BUDGETS = {
     "families": 33927,
     "gram": 9892,
     "kernels": 74189,
-    "models": 173007,
+    "models": 171535,
     "native": 63732,
     "plot": 9018,
     "saving": 9037,
