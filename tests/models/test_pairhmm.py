@@ -2,7 +2,6 @@
 
 import functools
 import itertools
-import math
 import pickle
 
 import array_api_strict
@@ -190,42 +189,8 @@ def test_elimination_keeps_digits_where_nearly_everything_is_silent():
     np.testing.assert_allclose(found.step[0], [(1 - 1e-12) / leave, 1e-12 / leave], rtol=1e-12)
 
 
-def test_one_letter_gives_the_joint_law_of_lengths():
-    model = cyclic(5, 2, "a", stop=0.5)
-    X = ["a" * i for i in range(41)]
-    K = kernel(model, X)
-    np.testing.assert_allclose(K.sum(), 1, rtol=1e-12)
-    np.testing.assert_allclose(K[:5, :5], expanded(model, X[:5]), rtol=1e-12)
-    np.testing.assert_allclose(K.sum(axis=1)[:20], np.exp(model.log_prob(X)[0])[:20], rtol=1e-9)
-
-
 def one_state(goes_on, silent, p):
     return PairHMMs([[1.0]], [[[goes_on]]], [[1 - goes_on]], mc.Categoricals([[p]], alphabet="ab"), [[silent]])
-
-
-def test_one_state_factorises_given_the_lengths_only():
-    p, silent, goes_on = np.array([0.7, 0.3]), 0.3, 0.6
-    model, X = one_state(goes_on, silent, p), strings(4)
-    m = np.arange(1, 200)
-    number = (1 - goes_on) * goes_on ** (m - 1)
-
-    def written(length):  # probability of so many symbols in m visits
-        return (
-            np.array([math.comb(int(k), length) for k in m], dtype=float)
-            * (1 - silent) ** length
-            * silent ** (m - length)
-        )
-
-    lengths = np.array([len(s) for s in X])
-    law = np.array([[np.sum(number * written(i) * written(j)) for j in lengths] for i in lengths])
-    letters = np.array([np.prod([p["ab".index(c)] for c in s]) for s in X])
-    K = kernel(model, X)
-    np.testing.assert_allclose(K, law * np.outer(letters, letters), rtol=1e-12)
-    single = np.exp(model.log_prob(X)[0])
-    assert np.abs(K / np.outer(single, single) - 1).max() > 0.5  # the strings share their number of visits
-    once = one_state(0.0, silent, p)
-    single = np.exp(once.log_prob(["", "a", "b"])[0])
-    np.testing.assert_allclose(kernel(once, ["", "a", "b"]), np.outer(single, single), rtol=1e-14)
 
 
 def test_unrolled_chain_without_silent_visits_is_the_fixed_length_kernel():
@@ -325,27 +290,6 @@ def wide(model, X):
     strings = X.values, X.offsets
     value = log_kernels(model.shared_history(X).machine, strings, strings, first, second, False)
     return value.reshape(size, size)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("n", [1, 3, 33])
-def test_lanes_single_pairs_and_wide_numbers_agree(n):
-    model, rng = cyclic(9, n, stop=0.05), np.random.default_rng(2)
-    X = mc.Sequences([rng.integers(0, 2, k) for k in (0, 1, 5, 40, 41, 80, 33, 2, 64, 9)], alphabet=range(2))
-    model = PairHMMs(
-        model.initial,
-        model.transition,
-        model.stop,
-        mc.Categoricals(model.emission.probability),
-        model.silent,
-        model.empty,
-    )
-    operand = model.shared_history(X)
-    logs = operand.pair(operand)
-    np.testing.assert_allclose(logs, wide(model, X), rtol=1e-12)
-    alone = np.array([operand[i : i + 1].pair(operand[j : j + 1])[0, 0] for i in range(10) for j in range(10)])
-    np.testing.assert_array_equal(alone.reshape(10, 10), logs)
-    np.testing.assert_array_equal(logs, logs.T)
 
 
 def parted(tail):

@@ -12,9 +12,8 @@ from mercer import cuda
 from mercer._array import Array, Floats
 from mercer._cached import cached_property
 from mercer._coupling import FieldOperand
-from mercer.models._pairs.affine_operand import AffineOperand, letter_sums
-from mercer.models._pairs.affine_range import Scaling
-from mercer.models._pairs.affine_range import scaling as scaling_of
+from mercer.models._pairs.affine_operand import AffineOperand, in_range, letter_sums
+from mercer.models._pairs.affine_range import rows_of_group
 
 PAIRS = 2**26
 """Number of pairs that a tile holds."""
@@ -25,15 +24,15 @@ _logger = logging.getLogger("mercer")
 
 def on_gpu(strings: AffineOperand, device: Any) -> Any:
     """Return strings on a GPU; the same strings, with a reason in the log, if its Triton kernel does not take them."""
-    fast, scaling = strings.fast, None
+    fast, rows = strings.fast, None
     if not cuda.takes(device):
         reason = "Triton 3.2 or newer is not installed"
     elif fast is not None and fast.odds.flanks is not None:
         reason = "alignments are local"
-    elif fast is None or (scaling := scaling_of(float(fast.odds.match.max()), fast.odds.gap, strip=STRIP)) is None:
+    elif fast is None or (rows := rows_of_group(float(fast.odds.match.max()), fast.odds.gap, strip=STRIP)) is None:
         reason = "the parameters of the model are too extreme"
     else:
-        return GPUOperand(strings, scaling, device)
+        return GPUOperand(strings, rows, device)
     _logger.info("The pair HMM is computed on the CPU: %s.", reason)
     return strings
 
@@ -46,16 +45,16 @@ class GPUOperand(FieldOperand):
     ----------
     strings : AffineOperand
         The strings and the model.
-    scaling : Scaling
-        Scaling of the numbers.
+    rows : int
+        Number of rows between two updates of the exponents.
     device : torch.device
         The GPU.
     """
 
-    _shared_fields: ClassVar[tuple[str, ...]] = ("scaling", "device")
+    _shared_fields: ClassVar[tuple[str, ...]] = ("rows", "device")
 
     strings: AffineOperand
-    scaling: Scaling
+    rows: int
     device: Any
 
     @property
@@ -94,7 +93,7 @@ class GPUOperand(FieldOperand):
         """Log kernels of every pair, ``(I, J)``; -inf if a pair is impossible."""
         values = self._logs(other._there)
         values += self._letters[:, None] + other._letters
-        asked = self.scaling.answers(self.strings.X.lengths, other.strings.X.lengths)
+        asked = in_range(self.strings.X)[:, None] & in_range(other.strings.X)
         return self._checked(values, asked, lambda i, j: self.strings.some(other.strings, i, j))
 
     def alone(self) -> Array:
@@ -102,15 +101,14 @@ class GPUOperand(FieldOperand):
         order = np.argsort(self.strings.X.lengths, kind="stable")
         some = self[order]
         values = (some._logs(None) + 2 * some._letters)[np.argsort(order)]
-        asked = self.scaling.answers_alone(self.strings.X.lengths)
-        return self._checked(values, asked, lambda i: self.strings.some(self.strings, i, i))
+        return self._checked(values, in_range(self.strings.X), lambda i: self.strings.some(self.strings, i, i))
 
     def _logs(self, other: Any) -> Any:
         from mercer.cuda.pairs_affine import affine_kernels
 
         assert self.strings.fast is not None
         fast = self.strings.fast.odds
-        return affine_kernels(fast.match, self._there, other, fast.gap, self.scaling.rows, strip=STRIP) + fast.base
+        return affine_kernels(fast.match, self._there, other, fast.gap, self.rows, strip=STRIP) + fast.base
 
     def _checked(self, values: Any, asked: Floats, compute: Any) -> Any:
         """Replace values that are not sound by those of the CPU, in numbers of unlimited range."""

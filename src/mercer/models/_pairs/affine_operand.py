@@ -8,12 +8,12 @@ from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 
-from mercer._array import Floats
+from mercer._array import Floats, Mask
 from mercer._native.pairs import affine_pairs
 from mercer._rescue import rescued
 from mercer.data import Sequences
 from mercer.models._pairs.affine import EXTEND, OPEN, AffineMachine, AffineParameters
-from mercer.models._pairs.affine_range import FlankWeights, Scaling, scaling
+from mercer.models._pairs.affine_range import LONGEST, FlankWeights, rows_of_group
 from mercer.models._pairs.machine import MachineOperand
 
 SQUARE = 8
@@ -67,11 +67,12 @@ class Fast(NamedTuple):
     """The recursion in lanes, computed once for all strings."""
 
     odds: Odds
-    scaling: Scaling
+    rows: int
+    """Between two updates of the exponents."""
 
 
 def fast_recursion(affine: AffineParameters) -> Fast | None:
-    """Choose the scaling of the lanes for a model; None if its parameters are too extreme."""
+    """Prepare the recursion in lanes; None if the parameters are too extreme for it."""
     insertion, extend = affine.insertion, affine.rates[EXTEND]
     gap = affine.rates[OPEN] * (1 - extend) / (1 - affine.rates[OPEN])
     if min(extend, gap, insertion.min()) < 1e-60:
@@ -79,8 +80,8 @@ def fast_recursion(affine: AffineParameters) -> Fast | None:
     if affine.is_local and (affine.flank[0] < 1e-60 or affine.flank[1] < extend):
         return None  # the lanes need flanks that do not end earlier than gaps
     fast = odds(affine)
-    chosen = scaling(float(fast.match.max()), fast.gap, fast.flanks)
-    return chosen and Fast(fast, chosen)
+    rows = rows_of_group(float(fast.match.max()), fast.gap, fast.flanks)
+    return None if rows is None else Fast(fast, rows)
 
 
 @dataclass(eq=False)
@@ -114,12 +115,11 @@ class AffineOperand(MachineOperand):
         """Log kernels of every pair, ``(I, J)``; -inf if a pair is impossible."""
         out = np.empty((len(self), len(other)))
         sound = np.zeros(out.shape, dtype=bool)
-        asked = self.fast.scaling.answers(self.X.lengths, other.X.lengths) if self.fast else sound
-        rows, columns = np.flatnonzero(asked.any(axis=1)), np.flatnonzero(asked.any(axis=0))
-        if len(rows):
+        if self.fast:
+            rows, columns = (np.flatnonzero(in_range(X)) for X in (self.X, other.X))
             place = np.ix_(rows, columns)
             out[place] = self[rows]._in_lanes(other[columns])
-            sound[place] = asked[place] & np.isfinite(out[place])
+            sound[place] = np.isfinite(out[place])
         return rescued(out, sound, lambda rows, columns: self.some(other, rows, columns))
 
     def alone(self) -> Floats:
@@ -135,11 +135,16 @@ class AffineOperand(MachineOperand):
     def _in_lanes(self, other: Self) -> Floats:
         """Log kernels of every pair in SIMD lanes; not finite if numbers leave the floating-point range."""
         assert self.fast is not None
-        numbers, rows = self.fast.odds, self.fast.scaling.rows
+        numbers, rows = self.fast
         left, right = (self.X.values, self.X.offsets), (other.X.values, other.X.offsets)
         logs = affine_pairs(numbers.match, left, right, numbers.gap, numbers.flanks, rows)
         mine, theirs = (letter_sums(numbers.log_letter, X) for X in (self.X, other.X))
         return np.asarray(logs + (numbers.base + (mine[:, None] + theirs)))
+
+
+def in_range(X: Sequences) -> Mask:
+    """Return which strings the lanes take: not empty, and of at most `LONGEST` letters."""
+    return (X.lengths > 0) & (X.lengths <= LONGEST)
 
 
 def letter_sums(logs: Floats, X: Sequences) -> Floats:
