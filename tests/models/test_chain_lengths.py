@@ -14,7 +14,7 @@ import mercer as mc
 from mercer.families import PowerProduct, Smoothed
 from mercer.models._chains import sweep as _sweep
 from mercer.models._chains.coupled import coupled_chains
-from mercer.models._chains.sweep import Aligned, Tile, sweep
+from mercer.models._chains.sweep import crossed, sweep
 from mercer.models._markov.operand import ProductOperand
 from mercer.models.discount import Discounted, discounted_sum
 from mercer.models.markov import MarkovChains
@@ -334,21 +334,25 @@ def test_path_errors():
 # ------------------------------------------------------------------ gradients
 
 
-@pytest.mark.parametrize("layout", [Tile, Aligned])
+@pytest.mark.parametrize("all_pairs", [True, False])
 @pytest.mark.parametrize("lengths", [(1,), (2,), (1, 4), (3, 9, 40), (1, 7, 24, 50)])
-def test_gradients_against_finite_differences(layout, lengths, torch):
+def test_gradients_against_finite_differences(all_pairs, lengths, torch):
     """All five arrays of PPK-4.2c, for a weighted sum of several lengths, over kept and recomputed tables."""
     rng = np.random.default_rng(0)
-    count, shape = (3, (2, 3, 3, 2)) if layout is Tile else (2, (2, 3, 2))
+    count, shape = (3, (2, 3, 3, 2)) if all_pairs else (2, (2, 3, 2))
     shapes = (2, 3), (2, 3, 3), (count, 2), (count, 2, 2), shape
     arrays = [rng.random(size) / size[-1] for size in shapes]
     tensors = [torch.asarray(x).requires_grad_() for x in arrays]
-    values = sweep(layout, tensors[:2], tensors[2:4], tensors[4], lengths)
+
+    def sides(arrays):
+        return crossed(arrays[:2], arrays[2:4]) if all_pairs else (arrays[:2], arrays[2:4])
+
+    values = sweep(*sides(tensors), tensors[4], lengths)
     share = rng.normal(size=values.shape)
     gradients = torch.autograd.grad((values * torch.asarray(share)).sum(), tensors, allow_unused=True)
 
     def objective(arrays):
-        return np.sum(share * coupled_chains(layout, arrays[:2], arrays[2:4], np.log(arrays[4]), lengths))
+        return np.sum(share * coupled_chains(*sides(arrays), np.log(arrays[4]), lengths))
 
     np.testing.assert_allclose(np.sum(share * values.detach().numpy()), objective(arrays), rtol=1e-12)
     for at, gradient in enumerate(gradients):
@@ -410,7 +414,7 @@ def test_pairs_that_underflow_keep_their_gradient(torch):
     transition = np.array([[[0.0, 1.0], [0.0, 1.0]], [[0.5, 0.5], [0.5, 0.5]]])
     leaf = torch.asarray([[0.0, -1000.0, -1.0, -2.0], [-1000.0, -900.0, -3.0, -1.0]]).double().requires_grad_()
     sides = [torch.asarray(x) for x in (initial[:1], transition[:1], initial, transition)]
-    values = coupled_chains(Tile, sides[:2], sides[2:], leaf.reshape(1, 2, 2, 2), (3,))
+    values = coupled_chains(*crossed(sides[:2], sides[2:]), leaf.reshape(1, 2, 2, 2).permute(0, 2, 1, 3), (3,))
     assert values[0, 0, 0].item() == pytest.approx(-1800.0, rel=1e-12)
     (slope,) = torch.autograd.grad(values[0, 0, 1], leaf)
     assert torch.isfinite(slope).all()

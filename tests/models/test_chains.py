@@ -12,7 +12,7 @@ import mercer as mc
 from mercer._native.chains import small_chains
 from mercer.models._chains import coupled as _chain
 from mercer.models._chains import sweep as _sweep
-from mercer.models._chains.sweep import Aligned, Tile
+from mercer.models._chains.sweep import crossed
 
 
 def log(x):
@@ -22,9 +22,9 @@ def log(x):
 
 
 def coupled_chains(initial_a, transition_a, initial_b, transition_b, psi, log_scale, lengths):
-    left, right = (initial_a, transition_a), (initial_b, transition_b)
-    table = log(_chain.namespace(psi).reshape(psi, (*initial_a.shape, *initial_b.shape)))
-    return _chain.coupled_chains(Tile, left, right, table + log_scale[:, None, :, None], lengths)
+    sides = crossed((initial_a, transition_a), (initial_b, transition_b))
+    table = log(_chain.states_last(_chain.namespace(psi).reshape(psi, (*initial_a.shape, *initial_b.shape))))
+    return _chain.coupled_chains(*sides, table + log_scale[:, :, None, None], lengths)
 
 
 def coupled_chains_log(initial_a, transition_a, initial_b, transition_b, log_psi, lengths):
@@ -42,7 +42,7 @@ def coupled_features(*arrays_and_lengths):
 
 def coupled_pairs(initial, transition, psi, log_scale, lengths, *other):
     left = initial, transition
-    return _chain.coupled_chains(Aligned, left, other or left, log(psi) + log_scale[:, None, None], lengths)
+    return _chain.coupled_chains(left, other or left, log(psi) + log_scale[:, None, None], lengths)
 
 
 def models(rng, count, n, k=3, zeros=0.0):
@@ -352,14 +352,14 @@ def test_three_forms_agree(n, m, sizes, rho, zeros, length, seed):
     args = arguments(a, b, rho)
     lengths = (1, length + 1) if length % 2 else (length,)
     truth = logs(*args, lengths)
-    left, right = args[:2], args[2:4]
-    pairs = args[4].reshape(sizes[0], n, sizes[1], m)
-    products = _sweep.sweep(Tile, left, right, pairs, lengths)
+    sides = crossed(args[:2], args[2:4])
+    pairs = args[4].reshape(sizes[0], n, sizes[1], m).transpose(0, 2, 1, 3)
+    products = _sweep.sweep(*sides, pairs, lengths)
     powers = [x**rho for x in a], [x**rho for x in b]
     lanes = small_chains(args[:2], args[2:4], lengths, args[4])
     categorical = small_chains(powers[0], powers[1], lengths)
     for raw in (products, lanes, categorical):
-        result = _chain.repaired(Tile, raw, left, right, lambda: log(pairs), lengths)
+        result = _chain.repaired(raw, *sides, lambda: log(pairs), lengths)
         np.testing.assert_allclose(result, truth, rtol=1e-11, atol=1e-11)
 
 

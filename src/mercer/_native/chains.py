@@ -89,13 +89,3 @@ def ranged_pairs(
         lengths=np.asarray(lengths), log_value=value,
     )  # fmt: skip
     return value
-
-
-def ranged_log_chains(
-    left: tuple[Floats, Floats], right: tuple[Floats, Floats], log_psi: Floats, lengths: tuple[int, ...]
-) -> Floats:
-    """Compute the log kernels of all pairs of chains, (H, I, J), from logarithms; ``log_psi`` is (I * n, J * m)."""
-    (i, n), (j, m) = left[0].shape, right[0].shape
-    rows, columns = np.divmod(np.arange(i * j), max(j, 1))
-    pairs = log_psi.reshape(i, n, j, m).transpose(0, 2, 1, 3).reshape(i * j, n, m)
-    return ranged_pairs(left, right, rows, columns, pairs, lengths, True).reshape(len(lengths), i, j)

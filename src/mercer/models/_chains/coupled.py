@@ -20,7 +20,7 @@ from array_api_compat import is_numpy_array
 
 from mercer._array import Array, Floats, beside, namespace, safe_log, to_numpy
 from mercer._native.chains import ranged_pairs, small_chains
-from mercer.models._chains.sweep import Layout, Side, Tile, largest, log_sweep, sweep, without_gradient
+from mercer.models._chains.sweep import Side, crossed, largest, log_sweep, sweep, taken, without_gradient
 
 # Up to these sizes, SIMD lanes are faster than products of large matrices.
 _LANE_STATES = 40
@@ -39,16 +39,14 @@ def chain_tile(n_states: int) -> int:
     return 8
 
 
-def coupled_chains(layout: Layout, left: Side, right: Side, log_psi: Array, lengths: tuple[int, ...]) -> Array:
+def coupled_chains(left: Side, right: Side, log_psi: Array, lengths: tuple[int, ...]) -> Array:
     """Compute the log kernels of pairs of chains (PPK-4.2).
 
     Parameters
     ----------
-    layout : Aligned or Tile
-        Whether chain i of the left side is paired with chain i of the right, or with all.
     left, right : pair of arrays
-        Initial and transition weights, probabilities to the power rho: (I, n) and (I, n, n), (J, m) and (J, m, m).
-    log_psi : array of shape (I, n, J, m), or (N, n, m) if aligned
+        Initial and transition weights, probabilities to the power rho, such as those of `crossed`.
+    log_psi : array of shape (I, J, n, m), or (N, n, m) if aligned
         Logarithms of the leaf kernels.
     lengths : tuple of int
         Strictly increasing numbers of time steps, at least 1; one sweep serves all of them.
@@ -58,9 +56,9 @@ def coupled_chains(layout: Layout, left: Side, right: Side, log_psi: Array, leng
     array of shape (H, I, J) or (H, N)
         Logarithms of the kernels, one row per length; -inf if a kernel is zero.
     """
-    psi, scale = scaled_leaves(layout, log_psi)
-    values = fast_kernels(layout, left, right, psi, lengths)
-    return repaired(layout, values, left, right, lambda: log_psi, lengths, scale, _tiny_leaves(layout, psi, log_psi))
+    psi, scale = scaled_leaves(log_psi)
+    values = fast_kernels(left, right, psi, lengths)
+    return repaired(values, left, right, lambda: log_psi, lengths, scale, _tiny_leaves(psi, log_psi))
 
 
 def coupled_features(left: tuple[Array, ...], right: tuple[Array, ...], lengths: tuple[int, ...]) -> Array:
@@ -69,46 +67,54 @@ def coupled_features(left: tuple[Array, ...], right: tuple[Array, ...], lengths:
     The features, (I, n, k) and (J, m, k), are the third array of each side; for categorical emissions they are
     probabilities to the power rho.
     """
-    a, b = (left[0], left[1]), (right[0], right[1])
+    a, b = crossed((left[0], left[1]), (right[0], right[1]))
     inner = functools.cache(functools.partial(inner_products, left[2], right[2]))
-    if left[2].shape[-1] <= _LANE_SYMBOLS and fits_lanes(a[0], b[0]):
+    if left[2].shape[-1] <= _LANE_SYMBOLS and fits_lanes(a, b):
         values = small_chains(left, right, lengths)
     else:
-        values = fast_kernels(Tile, a, b, inner(), lengths)
-    return repaired(Tile, values, a, b, lambda: safe_log(inner()), lengths)
+        values = fast_kernels(a, b, inner(), lengths)
+    return repaired(values, a, b, lambda: safe_log(inner()), lengths)
 
 
 def inner_products(a: Array, b: Array) -> Array:
-    """Multiply features (I, n, k) and (J, m, k) to leaf kernels (I, n, J, m)."""
+    """Multiply features (I, n, k) and (J, m, k) to leaf kernels (I, J, n, m)."""
     xp, (i, n, k), (j, m, _) = namespace(a), a.shape, b.shape
-    return xp.reshape(xp.reshape(a, (i * n, k)) @ xp.reshape(b, (j * m, k)).T, (i, n, j, m))
+    return states_last(xp.reshape(xp.reshape(a, (i * n, k)) @ xp.reshape(b, (j * m, k)).T, (i, n, j, m)))
+
+
+def states_last(table: Array) -> Array:
+    """Return a table (I, n, J, m), as it lies in memory, as (I, J, n, m), or the reverse."""
+    return namespace(table).permute_dims(table, (0, 2, 1, 3))
 
 
 # ------------------------------------------------------------------ fast
 
 
-def fits_lanes(initial_a: Array, initial_b: Array) -> bool:
-    """Whether the native library takes these chains: float64 in NumPy, and not too many states."""
-    if not is_numpy_array(initial_a) or initial_a.dtype != np.float64 or initial_b.dtype != np.float64:
+def fits_lanes(left: Side, right: Side) -> bool:
+    """Whether the native library takes these chains: all pairs, float64 in NumPy, and not too many states."""
+    a, b = left[0], right[0]
+    if a.ndim != 3 or not is_numpy_array(a) or a.dtype != np.float64 or b.dtype != np.float64:
         return False
-    n, m = initial_a.shape[1], initial_b.shape[1]
-    return bool(0 < n <= _LANE_STATES and n * m <= _LANE_STATES**2 and len(initial_a) and len(initial_b))
+    n, m = a.shape[-1], b.shape[-1]
+    return bool(0 < n <= _LANE_STATES and n * m <= _LANE_STATES**2 and a.size and b.size)
 
 
-def fast_kernels(layout: Layout, left: Side, right: Side, psi: Array, lengths: tuple[int, ...]) -> Array:
+def fast_kernels(left: Side, right: Side, psi: Array, lengths: tuple[int, ...]) -> Array:
     """Compute log kernels in floating-point numbers; NaN if the sums of a pair leave their range."""
-    if layout is Tile and fits_lanes(left[0], right[0]):
-        i, n, j, m = psi.shape
-        return small_chains(left, right, lengths, psi.reshape(i * n, j * m))
-    return sweep(layout, left, right, psi, lengths)
+    if fits_lanes(left, right):
+        i, j, n, m = psi.shape
+        a, b = (left[0][:, 0], left[1][:, 0]), (right[0][0], right[1][0])
+        return small_chains(a, b, lengths, states_last(psi).reshape(i * n, j * m))
+    return sweep(left, right, psi, lengths)
 
 
-def scaled_leaves(layout: Layout, log_psi: Array) -> tuple[Array, Array]:
+def scaled_leaves(log_psi: Array) -> tuple[Array, Array]:
     """Turn log leaf kernels into values with one scale per pair of models, and return the logarithms of the scales."""
-    if layout is Tile and is_numpy_array(log_psi) and log_psi.size:
-        return _scaled_tile(log_psi)
-    top = largest(layout, log_psi)
-    return namespace(log_psi).exp(log_psi - layout.wide(top)), top
+    if is_numpy_array(log_psi) and log_psi.ndim == 4 and log_psi.size:
+        psi, top = _scaled_tile(states_last(log_psi))
+        return states_last(psi), top
+    top = largest(log_psi)
+    return namespace(log_psi).exp(log_psi - top[..., None, None]), top
 
 
 def _scaled_tile(log_psi: Floats) -> tuple[Floats, Floats]:
@@ -134,7 +140,6 @@ def _scaled_tile(log_psi: Floats) -> tuple[Floats, Floats]:
 
 
 def repaired(
-    layout: Layout,
     values: Array,
     left: Side,
     right: Side,
@@ -147,8 +152,6 @@ def repaired(
 
     Parameters
     ----------
-    layout : Aligned or Tile
-        Which pairs there are.
     values : array of shape (H, I, J) or (H, N)
         Log kernels, without the scales of leaf kernels.
     left, right : pair of arrays
@@ -177,17 +180,17 @@ def repaired(
         return total
     info, table = xp.finfo(values.dtype), log_psi()
     half, leaf = 0.5 * math.log(float(info.smallest_normal)), without_gradient(table)
-    top = largest(layout, leaf)
-    ordinary = layout.crossed(_smallest_weight(left), _smallest_weight(right)) >= _plain(values)
+    top = largest(leaf)
+    ordinary = _smallest_weight(left) * _smallest_weight(right) >= _plain(values)
     if tiny is not None:
-        starts = layout.outer(*(xp.astype(side[0] > 0, values.dtype) for side in (left, right))) > 0
-        begins = xp.max(xp.where(starts, leaf, -xp.inf), axis=layout.states) - top >= half
-        open_ = (xp.astype(xp.all(side[1] > 0, axis=(-2, -1)), values.dtype) for side in (left, right))
-        ordinary = ordinary & (~tiny | (begins & (layout.crossed(*open_) > 0)))
+        starts = (left[0] > 0)[..., :, None] & (right[0] > 0)[..., None, :]
+        begins = xp.max(xp.where(starts, leaf, -xp.inf), axis=(-2, -1)) - top >= half
+        open_a, open_b = (xp.all(side[1] > 0, axis=(-2, -1)) for side in (left, right))
+        ordinary = ordinary & (~tiny | (begins & open_a & open_b))
     bounds = xp.reshape(beside(values, _bounds(left, right, lengths), values.dtype), column.shape)
     near = xp.all(without_gradient(total) - column * top >= bounds + (half - math.log(float(info.eps))), axis=0)
     sound = (ordinary | near) & ~xp.any(xp.isnan(values), axis=0)
-    return _again(layout, total, ~sound, left, right, table, lengths)
+    return _again(total, ~sound, left, right, table, lengths)
 
 
 def is_calm(values: Array, left: Side, right: Side) -> bool:
@@ -204,12 +207,12 @@ def _plain(values: Array) -> float:
     return float(namespace(values).finfo(values.dtype).smallest_normal) ** (1 / 3)
 
 
-def _tiny_leaves(layout: Layout, psi: Array, log_psi: Array) -> Array | None:
+def _tiny_leaves(psi: Array, log_psi: Array) -> Array | None:
     """Mark the pairs with leaf kernels that are positive and tiny; None if there are none."""
     xp = namespace(psi)
     if 0 in psi.shape or float(without_gradient(xp.min(psi))) >= _plain(psi):
         return None
-    found = xp.any((psi < _plain(psi)) & (log_psi > -xp.inf), axis=layout.states)
+    found = xp.any((psi < _plain(psi)) & (log_psi > -xp.inf), axis=(-2, -1))
     return found if bool(xp.any(found)) else None
 
 
@@ -233,16 +236,14 @@ def _bounds(left: Side, right: Side, lengths: tuple[int, ...]) -> list[float]:
 # ------------------------------------------------------------------ again, with range
 
 
-def careful_kernels(layout: Layout, left: Side, right: Side, log_psi: Array, lengths: tuple[int, ...]) -> Array:
+def careful_kernels(left: Side, right: Side, log_psi: Array, lengths: tuple[int, ...]) -> Array:
     """Do as `coupled_chains` with the logarithms of all weights, in numbers of unlimited range: slow, always right."""
     xp = namespace(log_psi)
-    shape = [size for axis, size in enumerate(log_psi.shape) if axis not in layout.states]
-    unknown = xp.zeros((len(lengths), *shape), dtype=log_psi.dtype, device=log_psi.device)
-    return _again(layout, unknown, unknown[0, ...] == 0, left, right, log_psi, lengths, logarithms=True)
+    unknown = xp.zeros((len(lengths), *log_psi.shape[:-2]), dtype=log_psi.dtype, device=log_psi.device)
+    return _again(unknown, unknown[0, ...] == 0, left, right, log_psi, lengths, logarithms=True)
 
 
 def _again(
-    layout: Layout,
     values: Array,
     where: Array,
     left: Side,
@@ -255,7 +256,7 @@ def _again(
     xp = namespace(values)
 
     def compute(which: Array) -> Array:
-        a, b, leaf = layout.take(left, right, log_psi, which)
+        a, b, leaf = taken(left, right, log_psi, which)
         if all(is_numpy_array(x) and x.dtype == np.float64 for x in (*a, *b, leaf)):
             everyone = np.arange(len(leaf))
             return ranged_pairs(a, b, everyone, everyone, leaf, lengths, logarithms)

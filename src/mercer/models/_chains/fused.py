@@ -8,8 +8,8 @@ from typing import Any
 from mercer._array import Array, Floats, namespace
 from mercer._coupling import InnerLeaf
 from mercer.cuda import usable as usable
-from mercer.models._chains.coupled import inner_products, is_calm, repaired
-from mercer.models._chains.sweep import Side, Tile, steps_between_scalings
+from mercer.models._chains.coupled import inner_products, is_calm, repaired, states_last
+from mercer.models._chains.sweep import Side, crossed, steps_between_scalings
 from mercer.models.discount import FIRST_LENGTHS, Discounted
 
 MOST_STATES, MOST_SYMBOLS = 32, 256
@@ -66,11 +66,12 @@ def fused_features(left: tuple[Array, ...], right: tuple[Array, ...], sizes: Siz
     step, parts = max(1, _RESCUED // max(1, left[0].shape[1] * math.prod(right[0].shape))), []
     for first in range(0, left[0].shape[0], step):
         initial, transition, features = (x[first : first + step] for x in left[:3])
+        sides = crossed((initial, transition), other)
 
         def log_psi(features: Array = features) -> Array:
             return xp.log(inner_products(features, right[2]))
 
-        parts.append(repaired(Tile, values[:, first : first + step], (initial, transition), other, log_psi, lengths))
+        parts.append(repaired(values[:, first : first + step], *sides, log_psi, lengths))
     return xp.concat(parts, axis=1)
 
 
@@ -83,7 +84,7 @@ def fused_table(left: Side, right: Side, log_psi: Array, sizes: Sizes, lengths: 
     values, scale, lost = fused_chains(left, right, sizes, lengths, block, xp.reshape(log_psi, (i * n, j * m)))
     marked = lost != 0
     tiny = marked if bool(xp.any(marked)) else None
-    return repaired(Tile, values, left, right, lambda: log_psi, lengths, scale, tiny)
+    return repaired(values, *crossed(left, right), lambda: states_last(log_psi), lengths, scale, tiny)
 
 
 def _largest_norm(features: Array) -> Array:

@@ -11,8 +11,8 @@ from mercer._array import Array, Floats, Indices, namespace, safe_log
 from mercer._batch import take_rows
 from mercer._coupling import InnerLeaf, OneAxis, power
 from mercer.models._chains import fused
-from mercer.models._chains.coupled import careful_kernels, chain_tile, coupled_chains, coupled_features
-from mercer.models._chains.sweep import Aligned, Layout, Side, Tile
+from mercer.models._chains.coupled import careful_kernels, chain_tile, coupled_chains, coupled_features, states_last
+from mercer.models._chains.sweep import Side, crossed
 from mercer.models.discount import Discounted, Lengths, sum_of_pairs, sum_of_selves
 
 
@@ -133,18 +133,18 @@ class ChainOperand(OneAxis):
         log_psi = namespace(log_psi).reshape(log_psi, (i, n, j, m))
         if on_gpu and fused.usable(log_psi):
             return fused.fused_table(left, right, log_psi, sizes, lengths)
-        return self._kernels(Tile, left, right, log_psi, lengths)
+        return self._kernels(*crossed(left, right), states_last(log_psi))
 
     def alone(self) -> Array:
         """Log kernel of every model with itself, ``(H, N)``; raises if a discounted one is infinite."""
         if isinstance(self.lengths, Discounted):
             return sum_of_selves(self)
-        return self._kernels(Aligned, self._side, self._side, self.leaf.pair(self.leaf), self.lengths)
+        return self._kernels(self._side, self._side, self.leaf.pair(self.leaf))
 
-    def _kernels(self, layout: Layout, left: Side, right: Side, log_psi: Array, lengths: tuple[int, ...]) -> Array:
+    def _kernels(self, left: Side, right: Side, log_psi: Array) -> Array:
         """Compute pairs with given leaf kernels by array code or the native library."""
         kernels = careful_kernels if self.logarithms else coupled_chains
-        return kernels(layout, left, right, log_psi, lengths)
+        return kernels(left, right, log_psi, self.lengths)
 
     def at(self, lengths: Indices) -> ChainOperand:
         """Return the same chains with other lengths."""

@@ -1,7 +1,7 @@
-"""The recursion of coupled chains in array code: layouts of its tables, and sweeps in scaled numbers and logarithms.
+"""The recursion of coupled chains in array code, in scaled numbers and in logarithms.
 
-A table has an entry for every pair of models and of hidden states. `Aligned` pairs each model of the left side with one
-of the right, `Tile` pairs all of them; everything else is written once, in terms of their few operations.
+A table (*B, n, m) has an entry for every pair of models and of their hidden states. The batch shapes of both sides
+broadcast to that of the table: (N,) if each model is paired with one other, (I, 1) and (1, J) for all pairs.
 """
 
 from __future__ import annotations
@@ -19,111 +19,36 @@ Side: TypeAlias = tuple[Array, Array]
 """Initial and transition weights."""
 
 
-class Aligned:
-    """Tables (N, n, m): each chain of the left side is paired with one of the right."""
-
-    @staticmethod
-    def outer(a: Array, b: Array) -> Array:
-        """Multiply initial weights, (N, n) and (N, m)."""
-        return a[:, :, None] * b[:, None, :]
-
-    @staticmethod
-    def left(matrix: Array, table: Array) -> Array:
-        """Multiply every table from the left by the matrix of its left chain."""
-        return matrix @ table
-
-    @staticmethod
-    def right(table: Array, matrix: Array) -> Array:
-        """Multiply every table from the right by the matrix of its right chain."""
-        return table @ matrix
-
-    @staticmethod
-    def wide(values: Array) -> Array:
-        """Reshape one number per pair of models for broadcasting against a table."""
-        return values[:, None, None]
-
-    @staticmethod
-    def crossed(a: Array, b: Array) -> Array:
-        """Multiply one number per model of each side."""
-        return a * b
-
-    @staticmethod
-    def take(left: Side, right: Side, table: Array, which: Array) -> tuple[Side, Side, Array]:
-        """Take some pairs: weights of both sides and their tables, aligned."""
-        xp = namespace(table)
-        a, b = ([xp.take(x, which, axis=0) for x in side] for side in (left, right))
-        return (a[0], a[1]), (b[0], b[1]), xp.take(table, which, axis=0)
-
-    states: tuple[int, ...] = (1, 2)
-    """Axes of the hidden states."""
+def crossed(left: Side, right: Side) -> tuple[Side, Side]:
+    """Give weights of I and of J chains batch shapes (I, 1) and (1, J), which pair each of them with all others."""
+    a, b = ([x[:, None, ...] for x in left], [x[None, ...] for x in right])
+    return (a[0], a[1]), (b[0], b[1])
 
 
-class Tile:
-    """Tables (I, n, J, m): each chain of the left side is paired with each of the right.
-
-    Products read permuted views and write contiguously; most reshapes copy nothing.
-    """
-
-    @staticmethod
-    def outer(a: Array, b: Array) -> Array:
-        """Multiply initial weights, (I, n) and (J, m)."""
-        return a[:, :, None, None] * b
-
-    @staticmethod
-    def left(matrix: Array, table: Array) -> Array:
-        """Multiply every table from the left by the matrix of its left chain."""
-        i, n, j, m = table.shape
-        xp = namespace(table)
-        return xp.reshape(matrix @ xp.reshape(table, (i, n, j * m)), (i, matrix.shape[1], j, m))
-
-    @staticmethod
-    def right(table: Array, matrix: Array) -> Array:
-        """Multiply every table from the right by the matrix of its right chain."""
-        i, n, j, m = table.shape
-        xp = namespace(table)
-        turned = xp.permute_dims(xp.reshape(table, (i * n, j, m)), (1, 2, 0))
-        product = xp.reshape(xp.matrix_transpose(matrix) @ turned, (j, matrix.shape[2], i, n))
-        return xp.permute_dims(product, (2, 3, 0, 1))
-
-    @staticmethod
-    def wide(values: Array) -> Array:
-        """Reshape one number per pair of models for broadcasting against a table."""
-        return values[:, None, :, None]
-
-    @staticmethod
-    def crossed(a: Array, b: Array) -> Array:
-        """Multiply one number per model of each side."""
-        return a[:, None] * b[None, :]
-
-    @staticmethod
-    def take(left: Side, right: Side, table: Array, which: Array) -> tuple[Side, Side, Array]:
-        """Take some pairs, counted row by row: weights of both sides and their tables, aligned."""
-        xp = namespace(table)
-        i, n, j, m = table.shape
-        pairs = xp.reshape(xp.permute_dims(table, (0, 2, 1, 3)), (i * j, n, m))
-        a, b = ([xp.take(x, at, axis=0) for x in side] for side, at in ((left, which // j), (right, which % j)))
-        return (a[0], a[1]), (b[0], b[1]), xp.take(pairs, which, axis=0)
-
-    states: tuple[int, ...] = (1, 3)
-    """Axes of the hidden states."""
+def outer(a: Array, b: Array) -> Array:
+    """Multiply weights of states, (*B, n) and (*B, m)."""
+    return a[..., :, None] * b[..., None, :]
 
 
-Layout: TypeAlias = "type[Aligned] | type[Tile]"
-
-
-def sums(layout: Layout, table: Array) -> Array:
-    """Sum over states: a number for every pair of models."""
-    return namespace(table).sum(table, axis=layout.states)
-
-
-def largest(layout: Layout, table: Array) -> Array:
+def largest(table: Array) -> Array:
     """Find the largest entry for every pair of models, without its gradient; 0 if it is infinite."""
     xp = namespace(table)
-    top = without_gradient(xp.max(table, axis=layout.states))
+    top = without_gradient(xp.max(table, axis=(-2, -1)))
     return xp.where(xp.isfinite(top), top, xp.zeros_like(top))
 
 
-def sweep(layout: Layout, left: Side, right: Side, psi: Array, lengths: tuple[int, ...]) -> Array:
+def taken(left: Side, right: Side, table: Array, which: Array) -> tuple[Side, Side, Array]:
+    """Take some pairs, counted row by row: weights of both sides and their tables, aligned."""
+    xp, batch = namespace(table), table.shape[:-2]
+    rows = (which // batch[1], which % batch[1]) if len(batch) == 2 else (which, which)
+    a, b = (
+        [xp.take(xp.reshape(x, (-1, *x.shape[len(batch) :])), at, axis=0) for x in side]
+        for side, at in zip((left, right), rows, strict=True)
+    )
+    return (a[0], a[1]), (b[0], b[1]), xp.take(xp.reshape(table, (-1, *table.shape[-2:])), which, axis=0)
+
+
+def sweep(left: Side, right: Side, psi: Array, lengths: tuple[int, ...]) -> Array:
     """Run the recursion, rescaling every few steps.
 
     Gradients of torch need the memory of about twice the square root of the number of steps: the steps between are
@@ -131,8 +56,6 @@ def sweep(layout: Layout, left: Side, right: Side, psi: Array, lengths: tuple[in
 
     Parameters
     ----------
-    layout : Aligned or Tile
-        Memory layout of the tables.
     left, right : pair of arrays
         Initial and transition weights.
     psi : array
@@ -156,22 +79,22 @@ def sweep(layout: Layout, left: Side, right: Side, psi: Array, lengths: tuple[in
         rows = []
         for time in times:
             if time > 1:
-                phi = layout.left(transposed, layout.right(phi, right[1])) * psi
+                phi = (transposed @ (phi @ right[1])) * psi
             rest = time % block == 0 and time < last
             if rest or time in wanted:
-                total = sums(layout, phi)
+                total = xp.sum(phi, axis=(-2, -1))
                 constant = without_gradient(total)  # no value depends on the factors, so gradients ignore them
                 sound = sound & (constant >= smallest) & (constant <= greatest)
                 if time in wanted:
                     rows.append(xp.where(sound, xp.astype(safe_log(total), xp.float64) + log_factor, xp.nan))
                 if rest:
                     top = xp.where(sound, constant, xp.ones_like(constant))
-                    phi, log_factor = phi * layout.wide(1 / top), log_factor + xp.astype(xp.log(top), xp.float64)
+                    phi, log_factor = phi * (1 / top)[..., None, None], log_factor + xp.astype(xp.log(top), xp.float64)
         return phi, log_factor, sound, rows
 
     run = _repeated(advance) if needs_gradient(*left, *right, psi) else advance
-    phi = layout.outer(left[0], right[0]) * psi
-    zero = without_gradient(sums(layout, xp.zeros_like(phi)))
+    phi = outer(left[0], right[0]) * psi
+    zero = without_gradient(xp.sum(xp.zeros_like(phi), axis=(-2, -1)))
     log_factor, sound = xp.astype(zero, xp.float64), zero == 0
     step, values = max(1, round(math.sqrt(last))), []
     for first in range(1, last + 1, step):
