@@ -375,15 +375,3 @@ def test_slopes_of_random_features(gamma):
     step = 1e-6
     near, far = (k.clone_with_theta(k.theta + sign * step)(X) for sign in (1, -1))
     np.testing.assert_allclose(slope[..., 0], (near - far) / (2 * step), atol=1e-4 * np.abs(slope).max() + 1e-9)
-
-
-def test_batches_of_other_libraries_are_compared_by_content():
-    torch = pytest.importorskip("torch")
-
-    def made(weight):
-        emission = mc.Categoricals(torch.tensor([[[0.9, 0.1], [weight, 1 - weight]]]), alphabet="ab")
-        model = mc.HMMs(torch.tensor([[0.5, 0.5]]), torch.tensor([[[0.9, 0.1], [0.1, 0.9]]]), emission)
-        return mc.PosteriorCounts(model).fit(["ab", "b"]).as_gp()
-
-    assert made(0.25) == made(0.25)
-    assert made(0.25) != made(0.5)

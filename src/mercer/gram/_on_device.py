@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
 
-from mercer._array import Array, to_numpy
+from mercer._array import Array, Floats, to_numpy
 from mercer._units import human
 
 LEAST_PAIRS = 2**12
 """Tiles of fewer pairs are not tried: what does not fit then is the data."""
+COPY_ROWS, COPY_THREADS = 100, 4
+
 Tile = Callable[[Any, Any], Array]
 
 
@@ -83,7 +87,7 @@ def _attempt(
             values = values.tril() + values.tril(-1).mT
         _set_diagonal(values, diagonal)
         values = _unsorted(values, orders)
-        return to_numpy(values) if to_host else values, 1
+        return _on_host(values) if to_host else values, 1
     whole: Any = None
     bands = [slice(first, min(first + rows, n)) for first in range(0, n, rows)]
     for band in bands:
@@ -92,7 +96,7 @@ def _attempt(
             square = values[..., : band.stop - band.start]
             square.copy_(square.tril() + square.tril(-1).mT)
         if to_host:
-            values = to_numpy(values)
+            values = _on_host(values)
         if whole is None:
             shape = (*values.shape[:-2], n, len(b))
             whole = np.empty(shape, dtype=values.dtype) if to_host else values.new_empty(shape)
@@ -107,6 +111,25 @@ def _attempt(
         return whole, len(bands)
     _set_diagonal(whole, diagonal)
     return _unsorted(whole, orders), len(bands)
+
+
+def _on_host(values: Any) -> Floats:
+    """Bring values back by several threads, through pinned buffers: fresh pages cost more time than the transfer."""
+    import torch
+
+    out, local = torch.empty(values.shape, dtype=values.dtype), threading.local()
+    there, here = (x.reshape(-1, x.shape[-1]) for x in (values, out))
+
+    def copy(first: int) -> None:
+        rows = there[first : first + COPY_ROWS]
+        if not hasattr(local, "buffer"):
+            local.buffer = torch.empty((COPY_ROWS, rows.shape[1]), dtype=rows.dtype, pin_memory=rows.is_cuda)
+        here[first : first + COPY_ROWS].copy_(local.buffer[: len(rows)].copy_(rows))
+
+    with ThreadPoolExecutor(COPY_THREADS) as pool:
+        list(pool.map(copy, range(0, len(here), COPY_ROWS)))
+    found: Floats = out.numpy()
+    return found
 
 
 def _set_diagonal(values: Any, diagonal: Any) -> None:
