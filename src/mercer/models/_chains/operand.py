@@ -133,18 +133,18 @@ class ChainOperand(OneAxis):
         log_psi = namespace(log_psi).reshape(log_psi, (i, n, j, m))
         if on_gpu and fused.usable(log_psi):
             return fused.fused_table(left, right, log_psi, sizes, lengths)
-        return self._kernels(*crossed(left, right), states_last(log_psi))
+        return self._kernels(*crossed(left, right), states_last(log_psi), lengths)
 
     def alone(self) -> Array:
         """Log kernel of every model with itself, ``(H, N)``; raises if a discounted one is infinite."""
         if isinstance(self.lengths, Discounted):
             return sum_of_selves(self)
-        return self._kernels(self._side, self._side, self.leaf.pair(self.leaf))
+        return self._kernels(self._side, self._side, self.leaf.pair(self.leaf), self.lengths)
 
-    def _kernels(self, left: Side, right: Side, log_psi: Array) -> Array:
+    def _kernels(self, left: Side, right: Side, log_psi: Array, lengths: tuple[int, ...]) -> Array:
         """Compute pairs with given leaf kernels by array code or the native library."""
         kernels = careful_kernels if self.logarithms else coupled_chains
-        return kernels(left, right, log_psi, self.lengths)
+        return kernels(left, right, log_psi, lengths)
 
     def at(self, lengths: Indices) -> ChainOperand:
         """Return the same chains with other lengths."""
