@@ -95,14 +95,6 @@ def test_discounted(device, n):
     compare(mc.MeanMap(gamma=0.3, length=mc.Discounted(0.8)), models, device)
 
 
-def test_discounted_slowly(device):
-    slow = mc.HMMs(
-        [[0.5, 0.5], [1.0, 0.0]], [[[0.999, 0.001], [0.001, 0.999]], np.eye(2)],
-        mc.Categoricals([[[1.0, 0.0], [0.9999, 0.0001]], [[1.0, 0.0], [0.5, 0.5]]]),
-    )  # fmt: skip
-    compare(mc.ProbabilityProduct(rho=1.0, length=mc.Discounted(0.999)), slow, device, atol=1e-11)
-
-
 def test_pairs_out_of_range_are_repeated(device):
     sticky = mc.HMMs(
         [[1.0, 0.0], [0.0, 1.0], [0.5, 0.5]], [np.eye(2)] * 3, mc.Categoricals([[[1.0, 0.0], [0.0, 1.0]]] * 3)
