@@ -25,7 +25,6 @@ _TOLERANCE = 0.05
 """Largest distance of a stamp from the grid, in steps, for a grid to be called regular."""
 _LARGEST_FILL = 20
 """Largest factor by which absent steps may lengthen the series; more is a wrong stamp or a wrong column."""
-_MONTH = 28 * 86400.0
 
 
 @dataclass
@@ -39,27 +38,23 @@ class Series:
 
 @dataclass(frozen=True)
 class _Stamps:
-    """Time stamps of rows: numbers, or seconds since the first date; NaN where they are missing.
+    """Time stamps of rows: numbers, seconds since the first date, or calendar months; NaN where they are missing."""
 
-    ``months`` numbers the calendar months if all dates are on the same day of the month at the same time, which is a
-    regular grid in months and not in seconds.
-    """
+    values: Floats
+    unit: str = ""
+    """"s" of dates, "month" of dates on the same day of the month at the same time, or "" of numbers."""
 
-    seconds: Floats
-    dates: bool = False
-    months: Floats | None = None
-
-    def shown(self, seconds: float) -> str:
+    def shown(self, size: float) -> str:
         """Return a time difference in words."""
-        if not self.dates:
-            return f"{seconds:.6g}"
-        for unit, size in (("d", 86400.0), ("h", 3600.0), ("min", 60.0)):
-            if seconds >= size:
-                return f"{seconds / size:.6g} {unit}"
-        return f"{seconds:.6g} s"
+        if self.unit == "month":
+            return counted(size, "month")
+        for unit, seconds in (("d", 86400.0), ("h", 3600.0), ("min", 60.0)) if self.unit else ():
+            if size >= seconds:
+                return f"{size / seconds:.6g} {unit}"
+        return f"{size:.6g} {self.unit}".strip()
 
 
-def _stamps_of(column: Column) -> _Stamps:
+def _stamps_of(column: Column, by_month: bool) -> _Stamps:
     """Read a column as time stamps, numbers or ISO dates; NaN where it is neither."""
     if column.kind == "number":
         return _Stamps(column.numbers)
@@ -67,10 +62,9 @@ def _stamps_of(column: Column) -> _Stamps:
 
     dates = pd.to_datetime(pd.Series(column.text), format="ISO8601", utc=True, errors="coerce").dt.tz_localize(None)
     months = dates.dt.to_period("M")
-    days = (dates - months.dt.to_timestamp()).dropna()
-    regular = days.nunique() == 1 and months.nunique() > 1
-    count = (12.0 * dates.dt.year + dates.dt.month).to_numpy(dtype=np.float64) if regular else None
-    return _Stamps((dates - dates.min()).dt.total_seconds().to_numpy(), True, count)
+    if by_month and (dates - months.dt.to_timestamp()).nunique() == 1 and months.nunique() > 1:
+        return _Stamps((12.0 * dates.dt.year + dates.dt.month).to_numpy(dtype=np.float64), "month")
+    return _Stamps((dates - dates.min()).dt.total_seconds().to_numpy(), "s")
 
 
 def step_of(gaps: Floats) -> float | None:
@@ -93,7 +87,7 @@ def _interval(resample: Any, stamps: _Stamps, gaps: Floats) -> float:
             raise ValueError(f"{option('resample', 'auto')} needs a series with two time stamps; pass a number.")
         return float(np.median(gaps))
     step = resample
-    if isinstance(resample, str) and stamps.dates and resample.strip()[-1:].isalpha():
+    if isinstance(resample, str) and stamps.unit and resample.strip()[-1:].isalpha():
         import pandas as pd
 
         with suppress(ValueError):
@@ -133,7 +127,8 @@ def long_series(
         roles = _varying(samples, roles)
     symbols = kind == "symbols" or (kind is None and [table.columns[x].is_text for x in roles.values] == [True])
     channels = () if symbols else roles.values
-    stamps = None if roles.time is None else _sorted(samples, roles.time)
+    by_month = resample is None and not time_channel
+    stamps = None if roles.time is None else _sorted(samples, roles.time, by_month)
     values = _values(samples, roles.values, symbols)
     if stamps is None:
         samples.said.append("steps in the order of the rows")
@@ -179,24 +174,24 @@ def _values(samples: Samples, names: tuple[str, ...], symbols: bool) -> NDArray[
     return tokens[samples.order]
 
 
-def _sorted(samples: Samples, name: str) -> _Stamps:
+def _sorted(samples: Samples, name: str, by_month: bool) -> _Stamps:
     """Sort the rows of every sample by time; missing, unreadable and equal stamps become problems."""
     table, column = samples.table, samples.table.columns[name]
-    stamps = _stamps_of(column)
+    stamps = _stamps_of(column, by_month)
     cure = f"{passing('time', False)} to take the rows in their order."
     samples.fail(
-        np.isnan(stamps.seconds) & ~column.missing,
+        np.isnan(stamps.values) & ~column.missing,
         lambda row: (
             f"has the time {column.text[row][:30]!r}, which is neither a number nor an ISO date such as "
             f"2024-01-31T10:00; convert it, or {cure}"
         ),
     )
     samples.fail(column.missing, lambda row: f"has no time, column {name!r}; add it, or {cure}")
-    order = np.lexsort((stamps.seconds[samples.order], samples.owner))
+    order = np.lexsort((stamps.values[samples.order], samples.owner))
     if (np.diff(order) != 1).any():
         samples.said.append("rows sorted by time")
     samples.order = samples.order[order]
-    seconds, owner = stamps.seconds[samples.order], samples.owner
+    seconds, owner = stamps.values[samples.order], samples.owner
     for at in np.flatnonzero((np.diff(seconds) == 0) & (np.diff(owner) == 0)).tolist():
         a, b = samples.order[at], samples.order[at + 1]
         text = (
@@ -211,17 +206,14 @@ def _on_time(
     samples: Samples, name: str, stamps: _Stamps, values: NDArray[Any], resample: Any, time_channel: bool
 ) -> tuple[NDArray[Any], NDArray[np.int64], float | None]:
     """Return the values on the grid of their time stamps, with their offsets and its step."""
-    offsets, owner, seconds = samples.offsets, samples.owner, stamps.seconds[samples.order]
+    offsets, owner, seconds = samples.offsets, samples.owner, stamps.values[samples.order]
     bad = np.isin(owner, list(samples.problems))  # left out later
     inside = (np.diff(owner) == 0) & ~bad[1:]
     gaps = np.diff(seconds)[inside]
     if resample is not None:
         return _resampled(samples, stamps, values, _interval(resample, stamps, gaps), time_channel)
-    step = size = step_of(gaps)
-    ticks = seconds
-    if stamps.months is not None and len(gaps) and gaps.min() >= _MONTH:  # months differ in their days
-        step, ticks = None, stamps.months[samples.order]
-        size = step_of(np.diff(ticks)[inside])
+    size = step_of(gaps)
+    step = None if stamps.unit == "month" else size  # months differ in their days
     if time_channel:
         samples.said.append("the time since the start of each series is the last channel")
         return np.column_stack([values, seconds - seconds[offsets[:-1]][owner]]), offsets, step
@@ -236,13 +228,13 @@ def _on_time(
     if size is None:
         return values, offsets, None
     # Each gap is rounded by itself, so that small errors do not add up.
-    steps = np.append(0, np.round(np.nan_to_num(np.diff(ticks)) / size)).astype(np.int64)
+    steps = np.append(0, np.round(np.nan_to_num(np.diff(seconds)) / size)).astype(np.int64)
     steps[bad] = 1
     total = np.cumsum(steps)
     places = total - total[offsets[:-1]][owner]
     lengths = places[offsets[1:] - 1] + 1
-    shown = stamps.shown(size) if step is not None else counted(size, "month")
-    if _too_many(len(ticks), lengths.sum()):
+    shown = stamps.shown(size)
+    if _too_many(len(seconds), lengths.sum()):
         i = int(np.argmax(lengths - np.diff(offsets)))
         raise ValueError(
             f"{samples.table.name}: {naming(samples.names, i)} has {offsets[i + 1] - offsets[i]} rows, but its time "
@@ -250,7 +242,7 @@ def _on_time(
             f"larger step, or {option('time', False)} to take the rows in their order."
         )
     new = offsets_of(lengths)
-    absent = int(new[-1]) - len(ticks)
+    absent = int(new[-1]) - len(seconds)
     samples.said.append(
         f"regular steps of {shown}" + (f", missing values at {counted(absent, 'absent step')}" if absent else "")
     )
@@ -263,7 +255,7 @@ def _resampled(
     samples: Samples, stamps: _Stamps, values: Floats, step: float, time_channel: bool
 ) -> tuple[Floats, NDArray[np.int64], float]:
     """Interpolate all series on a grid of the given step."""
-    offsets, seconds, pieces = samples.offsets, stamps.seconds[samples.order], []
+    offsets, seconds, pieces = samples.offsets, stamps.values[samples.order], []
     total = np.nan_to_num(seconds[offsets[1:] - 1] - seconds[offsets[:-1]]).sum() / step
     if _too_many(len(seconds), total):
         raise ValueError(

@@ -188,14 +188,11 @@ def _first_unfit(X: Any, *, nan: bool) -> tuple[int, int, str] | None:
     """Find the first entry that is not a finite number; return its row, column and the cure."""
     cure = "Leave the row out, or fill in the value."
     if sparse.issparse(X):
-        entries = sparse.coo_array(X)
-        rows, columns, values = entries.row, entries.col, np.asarray(entries.data)
-        order = np.lexsort((columns, rows))
-        rows, columns, values = rows[order], columns[order], values[order]
-        if values.dtype.kind != "f":
+        rows = sparse.csr_array(X)
+        bad = np.flatnonzero(_unfit(rows.data, nan)) if rows.data.dtype.kind == "f" else np.empty(0, dtype=int)
+        if not len(bad):
             return None
-        bad = np.flatnonzero(_unfit(values, nan))
-        return (int(rows[bad[0]]), int(columns[bad[0]]), cure) if len(bad) else None
+        return int(np.searchsorted(rows.indptr, bad[0], side="right")) - 1, int(rows.indices[bad[0]]), cure
     try:
         cells = np.asarray(X)
     except (TypeError, ValueError):

@@ -8,8 +8,9 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from scipy import sparse
 
-from mercer._array import Array, Floats, inner_logs, namespace, safe_log, to_numpy
-from mercer._checks import check_gamma, check_rho
+from mercer._array import Array, Floats, as_float, inner_logs, namespace, safe_log, to_numpy
+from mercer._batch import Batch
+from mercer._checks import check_gamma, check_rho, is_whole
 from mercer._coupling import Coupling, Divergence, InnerLeaf, Leaf, Operand, PowerProduct, Smoothed
 from mercer._parameters import Rules, whole
 from mercer._probability import check_sums, checked_probability, normalized
@@ -19,19 +20,61 @@ from mercer.data import Alphabet, Sequences
 from mercer.data import csr as _csr
 from mercer.data.csr import CSRRows
 from mercer.data.segments import in_digest_order, sample_name, segment_sum, segments
-from mercer.families._rows import (
-    DocumentEstimator,
-    SparseRows,
-    check_rows,
-    check_trials,
-    checked_words,
-    dense_counts,
-    pooled_counts,
-    weighted_counts,
-)
 from mercer.families._simplex import Simplex
 from mercer.families._sparse_leaf import SparseDivergence, SparseLeaf
-from mercer.families.estimator import Context
+from mercer.families.domains import LARGEST, check_counts, check_summable
+from mercer.families.estimator import Context, Estimator
+
+
+def dense_counts(x: Any) -> Array:
+    """Return counts as a dense array of floats."""
+    if sparse.issparse(x):
+        return np.asarray(sparse.csr_array(x).toarray(), dtype=float)
+    return x.dense() if isinstance(x, CSRRows) else as_float(x)
+
+
+class SparseRows(Batch):
+    """A batch whose ``probability`` may be stored as a sparse matrix of shape (N, k)."""
+
+    probability: Any
+
+    @property
+    def sparse(self) -> bool:
+        """Whether the probabilities are stored as a sparse matrix."""
+        return isinstance(self.probability, CSRRows)
+
+    def dense(self) -> Self:
+        """Return the same distributions with dense probabilities."""
+        return self._replaced(probability=self.probability.dense()) if self.sparse else self
+
+    def matched(self, reference: Batch) -> Self:
+        """Return this batch sparse or dense, as ``reference`` is."""
+        matched = super().matched(reference)
+        if not reference.sparse:  # type: ignore[attr-defined]
+            return matched.dense()
+        return matched if matched.sparse else matched._replaced(probability=CSRRows.of(self.probability))
+
+    def __getitem__(self, key: Any) -> Self:
+        """Select members; a single one of a sparse batch is dense."""
+        if self.sparse and isinstance(key, int | np.integer):
+            at = range(len(self))[key]
+            return self[at : at + 1].dense().reshape()
+        return super().__getitem__(key)
+
+    @staticmethod
+    def _pack_array(name: str, value: Any) -> dict[str, Any]:
+        if not isinstance(value, CSRRows):
+            return {name: to_numpy(value)}
+        parts = {"data": value.data, "indices": value.indices, "indptr": value.indptr, "columns": value.n_columns}
+        return {f"{name}/{part}": np.asarray(values) for part, values in parts.items()}
+
+    @classmethod
+    def _unpack_fields(cls, arrays: dict[str, Any], shared: dict[str, Any], prefix: str) -> dict[str, Any]:
+        name = f"{prefix}probability"
+        if name not in arrays:
+            data, indices, indptr = (arrays[f"{name}/{part}"] for part in ("data", "indices", "indptr"))
+            arrays = arrays | {name: CSRRows(data, indices, indptr, int(arrays[f"{name}/columns"]))}
+        return super()._unpack_fields(arrays, shared, prefix)
 
 
 class Multinomials(SparseRows, Simplex):
@@ -67,7 +110,8 @@ class Multinomials(SparseRows, Simplex):
     alphabet: Alphabet | None = None
 
     def __init__(self, probability: Any, trials: int = 1, alphabet: Any = None) -> None:
-        check_trials(trials)
+        if not is_whole(trials):
+            raise ValueError(f"trials must be an int of 1 or more, the number of draws; got {trials!r}.")
         if sparse.issparse(probability) or isinstance(probability, CSRRows):
             rows = CSRRows.of(probability)
             rows.check_counts()
@@ -75,7 +119,11 @@ class Multinomials(SparseRows, Simplex):
             checked: Any = rows
         else:
             checked = checked_probability(probability, "probability")
-        words = checked_words(alphabet, checked.shape[-1], "probabilities")
+        words, columns = None if alphabet is None else Alphabet.of(alphabet), checked.shape[-1]
+        if words is not None and len(words) != columns:
+            raise ValueError(
+                f"The vocabulary must have one word per column; got {len(words)} words for {columns} probabilities."
+            )
         self._freeze(probability=checked, trials=int(trials), alphabet=words)
 
     @property
@@ -176,7 +224,9 @@ class Multinomials(SparseRows, Simplex):
         return value if self.shape else value[..., 0, :]
 
     def _check_values(self, x: Array) -> None:
-        check_rows(x, type(self).__name__)
+        check_counts(x, type(self).__name__)
+        if bool(namespace(x).any(namespace(x).isnan(x))):
+            raise ValueError("A row of counts contains NaN. Fill it in, or leave the row out.")
 
     def fisher_scores(self, x: Any) -> Array:
         """Scores of the logits: counts minus expected counts, ``(*B, n, T, k)`` (FK-3)."""
@@ -197,7 +247,7 @@ class Multinomials(SparseRows, Simplex):
 
 
 @dataclass(eq=False, repr=False)
-class Multinomial(DocumentEstimator):
+class Multinomial(Estimator):
     """Fit multinomial distributions to rows of counts, one to each or one to all.
 
     Parameters
@@ -225,11 +275,34 @@ class Multinomial(DocumentEstimator):
            [0.  , 0.25, 0.75]])
     """
 
+    takes: ClassVar[str] = "counts"
     _parameters: ClassVar[Rules] = {"trials": whole(1, cure="Pass the number of draws as an int.")}
 
     trials: int = 1
     prior: Any = None
     prior_strength: float = 1.0
+
+    def accept(self, X: Any, **options: Any) -> Any:
+        """Turn ``X`` into a matrix of nonnegative counts, dense or sparse."""
+        X = super().accept(X, **options)
+        who = type(self).__name__
+        if isinstance(X, CSRRows):
+            bad = np.flatnonzero(~((X.data >= 0) & (X.data <= LARGEST)))
+            if len(bad):
+                row = int(np.searchsorted(X.indptr, int(bad[0]), side="right")) - 1
+                check_counts(X[row : row + 1].dense(), who, first=row)
+                if X.data[bad[0]] > LARGEST:
+                    raise ValueError(
+                        f"document {row} has the count {X.data[bad[0]]:g}, and sums of such counts may overflow. "
+                        "Divide the counts by a constant."
+                    )
+            X.check_counts()  # NaN
+        else:
+            x, _ = segments(X)
+            check_counts(x, who, X)
+            check_summable(x, who, X)
+            self._check_observed(X)
+        return X
 
     def context(self, X: Any) -> Context:
         """Learn the number of words and, where it is the prior, the pooled frequencies."""
@@ -237,7 +310,10 @@ class Multinomial(DocumentEstimator):
         bare = Context(dimension=x.shape[1])
         if not isinstance(self.prior, str):
             return bare
-        total = pooled_counts(_within_range(segments(in_digest_order(X))[0])[0])
+        x = segments(in_digest_order(X))[0]
+        total = np.asarray((x.to_scipy() if isinstance(x, CSRRows) else x).sum(axis=0)).ravel()
+        if total.sum() == 0:
+            raise ValueError("Every document is empty; there is nothing to learn from.")
         pooled = Multinomials._make(probability=(total / total.sum())[None], trials=self.trials)
         return replace(bare, pooled=pooled)
 
@@ -246,7 +322,7 @@ class Multinomial(DocumentEstimator):
         return Multinomials._make(probability=np.full((1, k), 1.0 / k), trials=self.trials, alphabet=None)
 
     def _check_data(self, X: Any, offsets: Floats) -> None:
-        x, _ = _within_range(segments(X)[0])
+        x, _ = segments(X)
         total = x.row_sums() if isinstance(x, CSRRows) else x.sum(axis=1)
         empty = np.flatnonzero(segment_sum(total, offsets) == 0)
         if len(empty) and self.prior is None:
@@ -259,7 +335,7 @@ class Multinomial(DocumentEstimator):
     def _fit_alone(self, x: Any, offsets: Floats, context: Context) -> Any:
         if isinstance(x, CSRRows) and np.all(np.diff(offsets) == 1):
             if self.prior is None:
-                return Multinomials._make(probability=_within_range(x)[0].shares(), trials=self.trials)  # stays sparse
+                return Multinomials._make(probability=x.shares(), trials=self.trials)  # stays sparse
             return self._shrunk(x, context)
         batch: Multinomials = super()._fit_alone(x, offsets, context)
         return batch
@@ -269,10 +345,9 @@ class Multinomial(DocumentEstimator):
 
         All frequencies become positive, so that the result is dense; it is the only dense array that is made.
         """
-        x, factor = _within_range(x)
         frequencies, alphabet = self._prior_frequencies(context)
-        strength, sums = factor * self.prior_strength, x.row_sums()
-        total = sums + strength
+        strength = self.prior_strength
+        total = x.row_sums() + strength
         weight = np.where(total > 0, strength / np.where(total > 0, total, 1.0), 1.0)  # an empty row gets the prior
         probability = weight[:, None] * frequencies
         rows = np.repeat(np.arange(len(x)), np.diff(x.indptr))
@@ -283,11 +358,11 @@ class Multinomial(DocumentEstimator):
         self, x: Any, weights: Floats, offsets: Floats, context: Context, start: Any = None
     ) -> Multinomials:
         """Fit to weighted rows: relative frequencies of words."""
-        counts, factor = _totals(x, weights, offsets)
+        counts = _weighted_counts(x, weights, offsets)
         alphabet, fallback = None, np.full(context.dimension, 1.0 / context.dimension)
         if self.prior is not None:
             fallback, alphabet = self._prior_frequencies(context)
-            counts = counts + factor * self.prior_strength * fallback
+            counts = counts + self.prior_strength * fallback
         if start is not None:
             fallback = np.asarray(start.dense().probability)
         frequencies = normalized(counts, fallback)
@@ -302,16 +377,11 @@ class Multinomial(DocumentEstimator):
         return np.asarray(self._suited(prior, template).dense().probability)[0], alphabet
 
 
-def _totals(x: Any, weights: Floats, offsets: Floats) -> tuple[Floats, float]:
-    """Return weighted counts of every sample in every model, ``(N, n, k)``, and what they were multiplied by."""
-    x, factor = _within_range(x)
-    return weighted_counts(x, weights, offsets), factor
-
-
-def _within_range(x: Any) -> tuple[Any, float]:
-    """Return counts whose sums are finite, and what they were multiplied by: a power of two, which costs no digit."""
-    entries = x.data if isinstance(x, CSRRows) else x
-    if not entries.size or entries.max() < np.sqrt(float(np.finfo(entries.dtype).max)):
-        return x, 1.0
-    factor = 2.0**-60
-    return (x.scaled(np.full(len(x), factor)) if isinstance(x, CSRRows) else x * entries.dtype.type(factor)), factor
+def _weighted_counts(x: Any, weights: Floats, offsets: Floats) -> Floats:
+    """Sum the rows of each sample with the weights of each model, ``(T, k)`` and ``(T, n)`` to ``(N, n, k)``."""
+    rows = np.diff(offsets)
+    owner = np.repeat(np.arange(len(rows)), rows)
+    place = (owner, np.arange(len(owner)))
+    matrix = x.to_scipy() if isinstance(x, CSRRows) else x
+    shares = (sparse.csr_array((column, place), shape=(len(rows), len(owner))) for column in weights.T)
+    return np.stack([dense_counts(share @ matrix) for share in shares], axis=1)
