@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -34,26 +33,13 @@ EXACT = 10_000
 """Maximum number of triples whose windows are all landmarks."""
 
 
-@dataclass(frozen=True)
-class Setting:
-    """Parameters of `EmbeddedHMM` that its training data are read with."""
-
-    kernel: Any
-    window: int
-    solver: str
-    landmarks: Any
-    features: str
-    start: str
-    random_state: Any
-
-
 class Learned:
     """All that an `EmbeddedHMM` has learned: training data, features, sums over triples, and the operators.
 
     Parameters
     ----------
-    setting : Setting
-        Parameters of the estimator.
+    setting : EmbeddedHMM
+        The estimator, with the parameters that its training data are read with.
     X : Sequences or ObjectSequences
         Training sequences.
 
@@ -73,7 +59,7 @@ class Learned:
 
     operators: Operators
 
-    def __init__(self, setting: Setting, X: Any) -> None:
+    def __init__(self, setting: Any, X: Any) -> None:
         X = in_digest_order(by_name(self, X, reset=True))
         self.setting, self.alphabet, self.dimension = setting, X.alphabet, getattr(X, "dimension", None)
         self.train = steps = steps_of(X, one_hot=setting.kernel is not None)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import fields
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -14,7 +13,7 @@ from mercer._parameters import NONE, CheckedParameters, Rules, instance_of, one_
 from mercer._verdict import Verdict
 from mercer.data.channels import by_name
 from mercer.embedding._filter import Beliefs, last_beliefs
-from mercer.embedding._learning import Learned, Setting
+from mercer.embedding._learning import Learned
 from mercer.embedding._prediction import Prediction
 from mercer.embedding._steps import compares_vectors, read_objects, read_series
 from mercer.kernels import Kernel, Linear
@@ -151,8 +150,8 @@ class EmbeddedHMM(CheckedParameters, Prediction, ClassNamePrefixFeaturesOutMixin
 
     def _begun(self, X: Any) -> Learned:
         """Read the training sequences, and learn the features."""
-        names = [field.name for field in fields(Setting)]
-        return Learned(Setting(**{name: getattr(self, name) for name in names}), self.accept(X, reset=True))
+        X = self.accept(X, reset=True)
+        return Learned(clone(self), X)
 
     @warns_once
     def fit(self, X: Any, y: Any = None) -> Self:

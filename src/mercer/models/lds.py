@@ -171,14 +171,10 @@ class LDSs(Exchanged, Batch):
             )
 
     @classmethod
-    def concat(cls, batches: Sequence[Self]) -> Self:
-        """Concatenate batches; smaller systems are padded with states that are not observed and change no result."""
-        cls._check_batches(batches)
-        for other in batches[1:]:
-            batches[0]._check_alike(other)
+    def _of_one_size(cls, batches: Sequence[Self]) -> Sequence[Self]:
+        """Pad smaller systems with states that are not observed and change no result."""
         largest = max(batch.state_dim for batch in batches)
-        padded = [batch._padded(largest) for batch in batches]
-        return cls._make(**{name: np.concatenate([to_numpy(getattr(b, name)) for b in padded]) for name in cls._arrays})
+        return [batch._padded(largest) for batch in batches]
 
     def _padded(self, n: int) -> Self:
         """Add states of unit variance that influence nothing."""

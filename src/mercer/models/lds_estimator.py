@@ -19,7 +19,7 @@ from mercer.families.estimator import Context
 from mercer.families.gaussian_estimator import Gaussian
 from mercer.models._dynamics.checks import check_fixed, noiseless
 from mercer.models._dynamics.em import LDSGoal, Moments, averages, expectations_of
-from mercer.models._dynamics.runs import systems_of
+from mercer.models._dynamics.runs import Systems, shapes_of, systems_of
 from mercer.models._dynamics.starts import start
 from mercer.models._fitting.checks import check_range, check_spread
 from mercer.models._fitting.data import Data
@@ -28,10 +28,7 @@ from mercer.models._fitting.iterative import IterativeEstimator
 from mercer.models._fitting.mixture_steps import spread
 from mercer.models.lds import LDSs
 
-_FIXABLE = (
-    "transition", "emission", "process_covariance", "observation_covariance", "initial_mean", "initial_covariance",
-    "state_offset", "observation_offset",
-)  # fmt: skip
+_FIXABLE = Systems._fields
 
 
 @dataclass(frozen=True)
@@ -322,7 +319,7 @@ class LDS(SystemEstimator):
     def _fixed(self, d: int) -> dict[str, Floats]:
         """Return the fixed parameters as arrays; the offset of the state is zero unless it is to be learned."""
         n = int(self.state_dim)
-        shapes = dict(zip(_FIXABLE, ((n, n), (d, n), (n, n), (d, d), (n,), (n, n), (n,), (d,)), strict=True))
+        shapes = shapes_of(n, d)
         found: dict[str, Floats] = {"state_offset": np.zeros(n)}
         for name, value in (self.fixed or {}).items():
             if value is None:

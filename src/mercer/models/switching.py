@@ -152,7 +152,12 @@ class SwitchingLDSs(Batch):
         self._require_axis()
         length = whole_size(length, "observations", name="length", least=1)
         size = whole_size(size, "series")
-        regimes, rng = drawn_regimes(self.initial, self.transition, length, size, random_state)
+        rng, models = random_generator(random_state), np.arange(len(self))[:, None]
+        first, step = np.cumsum(self.initial, axis=-1), np.cumsum(self.transition, axis=-1)
+        regimes = np.empty((len(self), size, length), dtype=np.int64)
+        for t in range(length):
+            upper = step[models, regimes[..., t - 1]] if t else first[np.tile(models, size)]
+            regimes[..., t] = drawn(upper, rng.random((len(self), size)))
         with np.errstate(over="ignore", invalid="ignore"):  # checked at the end
             series = within_range(drawn_series(chains_of(self).systems, regimes, rng), 2, "length", "samples")
         return (series, regimes) if return_regimes else series
@@ -307,17 +312,3 @@ class SwitchingLDSs(Batch):
         self._require_axis()
         check_lengths(lengths)
         return switching_operand(self, coupling, lengths)
-
-
-def drawn_regimes(
-    initial: Floats, transition: Floats, length: int, size: int, random_state: Any
-) -> tuple[Indices, np.random.Generator]:
-    """Draw paths of N chains, ``(N, size, length)``; return also the generator."""
-    rng, n = random_generator(random_state), len(initial)
-    first, step = np.cumsum(initial, axis=-1), np.cumsum(transition, axis=-1)
-    regimes = np.empty((n, size, length), dtype=np.int64)
-    models = np.arange(n)[:, None]
-    for t in range(length):
-        upper = step[models, regimes[..., t - 1]] if t else np.broadcast_to(first[:, None], (n, size, first.shape[-1]))
-        regimes[..., t] = drawn(upper, rng.random((n, size)))
-    return regimes, rng

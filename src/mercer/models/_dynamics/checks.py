@@ -9,7 +9,7 @@ import numpy as np
 from mercer._array import Floats, Mask, as_float, to_numpy
 from mercer._notices import notify
 from mercer.data import Sequences
-from mercer.models._dynamics.runs import Systems
+from mercer.models._dynamics.runs import Systems, shapes_of
 
 _LOST, _DIFFUSE = 1e14, 1e8
 """Ratios of variances, of the start and of the noise: above them a filter may have no digit, or fewer than eight."""
@@ -29,11 +29,7 @@ def checked_systems(**given: Any) -> dict[str, Floats]:
             f"coordinate; got shape {emission.shape}."
         )
     batch, (d, n) = emission.shape[:-2], emission.shape[-2:]
-    shapes = {
-        "transition": (n, n), "process_covariance": (n, n), "observation_covariance": (d, d), "initial_mean": (n,),
-        "initial_covariance": (n, n), "state_offset": (n,), "observation_offset": (d,),
-    }  # fmt: skip
-    for name, shape in shapes.items():
+    for name, shape in shapes_of(n, d).items():
         value = fields.setdefault(name, np.zeros((*batch, *shape)))
         if value.shape != (*batch, *shape):
             raise ValueError(

@@ -11,6 +11,7 @@ from typing import Any, Self
 import numpy as np
 
 from mercer._array import Floats, to_numpy
+from mercer.models._dynamics.runs import shapes_of
 from mercer.models._interop import joined
 
 Fields = dict[str, Floats]
@@ -29,13 +30,6 @@ _PYKALMAN = {
 """Field -> name of the parameter in pykalman."""
 
 
-def _shapes(n: int, d: int) -> dict[str, tuple[int, ...]]:
-    return {
-        "transition": (n, n), "emission": (d, n), "process_covariance": (n, n), "observation_covariance": (d, d),
-        "initial_mean": (n,), "initial_covariance": (n, n), "state_offset": (n,), "observation_offset": (d,),
-    }  # fmt: skip
-
-
 def _varies(name: str, shape: tuple[int, ...]) -> ValueError:
     return ValueError(
         f"{name} changes over time, with shape {shape}, which LDSs do not support. Use a model with constant matrices."
@@ -51,7 +45,7 @@ def _from_pykalman(model: Any) -> Fields:
     if missing:
         raise TypeError(f"models must be KalmanFilter of pykalman; got a {type(model).__name__} without {missing[0]}.")
     fields = {}
-    for field, shape in _shapes(int(model.n_dim_state), int(model.n_dim_obs)).items():
+    for field, shape in shapes_of(int(model.n_dim_state), int(model.n_dim_obs)).items():
         name = _PYKALMAN[field]
         given = getattr(model, name)
         if given is None:

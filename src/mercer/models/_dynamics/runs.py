@@ -60,6 +60,11 @@ class Systems(NamedTuple):
         return int(self.emission.shape[-1]), int(self.emission.shape[-2])
 
 
+def shapes_of(n: int, d: int) -> dict[str, tuple[int, ...]]:
+    """Return the shapes of the parameters of one system with n state and d observed coordinates."""
+    return dict(zip(Systems._fields, ((n, n), (n,), (d, n), (d,), (n, n), (d, d), (n,), (n, n)), strict=True))
+
+
 def systems_of(models: Any) -> Systems:
     """Return the parameters of a batch."""
     return Systems(*(np.ascontiguousarray(to_numpy(getattr(models, name)), np.float64) for name in Systems._fields))
