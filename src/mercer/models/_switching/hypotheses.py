@@ -273,22 +273,16 @@ def unbiased(uniform: Floats) -> Select:
         w = np.exp(logs - top)
         tail = np.cumsum(w[:, ::-1], axis=1)[:, ::-1][:, :most]  # the sum of this weight and all smaller ones
         level = tail / (most - np.arange(most))
-        kept = np.argmax(w[:, :most] <= level * (1 + 1e-15), axis=1)[:, None]  # number of weights above the threshold
-        threshold = level[rows, kept]
-        open_ = (np.arange(w.shape[1]) >= kept) & (threshold > 0)
-        share = np.divide(w, threshold, out=np.zeros_like(w), where=open_)
-        drawn = most - kept
-        reached = np.minimum(np.cumsum(share, axis=1), drawn)
-        reached[:, -1:] = drawn
-        passed = np.floor(reached - uniform[t] + 1)
-        chosen = np.diff(passed, axis=1, prepend=0.0) > 0
-        chosen |= np.arange(w.shape[1]) < kept
-        few = threshold[:, 0] <= 0  # nothing is left to choose from: the first ones, some of weight zero
-        chosen[few] = np.arange(w.shape[1]) < most
+        kept = np.argmax(w[:, :most] <= level * (1 + 1e-15), axis=1)  # number of weights above the threshold
+        threshold = level[rows, kept[:, None]]
+        share = np.divide(w, threshold, out=np.ones_like(w), where=w < threshold)
+        reached = np.minimum(np.cumsum(share, axis=1), most)
+        reached[:, -1:] = most
+        chosen = np.diff(np.floor(reached - uniform[t] + 1), axis=1, prepend=0.0) > 0
+        chosen[threshold[:, 0] <= 0] = np.arange(w.shape[1]) < most  # others have weight zero
         places = np.argsort(~chosen, axis=1, kind="stable")[:, :most]  # as many, also where a sum was rounded
-        raised = (places >= kept) & ~few[:, None]
         with np.errstate(divide="ignore"):
             flat = np.log(threshold) + top
-        return order[rows, places], np.where(raised, flat, logs[rows, places])
+        return order[rows, places], np.maximum(logs[rows, places], flat)
 
     return select

@@ -95,24 +95,18 @@ class SwitchingOperand(FieldOperand):
         return self._summed(self, every, every)
 
     def _summed(self, other: SwitchingOperand, i: Indices, j: Indices) -> Floats:
-        found = np.empty((len(self.lengths), len(i)))
-        step = max(1, _BLOCK // (self.paths.regimes.shape[1] * other.paths.regimes.shape[1]))
+        """Log sums over all pairs of paths of some pairs of models, ``(H, B)``."""
+        found, (p, q) = np.empty((len(self.lengths), len(i))), (side.paths.regimes.shape[1] for side in (self, other))
+        step = max(1, _BLOCK // (p * q))
         for begin in range(0, len(i), step):
-            part = slice(begin, begin + step)
-            terms = self.terms(other, i[part], j[part])
-            found[:, part] = logsumexp(terms.reshape(*terms.shape[:2], -1), axis=-1)
+            left, right = i[begin : begin + step], j[begin : begin + step]
+            rows, columns = left[:, None] * p + np.arange(p), right[:, None] * q + np.arange(q)
+            pairs = np.stack([np.repeat(rows, q, axis=1).ravel(), np.tile(columns, p).ravel()], axis=1)
+            weights = self.paths.log_weight[left][..., :, None] + other.paths.log_weight[right][..., None, :]
+            terms = self._kernels(other, pairs).reshape(len(found), len(left), -1)
+            terms = terms + weights.swapaxes(0, 1).reshape(terms.shape)
+            found[:, begin : begin + step] = logsumexp(terms, axis=-1)
         return found
-
-    def terms(self, other: SwitchingOperand, i: Indices, j: Indices) -> Floats:
-        """Log terms of the double sum over paths of some pairs of models, ``(H, B, P, Q)``."""
-        left, right = self.paths.log_weight[i][..., :, None], other.paths.log_weight[j][..., None, :]
-        weights = (left + right).swapaxes(0, 1)
-        p, q = weights.shape[-2:]
-        where = np.nonzero(weights[-1] > -np.inf)  # paths of probability zero, and padding
-        pairs = np.stack([i[where[0]] * p + where[1], j[where[0]] * q + where[2]], axis=1)
-        terms = np.full(weights.shape, -np.inf)
-        terms[:, where[0], where[1], where[2]] = self._kernels(other, pairs) + weights[:, where[0], where[1], where[2]]
-        return terms
 
     def _kernels(self, other: SwitchingOperand, pairs: Indices) -> Floats:
         """Log kernels of pairs of paths, ``(H, Q)``."""
