@@ -342,13 +342,6 @@ class TestForeign:
         with pytest.raises(ValueError, match="K must be finite; got a whole number that overflows float64"):
             mc.gram.diagnose(K)
 
-    @pytest.mark.parametrize("gap", [np.array([1, 2]), np.array([True, False]), 1.5, -1, None, "2"])
-    def test_gaps_of_a_stream(self, gap):
-        belief = EMBEDDED.update(np.zeros(2))
-        for before in (None, belief):
-            with pytest.raises(ValueError, match="gap must be a whole number, 0 or more; got"):
-                EMBEDDED.update(np.zeros(2), before, gap=gap)
-
     @pytest.mark.parametrize("names", [1.0, 3, "ab", [["a", "b"]], ["a"], np.eye(2)])
     @pytest.mark.parametrize("transformer", [DELAYS, mc.PerStep(StandardScaler()).fit(SERIES)])
     def test_names_of_channels(self, names, transformer):

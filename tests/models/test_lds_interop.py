@@ -1,4 +1,4 @@
-"""Linear dynamical systems of pykalman, statsmodels and dynamax."""
+"""Linear dynamical systems of pykalman and statsmodels."""
 
 from types import SimpleNamespace
 
@@ -42,18 +42,6 @@ def as_statsmodels(model):
     return SimpleNamespace(filter_results=found)
 
 
-def as_dynamax(model, diagonal=False):
-    a, c, q, r, mean, covariance, b, offset = (
-        [np.asarray(getattr(model, name)) for name in NAMES] if len(model) > 1 else parts(model)
-    )
-    none = np.zeros((*mean.shape, 0))
-    return SimpleNamespace(
-        initial=SimpleNamespace(mean=mean, cov=covariance),
-        dynamics=SimpleNamespace(weights=a, bias=b, cov=q, input_weights=none),
-        emissions=SimpleNamespace(weights=c, bias=offset, cov=np.diagonal(r) if diagonal else r, input_weights=none),
-    )
-
-
 def test_filters_of_pykalman():
     small, large = systems(0, 1, 2, 2), systems(1, 1, 3, 2)
     same(mc.LDSs.from_pykalman(as_pykalman(small)), small)
@@ -91,45 +79,15 @@ def test_results_of_statsmodels():
         mc.LDSs.from_statsmodels(SimpleNamespace())
 
 
-def test_parameters_of_dynamax():
-    models = systems(0, 3, 2, 2)
-    same(mc.LDSs.from_dynamax(as_dynamax(models)), models)
-    same(mc.LDSs.from_dynamax([as_dynamax(models[:1]), as_dynamax(models[2:])]), models[[0, 2]])
-    found = mc.LDSs.from_dynamax(as_dynamax(models[:1], diagonal=True))
-    np.testing.assert_array_equal(found.observation_covariance, models[:1].observation_covariance * np.eye(2))
-    driven = as_dynamax(models[:1])
-    driven.dynamics.input_weights = np.ones((2, 1))
-    with pytest.raises(ValueError, match="input_dim=0"):
-        mc.LDSs.from_dynamax(driven)
-    with pytest.raises(TypeError, match="LinearGaussianSSM"):
-        mc.LDSs.from_dynamax(SimpleNamespace())
-
-
-def test_one_system_goes_to_pykalman(monkeypatch):
-    monkeypatch.setattr("mercer.models._dynamics.interop.import_module", lambda name: pytest.fail(name))
-    with pytest.raises(ValueError, match=r"models\[3:4\]"):
-        systems(0, 2).to_pykalman()
-
-    def absent(name):
-        raise ImportError(name)
-
-    monkeypatch.setattr("mercer.models._dynamics.interop.import_module", absent)
-    with pytest.raises(ImportError, match="pip install pykalman"):
-        systems(0, 1).to_pykalman()
-    library = SimpleNamespace(KalmanFilter=lambda **given: given)
-    monkeypatch.setattr("mercer.models._dynamics.interop.import_module", lambda name: library)
-    both = mc.LDSs.concat([systems(0, 1, 2), systems(1, 1, 4)])
-    same(mc.LDSs.from_pykalman(SimpleNamespace(**both[:1].to_pykalman(), n_dim_state=2, n_dim_obs=2)), systems(0, 1, 2))
-
-
 # -- the libraries themselves -----------------------------------------------------------------------------------
 
 
 def test_pykalman_agrees():
-    pytest.importorskip("pykalman", reason="pykalman is not installed")
+    pykalman = pytest.importorskip("pykalman", reason="pykalman is not installed")
     model = systems(3, 1, 3, 2)
     x = model.sample(40, random_state=0)[0, 0]
-    written = model.to_pykalman()
+    given = {name: value for name, value in vars(as_pykalman(model)).items() if not name.startswith("n_dim")}
+    written = pykalman.KalmanFilter(**given)
     np.testing.assert_allclose(model.log_prob([x])[0, 0], written.loglikelihood(x), rtol=1e-9)
     same(mc.LDSs.from_pykalman(written), model)
     np.testing.assert_allclose(model.posterior([x]).means, written.smooth(x)[0], rtol=1e-8)
@@ -147,21 +105,3 @@ def test_statsmodels_agrees():
         results = model.filter(parameters)
         found = mc.LDSs.from_statsmodels(results).log_prob([x])[0, 0]
         np.testing.assert_allclose(found, results.llf, rtol=1e-9)
-
-
-def test_dynamax_agrees():
-    ssm = pytest.importorskip("dynamax.linear_gaussian_ssm", reason="dynamax is not installed")
-    import jax
-
-    jax.config.update("jax_enable_x64", True)
-    model = systems(3, 1, 3, 2)
-    x = model.sample(40, random_state=0)[0, 0]
-    a, c, q, r, mean, covariance, b, offset = parts(model)
-    filterer = ssm.LinearGaussianSSM(3, 2)
-    params, _ = filterer.initialize(
-        jax.random.PRNGKey(0), initial_mean=mean, initial_covariance=covariance, dynamics_weights=a, dynamics_bias=b,
-        dynamics_covariance=q, emission_weights=c, emission_bias=offset, emission_covariance=r,
-    )  # fmt: skip
-    same(mc.LDSs.from_dynamax(params), model)
-    expected = float(filterer.marginal_log_prob(params, jax.numpy.asarray(x)))
-    np.testing.assert_allclose(model.log_prob([x])[0, 0], expected, rtol=1e-9)

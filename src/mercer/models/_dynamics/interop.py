@@ -1,16 +1,15 @@
-"""Conversion of linear dynamical systems from pykalman, statsmodels and dynamax, and back to pykalman.
+"""Conversion of linear dynamical systems from pykalman and statsmodels.
 
 These libraries are not imported to read their models; any object with the right attributes is accepted.
 """
 
 from __future__ import annotations
 
-from importlib import import_module
 from typing import Any, Self
 
 import numpy as np
 
-from mercer._array import Floats, to_numpy
+from mercer._array import Floats
 from mercer.models._dynamics.runs import shapes_of
 from mercer.models._interop import joined
 
@@ -97,48 +96,10 @@ def _from_statsmodels(model: Any) -> Fields:
     return {name: value[None] for name, value in fields.items()}
 
 
-# -- dynamax ---------------------------------------------------------------------------------------------------
-
-
-def _from_dynamax(model: Any) -> Fields:
-    """Read parameters of a LinearGaussianSSM, of one model or with a leading batch axis."""
-    if not all(hasattr(model, name) for name in ("initial", "dynamics", "emissions")):
-        raise TypeError(
-            "models must be parameters of dynamax's LinearGaussianSSM, with initial, dynamics and emissions; got a "
-            f"{type(model).__name__}."
-        )
-    for part in (model.dynamics, model.emissions):
-        if np.size(getattr(part, "input_weights", ())):
-            raise ValueError("The dynamax model has inputs, which LDSs do not support. Use a model with input_dim=0.")
-    mean = np.asarray(model.initial.mean, dtype=float)
-    single = mean.ndim == 1
-
-    def read(value: Any, axes: int) -> Floats:
-        found = np.asarray(value, dtype=float)
-        found = found[None] if single else found
-        if axes == 2 and found.ndim == 2:  # variances of a diagonal covariance
-            return found[..., None] * np.eye(found.shape[-1])
-        return found
-
-    return {
-        "transition": read(model.dynamics.weights, 2),
-        "emission": read(model.emissions.weights, 2),
-        "process_covariance": read(model.dynamics.cov, 2),
-        "observation_covariance": read(model.emissions.cov, 2),
-        "initial_mean": read(mean, 1),
-        "initial_covariance": read(model.initial.cov, 2),
-        "state_offset": read(model.dynamics.bias, 1),
-        "observation_offset": read(model.emissions.bias, 1),
-    }
-
-
 class Exchanged:
-    """Conversion of `LDSs` from and to the models of other libraries."""
+    """Conversion of `LDSs` from the models of other libraries."""
 
-    shape: tuple[int, ...]
-    state_dims: Any
     concat: Any
-    _trimmed: Any
 
     def __init__(self, **fields: Any) -> None:
         raise NotImplementedError
@@ -190,36 +151,3 @@ class Exchanged:
         [[[0.1]]]
         """
         return joined(models, lambda model: cls(**_from_statsmodels(model)), cls.concat)
-
-    @classmethod
-    def from_dynamax(cls, models: Any) -> Self:
-        """Convert parameters of dynamax's ``LinearGaussianSSM``, one, a list, or one with a leading batch axis.
-
-        Inputs are not supported.
-
-        Examples
-        --------
-        >>> from types import SimpleNamespace as Params
-        >>> import mercer as mc
-        >>> params = Params(  # such as LinearGaussianSSM(1, 1).initialize(key)[0]
-        ...     initial=Params(mean=[0.0], cov=[[1.0]]),
-        ...     dynamics=Params(weights=[[0.9]], bias=[0.0], cov=[[0.1]], input_weights=[[]]),
-        ...     emissions=Params(weights=[[1.0]], bias=[0.0], cov=[[0.5]], input_weights=[[]]),
-        ... )
-        >>> mc.LDSs.from_dynamax(params).transition.tolist()
-        [[[0.9]]]
-        """
-        if hasattr(models, "_fields"):  # a named tuple is one model, not a list of them
-            return cls(**_from_dynamax(models))
-        return joined(models, lambda model: cls(**_from_dynamax(model)), cls.concat)
-
-    def to_pykalman(self) -> Any:
-        """Convert one system, a batch of shape ``(1,)``, to a ``KalmanFilter`` of pykalman."""
-        if self.shape != (1,):
-            raise ValueError(f"to_pykalman needs one model, a batch of shape (1,); got {self.shape}. Use models[3:4].")
-        try:
-            pykalman = import_module("pykalman")
-        except ImportError:
-            raise ImportError("to_pykalman needs pykalman, which is not installed. Run pip install pykalman.") from None
-        one = self._trimmed(int(self.state_dims[0]))
-        return pykalman.KalmanFilter(**{name: to_numpy(getattr(one, field))[0] for field, name in _PYKALMAN.items()})
