@@ -76,7 +76,7 @@ class TestCategoricals(Gradients, ProductOfPlural):
 
 
 class TestMultinomialsOfSeveralTrials(ProductOfPlural):
-    rho = 1.5
+    rho = 0.5
     width = 3
 
     def build(self, z):
