@@ -78,7 +78,6 @@ def pipelines():
         "compact": mc.compact(make_pipeline(mc.Standardize(), fisher, estimator).fit(SERIES, Y)).predict(SERIES[:3]),
         "explained": mc.explain(scaled.fit(SERIES, Y), SERIES[:2]).decision,
         "ridge": make_pipeline(fisher, mc.KernelRidge()).fit(SERIES, 1.0 * Y).predict(SERIES),
-        "errors": np.array(mc.Landmarks(mc.RBF(), 5).fit(TABLE).errors(TABLE)),
         "test": mc.stats.two_sample_test(SERIES[::2], SERIES[1::2], fisher, n_permutations=19).p_value,
         "beliefs": make_pipeline(TABLES[1], LogisticRegression()).fit(SERIES, Y).predict(SERIES),
     }

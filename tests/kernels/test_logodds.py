@@ -163,7 +163,7 @@ def test_zeros_have_a_floor():
 
 @pytest.mark.parametrize("chance", ["training", "model"])
 @pytest.mark.parametrize("normalize", [True, False])
-def test_compact_keeps_the_reference_only_where_it_is_needed(chance, normalize):
+def test_compact_keeps_the_reference_where_it_is_needed(chance, normalize):
     X, y = strings(5, 40), np.arange(40) % 2
     X = [x + ("abab" if label else "bb") for x, label in zip(X, y, strict=True)]
     kernel = mc.kernels.LogOdds(mc.Marginalization(PAIRS), chance, normalize=normalize)

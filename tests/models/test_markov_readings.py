@@ -18,7 +18,7 @@ def test_sums_over_readings_are_those_of_all_strings(order, end):
     initial = rng.dirichlet(np.ones(k**order + (sum(k**j for j in range(order)) if end else 0)))
     rows = rng.dirichlet(np.ones(k + end), k**order)
     rows[0, 0] = 0.0
-    chain = Chain(initial, np.arange(k**order), rows, order, end)
+    chain = Chain(initial, rows, order, end)
     lengths = [0, 1, 5, 2, 4, 3]
     offsets = np.concatenate([[0], np.cumsum(lengths)])
     codes = rng.integers(0, len(members), offsets[-1])

@@ -48,7 +48,7 @@ KERNELS = {
     "Fisher(HMM)": (mc.Fisher(mc.HMM(2, n_iter=5, tol=0), information="diagonal", per="step"), SERIES),
     "Fisher(Mixture)": (mc.Fisher(mc.Mixture(mc.Gaussian(), 3), information="empirical"), SETS),
     "Fisher by class": (mc.Fisher(mc.HMM(2, alphabet="dna", n_iter=5, tol=0), by_class=True), STRINGS),
-    "TOP": (mc.TOP(mc.MarkovChain(1, alphabet="dna"), information="diagonal"), STRINGS),
+    "TOP": (mc.TOP(mc.MarkovChain(1, alphabet="dna")), STRINGS),
     "JensenShannon": (mc.JensenShannon(mc.Gaussian("diagonal"), form="centering"), SETS),
     "LatentMeanMap": (mc.LatentMeanMap(mc.HMM(2, n_iter=5, tol=0), gamma=0.5), SERIES),
     "LatentMeanMap(FactorialHMM)": (mc.LatentMeanMap(mc.FactorialHMM(n_iter=3, tol=0, n_init=1), gamma=0.5), SERIES),

@@ -68,4 +68,4 @@ def to_be_timed(kernel: Any, X: Any, Y: Any = None) -> tuple[Any, Any, Any]:
     few = subset(made, index)
     with collected():  # what so few objects tell is not for the user
         few._learn_from_values(np.arange(len(index)) % 2 if required else None)
-    return few, made.train_, None
+    return few, few._match(made.train_, few.train_), None

@@ -49,8 +49,12 @@ class ModelKernel(Kernel):
             )
         if reset:
             return self.model.accept(X, owner=self, reset=True, context=None)
-        model = getattr(self, "_fitted_model", self.model)
-        return model.accept(X, owner=self, reset=False, context=getattr(self, "context_", None))
+        return self._fits_new.accept(X, owner=self, reset=False, context=getattr(self, "context_", None))
+
+    @property
+    def _fits_new(self) -> Any:
+        """The model that fits new samples: that of `fit`, which files of earlier versions have as the parameter."""
+        return getattr(self, "_fitted_model", self.model)
 
     def _accepts_empty(self) -> bool:
         return bool(getattr(self.model, "accepts_empty", False))
@@ -70,7 +74,7 @@ class ModelKernel(Kernel):
                 f"This {type(self).__name__} was fitted to a batch of models and has learned nothing about data. Fit "
                 "it to data, or pass a batch."
             )
-        return self._fitted_model._fit_accepted(X, self.context_)
+        return self._fits_new._fit_accepted(X, self.context_)
 
     def _match(self, source: Any, reference: Any) -> Any:
         return source.matched(reference)
