@@ -54,10 +54,11 @@ for label, axis in enumerate(axes):
 
 ensembles = {
     "all": mc.FisherEnsemble(),
-    "levels": mc.FisherEnsemble(scales=("channel",), clock=None),
-    "shapes": mc.FisherEnsemble(scales=("series",), clock=None),
+    "windows": mc.FisherEnsemble(n_states=(), clock=None),
+    "levels": mc.FisherEnsemble(scales=("channel",), windows=(), clock=None),
+    "shapes": mc.FisherEnsemble(scales=("series",), windows=(), clock=None),
     "ergodic shapes": mc.FisherEnsemble(
-        scales=("series",), topologies=("ergodic",), clock=None
+        scales=("series",), topologies=("ergodic",), windows=(), clock=None
     ),
 }
 for name, kernel in ensembles.items():

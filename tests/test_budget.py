@@ -29,7 +29,7 @@ BUDGETS = {
     "embedding": 10240,
     "families": 33277,
     "gram": 9892,
-    "kernels": 74189,
+    "kernels": 79288,
     "models": 170015,
     "native": 63197,
     "plot": 9018,

@@ -80,7 +80,7 @@ def test_gamma_is_a_number():
 class TestConfoundedThroughTransformers:
     X = mc.Confounded(SERIES, [20.0, 30.0, 50.0, 70.0])
 
-    @pytest.mark.parametrize("step", [mc.PerStep(StandardScaler()), mc.Derivatives(), mc.data.Delays(2), mc.Lengths()])
+    @pytest.mark.parametrize("step", [mc.PerStep(StandardScaler()), mc.Derivatives(), mc.Windows(3), mc.Lengths()])
     def test_confounds_stay_beside(self, step):
         out = step.fit_transform(self.X)
         np.testing.assert_array_equal(out.confounds, self.X.confounds)
@@ -144,7 +144,7 @@ class TestOneSeries:
         for fitted in (*(p.fit(X, y).predict for p in pipelines), states.fit(X).predict, states.score):
             with pytest.raises(ValueError, match=r"must have 2 coordinates.*; got 1\..* as \[x\]"):
                 fitted(self.x[:12])
-        for kernel in (mc.EmpiricalMeanMap(gamma=1.0), mc.FisherEnsemble((2,), n_iter=2)):
+        for kernel in (mc.EmpiricalMeanMap(gamma=1.0), mc.FisherEnsemble((2,), windows=(), n_iter=2)):
             with pytest.raises(ValueError, match=r"must have 2 coordinates.*; got 1\..* as \[x\]"):
                 kernel.fit(X).transform(self.x[:12])
         for fitted in (pipelines[1].predict, mc.Standardize().fit(X).transform):

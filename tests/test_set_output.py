@@ -19,7 +19,7 @@ TABLE = np.array([x.mean(axis=0) for x in SERIES])
 SEQUENCES = [
     mc.Standardize(),
     mc.Derivatives(),
-    mc.data.Delays((1,)),
+    mc.Windows(3),
     mc.data.Resample(8),
     mc.data.Clock(1.0),
     mc.PerStep(StandardScaler()),

@@ -30,8 +30,7 @@ if TYPE_CHECKING:
 _ROOMS = ("data", "datasets", "embedding", "families", "gram", "kernels", "models", "plot", "stats")
 _HOMES = {
     "mercer.data": """
-        Derivatives Lengths PerStep Sequences Standardize objects read_alignment read_fasta read_svmlight
-        read_table read_ts read_ucr
+        Derivatives Lengths PerStep Sequences Standardize Windows objects read_fasta read_table read_ts read_ucr
     """,
     "mercer.families": """
         Bernoulli Categorical Categoricals Gaussian Gaussians Multinomial Multinomials Poisson Poissons
@@ -43,8 +42,8 @@ _HOMES = {
     "mercer.kernels": """
         Centered Confounded EmpiricalKernelMap EmpiricalMeanMap Features Fisher FisherEnsemble Heat
         JensenShannon KernelRidge Landmarks LatentMeanMap LikelihoodRatio Linear Marginalization MeanMap
-        PosteriorCounts ProbabilityProduct RBF Residualized Sampled Spectrum SubspaceAngles SymmetricKL
-        TOP Tempered compact aligned explain
+        PosteriorCounts ProbabilityProduct RBF Residualized Sampled SeriesClassifier SeriesRegressor
+        Spectrum SubspaceAngles SymmetricKL TOP Tempered compact aligned explain
     """,
     "mercer.embedding": "EmbeddedHMM",
     "mercer.saving": "file_info load save",

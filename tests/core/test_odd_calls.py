@@ -80,9 +80,9 @@ class TestSizes:
             mc.HMM(n).fit(["ACGT", "GGT"])
 
     @pytest.mark.parametrize("n", [10**5, 10**30])
-    def test_delays(self, n):
+    def test_orders(self, n):
         with pytest.raises(ValueError, match="must be at most 10000"):
-            mc.data.Delays(n).fit_transform(SERIES)
+            mc.Derivatives(n).fit_transform(SERIES)
 
     @pytest.mark.parametrize(
         "call",
@@ -303,7 +303,7 @@ class TestBatches:
 
 NET = mc.BayesNet({"a": ["x", "y"], "b": ["x", "y"]}, {"b": ["a"]})
 UNEVEN = [["x", "y"], ["x"]]
-DELAYS = mc.data.Delays().fit(SERIES)
+WINDOWS = mc.Windows().fit(SERIES)
 
 
 class TestForeign:
@@ -342,7 +342,7 @@ class TestForeign:
             mc.gram.diagnose(K)
 
     @pytest.mark.parametrize("names", [1.0, 3, "ab", [["a", "b"]], ["a"], np.eye(2)])
-    @pytest.mark.parametrize("transformer", [DELAYS, mc.PerStep(StandardScaler()).fit(SERIES)])
+    @pytest.mark.parametrize("transformer", [WINDOWS, mc.PerStep(StandardScaler()).fit(SERIES)])
     def test_names_of_channels(self, names, transformer):
         with pytest.raises(ValueError, match="input_features must be a list of 2 names, one per channel; got"):
             transformer.get_feature_names_out(names)

@@ -98,7 +98,8 @@ def test_transformers_pass_them_on():
     chain = make_pipeline(*steps).fit(X)
     expected = ("speed", "height", "d1(speed)", "d1(height)", "clock")
     assert chain.transform(X).channels == expected == tuple(chain.get_feature_names_out())
-    assert mc.data.Delays((3,)).fit_transform(X).channels == ("speed", "height", "lag3(speed)", "lag3(height)")
+    names = ("speed[-3]", "height[-3]", "speed[+0]", "height[+0]", "speed[+3]", "height[+3]")
+    assert mc.Windows(3, 3).fit_transform(X).channels == names
     assert mc.PerStep(PCA(2)).fit_transform(X).channels == ("pca0", "pca1")
     assert list(mc.Derivatives().fit([[1.0, 2.0]]).get_feature_names_out()) == ["x0", "d1(x0)"]
     assert list(mc.Derivatives().fit(X).get_feature_names_out(["a", "b"])) == ["a", "b", "d1(a)", "d1(b)"]
@@ -167,7 +168,7 @@ class TestByName:
             mc.ProbabilityProduct(mc.Gaussian()),
             mc.ProbabilityProduct(SMALL, length=3),
             mc.EmpiricalMeanMap(gamma=0.1),
-            mc.FisherEnsemble((2,), n_iter=2),
+            mc.FisherEnsemble((2,), windows=(), n_iter=2),
             mc.Fisher(SMALL) + mc.EmpiricalMeanMap(gamma=0.1),
             mc.EmpiricalMeanMap(gamma=0.1) * mc.Fisher(SMALL),
             mc.kernels.Normalized(mc.EmpiricalMeanMap(gamma=0.1)),
@@ -199,7 +200,7 @@ class TestByName:
     @pytest.mark.parametrize(
         "model",
         [SMALL, mc.LDS(1, n_iter=2, tol=0.1), mc.Gaussian(), mc.Mixture(n_components=2), mc.KDE(), mc.Standardize(),
-         mc.Derivatives(), mc.data.Delays(), mc.data.Clock(), mc.data.Resample(4), mc.PerStep(StandardScaler()),
+         mc.Derivatives(), mc.Windows(3), mc.data.Clock(), mc.data.Resample(4), mc.PerStep(StandardScaler()),
          Summary(), mc.EmbeddedHMM(n_components=2), mc.LikelihoodRatio(mc.Gaussian()),
          mc.FactorialHMM(n_chains=2, n_states=2, n_iter=2, tol=0.1)],
         ids=lambda model: type(model).__name__,

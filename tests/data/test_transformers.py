@@ -22,12 +22,12 @@ from sklearn.svm import SVC
 import mercer as mc
 from mercer.data.sequences import Sequences
 from mercer.data.standardize import Clock, Lengths, Resample, Standardize
-from mercer.data.transformers import Delays, Derivatives, PerStep
+from mercer.data.transformers import Derivatives, PerStep, Windows
 
 ON_VECTORS = [
     Derivatives(),
     Derivatives((2,)),
-    Delays(2),
+    Windows(3, 2),
     PerStep(StandardScaler()),
     PerStep(PCA(1)),
     Standardize(),
@@ -61,17 +61,24 @@ class TestDerivatives:
         np.testing.assert_array_equal(z[:, 1], [np.nan, 1, np.nan, 1])
 
 
-class TestDelays:
-    @given(ragged, st.sampled_from([1, 2, (2,), (4, 1)]))
-    def test_it_shifts_every_sequence_and_repeats_its_first_value(self, lengths, lags):
+class TestWindows:
+    @given(ragged, st.integers(1, 5), st.integers(1, 9))
+    def test_it_reflects_every_sequence_at_its_ends(self, lengths, length, dilation):
         data = series(lengths)
-        wanted = range(1, lags + 1) if isinstance(lags, int) else lags
-        for x, z in zip(data, Delays(lags).fit_transform(data), strict=True):
-            shifted = [np.vstack([np.repeat(x[:1], k, axis=0), x])[: len(x)] for k in wanted]
-            np.testing.assert_array_equal(z, np.hstack([x, *shifted]))
+        reach = length * dilation
+        for x, z in zip(data, Windows(length, dilation).fit_transform(data), strict=True):
+            wide = np.pad(x, ((reach, reach), (0, 0)), mode="reflect" if len(x) > 1 else "edge")
+            steps = reach + dilation * (np.arange(length) - length // 2)
+            np.testing.assert_array_equal(z, [wide[t + steps].ravel() for t in range(len(x))])
+
+    @pytest.mark.parametrize("value", [0, -1, 1.5, True, "1", None, 10**30])
+    def test_sizes_are_checked(self, value):
+        for name in ("length", "dilation"):
+            with pytest.raises(ValueError, match=f"{name} must be a whole number, from 1 to"):
+                Windows(**{name: value}).fit_transform(series([3]))
 
 
-@pytest.mark.parametrize("make", [Derivatives, Delays])
+@pytest.mark.parametrize("make", [Derivatives])
 @pytest.mark.parametrize("value", [0, -1, 1.5, True, "1", None, (), (0,), (1, 1), (1, "2"), (True,)])
 def test_numbers_are_checked(make, value):
     name = next(iter(make().get_params()))

@@ -12,9 +12,11 @@ from sklearn.svm import SVC
 import mercer as mc
 from mercer import _parallel
 from mercer.kernels import fisherensemble
+from mercer.kernels.windowscores import WindowScores
 from mercer.testing.kernels import KernelContract
 
-SMALL = {"n_states": (2, 3), "n_iter": 5}
+SMALL = {"n_states": (2, 3), "windows": (), "n_iter": 5}
+BOTH = {"n_states": (2,), "n_components": 4, "n_iter": 5}
 
 
 def series(seed, n, d=1, low=12, high=20):
@@ -46,17 +48,16 @@ class TestOnSeries(KernelContract):
         return series(seed, n, d=2)
 
     def truth(self, X):
-        # Starts of a fit are drawn by the bits of the data: these come from mercer's own transformers.
         levels = make_pipeline(mc.Derivatives(), mc.Standardize()).fit_transform(X)
         shapes = make_pipeline(mc.Standardize("series"), mc.Derivatives(), mc.Standardize()).fit_transform(X)
-        return (self.fishers(levels) + self.fishers(shapes) + self.clock(levels)) / 3
+        return (self.fishers(levels, 0) + self.fishers(shapes, 4) + self.clock(levels)) / 3
 
     @staticmethod
-    def fishers(data):
+    def fishers(data, seed):
         found = []
         for topology in (("left-right", 2), "ergodic"):
             for n in (2, 3):
-                model = mc.HMM(n, topology=topology, n_init=1, n_iter=5)
+                model = mc.HMM(n, topology=topology, n_init=1, n_iter=5, random_state=seed + len(found))
                 with warnings.catch_warnings():
                     warnings.simplefilter("ignore")
                     found.append(mc.Fisher(model, information="diagonal", per="step", power=0.5).fit_transform(data))
@@ -80,18 +81,17 @@ class TestOnSeries(KernelContract):
 
 
 def test_the_parts():
-    X, y = two_classes(12)
-    kernel = mc.FisherEnsemble(n_states=(3, 60), n_iter=2).fit(X)
+    X, _ = two_classes(12)
+    kernel = mc.FisherEnsemble(n_states=(3, 60), windows=(), n_iter=2).fit(X)
     states = [part.model.n_states for part in kernel.kernels_[:-1]]
     assert states == [3, int(np.median([len(x) for x in X])) // 2] * 4
     np.testing.assert_allclose(kernel.weights_, [1 / 12] * 8 + [1 / 3])
     assert isinstance(kernel.kernels_[-1], mc.EmpiricalMeanMap)
     np.testing.assert_allclose(np.diag(kernel(X)), 1.0, rtol=1e-12)
-    few = mc.FisherEnsemble(n_states=(2,), topologies=("ergodic",), scales=("series",), clock=None, n_iter=2).fit(X)
+    few = mc.FisherEnsemble(
+        n_states=(2,), topologies=("ergodic",), scales=("series",), windows=(), clock=None, n_iter=2
+    ).fit(X)
     assert len(few.kernels_) == 1
-    classes = mc.FisherEnsemble(n_states=(2, 3), by_class=True, n_iter=2).fit(X, y)
-    assert [part.by_class for part in classes.kernels_[:-1]] == ([False] * 4 + [True]) * 2
-    np.testing.assert_allclose(classes.weights_, ([0.05] * 4 + [0.2]) * 2 + [0.2])
 
 
 def test_series_of_two_steps():
@@ -100,28 +100,29 @@ def test_series_of_two_steps():
     assert np.isfinite(K).all()
 
 
-def test_models_of_classes_come_with_many_series(monkeypatch):
-    monkeypatch.setattr(fisherensemble, "MANY", 12)
-    X, y = two_classes(12)
-
-    def by_class(y):
-        kernel = mc.FisherEnsemble(**SMALL).fit(X, y)
-        return [part.by_class for part in kernel.kernels_[:-1]]
-
-    assert sum(by_class(y)) == 2
-    assert sum(by_class(np.array(["a", "b"])[y])) == 2
-    assert not any(by_class(None))
-    assert not any(by_class(np.linspace(0.5, 1.7, 12)))  # numbers to be predicted
-    # A class in which one channel was never observed has no model.
-    X = [np.column_stack([x, np.where(c, x, np.nan)]) for x, c in zip(X, y, strict=True)]
-    assert not any(by_class(y))
-    monkeypatch.setattr(fisherensemble, "MANY", 13)
-    assert not any(by_class(y))
+def test_many_series_are_compared_by_their_windows(monkeypatch):
+    X = series(0, 12)
+    shares = []
+    for many in (1000, 12, 1):
+        monkeypatch.setattr(fisherensemble, "MANY", many)
+        kernel = mc.FisherEnsemble(n_states=(2,), n_iter=2).fit(X)
+        windows = np.array([isinstance(part, WindowScores) for part in kernel.kernels_])
+        shares.append(kernel.weights_[~windows].sum() / kernel.weights_[windows].sum() * 1.5)
+    np.testing.assert_allclose(shares, [1.5 / (1 + 0.012**2), 0.75, 0.0])
+    assert len(mc.FisherEnsemble(windows=(), n_states=(2,), n_iter=2).fit(X).kernels_) == 5  # nothing else is there
 
 
-def test_by_class_needs_classes():
-    with pytest.raises(ValueError, match="requires y to be passed"):
-        mc.FisherEnsemble(by_class=True, **SMALL).fit(series(0, 4))
+def test_windows_of_all_scales():
+    X = series(0, 5, low=40, high=41)
+    kernel = mc.FisherEnsemble((), clock=None, n_components=4).fit(X)
+    scales = {kind: [part.dilation for part in kernel.kernels_ if part.view == kind] for kind in fisherensemble.LENGTHS}
+    assert scales == {"shape": [1, 2, 4], "change": [1, 2, 4], "level": [1, 2, 4, 8]}
+    np.testing.assert_allclose(kernel.weights_, np.repeat([1 / 9, 1 / 9, 1 / 12], [3, 3, 4]))
+    F = kernel.features(X)
+    assert F.dtype == np.float32
+    np.testing.assert_allclose(F @ F.T, kernel(X), atol=1e-6)
+    with pytest.raises(TypeError, match=r"only without the clock\. Use clock=None"):
+        mc.FisherEnsemble(**SMALL).fit(X).features(X)
 
 
 class TestKindsOfSeries:
@@ -133,7 +134,7 @@ class TestKindsOfSeries:
         X[1][:, 2] = 7.0  # constant
         X[2][:, 1] = np.nan  # not observed at all
         X[3] = X[3][:1]  # one step
-        kernel = mc.FisherEnsemble(**SMALL)
+        kernel = mc.FisherEnsemble(**BOTH)
         K = kernel.fit_transform(X)
         assert np.isfinite(K).all()
         np.testing.assert_allclose(kernel.transform(X[4:6]), K[4:6], rtol=1e-9, atol=1e-10)
@@ -146,13 +147,13 @@ class TestKindsOfSeries:
 
     def test_units_of_channels_do_not_matter(self):
         X = series(2, 6, d=2)
-        kernel = mc.FisherEnsemble(**SMALL)
+        kernel = mc.FisherEnsemble(**BOTH)
         other = [x * [1024.0, 0.5] for x in X]
         np.testing.assert_allclose(kernel.fit_transform(other), kernel.fit_transform(X), rtol=1e-9, atol=1e-10)
 
     def test_single_precision_is_the_same_numbers(self):
         X = [x.astype(np.float32) for x in series(3, 6)]
-        kernel = mc.FisherEnsemble(**SMALL)
+        kernel = mc.FisherEnsemble(**BOTH)
         np.testing.assert_array_equal(kernel.fit_transform(X), kernel.fit_transform([x.astype(float) for x in X]))
 
     def test_forms_of_input(self):
@@ -178,20 +179,22 @@ class TestInScikitLearn:
         X, y = two_classes(12)
         with warnings.catch_warnings():
             warnings.simplefilter("error")
-            mc.FisherEnsemble(n_states=(2, 4), n_iter=2, by_class=True).fit_transform(X, y)
+            mc.FisherEnsemble(n_states=(2, 4), n_iter=2).fit_transform(X, y)
 
 
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"n_states": 4}, r"n_states must be a tuple of one or more whole numbers, 1 or more; got 4\. Use \(4, 6"),
+        ({"n_states": 4}, r"n_states must be a tuple of whole numbers, 1 or more; got 4\. Use \(6, 12"),
         ({"n_states": (4, 0)}, "n_states must be"),
         ({"topologies": "ergodic"}, "topologies must be a tuple of one or more topologies; got 'ergodic'"),
         ({"topologies": ("left-right", 2)}, "topology must be"),
         ({"scales": ("step",)}, "scales must be a tuple of 'channel' and 'series', or one of them; got"),
         ({"power": 0.0}, "power must be"),
         ({"clock": 0.0}, "clock must be a positive number, or None; got 0.0. .* None leaves it out"),
-        ({"by_class": "always"}, "by_class must be True or False, or 'auto'; got 'always'"),
+        ({"windows": ("shapes",)}, "windows must be a tuple of 'shape', 'change' and 'level'; got"),
+        ({"n_components": 0}, "n_components must be"),
+        ({"n_states": (), "windows": (), "clock": None}, "windows and n_states are empty and clock is None. Pass"),
         ({"n_iter": 0}, "n_iter must be"),
         ({"random_state": "x"}, "random_state"),
     ],

@@ -420,6 +420,7 @@ def test_warnings_come_once_for_all_data():
     with pytest.warns(ConvergenceWarning, match="before sequence 0, .* and 3 others converged") as seen:
         HMM(3, alphabet="dna", prior=None, n_iter=3, tol=1e-12, n_init=1).fit_each(data)
     assert sum(w.category is ConvergenceWarning for w in seen) == 1
+    steps = HMM(3, prior=None, topology=("left-right", 1))  # in two steps, nothing reaches the last state
     short = r"sequence 1 \(and 1 others\) has 2 observations for 3 states; use prior"
     steps = HMM(3, prior=None, topology=("left-right", 1))  # in two steps, nothing reaches the last state
     with pytest.warns(UserWarning, match=short), pytest.warns(UserWarning, match="is never visited"):

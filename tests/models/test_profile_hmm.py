@@ -329,7 +329,7 @@ class TestAlignments:
     def test_stockholm_in_blocks(self, tmp_path):
         path = tmp_path / "a.sto"
         path.write_text("# STOCKHOLM 1.0\n#=GF ID x\n\na  MK-L\nb  MR.L\n#=GC RF xx.x\n\na  WW\nb  W-\n//\n")
-        X = mc.read_alignment(path).X
+        X = mc.data.read_alignment(path).X
         assert list(X) == ["MK-LWW", "MR-LW-"]
         assert X.ids == ("a", "b")
 
@@ -349,7 +349,7 @@ class TestAlignments:
         path = tmp_path / "a.sto"
         path.write_text(text)
         with pytest.raises(ValueError, match=message):
-            mc.read_alignment(path)
+            mc.data.read_alignment(path)
 
 
 class TestFit:

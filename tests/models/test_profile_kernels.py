@@ -240,9 +240,9 @@ class TestKernels:
 def test_globins(real_folder):
     """Scores of one globin profile tell the kinds of globins apart, which its log odds do not."""
     folder = Path(real_folder, "pfam_seed_hmmer")
-    p = mc.ProfileHMM().fit(mc.read_alignment(folder / "globins4.sto").X).model_
+    p = mc.ProfileHMM().fit(mc.data.read_alignment(folder / "globins4.sto").X).model_
     X = mc.read_fasta(folder / "globins45.fa", alphabet="protein").X
-    others = [mc.read_alignment(folder / f"{name}.sto").X[:20] for name in ("fn3", "RRM_1")]
+    others = [mc.data.read_alignment(folder / f"{name}.sto").X[:20] for name in ("fn3", "RRM_1")]
     odds = [p.log_odds(some)[0] for some in (X, *others)]
     assert odds[0].min() > 50 > 5 > max(odds[1].max(), odds[2].max())
     kinds = np.array([name[:3] for name in X.ids])

@@ -11,12 +11,11 @@ from mercer.data.svmlight import read_svmlight
 from mercer.data.table import read_table
 from mercer.data.text import Records
 from mercer.data.timeseries import read_ts, read_ucr
-from mercer.data.transformers import Delays, Derivatives, PerStep
+from mercer.data.transformers import Derivatives, PerStep, Windows
 
 __all__ = [
     "Alphabet",
     "Clock",
-    "Delays",
     "Derivatives",
     "Lengths",
     "PerStep",
@@ -24,6 +23,7 @@ __all__ = [
     "Resample",
     "Sequences",
     "Standardize",
+    "Windows",
     "fasta_blocks",
     "identical_groups",
     "objects",

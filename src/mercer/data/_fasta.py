@@ -34,7 +34,7 @@ def fasta_text(source: Any, problems: dict[str | int, str] | None = None) -> Tex
         return _from_records(source)
     text = source if isinstance(source, Text) else read_text(source, "FASTA")
     if text.raw.lstrip().startswith(b"# STOCKHOLM"):
-        raise ValueError(f"{text.name} is an alignment in Stockholm format; use mc.read_alignment.")
+        raise ValueError(f"{text.name} is an alignment in Stockholm format; use mc.data.read_alignment.")
     return _from_fastq(text, problems) if text.raw.lstrip().startswith(b"@") else text
 
 

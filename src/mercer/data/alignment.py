@@ -85,7 +85,7 @@ def read_alignment(path: Source, *, alphabet: Any = None) -> Records:
     >>> import io
     >>> import mercer as mc
     >>> text = "# STOCKHOLM 1.0\na  AC-GT\nb  ACGGT\n//\n"
-    >>> list(mc.read_alignment(io.StringIO(text)).X)
+    >>> list(mc.data.read_alignment(io.StringIO(text)).X)
     ['AC-GT', 'ACGGT']
     """
     text = read_text(path, "Stockholm or aligned FASTA", "row")

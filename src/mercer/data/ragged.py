@@ -56,6 +56,15 @@ def digests(values: NDArray[Any], offsets: Offsets, prefix: bytes) -> list[bytes
     return out
 
 
+def window_steps(offsets: Offsets, steps: NDArray[Any], length: int, dilation: int) -> NDArray[np.int64]:
+    """Return the steps of windows around some steps, ``(n, length)``; a sequence is reflected at its ends."""
+    owner = np.searchsorted(offsets, steps, side="right") - 1
+    first, last = offsets[owner][:, None], (np.diff(offsets)[owner] - 1)[:, None]
+    period = np.maximum(2 * last, 1)
+    place = np.abs(steps[:, None] - first + dilation * (np.arange(length) - length // 2)) % period
+    return np.asarray(first + np.minimum(place, period - place))
+
+
 def windows(values: NDArray[Any], offsets: Offsets, order: int) -> tuple[NDArray[Any], Offsets]:
     """Stack ``order + 1`` consecutive points, oldest first; every sequence must be that long."""
     lengths = np.diff(offsets) - order

@@ -46,7 +46,7 @@ def read_svmlight(path: Source, *, n_features: int | None = None, invalid: str =
     --------
     >>> import io
     >>> import mercer as mc
-    >>> X, y = mc.read_svmlight(io.StringIO("1 1:3 4:1\n-1 2:2 # a comment\n"))
+    >>> X, y = mc.data.read_svmlight(io.StringIO("1 1:3 4:1\n-1 2:2 # a comment\n"))
     >>> X.toarray(), y
     (array([[3., 0., 0., 1.],
            [0., 2., 0., 0.]]), array([ 1, -1]))

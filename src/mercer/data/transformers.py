@@ -11,9 +11,10 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, TransformerMixin, clone
 from sklearn.utils.validation import check_is_fitted
 
-from mercer._parameters import CheckedParameters
+from mercer._parameters import CheckedParameters, Rules, whole
 from mercer.data._forms import as_floats
 from mercer.data.channels import by_name, inside, wrapped_like
+from mercer.data.ragged import window_steps
 from mercer.data.sequences import Sequences
 
 
@@ -107,31 +108,7 @@ class _Transformer(CheckedParameters, TransformerMixin, BaseEstimator, ABC):
         return tags
 
 
-class _Appending(_Transformer):
-    """Base class of transformers that append one block of coordinates per order or lag."""
-
-    _numbers: ClassVar[str]
-    """Name of the parameter that holds the orders or lags."""
-    _prefix: ClassVar[str]
-    """Start of the names of new channels."""
-
-    def _check_parameters(self) -> None:
-        numbers_from_one(self._numbers, getattr(self, self._numbers))
-
-    @abstractmethod
-    def _blocks(self, X: Sequences, numbers: tuple[int, ...]) -> list[NDArray[Any]]:
-        """Return the appended blocks, each of the shape of the values."""
-
-    def _transformed(self, X: Sequences) -> Sequences:
-        blocks = self._blocks(X, numbers_from_one(self._numbers, getattr(self, self._numbers)))
-        return X.mapped(lambda values: np.concatenate([values, *blocks], axis=1))
-
-    def _names_out(self, channels: tuple[str, ...]) -> list[str]:
-        chosen = numbers_from_one(self._numbers, getattr(self, self._numbers))
-        return [*channels, *(f"{self._prefix}{k}({name})" for k in chosen for name in channels)]
-
-
-class Derivatives(_Appending):
+class Derivatives(_Transformer):
     """Append time derivatives to the values of every sequence.
 
     Many series differ more in how they change than in their values. A model whose emissions depend on one time step
@@ -158,7 +135,7 @@ class Derivatives(_Appending):
 
     See Also
     --------
-    Delays : Append values of earlier time steps.
+    Windows : Replace steps by the windows around them.
     PerStep : Scale or project every time step.
 
     Examples
@@ -171,26 +148,34 @@ class Derivatives(_Appending):
            [9., 5.]])
     """
 
-    _numbers = "orders"
-    _prefix = "d"
-
     def __init__(self, orders: int | tuple[int, ...] = 1) -> None:
         self.orders = orders
 
-    def _blocks(self, X: Sequences, numbers: tuple[int, ...]) -> list[NDArray[Any]]:
-        found = [X.values]
-        for _ in range(max(numbers)):
+    def _check_parameters(self) -> None:
+        numbers_from_one("orders", self.orders)
+
+    def _transformed(self, X: Sequences) -> Sequences:
+        orders, found = numbers_from_one("orders", self.orders), [X.values]
+        for _ in range(max(orders)):
             found.append(_gradient(found[-1], X.offsets))
-        return [found[k] for k in numbers]
+        return X.mapped(lambda values: np.concatenate([values, *(found[k] for k in orders)], axis=1))
+
+    def _names_out(self, channels: tuple[str, ...]) -> list[str]:
+        return [*channels, *(f"d{k}({name})" for k in numbers_from_one("orders", self.orders) for name in channels)]
 
 
-class Delays(_Appending):
-    """Append the values of earlier time steps to every time step.
+class Windows(_Transformer):
+    """Replace every time step by the window around it, whose steps may be some steps apart.
+
+    A window of 9 steps with dilation 4 sees a shape that is 33 steps long. A model of single time steps, such as a
+    `Mixture`, then becomes a model of shapes.
 
     Parameters
     ----------
-    lags : int or tuple of int, default=1
-        An int k appends the values of the 1 to k previous steps; a tuple appends the given lags.
+    length : int, default=9
+        Number of steps of a window.
+    dilation : int, default=1
+        Distance of these steps.
 
     Attributes
     ----------
@@ -201,34 +186,51 @@ class Delays(_Appending):
 
     Notes
     -----
-    Lengths are kept: before the start of a sequence, its first value is repeated. d coordinates and m lags give
-    ``d (m + 1)`` coordinates: the values, then one block per lag. Channels with a name, such as "speed", have earlier
-    values with a name, "lag1(speed)".
+    Numbers of time steps are kept: beyond its ends, a sequence is reflected. d coordinates give ``length * d``: all of
+    the first step, then those of the next one. Channels with a name, such as "speed", have steps with a name,
+    "speed[-1]", "speed[+0]".
+
+    Windows overlap, so that every value counts several times: what a model says about windows is a composite
+    likelihood. It compares series, and trains models, but it is not a probability of the series: do not use it for
+    `LikelihoodRatio`, ``bic``, or ``mercer.stats.goodness_of_fit``.
 
     See Also
     --------
     Derivatives : Append differences instead.
-    mercer.Sequences.windows : Stack consecutive steps and drop the first ones.
+    FisherEnsemble : Compares series by their windows at all scales.
 
     Examples
     --------
     >>> import mercer as mc
-    >>> mc.data.Delays((1, 3)).fit_transform([[0.0, 1.0, 2.0, 3.0]])[0]
-    array([[0., 0., 0.],
-           [1., 0., 0.],
-           [2., 1., 0.],
-           [3., 2., 0.]])
+    >>> mc.Windows(length=3, dilation=2).fit_transform([[0.0, 1.0, 2.0, 3.0]])[0]
+    array([[2., 0., 2.],
+           [3., 1., 3.],
+           [0., 2., 2.],
+           [1., 3., 1.]])
+
+    A Fisher kernel of a mixture of shapes:
+
+    >>> import numpy as np
+    >>> from sklearn.pipeline import make_pipeline
+    >>> kernel = mc.Fisher(mc.Mixture(mc.Gaussian("diagonal"), 2))
+    >>> X = [np.sin(np.arange(20.0) * f) for f in (0.3, 0.5, 0.8)]
+    >>> make_pipeline(mc.Windows(5), kernel).fit_transform(X).shape
+    (3, 3)
     """
 
-    _numbers = "lags"
-    _prefix = "lag"
+    _parameters: ClassVar[Rules] = {"length": whole(1, 10_000), "dilation": whole(1, 1_000_000_000)}
 
-    def __init__(self, lags: int | tuple[int, ...] = 1) -> None:
-        self.lags = lags
+    def __init__(self, length: int = 9, dilation: int = 1) -> None:
+        self.length = length
+        self.dilation = dilation
 
-    def _blocks(self, X: Sequences, numbers: tuple[int, ...]) -> list[NDArray[Any]]:
-        first, steps = np.repeat(X.offsets[:-1], X.lengths), np.arange(len(X.values))
-        return [X.values[np.maximum(steps - k, first)] for k in numbers]
+    def _transformed(self, X: Sequences) -> Sequences:
+        steps = window_steps(X.offsets, np.arange(len(X.values)), int(self.length), int(self.dilation))
+        return X.mapped(lambda values: values[steps].reshape(len(steps), -1))
+
+    def _names_out(self, channels: tuple[str, ...]) -> list[str]:
+        places = (np.arange(self.length) - self.length // 2) * self.dilation
+        return [f"{name}[{place:+d}]" for place in places.tolist() for name in channels]
 
 
 class PerStep(_Transformer):
@@ -338,7 +340,7 @@ class PerStep(_Transformer):
 
 
 _MOST = 10_000
-"""The largest delay: each of them makes a copy of the data."""
+"""The highest order: each of them makes a copy of the data."""
 
 
 def numbers_from_one(name: str, value: Any) -> tuple[int, ...]:

@@ -31,6 +31,7 @@ from mercer.kernels.probabilityproduct import ProbabilityProduct
 from mercer.kernels.repaired import Repaired
 from mercer.kernels.residualized import Residualized
 from mercer.kernels.sampled import Sampled
+from mercer.kernels.series import SeriesClassifier, SeriesRegressor
 from mercer.kernels.spectrum import Spectrum
 from mercer.kernels.subspaceangles import SubspaceAngles
 from mercer.kernels.switching import SwitchingProduct
@@ -74,6 +75,8 @@ __all__ = [
     "Residualized",
     "Sampled",
     "Scaled",
+    "SeriesClassifier",
+    "SeriesRegressor",
     "Spectrum",
     "SubspaceAngles",
     "Sum",

@@ -13,7 +13,7 @@ from mercer._array import Floats
 from mercer._hints import HintedParameters
 from mercer._parameters import NONE, Rules, instance_of, whole
 from mercer._probability import normalized
-from mercer._random import seed_of
+from mercer._random import generator, seed_of
 from mercer.data import Sequences
 from mercer.data.segments import check_some_points, in_digest_order, segment_sum, segments
 from mercer.families.estimator import Context, Estimator
@@ -24,7 +24,7 @@ from mercer.models._fitting.em import Collapsed, EMResults, Impossible, best_of
 from mercer.models._fitting.emission_steps import DensityStep, evenly
 from mercer.models._fitting.goals import MixtureGoal
 from mercer.models._fitting.iterative import IterativeEstimator
-from mercer.models._fitting.mixture_steps import generator, numbers, seed_shares, side_by_side, spread
+from mercer.models._fitting.mixture_steps import numbers, seed_shares, side_by_side, spread
 from mercer.models.mixture import Mixtures
 
 

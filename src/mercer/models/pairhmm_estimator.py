@@ -11,7 +11,7 @@ from mercer._array import Floats, safe_log
 from mercer._notices import notify_unconverged
 from mercer._parameters import NONE, Rules, instance_of, nonnegative, one_of, states, whole
 from mercer._probability import normalized, shared_out
-from mercer._random import seed_of
+from mercer._random import generator, seed_of
 from mercer.data import Alphabet, Sequences
 from mercer.data.alphabet import ALPHABET
 from mercer.data.segments import check_some_points, digest_order
@@ -19,7 +19,6 @@ from mercer.families.categorical import Categoricals
 from mercer.families.estimator import Context
 from mercer.models._fitting.checks import check_something, impossible, warn_of_unvisited
 from mercer.models._fitting.em import EMResult, Impossible, em_single, joined
-from mercer.models._fitting.mixture_steps import generator
 from mercer.models._pairs.drawn import drawn_pairs
 from mercer.models._pairs.estimator import FittedPairHMM, PairEstimator
 from mercer.models._pairs.general import PairExpectations, Parameters, expected_counts

@@ -15,10 +15,11 @@ import numpy as np
 
 from mercer._refusals import NotAdditive
 from mercer.data.channels import inside
+from mercer.data.ragged import window_steps
 from mercer.data.segments import segment_sum
 from mercer.data.sequences import Sequences
 from mercer.data.standardize import Clock, Resample, Standardize
-from mercer.data.transformers import Derivatives, numbers_from_one
+from mercer.data.transformers import Derivatives, Windows, numbers_from_one
 from mercer.kernels._data import unwrapped
 from mercer.kernels._estimators import is_word, kinds
 
@@ -75,6 +76,15 @@ def _derivatives(step: Any, X: Sequences, shares: Any) -> Any:
     return replace(shares, values=values)
 
 
+def _windows(step: Any, X: Sequences, shares: Any) -> Any:
+    """Give the share of every value in a window to the step that it is a copy of."""
+    length, values = int(step.length), np.zeros((*X.values.shape, shares.values.shape[2]))
+    steps = window_steps(X.offsets, np.arange(len(X.values)), length, int(step.dilation))
+    for place, block in zip(steps.T, np.split(shares.values, length, axis=1), strict=True):
+        np.add.at(values, place, block)
+    return replace(shares, values=values)
+
+
 def _resampled(step: Any, X: Sequences, shares: Any) -> Any:
     """Give the share of an interpolated value to the two values that it lies between."""
     values, bias = np.zeros((len(X.values), *shares.values.shape[1:])), shares.bias.copy()
@@ -101,6 +111,7 @@ BACK: dict[type, Callable[[Any, Sequences, Any], Any]] = {
     Clock: _clock,
     Derivatives: _derivatives,
     Resample: _resampled,
+    Windows: _windows,
     Standardize: lambda step, X, shares: shares,  # every value is shifted and scaled by itself
 }
 """How shares pass back through each transformer."""

@@ -17,7 +17,7 @@ from scipy import sparse
 from mercer._array import Floats, Indices, to_numpy
 from mercer._refusals import NotAdditive
 from mercer.data.csr import CSRRows
-from mercer.data.ragged import windows_of
+from mercer.data.ragged import window_steps, windows_of
 from mercer.data.segments import segment_sum
 from mercer.data.sequences import Sequences
 from mercer.kernels._data import n_objects
@@ -32,6 +32,7 @@ from mercer.kernels.linear_rbf import Linear
 from mercer.kernels.normalized import Normalized
 from mercer.kernels.spectrum import Spectrum
 from mercer.kernels.targetaligned import TargetAligned
+from mercer.kernels.windowscores import WindowScores
 from mercer.models.scores import dense, is_posterior, lengths_of
 from mercer.models.step_scores import channel_shares, step_scores
 
@@ -226,6 +227,27 @@ def _spread(shares: Shares, source: Sequences, start: Indices, sums: Floats, wid
     for j in range(width):
         steps[start + j] += sums / width
     shares.values += over_channels(steps, source)
+
+
+@plain_shares.register(WindowScores)
+def _window_scores(kernel: Any, data: Any, source: Sequences, weights: Weights) -> Shares:
+    """Spread what every window adds equally over its observed values; half of a difference goes to each step."""
+    vector = weights.of_features(kernel)
+    shares = Shares.zeros(source, len(vector))
+    for i, (start, stop) in enumerate(pairwise(source.offsets.tolist())):
+        worth, total = kernel.worth(source[i : i + 1], vector)
+        steps = np.arange(stop - start)
+        before = np.maximum(steps - 1, 0) if kernel.view == "change" else steps
+        seen = ~np.isnan(source.values[start:stop])
+        place = window_steps(np.array([0, len(steps)]), steps, kernel.length, kernel.dilation)
+        inside = (seen & seen[before])[place].astype(float)
+        inside /= np.maximum(inside.sum(axis=(1, 2), keepdims=True), 1.0)
+        own = np.zeros((*seen.shape, len(vector)))
+        np.add.at(own, place, inside[..., None] * worth[:, None, None, :])
+        np.add.at(shares.values[start:stop], steps, own / 2)
+        np.add.at(shares.values[start:stop], before, own / 2)
+        shares.bias[i] = total - own.sum(axis=(0, 1))
+    return shares
 
 
 # -- columns ---------------------------------------------------------------------------------------------------

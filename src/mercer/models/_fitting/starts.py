@@ -8,12 +8,13 @@ import numpy as np
 
 from mercer._array import Floats, Indices
 from mercer._probability import normalized
+from mercer._random import along_axis, generator
 from mercer.data.segments import segment_sum
 from mercer.families.categorical import Categorical, Categoricals
 from mercer.families.estimator import Context
 from mercer.models._fitting.data import Data
 from mercer.models._fitting.emission_steps import leaf_of
-from mercer.models._fitting.mixture_steps import along_axis, generator, numbers, seed_shares
+from mercer.models._fitting.mixture_steps import numbers, seed_shares
 from mercer.models.hmm import HMMs
 from mercer.models.mixture import Mixtures
 

@@ -1,0 +1,157 @@
+"""Ready estimators for series: input of all kinds, probabilities, explanations, files, and scikit-learn's checks."""
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+from sklearn.model_selection import cross_val_score
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+import mercer as mc
+from mercer.kernels.series import SeriesClassifier, SeriesRegressor
+
+
+def waves(n, seed=0, classes=2):
+    """A short wave somewhere in noise, whose direction is the class."""
+    rng = np.random.default_rng(seed)
+    y = np.arange(n) % classes
+    X = []
+    for c in y:
+        x = 0.3 * rng.normal(size=rng.integers(35, 50))
+        start = rng.integers(2, len(x) - 12)
+        x[start : start + 10] += np.sin(np.linspace(0, 2 * np.pi, 10)) * (-1) ** c * (1 + c // 2)
+        X.append(x)
+    return X, y
+
+
+FAST = SeriesClassifier("fast")
+
+
+def test_classes_and_probabilities():
+    X, y = waves(90, classes=3)
+    names = np.array(["up", "down", "up twice"])[y]
+    model = clone(FAST).fit(X[:60], names[:60])
+    assert model.classes_.tolist() == ["down", "up", "up twice"]
+    assert model.score(X[60:], names[60:]) >= 0.8
+    assert abs(model.inner_score_ - model.score(X[60:], names[60:])) < 0.2
+    p = model.predict_proba(X[60:])
+    np.testing.assert_allclose(p.sum(axis=1), 1.0)
+    assert (model.predict(X[60:]) == model.classes_[p.argmax(axis=1)]).all()
+    assert model.decision_function(X[60:]).shape == (30, 3)
+
+
+def test_probabilities_are_calibrated():
+    """With a quarter of the labels wrong, no left-out prediction can be right more often than three times of four."""
+    X, y = waves(240)
+    y = np.where(np.random.default_rng(1).random(240) < 0.25, 1 - y, y)
+    model = SeriesClassifier("fast", C=1.0).fit(X[:160], y[:160])
+    p = model.predict_proba(X[160:])
+    sure = p.max(axis=1).mean()
+    assert abs(sure - model.score(X[160:], y[160:])) < 0.12
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("n", [60, 300])
+def test_the_inner_score_of_random_labels_is_at_chance(n):
+    X, _ = waves(n)
+    for preset in ("fast", "best"):
+        scores = []
+        for seed in range(6 if n == 300 else 20):
+            y = np.random.default_rng(seed).permutation(np.arange(n) % 2)
+            scores.append(SeriesClassifier(preset).fit(X, y).inner_score_)
+        assert abs(np.mean(scores) - 0.5) < 3 * 0.5 / np.sqrt(n * len(scores)) + 1 / n  # folds balance the classes
+
+
+def test_input_of_all_forms():
+    rng = np.random.default_rng(0)
+    cube, y = rng.normal(size=(12, 20, 2)), np.arange(12) % 2
+    cube[y == 1, 5:9] += 2.0
+    p = clone(FAST).fit(cube, y).predict_proba(cube)
+    for form in (list(cube), mc.Sequences(cube), mc.Sequences.from_aeon(np.swapaxes(cube, 1, 2))):
+        np.testing.assert_allclose(clone(FAST).fit(form, y).predict_proba(form), p)
+    pd = pytest.importorskip("pandas")
+    frames = [pd.DataFrame(x, columns=["a", "b"]) for x in cube]
+    model = clone(FAST).fit(frames, y)
+    assert model.feature_names_in_.tolist() == ["a", "b"]
+    np.testing.assert_allclose(model.predict_proba([frame[["b", "a"]] for frame in frames]), p)
+
+
+def test_gaps_and_short_series():
+    X, y = waves(40)
+    rng = np.random.default_rng(0)
+    X = [np.where(rng.random(len(x)) < 0.2, np.nan, x) for x in X]
+    X[3] = X[3][:3]
+    X[4] = np.ones(20)
+    model = SeriesClassifier().fit(X, y)
+    assert np.isfinite(model.predict_proba(X)).all()
+
+
+def test_explanations_find_the_wave():
+    X, y = waves(80)
+    model = SeriesClassifier().fit(X[:60], y[:60])
+    found = model.explain(X[60:])
+    decision = model.decision_function(X[60:])
+    np.testing.assert_allclose(found.totals + found.bias, decision, atol=1e-8)
+
+
+def test_files_and_threads(tmp_path):
+    X, y = waves(24)
+    model = SeriesClassifier("fast", n_jobs=2).fit(X, y)
+    mc.save(model, tmp_path / "model.mercer")
+    again = mc.load(tmp_path / "model.mercer")
+    np.testing.assert_array_equal(again.predict_proba(X), model.predict_proba(X))
+    np.testing.assert_array_equal(clone(model).set_params(n_jobs=1).fit(X, y).predict_proba(X), model.predict_proba(X))
+
+
+def test_in_cross_validation():
+    X, y = waves(40)
+    assert np.mean(cross_val_score(FAST, mc.objects(X), y, cv=2)) > 0.7
+
+
+def test_regression():
+    rng = np.random.default_rng(0)
+    speed = rng.uniform(0.2, 1.0, size=60)
+    X = [np.sin(s * np.arange(40) + rng.uniform(0, 6)) + 0.1 * rng.normal(size=40) for s in speed]
+    model = SeriesRegressor("fast").fit(X[:40], speed[:40])
+    assert model.score(X[40:], speed[40:]) > 0.8
+    assert model.inner_score_ > 0.8
+    found = model.explain(X[40:])
+    np.testing.assert_allclose(found.totals + found.bias, model.predict(X[40:]), atol=1e-8)
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda X, y: SeriesClassifier("slow").fit(X, y), "preset must be"),
+        (lambda X, y: SeriesClassifier(C=0).fit(X, y), "C must be"),
+        (lambda X, y: SeriesClassifier("fast").fit(X, y[:5]), r"There are 10 series, but y has length 5\. Pass one"),
+        (lambda X, y: SeriesClassifier("fast").fit(X, np.ones(10)), "two classes or more; got 1 class"),
+        (lambda X, y: SeriesClassifier("fast").fit(X, np.linspace(0, 1, 10)), "Unknown label type"),
+        (lambda X, y: SeriesClassifier("fast").predict(X), "not fitted yet"),
+    ],
+)
+def test_bad_calls(make, message):
+    X, y = waves(10)
+    with pytest.raises((ValueError, TypeError), match=message):
+        make(X, y)
+
+
+ROWS = "the rows of a matrix are series of one channel and any length, which have no features"
+EXPECTED_FAILURES = {
+    "check_n_features_in": ROWS,
+    "check_n_features_in_after_fitting": ROWS,
+    "check_classifiers_train": ROWS,
+    "check_fit2d_predict1d": "a 1-D array is a single series, and the message says so",
+    "check_estimators_empty_data_messages": "the message names the empty series",
+    "check_estimator_sparse_tag": "the message asks for a list or an array",
+    "check_estimator_sparse_array": "the message asks for a list or an array",
+    "check_estimator_sparse_matrix": "the message asks for a list or an array",
+}
+"""Checks of input and messages that cannot pass, each with the reason."""
+
+
+@pytest.mark.filterwarnings("ignore:X is read as")
+@parametrize_with_checks(
+    [SeriesClassifier("fast"), SeriesRegressor("fast")], expected_failed_checks=lambda estimator: EXPECTED_FAILURES
+)
+def test_scikit_learn(estimator, check):
+    check(estimator)

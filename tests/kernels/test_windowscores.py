@@ -1,0 +1,133 @@
+"""Scores of windows: against their formula by loops, and on series of all kinds."""
+
+import numpy as np
+import pytest
+from scipy.special import softmax
+from scipy.stats import norm
+
+from mercer.kernels.windowscores import WindowScores
+from mercer.testing.kernels import KernelContract
+
+
+def series(seed, n, d=1, low=12, high=20):
+    rng = np.random.default_rng(seed)
+    return [np.cumsum(rng.normal(size=(length, d)), axis=0) for length in rng.integers(low, high, size=n)]
+
+
+def window(x, t, length, dilation):
+    """One window, reflected at the ends of the series, channel by channel."""
+    wide = np.pad(x, ((length * dilation,) * 2, (0, 0)), mode="reflect")
+    steps = t + length * dilation + dilation * (np.arange(length) - length // 2)
+    return wide[steps].T
+
+
+class Truth(KernelContract):
+    """The mixture and the scale are those that were fitted; the scores are derivatives, window by window."""
+
+    needs_fit = True
+    features = True
+    truth_tolerance = 2e-4  # single precision, of which a root is taken
+    degenerate = "zero norm"
+
+    def kernel(self):
+        return WindowScores(self.view, 5, 2, n_components=3)
+
+    def data(self, seed, n):
+        return series(seed, n, d=2)
+
+    def other_data(self, seed, n):
+        return series(seed, n, d=1)
+
+    def truth(self, X):
+        kernel = self.kernel().fit(X)
+        model = kernel.model_
+        w, mean, variance = model.weights[0], model.components.mean[0], model.components.covariance[0]
+        rows = []
+        for x in X:
+            z = np.diff(x, axis=0, prepend=x[:1]) if self.view == "change" else x
+            scores = []
+            for t in range(len(x)):
+                y = window(z, t, 5, 2)
+                if self.view == "shape":
+                    y = y - y.mean(axis=1, keepdims=True)
+                y = (y.ravel() - kernel.center_) @ kernel.whitening_
+                y = np.append(y, np.sqrt(3) * (2 * t / (len(x) - 1) - 1))
+                share = softmax(np.log(w) + norm.logpdf(y, mean, np.sqrt(variance)).sum(axis=1))[:, None]
+                a = (share[:, 0] - w)[:, None] / np.sqrt(w)[:, None]
+                b = share * (y - mean) / np.sqrt(variance) / np.sqrt(w)[:, None]
+                c = share * ((y - mean) ** 2 / variance - 1) / np.sqrt(2 * w)[:, None]
+                scores.append(np.concatenate([a, b, c], axis=1).ravel())
+            half = len(x) // 2
+            rows.append([np.mean(part, axis=0) for part in (scores, scores[:half], scores[half:])])
+        parts = np.array(rows)
+        z = parts / np.sqrt((parts**2).mean(axis=0) + 1e-18)
+        z = np.sign(z) * np.sqrt(np.abs(z))
+        z /= np.linalg.norm(z, axis=2, keepdims=True)
+        return np.einsum("ncp,mcp,c->nm", z, z, [0.5, 0.25, 0.25])
+
+
+class TestShapes(Truth):
+    view = "shape"
+
+
+class TestChanges(Truth):
+    view = "change"
+
+
+class TestLevels(Truth):
+    view = "level"
+
+
+def test_whitened_windows_have_variance_one():
+    X = series(0, 30, d=2, low=30, high=40)
+    kernel = WindowScores("shape", 5, 1).fit(X)
+    windows = np.concatenate([[window(x, t, 5, 1).ravel() for t in range(len(x))] for x in X])
+    white = (windows - kernel.center_) @ kernel.whitening_
+    np.testing.assert_allclose(np.cov(white.T, bias=True), np.eye(white.shape[1]), atol=1e-6)
+    assert white.shape[1] == 8  # without the mean of either channel
+
+
+def test_gaps_have_conditional_means():
+    """Of a stationary process, whose windows are Gaussian: closer to the truth than with interpolation."""
+    rng = np.random.default_rng(0)
+    X = []
+    for _ in range(40):
+        x = rng.normal(size=60)
+        for t in range(2, 60):
+            x[t] += 1.2 * x[t - 1] - 0.8 * x[t - 2]
+        X.append(x[:, None])
+    kernel = WindowScores("level", 9, 1).fit(X)
+    for fraction in (0.1, 0.3):
+        lost = {"conditional": 0.0, "interpolated": 0.0}
+        for x in X:
+            gone = rng.random(60) < fraction
+            y = np.where(gone[:, None], np.nan, x)
+            z = np.interp(np.arange(60), np.flatnonzero(~gone), x[~gone, 0])[:, None]
+            for name, other in (("conditional", y), ("interpolated", z)):
+                lost[name] += 1 - kernel([other], [x])[0, 0]
+        assert lost["conditional"] < 0.9 * lost["interpolated"]
+
+
+def test_windows_with_few_values_do_not_count():
+    X = series(1, 8, low=30, high=31)
+    kernel = WindowScores("level", 5, 1).fit(X)
+    empty = np.full((30, 1), np.nan)
+    almost = empty.copy()
+    almost[[4, 9]] = 1.0
+    assert kernel([empty, almost], X).tolist() == np.zeros((2, 8)).tolist()
+    part = X[0].copy()
+    part[15:] = np.nan
+    whole, few = (kernel._scores(kernel._accept([x], reset=False))[0] for x in (X[0], part))
+    size = len(whole) // 3
+    assert np.abs(whole[size : 2 * size] - few[size : 2 * size]).max() < 1.0  # the first half has its windows
+    assert np.isfinite(few).all()
+
+
+@pytest.mark.parametrize("odd", [np.zeros((40, 1)), np.ones((1, 1)), np.arange(3.0)[:, None]])
+def test_constant_and_short_series(odd):
+    X = [*series(2, 6), odd]
+    for view in ("shape", "change", "level"):
+        K = WindowScores(view, 9, 4).fit_transform(X)
+        assert np.isfinite(K).all()
+        assert np.abs(K).max() <= 1 + 1e-6
+    assert np.isfinite(WindowScores("shape", 9, 1).fit_transform([odd, odd])).all()
