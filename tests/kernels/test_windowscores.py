@@ -26,7 +26,7 @@ class Truth(KernelContract):
 
     needs_fit = True
     features = True
-    truth_tolerance = 2e-4  # single precision, of which a root is taken
+    truth_tolerance = 1e-6  # the root of a score near zero
     degenerate = "zero norm"
 
     def kernel(self):
@@ -60,7 +60,7 @@ class Truth(KernelContract):
             half = len(x) // 2
             rows.append([np.mean(part, axis=0) for part in (scores, scores[:half], scores[half:])])
         parts = np.array(rows)
-        z = parts / np.sqrt((parts**2).mean(axis=0) + 1e-18)
+        z = parts / (np.sqrt((parts**2).mean(axis=0)) + 1e-9)
         z = np.sign(z) * np.sqrt(np.abs(z))
         z /= np.linalg.norm(z, axis=2, keepdims=True)
         return np.einsum("ncp,mcp,c->nm", z, z, [0.5, 0.25, 0.25])

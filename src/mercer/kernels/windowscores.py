@@ -113,7 +113,7 @@ class WindowScores(InnerProducts, Kernel):
         filled, kept = self._filled(windows, {})
         self.model_ = self._mixture(self._points(filled, time)[kept])
         scores = self._scores(X)
-        self.scale_ = np.sqrt((scores[order] ** 2).mean(axis=0, dtype=float)) + 1e-9
+        self.scale_ = np.sqrt((scores[order] ** 2).mean(axis=0)) + 1e-9
         self._train_side.keep("scores", scores)
 
     def _directions(self) -> Floats:
@@ -131,16 +131,16 @@ class WindowScores(InnerProducts, Kernel):
         return np.asarray(change @ chosen / np.sqrt(variances[kept]))
 
     def _mixture(self, points: Floats) -> Mixtures:
-        """Fit a mixture by EM, in single precision: matrix products and exponentials dominate."""
+        """Fit a mixture by EM; matrix products and exponentials dominate."""
         n, width = points.shape
         if n == 0:
-            points, n = np.zeros((1, width), np.float32), 1
+            points, n = np.zeros((1, width)), 1
         size = max(1, min(int(self.n_components), n // 4))
         chosen = seeds(points, np.ones(n), size, generator(int(self.random_state), 0))
-        model = _Diagonal(np.full(size, 1 / size), points[chosen].astype(float), np.full((size, width), 0.5))
+        model = _Diagonal(np.full(size, 1 / size), points[chosen], np.full((size, width), 0.5))
         wide = _wide(points)
         for _ in range(int(self.n_iter)):
-            sums = (model.shares(wide).T @ wide).astype(float)
+            sums = model.shares(wide).T @ wide
             mass = sums[:, -1:] + 1e-3
             mean = sums[:, :width] / mass
             variance = np.maximum(sums[:, width:-1] / mass - mean**2, 0.0) + FLOOR
@@ -170,7 +170,7 @@ class WindowScores(InnerProducts, Kernel):
     def _points(self, filled: Floats, time: Floats) -> Floats:
         """Return whitened windows with their time."""
         white = (filled - self.center_) @ self.whitening_
-        return np.concatenate([white, time[:, None]], axis=1, dtype=np.float32)
+        return np.concatenate([white, time[:, None]], axis=1)
 
     def _filled(self, windows: Floats, maps: dict[tuple[int, int], Floats]) -> tuple[Floats, Mask]:
         """Replace missing values by conditional means: one linear map per channel and pattern, kept in ``maps``.
@@ -210,10 +210,10 @@ class WindowScores(InnerProducts, Kernel):
         return wide, model.shares(wide) * kept[:, None]
 
     def _scores(self, X: Sequences) -> Floats:
-        """Return the mean scores in the whole series and in each of its parts, ``(N, (1 + CELLS) P)`` float32."""
+        """Return the mean scores in the whole series and in each of its parts, ``(N, (1 + CELLS) P)``."""
         model = self._diagonal()
         maps: dict[tuple[int, int], Floats] = {}
-        sums = np.zeros((len(X), CELLS, len(model.weights), 2 * model.mean.shape[1] + 1), np.float32)
+        sums = np.zeros((len(X), CELLS, len(model.weights), 2 * model.mean.shape[1] + 1))
         for i in range(len(X)):  # each by itself: its bits do not depend on its neighbors
             wide, shares = self._shared(X[i : i + 1], model, maps)
             ends = np.arange(CELLS + 1) * len(wide) // CELLS
@@ -236,8 +236,8 @@ class WindowScores(InnerProducts, Kernel):
         """Return what each window of a series adds to weighted sums of features, ``(T, R)``, and the sums ``(R,)``."""
         model = self._diagonal()
         wide, shares = self._shared(one, model, {})
-        rows = model.scores(shares[:, :, None] * wide[:, None, :]).astype(float)
-        score, feature = self._scores(one)[0].astype(float), self._prepare(one).values[0]
+        rows = model.scores(shares[:, :, None] * wide[:, None, :])
+        score, feature = self._scores(one)[0], self._prepare(one).values[0]
         each = vector * np.divide(feature, score, out=np.zeros_like(score), where=score != 0)
         kept, ends = shares.sum(axis=1) > 0, np.arange(CELLS + 1) * len(rows) // CELLS
         cells = [slice(None), *(slice(start, stop) for start, stop in pairwise(ends))]
@@ -261,7 +261,7 @@ class _Diagonal(NamedTuple):
         """Return the posterior probabilities of the components, ``(n, K)``."""
         own = np.log(self.weights) - 0.5 * (self.mean**2 / self.variance + np.log(self.variance)).sum(axis=1)
         factors = np.concatenate([self.mean / self.variance, -0.5 / self.variance, own[:, None]], axis=1)
-        logs: Floats = wide @ factors.T.astype(wide.dtype)
+        logs: Floats = wide @ factors.T
         logs -= logs.max(axis=1, keepdims=True)
         np.exp(logs, out=logs)
         logs /= logs.sum(axis=1, keepdims=True)
@@ -278,12 +278,12 @@ class _Diagonal(NamedTuple):
         weights = zeroth / root - root * n
         found = np.concatenate([weights, mean, variance / (np.sqrt(2) * root)], axis=-1) / n
         found = np.where(n > 1e-6, found, 0.0)
-        return np.asarray(found.astype(np.float32).reshape(*sums.shape[:-2], -1))
+        return np.asarray(found.reshape(*sums.shape[:-2], -1))
 
 
 def _wide(points: Floats) -> Floats:
     """Return points, their squares and 1: sums of these are all that a diagonal Gaussian needs."""
-    return np.concatenate([points, points * points, np.ones((len(points), 1), points.dtype)], axis=1)
+    return np.concatenate([points, points * points, np.ones((len(points), 1))], axis=1)
 
 
 def _evenly(offsets: Indices, each: int) -> Indices:
