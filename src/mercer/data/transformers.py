@@ -204,7 +204,7 @@ class Windows(_Transformer):
     >>> import mercer as mc
     >>> mc.Windows(length=3, dilation=2).fit_transform([[0.0, 1.0, 2.0, 3.0]])[0]
     array([[2., 0., 2.],
-           [3., 1., 3.],
+           [1., 1., 3.],
            [0., 2., 2.],
            [1., 3., 1.]])
 
