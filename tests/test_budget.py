@@ -19,28 +19,28 @@ SOURCES = ("src/mercer", "native")
 AROUND = ("tests", "benchmarks", "examples", "reproductions")
 BUDGETS = {
     "_comparison": 9715,
-    "_native": 6764,
+    "_native": 6744,
     "_report": 8655,
-    "cli": 15082,
-    "core": 16298,
+    "cli": 15078,
+    "core": 16582,
     "cuda": 10136,
-    "data": 47397,
-    "datasets": 8166,
+    "data": 47507,
+    "datasets": 8072,
     "embedding": 10240,
     "families": 33277,
-    "gram": 9892,
-    "kernels": 79288,
-    "models": 170015,
+    "gram": 10053,
+    "kernels": 79262,
+    "models": 169538,
     "native": 63197,
     "plot": 9018,
     "saving": 9037,
-    "stats": 12924,
+    "stats": 12892,
     "testing": 11356,
 }
 """Tokens of a room without comments and docstrings; 3 % above is an error, and less is a reason to lower the number."""
-MOST_LINES_AROUND = 64000
+MOST_LINES_AROUND = 59000
 """Lines of tests, benchmarks and examples."""
-MOST_SKIPS = 167
+MOST_SKIPS = 138
 """``# fmt: skip`` in Python files."""
 LONGEST = 500
 TOO_LONG: set[str] = set()

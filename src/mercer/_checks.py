@@ -99,3 +99,15 @@ def kind_of_target(y: Any) -> str:
     if array.dtype.kind == "f" and (np.abs(array) >= 2.0**63).any():  # it would cast them, with a warning of NumPy
         return "continuous"
     return str(type_of_target(y))
+
+
+class NotAdditive(TypeError):
+    """A kernel is not a sum over positions."""
+
+
+class NotRead(TypeError):
+    """A pipeline has a step that explanations cannot read."""
+
+
+class NoKernel(NotRead, ValueError):
+    """A pipeline has no kernel of mercer."""

@@ -17,7 +17,7 @@ import numpy as np
 
 from mercer._atomic import replacing
 from mercer._config import settings
-from mercer._units import human
+from mercer._sizes import human
 
 FORMAT = 1
 HEADER_BYTES = 2**24

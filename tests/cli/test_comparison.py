@@ -20,7 +20,7 @@ from mercer._comparison.evaluation import Contender, Fold, Task, evaluate_fold, 
 from mercer._comparison.results import Result, chosen_inside, difference, independent, interval_of, verdict, wilson
 from mercer._comparison.runner import Comparison, FoldCache
 from mercer._comparison.summary import Summary
-from mercer._units import duration
+from mercer._sizes import duration
 from mercer.data.baseline_features import ConfoundsOnly
 
 

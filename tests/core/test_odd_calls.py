@@ -167,7 +167,6 @@ class TestArguments:
             (lambda: mc.BayesNets.from_bif("absent.bif"), "The file 'absent.bif' does not exist"),
             (lambda: mc.SwitchingLDS(2, 2).fit(STRINGS), "SwitchingLDS requires vectors.*Use mc.HMM"),
             (lambda: mc.data.Alphabet("ab", ambiguous={"n": 1}), r"ambiguous\['n'\] must be .* got 1"),
-            (lambda: mc.FisherEnsemble().fit(SERIES, np.full(4, np.inf)), "y contains NaN or infinity"),
             (lambda: MIXTURE.responsibilities([[0.0], [1e300]]), "Point 1 has probability zero.*leave the point out"),
             (lambda: mc.LDSs.from_pykalman(np.array("a")), "models must be KalmanFilter of pykalman; got a ndarray"),
             (
@@ -222,7 +221,6 @@ class TestArguments:
                 lambda: mc.kernels.TargetAligned([mc.RBF()]).fit(SERIES[:, 0], [[1.0, 2.0], [3.0]]),
                 "y must be one class or",
             ),
-            (lambda: mc.FisherEnsemble().fit(SERIES, [0, 1]), r"4 samples, and y of shape \(2,\)"),
             (lambda: mc.TOP(mc.Gaussian()).fit(SERIES, [0, 1]), r"4 samples, and y of shape \(2,\)"),
             (lambda: mc.kernels.TargetAligned([mc.RBF()]).fit(SERIES[:, 0], 3.0), r"4 samples, and y of shape \(\)"),
             (lambda: mc.PairHMM().fit(["ab", "ba"], [[1.0, 2.0], [3.0]]), "y must be one class per sequence; got"),

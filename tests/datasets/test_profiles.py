@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from mercer.datasets._make_profiles import make_profiles
+from mercer.datasets._make_on_trees import make_profiles
 from mercer.kernels.marginalization import Marginalization
 from mercer.models._tree.newick import parse_newick
 from mercer.models.tree_estimator import HiddenTree

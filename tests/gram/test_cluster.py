@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import mercer as mc
-from mercer.gram import _stored
+from mercer.gram import _compute
 
 
 def points(n):
@@ -17,7 +17,7 @@ def points(n):
 @pytest.fixture(autouse=True)
 def small(monkeypatch):
     """Make parts of one tile, so that a small matrix has many."""
-    monkeypatch.setattr(_stored, "PART", 40)
+    monkeypatch.setattr(_compute, "PART", 40)
 
 
 @pytest.fixture
@@ -66,7 +66,7 @@ class TestDask:
         def wrong(*_):
             raise ArithmeticError("a bad tile")
 
-        monkeypatch.setattr(_stored, "_part", wrong)
+        monkeypatch.setattr(_compute, "_part", wrong)
         with joblib.parallel_config(backend="dask"), pytest.raises(ArithmeticError, match="a bad tile"):
             mc.gram.compute(mc.RBF(gamma=0.5), points(80), client="joblib")
 

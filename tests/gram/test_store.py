@@ -9,7 +9,7 @@ from scipy.sparse.linalg import cg
 from sklearn.svm import SVC
 
 import mercer as mc
-from mercer.gram import _stored
+from mercer.gram import _compute
 
 
 def points(n, seed=0):
@@ -28,7 +28,7 @@ def path(tmp_path):
 @pytest.fixture(autouse=True)
 def small(monkeypatch):
     """Make small parts, so that a small matrix has many."""
-    monkeypatch.setattr(_stored, "PART", 40)
+    monkeypatch.setattr(_compute, "PART", 40)
 
 
 def chains(n=90):
@@ -125,7 +125,7 @@ def test_an_interrupted_computation_continues(path):
 def test_another_version_continues_with_a_warning(path, monkeypatch):
     mc.gram.compute(kernel(), points(50), store=path)
     (path / "c" / "0" / "1").unlink()
-    monkeypatch.setattr(_stored, "__version__", "9.9")
+    monkeypatch.setattr(_compute, "__version__", "9.9")
     with pytest.warns(UserWarning, match=r"is continued with 9\.9 on .*agree to rounding"):
         mc.gram.compute(kernel(), points(50), store=path)
 
@@ -141,7 +141,7 @@ def test_other_matrices_and_folders_are_refused(path, tmp_path):
 
 
 def test_a_small_disk_is_told_before_models_are_fitted(path, monkeypatch):
-    monkeypatch.setattr(_stored.shutil, "disk_usage", lambda folder: type("Usage", (), {"free": 1000}))
+    monkeypatch.setattr(_compute.shutil, "disk_usage", lambda folder: type("Usage", (), {"free": 1000}))
     with pytest.raises(OSError, match=r"matrix of RBF needs 19\.5 KiB on disk, and 1000 bytes"):
         mc.gram.compute(kernel(), points(50), store=path)
     assert not path.exists()

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 import mercer as mc
-from mercer import _memory
-from mercer._units import human
+from mercer import _sizes
+from mercer._sizes import human
 
 X = np.random.default_rng(0).normal(size=(12, 2))
 Y = np.arange(12) % 2
@@ -16,7 +16,7 @@ Y = np.arange(12) % 2
 class TestMemory:
     @pytest.fixture(autouse=True)
     def little(self, monkeypatch):
-        monkeypatch.setattr(_memory, "free_bytes", lambda: 10 * 2**30)
+        monkeypatch.setattr(_sizes, "free_bytes", lambda: 10 * 2**30)
 
     def test_before_anything_is_fitted(self, monkeypatch):
         monkeypatch.setattr(mc.Fisher, "fit", None)  # is not reached
@@ -39,28 +39,28 @@ class TestMemory:
             mc.RBF()(many, X)
 
     def test_the_regression(self, monkeypatch):
-        monkeypatch.setattr(_memory, "SMALL", 0)
-        monkeypatch.setattr(_memory, "free_bytes", lambda: 4000)
+        monkeypatch.setattr(_sizes, "SMALL", 0)
+        monkeypatch.setattr(_sizes, "free_bytes", lambda: 4000)
         with pytest.raises(MemoryError, match=r"KernelRidge .* needs 4.5 KiB of memory, and 3.9 KiB are free"):
             mc.KernelRidge().fit(X @ X.T, Y)
 
 
 def test_what_fits_is_computed():
     assert mc.RBF().fit_transform(X).shape == (12, 12)
-    free = _memory.free_bytes()
+    free = _sizes.free_bytes()
     assert free is None or free > 2**20
 
 
 def test_a_container_has_less(monkeypatch, tmp_path):
     for name, text in (("max", "5000000"), ("current", "4000000"), ("stat", "anon 1\ninactive_file 500000\n")):
         (tmp_path / name).write_text(text)
-    monkeypatch.setattr(_memory, "_CGROUPS", (tuple(tmp_path / name for name in ("max", "current", "stat")),))
-    monkeypatch.setattr(_memory, "_of_machine", lambda: 2**40)
-    assert _memory.free_bytes() == 1_500_000
+    monkeypatch.setattr(_sizes, "_CGROUPS", (tuple(tmp_path / name for name in ("max", "current", "stat")),))
+    monkeypatch.setattr(_sizes, "_of_machine", lambda: 2**40)
+    assert _sizes.free_bytes() == 1_500_000
     (tmp_path / "max").write_text("max\n")
-    assert _memory.free_bytes() == 2**40
-    monkeypatch.setattr(_memory, "_of_machine", lambda: None)
-    assert _memory.free_bytes() is None
+    assert _sizes.free_bytes() == 2**40
+    monkeypatch.setattr(_sizes, "_of_machine", lambda: None)
+    assert _sizes.free_bytes() is None
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ from sklearn.svm import SVC
 import mercer as mc
 from mercer.kernels import _operands
 
-MOST = 19
+MOST = 18
 """Modules of mercer whose functions are called."""
 STRINGS = mc.Sequences(["ACGTTGCA", "GGGTACCA", "TTTACGTG", "ACACACGT"], alphabet="dna")
 

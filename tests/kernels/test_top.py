@@ -11,7 +11,7 @@ from sklearn.exceptions import NotFittedError
 from tests.batches import string_weights, strings
 
 import mercer as mc
-from mercer.kernels import _tangents
+from mercer.kernels import top
 from mercer.kernels._operands import CenteredCounts
 from mercer.kernels.top import TOP
 from mercer.testing.kernels import KernelContract
@@ -274,12 +274,12 @@ def test_impossible_data_are_named():
 def test_explicit_features_may_be_too_many(monkeypatch):
     X, y = three_classes()
     k = TOP(mc.MarkovChain(order=1)).fit(X, y)
-    monkeypatch.setattr(_tangents, "DENSE", 30 * 3 * 12 - 1)
-    monkeypatch.setattr(_tangents.Rows, "dense", lambda self: pytest.fail("made dense before it was counted"))
+    monkeypatch.setattr(top, "DENSE", 30 * 3 * 12 - 1)
+    monkeypatch.setattr(top.Rows, "dense", lambda self: pytest.fail("made dense before it was counted"))
     with pytest.raises(ValueError, match="features of 30 samples under 3 classes are 1080 numbers"):
         k.features(X)
     monkeypatch.undo()
-    monkeypatch.setattr(_tangents, "DENSE", 30 * 3 * 12 - 1)
+    monkeypatch.setattr(top, "DENSE", 30 * 3 * 12 - 1)
     assert k.features(X[:29]).shape == (29, 39)
     assert k(X).shape == (30, 30)
 

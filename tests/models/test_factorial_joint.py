@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from tests.models.test_factorial_hmm import models
 
 import mercer as mc
-from mercer.models._factorial import em
+from mercer.models import factorial_hmm_estimator as em
 
 
 def holes(X, seed=0, share=0.3):

@@ -15,7 +15,7 @@ from sklearn.neighbors import KernelDensity
 from sklearn.svm import SVC
 
 import mercer as mc
-from mercer.models._kde.points import Points
+from mercer.models._ragged_points import Points
 from mercer.models.kde import KDEs
 from mercer.models.kde_estimator import KDE, criterion, cross_validated, silverman
 from mercer.testing.kernels import KernelContract, by_pairs

@@ -11,7 +11,8 @@ from sklearn.exceptions import ConvergenceWarning
 
 import mercer as mc
 from mercer.data import Alphabet, Sequences
-from mercer.models._pairs import affine_draws, affine_em
+from mercer.models import pairhmm_affine
+from mercer.models._pairs import affine_em
 from mercer.models._pairs.affine import AffineParameters, log_probabilities, score_names, scores
 from mercer.models._pairs.drawn import drawn_pairs
 from mercer.models.pairhmm_affine import AffinePairHMMs
@@ -181,7 +182,7 @@ class TestDraws:
             both.sample(-1)
 
     def test_many_are_drawn_in_parts(self, monkeypatch):
-        monkeypatch.setattr(affine_draws, "LETTERS_AT_ONCE", 50.0)
+        monkeypatch.setattr(pairhmm_affine, "LETTERS_AT_ONCE", 50.0)
         p = model(9)
         drawn = p.sample(5000, 0)[0]
         inserted = p.open[0] / (1 - p.extend[0])

@@ -303,7 +303,7 @@ def profile_products(same: bool) -> Callable[[Any], Case]:
 
 
 def contexts(order: int) -> Callable[[Any], Case]:
-    from mercer._native.contexts import context_products
+    from mercer._native.chains import context_products
 
     def case(rng: Any) -> Case:
         size = 4**order

@@ -7,7 +7,7 @@ import itertools
 import numpy as np
 import pytest
 
-from mercer._native.contexts import context_products
+from mercer._native.chains import context_products
 from mercer.models._markov.operand import _log_products
 
 

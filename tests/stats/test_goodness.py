@@ -7,7 +7,7 @@ import pytest
 from scipy import sparse, stats
 
 import mercer as mc
-from mercer.stats._simulation import simulated
+from mercer.stats.goodness import simulated
 
 STANDARD = mc.Gaussians(mean=[[0.0]], covariance=[1.0])
 CHAIN = mc.MarkovChains([[0.5, 0.5]], [[[0.7, 0.3], [0.4, 0.6]]], alphabet="ab")

@@ -21,7 +21,7 @@ import joblib
 
 from mercer._comparison.evaluation import Contender, Fold, Task, evaluate_fold
 from mercer._comparison.results import Result
-from mercer._units import duration
+from mercer._sizes import duration
 from mercer._version import __version__
 from mercer.data.channels import is_wrapped
 from mercer.data.sequences import Sequences

@@ -15,12 +15,12 @@ from sklearn.utils.multiclass import _ovr_decision_function
 from threadpoolctl import threadpool_limits
 
 from mercer._array import Floats
+from mercer._checks import NotAdditive, NotRead
 from mercer._comparison.evaluation import Contender, Score, Task, fit_weighted, splits
 from mercer._comparison.results import Result, values_of
 from mercer._config import config
 from mercer._notices import collected
 from mercer._parallel import progress_bar
-from mercer._refusals import NotAdditive, NotRead
 from mercer.data.channels import inside
 from mercer.gram import Diagnosis, diagnose
 from mercer.kernels import Kernel, explain

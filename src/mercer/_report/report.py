@@ -28,7 +28,7 @@ from mercer._comparison.results import Result
 from mercer._comparison.summary import Summary
 from mercer._files import check_path, check_target
 from mercer._parallel import progress_bar
-from mercer._units import human
+from mercer._sizes import human
 from mercer.data.channels import inside
 from mercer.data.sequences import Sequences
 

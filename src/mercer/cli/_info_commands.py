@@ -13,9 +13,8 @@ from typing import Any
 from rich import box
 from rich.table import Table
 
-from mercer._memory import free_bytes
 from mercer._parallel import usable_cores
-from mercer._units import human
+from mercer._sizes import free_bytes, human
 from mercer._version import __version__
 from mercer.cli._terminal import STDOUT, Json, Quiet, console, say, write_json
 

@@ -22,7 +22,7 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 from scipy import sparse
 
-from mercer._cached import cached_property
+from mercer._immutable import cached_property
 from mercer._native import call
 from mercer.data.ragged import offsets_of
 

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from mercer._config import settings
 from mercer._files import too_large, unpacked_limit
-from mercer._units import human
+from mercer._sizes import human
 from mercer._wording import wording
 from mercer.data.identical import n_copies
 from mercer.data.sequences import Sequences

@@ -6,10 +6,8 @@ more outputs. A loader ``fetch_*`` returns a Bunch.
 
 from mercer.datasets._fetch import data_path
 from mercer.datasets._make import make_dna, make_documents, make_point_sets
-from mercer.datasets._make_families import make_families
-from mercer.datasets._make_profiles import make_profiles
+from mercer.datasets._make_on_trees import make_families, make_profiles
 from mercer.datasets._make_sequences import make_hmm_sequences, make_traits
-from mercer.datasets._scop import fetch_scop
 from mercer.datasets._series import (
     fetch_basic_motions,
     fetch_char_trajectories,
@@ -23,6 +21,7 @@ from mercer.datasets._strings import (
     fetch_intron_exon,
     fetch_pfam_seeds,
     fetch_promoters,
+    fetch_scop,
     fetch_splice,
 )
 from mercer.datasets._text import fetch_r8, fetch_webkb

@@ -8,7 +8,7 @@ import numpy as np
 
 from mercer._array import Floats, Indices
 from mercer._random import random_generator, seed_of
-from mercer._units import human
+from mercer._sizes import human
 from mercer.data.channels import by_name
 from mercer.data.segments import in_digest_order
 from mercer.embedding._comparison import Comparison

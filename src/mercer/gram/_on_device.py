@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from mercer._array import Array, Floats, to_numpy
-from mercer._units import human
+from mercer._sizes import human
 
 LEAST_PAIRS = 2**12
 """Tiles of fewer pairs are not tried: what does not fit then is the data."""

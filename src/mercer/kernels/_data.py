@@ -9,7 +9,7 @@ import numpy as np
 from array_api_compat import is_array_api_obj, is_numpy_array
 from scipy import sparse
 
-from mercer import _memory
+from mercer import _sizes
 from mercer._array import Floats
 from mercer._batch import Batch
 from mercer._checks import is_listing
@@ -29,10 +29,10 @@ def n_objects(X: Any) -> int:
 
 def check_matrix(n: int, m: int, name: str, itemsize: int = 8, copies: int = 1) -> None:
     """Raise if a matrix of n x m kernel values does not fit into memory; before anything is fitted."""
-    if copies * n * m * itemsize < _memory.SMALL:
+    if copies * n * m * itemsize < _sizes.SMALL:
         return
     samples = f"{n:,} samples" if n == m else f"{n:,} and {m:,} samples"
-    _memory.check_room(
+    _sizes.check_room(
         copies * n * m * itemsize,
         f"The matrix of {name} of {samples}",
         "Use features in place of the matrix, mc.Features(kernel) or mc.Landmarks(kernel, 500) before a linear model, "

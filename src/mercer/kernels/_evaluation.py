@@ -29,9 +29,9 @@ from array_api_compat import is_array_api_obj
 
 from mercer._array import Array, Floats, beside, namespace, to_numpy
 from mercer._batch import Batch
-from mercer._cached import cached_property
 from mercer._checks import is_number
 from mercer._config import settings
+from mercer._immutable import cached_property
 from mercer.data.segments import data_digests
 from mercer.gram.engine import fill
 from mercer.gram.pair_memo import gather

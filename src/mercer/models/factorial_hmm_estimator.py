@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import reduce
 from itertools import pairwise
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from sklearn.base import clone
@@ -13,12 +14,13 @@ from sklearn.base import clone
 from mercer._array import Floats, Indices
 from mercer._batch import Batch
 from mercer._parameters import Rule, Rules, nonnegative, states
+from mercer._probability import normalized
 from mercer._random import seed_of
 from mercer.data import Sequences
 from mercer.data.segments import check_coordinates, check_some_points, in_digest_order, in_double, in_numbers
 from mercer.families.estimator import Context
-from mercer.models._factorial.em import Parameters, Sums
-from mercer.models._factorial.joint import MOST_JOINT
+from mercer.families.gaussian import Gaussians
+from mercer.models._factorial.joint import MOST_JOINT, ByChain, joint_states
 from mercer.models._fitting.checks import (
     check_range,
     check_something,
@@ -26,6 +28,8 @@ from mercer.models._fitting.checks import (
 )
 from mercer.models._fitting.em import EMResult, EMResults, em_single, joined
 from mercer.models._fitting.iterative import IterativeEstimator
+from mercer.models._forward.evidence import evidence_of
+from mercer.models._forward.interface import Runs, expectations
 from mercer.models.factorial_hmm import FactorialHMMs
 from mercer.models.inference import double
 
@@ -239,3 +243,112 @@ def _centered(models: FactorialHMMs, context: Context) -> Parameters:
 
 def _batch(fits: list[EMResult]) -> FactorialHMMs:
     return FactorialHMMs(*(np.stack(parts) for parts in zip(*(fit.model for fit in fits), strict=True)))
+
+
+class Sums(NamedTuple):
+    """Expected statistics: of states and transitions, of observations with states, and of pairs of states."""
+
+    first: Floats
+    transitions: Floats
+    crossed: Floats
+    """Sum of eta x', ``(C n, d)``, with eta the indicators of all states."""
+    states: Floats
+    """Sum of eta eta', ``(C n, C n)``."""
+    squares: Floats
+    """Sum of x x', ``(d, d)``."""
+    size: float
+
+    def plus(self, other: Sums, weight: float) -> Sums:
+        """Add other statistics, with a weight."""
+        pairs: Any = zip(self, other, strict=True)
+        return Sums(*(a + weight * b for a, b in pairs))
+
+
+class Parameters(NamedTuple):
+    """One model: ``(C, n)``, ``(C, n, n)``, ``(C, n, d)`` and ``(d, d)``."""
+
+    initial: Floats
+    transition: Floats
+    mean: Floats
+    covariance: Floats
+
+    @property
+    def effects(self) -> Floats:
+        """Effects of all states, ``(C n, d)``."""
+        return self.mean.reshape(-1, self.mean.shape[-1])
+
+    def expect(self, x: Floats, offsets: Indices) -> tuple[float, Sums]:
+        """Return the log probability and the expected statistics.
+
+        A missing coordinate is replaced by its expectation given the joint state and the other coordinates.
+        """
+        chains, n = self.initial.shape
+        shown = joint_states(n, chains)
+        means, covariance = shown @ self.effects, self.covariance
+        covariances = np.broadcast_to(covariance, (1, len(means), *covariance.shape))
+        chain = zip(self.initial, self.transition, strict=True)
+        initial, step = reduce(lambda a, b: (np.kron(a[0], b[0]), np.kron(a[1], b[1])), chain)
+        evidence = evidence_of(Gaussians(means[None], covariances), x, np.zeros(len(x), dtype=int))
+        found = expectations(initial[None], step[None], evidence, Runs.shared(offsets), states=True)
+        assert found.states is not None
+        crossed, squares = np.zeros_like(means), np.zeros_like(covariance)
+        kinds, kind = np.unique(np.isnan(x), axis=0, return_inverse=True)
+        for k, missing in enumerate(kinds):
+            rows, seen = np.flatnonzero(kind.reshape(-1) == k), np.flatnonzero(~missing)
+            states = found.states[rows]
+            # E[x | state] = gain (what is seen) + given, with the covariance spread
+            gain = np.linalg.solve(covariance[np.ix_(seen, seen)], covariance[seen]).T
+            gain[seen] = np.eye(len(seen))
+            given, spread = means - means[:, seen] @ gain.T, covariance - gain @ covariance[seen]
+            y = x[np.ix_(rows, seen)] @ gain.T
+            own, mass = states.T @ y, states.sum(axis=0)[:, None]
+            both = own.T @ given
+            crossed += own + mass * given
+            squares += y.T @ y + both + both.T + given.T @ (mass * given) + len(rows) * spread
+        pairs = shown.T @ (found.states.sum(axis=0)[:, None] * shown)
+        by_chain = ByChain.of(found, n, chains)
+        first, steps = by_chain.first.sum(axis=0), by_chain.transitions.sum(axis=0)
+        return float(found.log_prob.sum()), Sums(first, steps, shown.T @ crossed, pairs, squares, float(len(x)))
+
+    def maximized(self, sums: Sums, floor: Floats) -> Parameters:
+        """Refit a model to expected statistics; ``floor`` is added to the variances."""
+        if sums.size <= 0:
+            return self
+        # One state per chain is redundant: the least squares solution of smallest norm.
+        mean = np.linalg.pinv(sums.states, rcond=1e-10, hermitian=True) @ sums.crossed
+        covariance = _residual(mean, sums) / sums.size
+        covariance = (covariance + covariance.T) / 2 + np.diag(floor)
+        first, steps = normalized(sums.first, self.initial), normalized(sums.transitions, self.transition)
+        return Parameters(first, steps, mean.reshape(self.mean.shape), covariance)
+
+    def penalty(self, count: float, floor: Floats) -> float:
+        """Return the penalty of the floor on the objective."""
+        return float(count * (np.diag(np.linalg.inv(self.covariance)) @ floor) / 2)
+
+    def log_prior(self, expected: Sums, strength: float) -> float:
+        """Return the expected log probability of ``strength`` observations of the prior, up to a constant."""
+        _, log_det = np.linalg.slogdet(self.covariance)
+        value = -np.sum(np.linalg.inv(self.covariance) * _residual(self.effects, expected)) / 2
+        value -= expected.size * log_det / 2
+        return float(strength * (value + sum(map(_log_of, expected[:2], self))))
+
+    def prior_sums(self) -> Sums:
+        """Return the expectations of a given model for one observation, if all states are equally probable."""
+        chains, n = self.initial.shape
+        states = np.full((chains * n, chains * n), 1 / n**2)
+        for c in range(chains):
+            states[c * n : (c + 1) * n, c * n : (c + 1) * n] = np.eye(n) / n
+        squares = self.effects.T @ states @ self.effects + self.covariance
+        return Sums(self.initial, self.transition, states @ self.effects, states, squares, 1.0)
+
+
+def _residual(mean: Floats, sums: Sums) -> Floats:
+    """Sum of squares of what the effects of the states leave, ``(d, d)``."""
+    explained = mean.T @ sums.crossed
+    return np.asarray(sums.squares - explained - explained.T + mean.T @ sums.states @ mean)
+
+
+def _log_of(counts: Floats, p: Floats) -> float:
+    """Return the log probability of counts, up to a constant."""
+    seen = counts > 0
+    return float(np.sum(counts[seen] * np.log(np.maximum(p[seen], 1e-300))))

@@ -16,7 +16,7 @@ from mercer._random import random_generator, whole_size
 from mercer.data import Sequences
 from mercer.data.segments import point_name
 from mercer.families.characteristic import log_polar
-from mercer.models._kde.points import Points, log_sums, log_sums_at
+from mercer.models._ragged_points import Points, log_sums, log_sums_at
 
 if TYPE_CHECKING:
     from mercer.models.kde_estimator import KDE

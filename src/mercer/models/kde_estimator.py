@@ -17,7 +17,7 @@ from mercer.data import Sequences
 from mercer.data.segments import in_digest_order, sample_name, segment_sum, segments
 from mercer.families.estimator import Context, Estimator
 from mercer.families.gaussian_estimator import Gaussian
-from mercer.models._kde.points import Points, two_sums
+from mercer.models._ragged_points import Points, two_sums
 from mercer.models.kde import KDEs
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from mercer._refusals import NotAdditive
+from mercer._checks import NotAdditive
 from mercer.data.channels import inside
 from mercer.data.ragged import window_steps
 from mercer.data.segments import segment_sum

@@ -9,8 +9,8 @@ import numpy as np
 from scipy import sparse
 
 from mercer._array import Floats, to_numpy
+from mercer._checks import NoKernel, NotRead
 from mercer._config import without_caches
-from mercer._refusals import NoKernel, NotRead
 from mercer.data.channels import inside
 from mercer.kernels._data import unwrapped
 from mercer.kernels._estimators import AFFINE, SVM, check_fitted, found_by_search, is_word, kinds, linear_function

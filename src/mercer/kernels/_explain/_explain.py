@@ -29,9 +29,8 @@ from scipy import sparse
 
 from mercer._array import Floats
 from mercer._batch import Batch
-from mercer._checks import is_whole
+from mercer._checks import NotAdditive, is_whole
 from mercer._config import without_caches
-from mercer._refusals import NotAdditive
 from mercer.data.channels import by_name, inside, is_wrapped
 from mercer.data.csr import CSRRows
 from mercer.data.sequences import Sequences

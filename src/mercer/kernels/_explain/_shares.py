@@ -15,7 +15,7 @@ import numpy as np
 from scipy import sparse
 
 from mercer._array import Floats, Indices, to_numpy
-from mercer._refusals import NotAdditive
+from mercer._checks import NotAdditive
 from mercer.data.csr import CSRRows
 from mercer.data.ragged import window_steps, windows_of
 from mercer.data.segments import segment_sum

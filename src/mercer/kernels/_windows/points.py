@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from mercer._array import Floats
-from mercer._cached import cached_property
+from mercer._immutable import cached_property
 from mercer.data import Sequences
 from mercer.kernels.base.transformer import NoFeatures
 

@@ -10,8 +10,8 @@ import numpy as np
 
 from mercer import cuda
 from mercer._array import Array, Floats
-from mercer._cached import cached_property
 from mercer._coupling import FieldOperand, Smoothed
+from mercer._immutable import cached_property
 from mercer.models._dynamics.operand import LOG_2PI, SystemOperand, at_zero
 from mercer.models.discount import Discounted
 

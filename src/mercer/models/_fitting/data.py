@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from mercer._array import Floats, Indices
-from mercer._cached import cached_property
+from mercer._immutable import cached_property
 from mercer.data.segments import segment_sum
 from mercer.models._forward.interface import Runs
 

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple, TypeAlias, TypeVar
 import numpy as np
 
 from mercer._array import Floats, safe_log
-from mercer._cached import cached_property
+from mercer._immutable import cached_property
 from mercer._native.forward import best_paths, sweep
 from mercer._parallel import n_threads, thread_map
 

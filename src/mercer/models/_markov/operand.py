@@ -10,10 +10,10 @@ import numpy as np
 from array_api_compat import is_numpy_array
 
 from mercer._array import Array, Floats, Indices, beside, identity, logsumexp, namespace, safe_log
-from mercer._cached import cached_property
 from mercer._coupling import Coupling, FieldOperand, Operand, power
-from mercer._native.contexts import context_products
-from mercer._units import human
+from mercer._immutable import cached_property
+from mercer._native.chains import context_products
+from mercer._sizes import human
 from mercer.families.categorical import Categoricals
 from mercer.models._chains import fused
 from mercer.models._chains.operand import chain_operand

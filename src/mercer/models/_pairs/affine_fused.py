@@ -10,8 +10,8 @@ import numpy as np
 
 from mercer import cuda
 from mercer._array import Array, Floats
-from mercer._cached import cached_property
 from mercer._coupling import FieldOperand
+from mercer._immutable import cached_property
 from mercer.models._pairs.affine_operand import AffineOperand, in_range, letter_sums
 from mercer.models._pairs.affine_range import rows_of_group
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from mercer._checks import is_listing
 from mercer.data.ragged import offsets_of
-from mercer.models._kde.points import Points
+from mercer.models._ragged_points import Points
 
 
 class Annotations(Points):

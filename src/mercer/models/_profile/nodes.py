@@ -12,7 +12,7 @@ from mercer._checks import is_listing
 from mercer._probability import check_sums, checked_probability
 from mercer.data import Alphabet
 from mercer.data.ragged import offsets_of
-from mercer.models._kde.points import Points
+from mercer.models._ragged_points import Points
 
 TRANSITIONS = ("m->m", "m->i", "m->d", "i->m", "i->i", "d->m", "d->d")
 """The columns of the transitions of a node, in HMMER's order."""

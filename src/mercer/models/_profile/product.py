@@ -21,8 +21,8 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from mercer._array import Floats, Indices
-from mercer._cached import cached_property
 from mercer._coupling import FieldOperand
+from mercer._immutable import cached_property
 from mercer._native.profiles import ProfileNodes, profile_products
 from mercer.data.ragged import offsets_of
 

@@ -9,7 +9,7 @@ from typing import NoReturn
 import numpy as np
 
 from mercer._array import Floats, Indices, Mask
-from mercer._cached import cached_property
+from mercer._immutable import cached_property
 
 
 @dataclass(frozen=True, eq=False)

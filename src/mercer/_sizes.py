@@ -1,11 +1,9 @@
-"""Whether a matrix fits into memory, before it is computed."""
+"""Sizes and times in the units that people read, and whether a matrix fits into memory."""
 
 from __future__ import annotations
 
 import os
 from pathlib import Path
-
-from mercer._units import human
 
 SMALL = 2**28
 """Sizes below this are not compared with the free memory."""
@@ -55,3 +53,19 @@ def check_room(needed: int, what: str, cure: str) -> None:
     free = free_bytes()
     if free is not None and needed > free:
         raise MemoryError(f"{what} needs {human(needed)} of memory, and {human(free)} are free. {cure}")
+
+
+def human(size: float) -> str:
+    """Return a number of bytes, such as "74.5 GiB"."""
+    for unit in ("bytes", "KiB", "MiB", "GiB"):
+        if size < 1024:
+            return f"{size:.0f} {unit}" if unit == "bytes" else f"{size:.1f} {unit}"
+        size /= 1024
+    return f"{size:.1f} TiB"
+
+
+def duration(seconds: float) -> str:
+    """Return a time, such as "2.5 min"."""
+    if seconds < 100:
+        return f"{seconds:.3g} s"
+    return f"{seconds / 60:.3g} min" if seconds < 6000 else f"{seconds / 3600:.3g} h"

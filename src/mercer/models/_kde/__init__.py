@@ -1,1 +1,0 @@
-"""Kernel density estimates: ragged points, compiled sums over pairs of points, bandwidths."""
