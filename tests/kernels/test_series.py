@@ -61,6 +61,14 @@ def test_the_inner_score_of_random_labels_is_at_chance(n):
         assert abs(np.mean(scores) - 0.5) < 3 * 0.5 / np.sqrt(n * len(scores)) + 1 / n  # folds balance the classes
 
 
+def test_few_series_make_nobody_sure():
+    X, y = waves(40)
+    X = [x + 10.0 * c * np.sin(np.arange(len(x))) for x, c in zip(X, y, strict=True)]
+    model = clone(FAST).fit(X, y)
+    assert model.inner_score_ == 1.0
+    assert 0.9 < model.predict_proba(X).max() < 1 - 1e-4
+
+
 def test_input_of_all_forms():
     rng = np.random.default_rng(0)
     cube, y = rng.normal(size=(12, 20, 2)), np.arange(12) % 2

@@ -199,9 +199,12 @@ class SeriesClassifier(ClassifierMixin, _SeriesEstimator):
             left_out[test] = _by_class(machine.decision_function(gram[np.ix_(test, train)]))
         self.inner_score_ = float(np.mean(left_out.argmax(axis=1) == codes))
 
+        # One more series, of all classes equally: without it, classes that are apart would have probabilities of 1.
+        target = (len(codes) * np.eye(len(self.classes_))[codes] + 1 / len(self.classes_)) / (len(codes) + 1)
+
         def loss(log_temperature: float) -> float:
             scaled = left_out / np.exp(log_temperature)
-            return float(np.mean(logsumexp(scaled, axis=1) - scaled[np.arange(len(codes)), codes]))
+            return float(np.mean(logsumexp(scaled, axis=1) - (target * scaled).sum(axis=1)))
 
         self.temperature_ = float(np.exp(minimize_scalar(loss, bounds=(-4.0, 4.0), method="bounded").x))
 
