@@ -47,11 +47,6 @@ def i0e(x: Array) -> Array:
     return _call("i0e", x)
 
 
-def erfc(x: Array) -> Array:
-    """Complementary error function."""
-    return _call("erfc", x)
-
-
 def erfcx(x: Array) -> Array:
     """Scaled complementary error function exp(x^2) erfc(x)."""
     return _call("erfcx", x)

@@ -21,7 +21,7 @@ import mercer as mc
 from mercer._cache import ByteCache
 from mercer.families.estimator import Estimator, fits
 from mercer.gram import pair_memo
-from mercer.gram.pair_memo import gather, matrix_bytes, memo
+from mercer.gram.pair_memo import gather, memo
 from mercer.kernels import linear_rbf
 from mercer.kernels.base import Kernel
 
@@ -285,12 +285,12 @@ class TestBudget:
         assert len(memo) == 0
 
     def test_a_matrix_beyond_the_budget_goes_around_it(self):
-        with mc.config(memo_bytes=matrix_bytes(49)):
+        with mc.config(memo_bytes=8 * 49**2):
             mc.RBF(gamma=0.1).fit_transform(self.X)
         assert len(memo) == 0
 
     def test_the_bytes_are_kept(self):
-        budget = 3 * matrix_bytes(50)
+        budget = 3 * 8 * 50**2
         with mc.config(memo_bytes=budget):
             for gamma in np.linspace(0.1, 1.0, 10):
                 mc.RBF(gamma=gamma).fit_transform(self.X)
@@ -299,7 +299,7 @@ class TestBudget:
 
     def test_one_growing_setting_stays_within_it(self):
         rng = np.random.default_rng(0)
-        budget = matrix_bytes(120)
+        budget = 8 * 120**2
         with mc.config(memo_bytes=budget):
             for _ in range(10):
                 X = rng.normal(size=(50, 3))

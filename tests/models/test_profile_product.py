@@ -11,13 +11,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 from mpmath import mp
 
-from mercer.models._profile.product import ProfileOperand, log_products
+from mercer.models._profile.product import ProfileOperand
 
 
 class Profile(NamedTuple):
     match: np.ndarray
     insert: np.ndarray
     transitions: np.ndarray
+
+
+def square(profiles):
+    return profiles.pair(profiles)
 
 
 def profile(rng: np.random.Generator, nodes: int, letters: int = 3, zeros: float = 0.0) -> Profile:
@@ -103,7 +107,7 @@ def test_the_dense_joint_chain_is_solved(rho: float) -> None:
     for p in profiles[1::3]:  # the longest, too, which has a vector of its own
         p.insert[:] = p.insert[0]
     truth = np.log([[dense(p, q, rho) for q in profiles] for p in profiles])
-    found = log_products(operand(profiles, rho))
+    found = square(operand(profiles, rho))
     np.testing.assert_allclose(found, truth, rtol=1e-11, atol=1e-11)
     np.testing.assert_allclose(found, found.T, rtol=1e-12, atol=1e-12)
     np.testing.assert_allclose(operand(profiles, rho).alone(), np.diag(truth), rtol=1e-11, atol=1e-11)
@@ -119,7 +123,7 @@ def test_the_strings_are_enumerated() -> None:
             a = probability(p, x)
             total += a * probability(q, x)
             seen += a
-    found = np.exp(log_products(operand([p]), operand([q])))[0, 0]
+    found = np.exp(operand([p]).pair(operand([q])))[0, 0]
     assert total <= found * (1 + 1e-12)
     assert found <= total + (1 - seen)  # q(x) <= 1 for the strings that are left
     assert 1 - seen < 2e-5
@@ -129,7 +133,7 @@ def test_the_strings_are_enumerated() -> None:
 def test_zeros_and_sizes(seed: int, zeros: float, rho: float) -> None:
     rng = np.random.default_rng(seed)
     profiles = [profile(rng, int(rng.integers(1, 6)), zeros=zeros) for _ in range(4)]
-    found = log_products(operand(profiles, rho))
+    found = square(operand(profiles, rho))
     with np.errstate(divide="ignore"):
         truth = np.log([[max(dense(p, q, rho), 0.0) for q in profiles] for p in profiles])
     np.testing.assert_allclose(np.exp(found), np.exp(truth), rtol=1e-9, atol=1e-14)
@@ -142,7 +146,7 @@ def test_insertions_that_do_not_or_hardly_end(stay: float) -> None:
     for x in (p, q):
         x.insert[:] = [1.0, 0.0, 0.0]  # the loops of two insertions never disagree
         x.transitions[:, 3], x.transitions[:, 4] = 1 - stay, stay
-    np.testing.assert_allclose(log_products(operand([p, q]))[0, 1], np.log(dense(p, q)), rtol=1e-6)
+    np.testing.assert_allclose(square(operand([p, q]))[0, 1], np.log(dense(p, q)), rtol=1e-6)
 
 
 def test_loops_that_diverge_are_infinite_if_a_path_enters_them() -> None:
@@ -153,7 +157,7 @@ def test_loops_that_diverge_are_infinite_if_a_path_enters_them() -> None:
     q = Profile(p.match, p.insert, p.transitions.copy())
     q.transitions[:, :3] = [0.9, 0.0, 0.1]
     q.transitions[-1, :3] = [1.0, 0.0, 0.0]
-    found = log_products(operand([p, q], rho=0.1))  # 3^0.8 0.9^0.2 > 1
+    found = square(operand([p, q], rho=0.1))  # 3^0.8 0.9^0.2 > 1
     assert found[0, 0] == np.inf
     np.testing.assert_allclose(found[1], np.log([dense(q, p, 0.1), dense(q, q, 0.1)]), rtol=1e-12)
 
@@ -187,7 +191,7 @@ def test_probabilities_of_any_size(seed: int) -> None:
     for x in (p, q):
         for part in x:
             part *= 10.0 ** rng.choice([0.0, -40.0, -290.0], part.shape)
-    np.testing.assert_allclose(log_products(operand([p]), operand([q]))[0, 0], exact(p, q), rtol=1e-12)
+    np.testing.assert_allclose(operand([p]).pair(operand([q]))[0, 0], exact(p, q), rtol=1e-12)
 
 
 @pytest.mark.slow
@@ -195,10 +199,10 @@ def test_long_profiles_neither_underflow_nor_depend_on_their_neighbors() -> None
     rng = np.random.default_rng(4)
     profiles = [profile(rng, nodes, letters=20) for nodes in (1, 700, 40, 600, 7, 90, 2, 1, 33)]
     some = operand(profiles)
-    found = log_products(some)
+    found = square(some)
     assert found[1, 3] < -745
     np.testing.assert_allclose(found[[1, 5]], some[[1, 5]].pair(some, ranged=True), rtol=1e-13, atol=1e-12)
-    np.testing.assert_array_equal(log_products(some[[3, 5]], some[[1, 8]]), found[np.ix_([3, 5], [1, 8])])
+    np.testing.assert_array_equal(some[[3, 5]].pair(some[[1, 8]]), found[np.ix_([3, 5], [1, 8])])
     scale = some.alone() / 2
     normalized = np.exp(found - scale[:, None] - scale)
     assert np.linalg.eigvalsh((normalized + normalized.T) / 2).min() > -1e-12
@@ -217,11 +221,11 @@ def test_paths_far_below_their_neighbors_are_not_lost() -> None:
     transitions[n] = [1.0, 0.0, 0.0, 1.0, 0.0, 1.0, 0.0]
     p = operand([Profile(match, insert, transitions)])
     q = operand([Profile(match[-1:], insert[:2], np.array([[0.5, 0.5, 0.0, 0.5, 0.5, 1.0, 0.0]] * 2))])
-    assert log_products(p, q) == p.pair(q, ranged=True)
-    np.testing.assert_allclose(log_products(p, q)[0, 0], (n - 1) * np.log(tiny) + 2 * np.log(0.5), rtol=1e-12)
+    assert p.pair(q) == p.pair(q, ranged=True)
+    np.testing.assert_allclose(p.pair(q)[0, 0], (n - 1) * np.log(tiny) + 2 * np.log(0.5), rtol=1e-12)
 
 
 def test_an_empty_side() -> None:
     some = operand([profile(np.random.default_rng(6), 2)])
-    assert log_products(some[:0], some).shape == (0, 1)
-    assert log_products(some, some[:0]).shape == (1, 0)
+    assert some[:0].pair(some).shape == (0, 1)
+    assert some.pair(some[:0]).shape == (1, 0)

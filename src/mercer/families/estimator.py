@@ -113,8 +113,6 @@ class Estimator(CheckedParameters, BaseEstimator):
     takes: ClassVar[str] = "vectors"
     of_sequences: ClassVar[bool] = False
     """Whether it is a model of whole sequences, rather than of the points in them."""
-    has_hidden: ClassVar[bool] = False
-    """Whether the models have hidden variables; only whole powers of their observed distribution are exact."""
     quick_scores: ClassVar[bool] = False
     """Whether Fisher scores are read off the data, without a recursion over them."""
     uses_classes: ClassVar[bool] = False

@@ -29,11 +29,6 @@ FEW = 100
 """One new object, or fewer than one per this number of training objects, is a request rather than a fold."""
 
 
-def matrix_bytes(n: int) -> int:
-    """Return the size of the memo of all pairs of ``n`` objects."""
-    return 8 * n * n
-
-
 class _Known:
     """The pairs known for one setting: NaN in a row, or a row that is too short, means unknown."""
 

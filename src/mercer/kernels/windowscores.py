@@ -99,9 +99,6 @@ class WindowScores(InnerProducts, Kernel):
     def _cheap_pairs(self, source: Any) -> bool:
         return True
 
-    def _fixed_by_fit(self) -> tuple[str, ...]:
-        return tuple(self.get_params(deep=False))
-
     # -- the mixture ---------------------------------------------------------------------------------------
 
     def _learn(self, X: Sequences, y: Any = None) -> None:

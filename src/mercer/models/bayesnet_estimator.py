@@ -109,12 +109,6 @@ class BayesNet(IterativeEstimator):
     n_init: int = 1
     random_state: Any = 0
 
-    @property
-    def has_hidden(self) -> bool:  # type: ignore[override]
-        """Whether there are hidden nodes."""
-        self._check_parameter("hidden")
-        return len(self.hidden) > 0
-
     def _graph(self) -> Graph:
         return checked_graph(self.nodes, self.parents, self.hidden)
 

@@ -103,7 +103,6 @@ class FactorialHMM(IterativeEstimator):
     """
 
     of_sequences: ClassVar[bool] = True
-    has_hidden: ClassVar[bool] = True
 
     _parameters: ClassVar[Rules] = {
         "n_chains": states(),

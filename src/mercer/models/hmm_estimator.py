@@ -164,7 +164,6 @@ class HMM(HintedParameters, Decoder, IterativeEstimator):
     """
 
     of_sequences = True
-    has_hidden = True
     _em = "Baum-Welch"
 
     _parameters: ClassVar[Rules] = {

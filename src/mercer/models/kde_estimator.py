@@ -74,7 +74,6 @@ class KDE(Estimator):
     array([0.11, 0.06])
     """
 
-    has_hidden = True
     _parameters: ClassVar[Rules] = {
         "bandwidth": one_of(*RULES) | positive("A number is a variance."),
         "floor": nonnegative("It is a fraction of the pooled variance."),

@@ -89,7 +89,6 @@ class Mixture(HintedParameters, IterativeEstimator):
     Mixtures(shape=(4,), components=Gaussians)
     """
 
-    has_hidden = True
     _parameters: ClassVar[Rules] = {
         "component": instance_of(Estimator, what="an estimator", cure="Use a family, such as mc.Gaussian('full').")
         | NONE,

@@ -93,7 +93,6 @@ class ProfileHMM(Estimator):
 
     takes: ClassVar[str] = "symbols"
     of_sequences: ClassVar[bool] = True
-    has_hidden: ClassVar[bool] = True
     _parameters: ClassVar[Rules] = {
         "alphabet": ALPHABET,
         "match_fraction": between(0, 1, cure="It is a share of the sequences."),

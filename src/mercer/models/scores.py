@@ -24,7 +24,6 @@ __all__ = [
     "dense",
     "difference",
     "ends_by_itself",
-    "has_complete",
     "has_scores",
     "is_posterior",
     "is_sequential",
@@ -59,15 +58,6 @@ def has_scores(models: Any) -> bool:
     if hasattr(models, "components"):  # of points: a mixture of models of whole sequences has none
         return has_scores(models.components) and not is_sequential(models.components)
     return hasattr(models, "sequence_scores") or hasattr(models, "fisher_scores")
-
-
-def has_complete(models: Any) -> bool:
-    """Whether all that is hidden are components and states, of leaves that know their information."""
-    if isinstance(models, HMMs):
-        return has_complete(models.emission)
-    if hasattr(models, "components"):
-        return has_complete(models.components)
-    return hasattr(models, "fisher_information")
 
 
 def lengths_of(X: Any) -> Floats:

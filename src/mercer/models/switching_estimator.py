@@ -112,7 +112,6 @@ class SwitchingLDS(SystemEstimator):
     True
     """
 
-    has_hidden = True
     _cures: ClassVar[str] = "Use a larger floor, fewer regimes, a smaller state_dim, or prior='pooled'."
 
     _parameters: ClassVar[Rules] = {

@@ -123,8 +123,3 @@ class ProfileOperand(FieldOperand):
         for some in np.split(self.order, range(4, len(self), 4)):
             out[some] = np.diag(self[some].pair(self[some]))
         return out
-
-
-def log_products(profiles: ProfileOperand, others: ProfileOperand | None = None) -> Floats:
-    """Compute the log kernels of all pairs of two sets of profiles, or of one, ``(I, J)``."""
-    return profiles.pair(profiles if others is None else others)
