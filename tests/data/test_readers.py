@@ -244,7 +244,7 @@ class TestFasta:
     def test_an_alignment_is_named_with_its_reader(self):
         text = "# STOCKHOLM 1.0\n\nseq1 ACD-EF\nseq2 ACDAEF\n//\n"
         for invalid in ("raise", "mask"):
-            with pytest.raises(ValueError, match=r"Stockholm format; use mc\.read_alignment"):
+            with pytest.raises(ValueError, match=r"Stockholm format; use mc\.data\.read_alignment"):
                 read_fasta(io.StringIO(text), invalid=invalid)
         assert len(read_alignment(io.StringIO(text)).X) == 2
 
