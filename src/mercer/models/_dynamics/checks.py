@@ -11,8 +11,8 @@ from mercer._notices import notify
 from mercer.data import Sequences
 from mercer.models._dynamics.runs import Systems, shapes_of
 
-_LOST, _DIFFUSE = 1e14, 1e8
-"""Ratios of variances, of the start and of the noise: above them a filter may have no digit, or fewer than eight."""
+_LOST, _DIFFUSE = 1e16, 1e8
+"""Ratios of variances, of the start and of the noise: above them a filter has no digit, or may have fewer than eight."""
 _NOISELESS = 1e29
 """Ratio above which there is no noise, and the start is not the cause."""
 _ROUNDING = 1e-8
@@ -121,23 +121,23 @@ def variances(systems: Systems) -> tuple[Floats, Floats]:
 
 
 def possible(log_prob: Floats, X: Sequences, systems: Systems) -> Floats:
-    """Return log probabilities ``(..., M)``; raise if one is not finite, and warn if a diffuse start costs digits.
+    """Return log probabilities ``(..., M)``; raise if one is not finite or a diffuse start costs all digits.
 
     A first state whose variance is 1e10 times that of the noise leaves, after the first observations, differences of
-    large numbers, which have lost ten digits.
+    large numbers, which have lost ten digits: a warning says so.
     """
     start, noise = variances(systems)
     ratio = float((start / noise).max(initial=0.0))
     cause = f"initial_covariance is {ratio:.0e} times the covariance of the noise"
-    bad = np.argwhere(~np.isfinite(log_prob))
+    lost = _LOST < ratio < _NOISELESS
+    bad = np.argwhere(~np.isfinite(log_prob) | lost)
     if len(bad):
-        diffuse = _LOST < ratio < _NOISELESS
         raise ValueError(
             f"{X.name(int(bad[0][-1]))} has no density under its model: the covariance of a predicted observation is "
             "singular, or overflows because the transition is unstable"
-            f"{f', or loses all digits because {cause}' if diffuse else ''}. Add a small multiple of the identity to "
+            f"{f', or loses all digits because {cause}' if lost else ''}. Add a small multiple of the identity to "
             "observation_covariance, or use a transition with eigenvalues of at most 1"
-            f"{', or a smaller initial_covariance' if diffuse else ''}."
+            f"{', or a smaller initial_covariance' if lost else ''}."
         )
     if _DIFFUSE < ratio < _NOISELESS:
         notify(
