@@ -37,7 +37,7 @@ _HOMES = {
     """,
     "mercer.models": """
         AffinePairHMM BayesNet BayesNets Discounted FactorialHMM HMM HMMs HiddenTree KDE KDEs LDS LDSs
-        MarkovChain MarkovChains Mixture Mixtures PairHMM PairHMMs ProfileHMM SwitchingLDS
+        MarkovChain MarkovChains Mixture Mixtures PairHMM ProfileHMM SwitchingLDS read_bif
     """,
     "mercer.kernels": """
         Centered Confounded EmpiricalKernelMap EmpiricalMeanMap Features Fisher FisherEnsemble Heat

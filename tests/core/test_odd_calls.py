@@ -164,7 +164,7 @@ class TestArguments:
             (lambda: mc.data.Alphabet("ab").union(RATES), r"other must be an Alphabet; got Poissons.*Use Alphabet.of"),
             (lambda: mc.data.Alphabet(np.array(2.0)), r"a string or a list of symbols; got array\(2.\)"),
             (lambda: CHAINS.sequence_scores(["ab"], sparse=np.empty(0)), "sparse must be True, False or 'auto'"),
-            (lambda: mc.BayesNets.from_bif("absent.bif"), "The file 'absent.bif' does not exist"),
+            (lambda: mc.read_bif("absent.bif"), "The file 'absent.bif' does not exist"),
             (lambda: mc.SwitchingLDS(2, 2).fit(STRINGS), "SwitchingLDS requires vectors.*Use mc.HMM"),
             (lambda: mc.data.Alphabet("ab", ambiguous={"n": 1}), r"ambiguous\['n'\] must be .* got 1"),
             (lambda: MIXTURE.responsibilities([[0.0], [1e300]]), "Point 1 has probability zero.*leave the point out"),

@@ -100,7 +100,7 @@ def test_with_confounds():
 
 
 def pair_hmms(silent):
-    return mc.PairHMMs([[1.0]], [[[0.5]]], [[0.5]], mc.Categoricals([[[0.25] * 4]], alphabet="dna"), [[silent]])
+    return mc.models.PairHMMs([[1.0]], [[[0.5]]], [[0.5]], mc.Categoricals([[[0.25] * 4]], alphabet="dna"), [[silent]])
 
 
 @pytest.mark.parametrize(

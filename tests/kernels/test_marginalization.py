@@ -132,7 +132,9 @@ class TestPairHMM(KernelContract):
     def kernel(self):
         emission = mc.Categoricals(SHOWN[None], LETTERS)
         return mc.Marginalization(
-            mc.PairHMMs(self.initial[None], self.step[None], self.stop[None], emission, self.silent[None], [self.empty])
+            mc.models.PairHMMs(
+                self.initial[None], self.step[None], self.stop[None], emission, self.silent[None], [self.empty]
+            )
         )
 
     def data(self, seed, n):

@@ -3,6 +3,7 @@
 import itertools
 
 import numpy as np
+import pytest
 from array_api_compat import array_namespace
 from tests.models.test_bayesnet import brute_product
 from tests.models.test_factorial_hmm import exact_product
@@ -62,3 +63,19 @@ class TestProductOfChains(PluralContract):
     def truth(self, X):
         pairs = itertools.product(range(len(X)), repeat=2)
         return np.array([exact_product(X, X, i, j, 0.5, 2) for i, j in pairs]).reshape(len(X), -1)
+
+
+def test_networks_of_several_structures():
+    """A list of batches is one side of a matrix: its blocks are those of pairs of batches, by brute force."""
+    z = np.random.default_rng(0).normal(size=(5, 14))
+    tables = {name: simplex(z[3:, at : at + 2]) for name, at in (("b", 0), ("a", 2))}
+    parts = [network(z[:3]), mc.BayesNets(tables, dict.fromkeys("ba", 2))]
+    kernel = mc.ProbabilityProduct(rho=0.5, normalize=False)
+    K = kernel(parts)
+    for (i, p), (j, q) in itertools.product(enumerate(parts), repeat=2):
+        block = [[brute_product(p, q, m, n, 0.5) for n in range(len(q))] for m in range(len(p))]
+        np.testing.assert_allclose(K[3 * i : 3 * i + len(p), 3 * j : 3 * j + len(q)], block, rtol=1e-12)
+    np.testing.assert_array_equal(kernel(parts, parts[1]), K[:, 3:])
+    np.testing.assert_allclose(np.diag(mc.ProbabilityProduct()(parts)), 1.0)
+    with pytest.raises(TypeError, match=r"a list of 2. Use kernel\(X\)"):
+        kernel.fit(parts)

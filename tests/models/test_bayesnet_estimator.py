@@ -1,6 +1,9 @@
 """Learning of Bayesian networks: counts, EM, Fisher scores, and networks that are other models."""
 
+import itertools
+
 import numpy as np
+import pandas as pd
 import pytest
 from scipy.optimize import approx_fprime
 from sklearn.base import clone
@@ -250,4 +253,52 @@ def test_posteriors_are_those_of_pgmpy(name, real_folder):
     node = net.observed[1]
     found = VariableElimination(theirs).query([node], evidence=known, show_progress=False)
     expected = [found.get_value(**{node: state}) for state in dict(net.nodes)[node]]
-    np.testing.assert_allclose(mc.BayesNets.from_bif(text).posterior(known, node)[0, 0], expected, atol=1e-8)
+    np.testing.assert_allclose(mc.read_bif(text).posterior(known, node)[0, 0], expected, atol=1e-8)
+
+
+def enumerated(net, evidence, node):
+    """Posterior of a node of a network of binary nodes by the sum over all joint states."""
+    names = [name for name, _ in net.nodes]
+    found = np.zeros(2)
+    for states in itertools.product((0, 1), repeat=len(names)):
+        at = dict(zip(names, states, strict=True))
+        if all(at[name] == value for name, value in evidence.items()):
+            tables = (net.table(name)[0][tuple(at[u] for u in (*above, name))] for name, above in net.parents)
+            found[at[node]] += np.prod(list(tables))
+    return found / found.sum()
+
+
+def test_verbs_of_the_estimator():
+    """What a fitted estimator predicts, against the sum over all joint states."""
+    nodes = dict.fromkeys(("cause", "a", "b", "c"), ("no", "yes"))
+    net = mc.BayesNet(nodes, {"a": ["cause"], "b": ["cause"], "c": ["a", "b"]}, hidden=["cause"], n_iter=20)
+    X = np.random.default_rng(0).integers(0, 2, (30, 3)).astype(float)
+    X[:, 1] = np.where(np.arange(30) % 3, X[:, 0], X[:, 1])
+    X[4, 1] = np.nan
+    net.fit(X)
+    frame = pd.DataFrame(X, columns=list("abc"), index=range(100, 130))
+    evidence = [{name: value for name, value in zip("abc", row, strict=True) if value == value} for row in X]
+    for node, given in (("cause", frame), ("c", frame), ("c", frame[["b", "a"]])):
+        found = net.predict_proba(given, node)
+        wanted = [enumerated(net.model_, {k: v for k, v in e.items() if k != node}, node) for e in evidence]
+        np.testing.assert_allclose(found, wanted, rtol=1e-10)
+        assert (list(found.columns), found.columns.name, list(found.index)) == (["no", "yes"], node, list(frame.index))
+        assert net.predict(given, node).tolist() == found.idxmax(axis=1).tolist()
+    np.testing.assert_array_equal(net.predict(X), net.predict(frame, "cause"))
+    total = net.model_.log_prob(X).sum()
+    assert net.score(X) == pytest.approx(total / 30)
+    assert net.bic(X) == pytest.approx(9 * np.log(30) - 2 * total)
+    assert net.aic(frame) == pytest.approx(18 - 2 * total)
+    assert net.sample(5, random_state=0).shape == (5, 3)
+    assert net.summary().splitlines()[0] == "BayesNet of 4 nodes (1 hidden), 9 free parameters"
+    with pytest.raises(ValueError, match="must be one of cause, a, b, c"):
+        net.predict(X, "d")
+    with pytest.raises(ValueError, match="0 hidden nodes, not one"):
+        mc.BayesNet({"a": 2}).fit(X[:, :1]).predict(X[:, :1])
+
+
+def test_frames_of_several_networks():
+    nets = mc.BayesNets({"a": [[0.2, 0.8], [0.5, 0.5]], "b": np.full((2, 2, 2), 0.5)}, {"a": 2, "b": 2}, {"b": ["a"]})
+    found = nets.posterior(pd.DataFrame({"b": [0, 1, None]}, index=list("xyz")), "a", as_frame=True)
+    assert found.index.tolist() == [(i, x) for i in range(2) for x in "xyz"]
+    np.testing.assert_allclose(found.loc[(0, "y")], [0.2, 0.8])

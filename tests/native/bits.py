@@ -39,7 +39,7 @@ def general_pairs(n: int) -> Callable[[Any], Case]:
     def case(rng: Any) -> Case:
         step = rng.dirichlet(np.ones(n + 1), (1, n))
         emission = mc.Categoricals(rng.dirichlet(np.ones(4), (1, n)), "acgt")
-        model = mc.PairHMMs(
+        model = mc.models.PairHMMs(
             rng.dirichlet(np.ones(n), 1), step[..., :-1], step[..., -1], emission, 0.5 * rng.random((1, n)) + 0.05
         )
         operand = model.shared_history(mc.Sequences.from_codes([rng.integers(0, 4, k) for k in range(13)], "acgt"))

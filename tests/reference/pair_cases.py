@@ -88,7 +88,7 @@ def single(kind: str) -> Values:
     }
 
 
-def general(n: int, tiny: float = 0.0) -> mc.PairHMMs:
+def general(n: int, tiny: float = 0.0) -> mc.models.PairHMMs:
     """Return a model of DNA with n states."""
     rng = generator("general", n)
     step = probabilities(rng, 1, n, n + 1)
@@ -98,7 +98,7 @@ def general(n: int, tiny: float = 0.0) -> mc.PairHMMs:
         step[:, 0, 0] = 1.0
     step /= step.sum(axis=-1, keepdims=True)
     emission = mc.Categoricals(probabilities(rng, 1, n, 4), alphabet="dna")
-    return mc.PairHMMs(
+    return mc.models.PairHMMs(
         probabilities(rng, 1, n), step[..., :-1], step[..., -1], emission, 0.5 * rng.random((1, n)) + 0.05
     )
 

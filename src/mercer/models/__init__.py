@@ -8,6 +8,7 @@ from mercer.models._fitting.em import FitInfo
 from mercer.models._pairs.matches import Matches
 from mercer.models.bayesnet import BayesNets, ContractionCost
 from mercer.models.bayesnet_estimator import BayesNet
+from mercer.models.bif import read_bif
 from mercer.models.discount import Discounted
 from mercer.models.factorial_hmm import FactorialHMMs
 from mercer.models.factorial_hmm_estimator import FactorialHMM
@@ -66,6 +67,7 @@ __all__ = [
     "ProfileHMMs",
     "SwitchingLDS",
     "SwitchingLDSs",
+    "read_bif",
     "read_hmmer",
     "write_hmmer",
 ]

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
-from math import prod
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self
 
 import numpy as np
@@ -15,10 +15,10 @@ from mercer._random import random_generator, whole_size
 from mercer.data.segments import segments
 from mercer.families.base import Family
 from mercer.families.gaussian import Gaussians
-from mercer.models._nets.bif import read_bif
+from mercer.models._nets.bif import write_bif
 from mercer.models._nets.convert import hmm_parts, pgmpy_parts
 from mercer.models._nets.evidence import log_probabilities
-from mercer.models._nets.graph import Graph, Nodes, Parents, checked_graph, graph_of, values_of
+from mercer.models._nets.graph import Graph, Nodes, Parents, checked_graph, described, framed, graph_of, values_of
 from mercer.models._nets.nodes import checked_rows, flat_rows
 from mercer.models._nets.operand import NetOperand, check_observed, in_order, layout_of, operand_of
 from mercer.models._nets.scores import (
@@ -150,34 +150,6 @@ class BayesNets(Family):
     # -- other sources -------------------------------------------------------------------------------------
 
     @classmethod
-    def from_bif(cls, source: Any, hidden: Sequence[str] = ()) -> Self:
-        """Read one network in the Bayesian interchange format (BIF), as a batch of shape ``(1,)``.
-
-        Parameters
-        ----------
-        source : path or str
-            A file, plain or compressed by gzip, or the text itself.
-        hidden : sequence of str, default=()
-            Nodes that are not observed.
-
-        Examples
-        --------
-        >>> import mercer as mc
-        >>> text = '''
-        ... variable rain { type discrete [ 2 ] { yes, no }; }
-        ... variable wet { type discrete [ 2 ] { yes, no }; }
-        ... probability ( rain ) { table 0.2, 0.8; }
-        ... probability ( wet | rain ) { (yes) 0.9, 0.1; default 0.2, 0.8; }
-        ... '''
-        >>> mc.BayesNets.from_bif(text).table("wet")
-        array([[[0.9, 0.1],
-                [0.2, 0.8]]])
-        """
-        graph, tables = read_bif(source, hidden)
-        lifted = {name: table[None] for name, table in tables.items()}
-        return cls(lifted, graph.nodes, graph.parents, graph.hidden)
-
-    @classmethod
     def from_hmm(cls, hmms: Any, length: int, names: Sequence[str] | None = None) -> Self:
         """Unroll hidden Markov models of symbols, or of univariate Gaussians, over a number of observations.
 
@@ -228,9 +200,7 @@ class BayesNets(Family):
     @property
     def n_parameters(self) -> int:
         """Number of free parameters of one network."""
-        graph = self._graph
-        free = sum(prod(graph.shapes[v][:-1]) * (graph.sizes[v] - 1) for v in graph.discrete)
-        return free + 2 * graph.n_means
+        return sum(self._graph.free)
 
     @property
     def observed(self) -> tuple[str, ...]:
@@ -257,6 +227,35 @@ class BayesNets(Family):
         if not isinstance(node, str) or node not in number:
             raise ValueError(f"node must be one of {', '.join(list(number)[:20])}; got {node!r}.")
         return number[node]
+
+    def to_bif(self, path: str | os.PathLike[str]) -> None:
+        """Write one network of discrete nodes in the Bayesian interchange format, which `read_bif` reads.
+
+        The format has no place for which nodes are hidden.
+
+        Parameters
+        ----------
+        path : str or path
+            The file to write; gzipped if it ends in ``.gz``. An existing file is replaced when the new one is complete.
+        """
+        self._require_one()
+        write_bif(path, self._graph, {name: to_numpy(table)[0] for name, table in self.tables().items()})
+
+    def summary(self) -> str:
+        """Return a table of the nodes as text: their states, parents, and numbers of free parameters.
+
+        Examples
+        --------
+        >>> import mercer as mc
+        >>> tables = {"rain": [[0.2, 0.8]], "wet": [[[0.9, 0.1], [0.2, 0.8]]]}
+        >>> nodes = {"rain": ["yes", "no"], "wet": ["yes", "no"]}
+        >>> print(mc.BayesNets(tables, nodes, {"wet": ["rain"]}, hidden=["rain"]).summary())
+        BayesNet of 2 nodes (1 hidden), 3 free parameters
+        node           parents  parameters  states
+        rain (hidden)  -                 1  yes, no
+        wet            rain              2  yes, no
+        """
+        return described(self._graph)
 
     def estimator(self) -> BayesNet:
         """Return an estimator of networks of the same structure."""
@@ -296,7 +295,7 @@ class BayesNets(Family):
         logs = log_probabilities(self._graph, table, self._numpy())
         return beside(self.probability, logs.reshape(*self.shape, len(table)), self.probability.dtype)
 
-    def posterior(self, x: Any, node: str) -> Floats:
+    def posterior(self, x: Any, node: str, as_frame: bool = False) -> Any:
         """Posterior probabilities of the states of one discrete node, ``(*B, n, T, states)``.
 
         Parameters
@@ -305,13 +304,36 @@ class BayesNets(Family):
             Points, as in `log_prob`. A point of probability zero under a member raises an error.
         node : str
             Name of the node; a data frame or dict needs no column for it.
+        as_frame : bool, default=False
+            Whether to return a data frame of pandas: a row per point, a column per state. If there are several
+            networks, the rows are those of one network after the other.
+
+        Examples
+        --------
+        >>> import mercer as mc
+        >>> tables = {"rain": [[0.2, 0.8]], "wet": [[[0.9, 0.1], [0.2, 0.8]]]}
+        >>> nodes = {"rain": ["yes", "no"], "wet": ["yes", "no"]}
+        >>> net = mc.BayesNets(tables, nodes, {"wet": ["rain"]})
+        >>> net.posterior({"wet": ["yes", "no"]}, "rain", as_frame=True).round(3)
+        rain    yes     no
+        0     0.529  0.471
+        1     0.030  0.970
         """
         graph, v = self._graph, self._number(node)
         if not graph.sizes[v]:
             raise ValueError(f"node must be discrete; got the Gaussian node {node!r}.")
         logs, found = net_posteriors(graph, values_of(graph, x), self._numpy(), v)
         _check_possible(logs, "posterior")
-        return found.reshape(*self.shape, *found.shape[1:])
+        return framed(graph, x, v, found) if as_frame else found.reshape(*self.shape, *found.shape[1:])
+
+    def bic(self, X: Any) -> Floats:
+        """Bayesian information criterion of each network on all rows of ``X``, ``(*B, n)``; smaller is better."""
+        logs = to_numpy(self.log_prob(X))
+        return np.asarray(self.n_parameters * np.log(max(logs.shape[-1], 1)) - 2 * logs.sum(axis=-1))
+
+    def aic(self, X: Any) -> Floats:
+        """Akaike information criterion of each network on all rows of ``X``, ``(*B, n)``; smaller is better."""
+        return np.asarray(2 * self.n_parameters - 2 * to_numpy(self.log_prob(X)).sum(axis=-1))
 
     def _numpy(self) -> tuple[Floats, Floats, Floats]:
         flat = self.reshape(-1)

@@ -9,6 +9,7 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from sklearn.base import clone
+from sklearn.utils.validation import check_is_fitted
 
 from mercer._array import Floats, to_numpy
 from mercer._batch import Batch
@@ -114,6 +115,78 @@ class BayesNet(IterativeEstimator):
 
     def _missing_allowed(self) -> bool:
         return True
+
+    # -- the fitted network ------------------------------------------------------------------------------------
+
+    def predict(self, X: Any, node: str | None = None) -> Any:
+        """Return the name of the most probable state of a node in each row, an array of strings ``(T,)``.
+
+        Parameters
+        ----------
+        X : array of shape (T, D), data frame, or dict
+            Rows, as in ``fit``; a data frame or dict needs no column for the node.
+        node : str, default=None
+            A discrete node, whose own values in ``X`` are ignored; None is the hidden node, if there is one.
+        """
+        found = self.predict_proba(X, node)
+        return found.columns.to_numpy(dtype=str)[found.to_numpy().argmax(axis=1)]
+
+    def predict_proba(self, X: Any, node: str | None = None) -> Any:
+        """Return the posterior probabilities of the states of a node as a data frame: rows of ``X``, a column a state.
+
+        Parameters
+        ----------
+        X : array of shape (T, D), data frame, or dict
+            Rows, as in ``predict``.
+        node : str, default=None
+            A discrete node, whose own values in ``X`` are ignored; None is the hidden node, if there is one.
+
+        Examples
+        --------
+        >>> import mercer as mc
+        >>> rows = [["no", "no"], ["no", "no"], ["yes", "yes"], ["no", None]]
+        >>> nodes = {"smoke": ["no", "yes"], "cough": ["no", "yes"]}
+        >>> net = mc.BayesNet(nodes, {"cough": ["smoke"]}).fit(rows)
+        >>> net.predict_proba({"cough": ["no", "yes"]}, "smoke").round(2)
+        smoke    no   yes
+        0      0.89  0.11
+        1      0.34  0.66
+        >>> net.predict({"cough": ["no", "yes"]}, "smoke")
+        array(['no', 'yes'], dtype='<U3')
+        """
+        check_is_fitted(self, "model_")
+        if node is None:
+            if len(self.model_.hidden) != 1:
+                raise ValueError(
+                    f"node must be named: this network has {len(self.model_.hidden)} hidden nodes, not one."
+                )
+            node = self.model_.hidden[0]
+        table = values_of(self._graph(), X)
+        if node in self.model_.observed:
+            table[:, self.model_.observed.index(node)] = np.nan
+        found = self.model_.posterior(table, node, as_frame=True)
+        return found.set_axis(X.index) if hasattr(X, "iloc") else found
+
+    def sample(self, size: int = 1, random_state: Any = None) -> Floats:
+        """Sample rows of the observed nodes from ``model_``, ``(size, D)``: codes of states, and real numbers."""
+        check_is_fitted(self, "model_")
+        drawn: Floats = self.model_.sample(size, random_state)[0]
+        return drawn
+
+    def bic(self, X: Any) -> float:
+        """Bayesian information criterion of ``model_`` on all rows of ``X``; smaller is better."""
+        check_is_fitted(self, "model_")
+        return float(self.model_.bic(segments(self.accept(X, context=self.context_))[0])[0])
+
+    def aic(self, X: Any) -> float:
+        """Akaike information criterion of ``model_`` on all rows of ``X``; smaller is better."""
+        check_is_fitted(self, "model_")
+        return float(self.model_.aic(segments(self.accept(X, context=self.context_))[0])[0])
+
+    def summary(self) -> str:
+        """Return a table of the nodes of ``model_`` as text: their states, parents, and numbers of free parameters."""
+        check_is_fitted(self, "model_")
+        return str(self.model_.summary())
 
     # -- data ------------------------------------------------------------------------------------------------
 

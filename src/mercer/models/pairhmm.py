@@ -62,7 +62,7 @@ class PairHMMs(Batch):
     Examples
     --------
     >>> import numpy as np, mercer as mc
-    >>> model = mc.PairHMMs(
+    >>> model = mc.models.PairHMMs(
     ...     initial=[[1.0, 0.0]],
     ...     transition=[[[0.6, 0.2], [0.3, 0.5]]],
     ...     stop=[[0.2, 0.2]],
@@ -169,7 +169,7 @@ class PairHMMs(Batch):
         --------
         >>> import numpy as np, mercer as mc
         >>> fair = mc.Categoricals([[[0.5, 0.5]]], alphabet="ab")
-        >>> coin = mc.PairHMMs([[1.0]], [[[0.5]]], [[0.5]], fair, silent=[[0.0]])
+        >>> coin = mc.models.PairHMMs([[1.0]], [[[0.5]]], [[0.5]], fair, silent=[[0.0]])
         >>> strings = coin.shared_history(mc.Sequences(["a", "b", "ab"], alphabet="ab"))
         >>> np.exp(strings.pair(strings))
         array([[0.125   , 0.125   , 0.      ],
@@ -186,7 +186,7 @@ class PairHMMs(Batch):
         --------
         >>> import mercer as mc
         >>> emission = mc.Categoricals([[[0.98, 0.02], [0.02, 0.98]]], alphabet="ab")
-        >>> model = mc.PairHMMs(
+        >>> model = mc.models.PairHMMs(
         ...     [[1.0, 0.0]], [[[0.5, 0.4], [0.4, 0.5]]], [[0.1, 0.1]], emission, [[0.1, 0.1]]
         ... )
         >>> model.matches("abb", "ab").probability.round(2)
@@ -215,7 +215,7 @@ class PairHMMs(Batch):
         --------
         >>> import numpy as np, mercer as mc
         >>> fair = mc.Categoricals([[[0.5, 0.5]]], alphabet="ab")
-        >>> model = mc.PairHMMs([[1.0]], [[[0.5]]], [[0.5]], fair, silent=[[0.0]])
+        >>> model = mc.models.PairHMMs([[1.0]], [[[0.5]]], [[0.5]], fair, silent=[[0.0]])
         >>> np.exp(model.log_prob(["", "a", "ab"]))
         array([[0.    , 0.25  , 0.0625]])
         """
@@ -248,7 +248,7 @@ class PairHMMs(Batch):
         --------
         >>> import mercer as mc
         >>> fair = mc.Categoricals([[[0.5, 0.5]]], alphabet="ab")
-        >>> model = mc.PairHMMs([[1.0]], [[[0.5]]], [[0.5]], fair, silent=[[0.0]])
+        >>> model = mc.models.PairHMMs([[1.0]], [[[0.5]]], [[0.5]], fair, silent=[[0.0]])
         >>> model.sequence_scores(["aab"])[0, 0]
         array([ 0. ,  0. ,  0.5, -0.5,  0.5, -0.5,  0. ])
         """
@@ -272,7 +272,7 @@ class PairHMMs(Batch):
         --------
         >>> import mercer as mc
         >>> fair = mc.Categoricals([[[0.5, 0.5]]], alphabet="ab")
-        >>> model = mc.PairHMMs([[1.0]], [[[0.8]]], [[0.2]], fair, silent=[[0.1]])
+        >>> model = mc.models.PairHMMs([[1.0]], [[[0.8]]], [[0.2]], fair, silent=[[0.1]])
         >>> model.sample(3, random_state=1)
         [Sequences(3 sequences of symbols from ab, lengths 3 to 8)]
         """

@@ -73,7 +73,7 @@ def batches() -> dict[str, Any]:
             ),
         ),
         "markov-dense": mc.MarkovChains(simplex(rng, 2, 4), simplex(rng, 2, 4, 4), alphabet="dna"),
-        "pairhmms": mc.PairHMMs(
+        "pairhmms": mc.models.PairHMMs(
             initial=[[0.6, 0.3], [0.0, 1.0]],
             transition=[[[0.5, 0.3], [0.1, 0.4]], [[0.2, 0.2], [0.0, 0.9]]],
             stop=[[0.2, 0.5], [0.6, 0.1]],

@@ -23,6 +23,10 @@ LONGEST = 10_000_000
 """Number of observations of the longest sequences that are compared."""
 
 
+def _are_batches(X: Any) -> bool:
+    return isinstance(X, list | tuple) and len(X) > 0 and all(isinstance(batch, Batch) for batch in X)
+
+
 class ModelKernel(Kernel):
     """A kernel between models: batches are used as they are, data are fitted with ``model.fit_each``."""
 
@@ -36,7 +40,30 @@ class ModelKernel(Kernel):
     }
     model: Any
 
+    def __call__(self, X: Any, Y: Any = None) -> Array:
+        """Return the Gram matrix of ``X``, or the cross-Gram of ``X`` and ``Y``, as every kernel does.
+
+        A list of batches, such as networks of different structures, stands for all of their members.
+        """
+        if not (_are_batches(X) or _are_batches(Y)):
+            return super().__call__(X, Y)
+        left = X if _are_batches(X) else [X]
+        right = left if Y is None or Y is X else Y if _are_batches(Y) else [Y]
+        blocks: dict[tuple[int, int], Array] = {}
+        for i, j in np.ndindex(len(left), len(right)):
+            known = blocks[j, i].T if right is left and j < i else None
+            same = right is left and i == j
+            blocks[i, j] = super().__call__(left[i], None if same else right[j]) if known is None else known
+        xp = namespace(*blocks.values())
+        rows = [xp.concat([blocks[i, j] for j in range(len(right))], axis=1) for i in range(len(left))]
+        return xp.concat(rows, axis=0)
+
     def _accept(self, X: Any, *, reset: bool) -> Any:
+        if _are_batches(X):
+            raise TypeError(
+                f"{type(self).__name__} is fitted to one batch; got a list of {len(X)}. Use kernel(X) for the matrix "
+                f"of all, or {type(X[0]).__name__}.concat(X) if they have the same structure."
+            )
         if isinstance(X, Batch):
             if X.ndim != 1:
                 raise ValueError(f"A kernel needs a batch of shape (N,); got {X.shape}. Use p[3:4] or p.reshape(-1).")

@@ -1,20 +1,25 @@
-"""Reader of the Bayesian interchange format (BIF), in time linear in its length.
+"""The Bayesian interchange format (BIF): a reader, in time linear in the length of a file, and a writer.
 
-It reads the files of bnlearn (R), JavaBayes, pgmpy and others: comments, quotes, properties, ``default`` rows, tables
-in one piece, numbers with or without commas, and states with commas and brackets.
+The reader takes the files of bnlearn (R), JavaBayes, pgmpy and others: comments, quotes, properties, ``default`` rows,
+tables in one piece, numbers with or without commas, and states with commas and brackets.
 """
 
 from __future__ import annotations
 
+import gzip
 import io
 import os
 import re
+from collections.abc import Mapping
 from math import prod
+from pathlib import Path
 from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
 
 from mercer._array import Floats
+from mercer._atomic import replacing
+from mercer._files import check_path, check_target
 from mercer.data.text import decoded, read_bytes
 from mercer.models._nets.graph import LARGEST_TABLE, Graph, checked_graph
 
@@ -27,13 +32,13 @@ _STATES = re.compile(r"\s*type\s+(\S+?)\s*\[\s*(\d+)\s*\]\s*=?\s*\{(.*)\}\s*;?\s
 
 
 class Read(NamedTuple):
-    """A network that was read."""
+    """A network in BIF."""
 
     graph: Graph
     tables: dict[str, Floats]
 
 
-def read_bif(source: Any, hidden: Any = ()) -> Read:
+def parsed(source: Any, hidden: Any = ()) -> Read:
     """Read a network from a file, plain or compressed, or from the text itself."""
     text = source
     if not isinstance(source, str) or not ("{" in source or "\n" in source):
@@ -169,3 +174,34 @@ def _numbers(text: str, size: int, name: str) -> Floats:
     if np.isinf(values).any():
         _fail(f"probability of {name!r}: {_shown(' '.join(words))!r} are not numbers")
     return values
+
+
+def write_bif(path: Any, graph: Graph, tables: Mapping[str, Floats]) -> None:
+    """Write a network in BIF, as bnlearn does; raise if it could not be read again."""
+    check_path(path)
+    check_target(Path(path), os.fspath(path))
+    for v in graph.gaussian:
+        raise ValueError(f"BIF has discrete nodes only; got the Gaussian node {graph.names[v]!r}. Use mc.save.")
+    lines = ["network unknown {", "}"]
+    for name, states in graph.nodes:
+        lines += [f"variable {name} {{", f"  type discrete [ {len(states)} ] {{ {', '.join(states)} }};", "}"]
+    for v, name in enumerate(graph.names):
+        above, size = graph.above[v], graph.sizes[v]
+        given = f" | {', '.join(graph.names[u] for u in above)}" if above else ""
+        lines.append(f"probability ( {name}{given} ) {{")
+        for at, row in zip(np.ndindex(graph.shapes[v][:-1]), tables[name].reshape(-1, size), strict=True):
+            row_states = ", ".join(graph.states[u][i] for u, i in zip(above, at, strict=True))
+            lines.append(f"  {f'({row_states})' if above else 'table'} {', '.join(map(repr, row.tolist()))};")
+        lines.append("}")
+    text = "\n".join([*lines, ""])
+    try:
+        again = parsed(text, graph.hidden)
+        same = again.graph is graph and all(np.allclose(again.tables[name], tables[name]) for name in graph.names)
+    except ValueError:
+        same = False
+    if not same:
+        raise ValueError(
+            "A name of a node or a state has characters that BIF has no place for, such as {}. Use mc.save."
+        )
+    with replacing(path) as file:
+        file.write(gzip.compress(text.encode(), mtime=0) if os.fspath(path).endswith(".gz") else text.encode())

@@ -179,6 +179,14 @@ class Graph:
         """Number of entries of all tables of Gaussian nodes."""
         return sum(prod(self.shapes[v]) for v in self.gaussian)
 
+    @cached_property
+    def free(self) -> tuple[int, ...]:
+        """Number of free parameters of each node."""
+        return tuple(
+            prod(shape[:-1]) * (size - 1) if size else 2 * prod(shape)
+            for size, shape in zip(self.sizes, self.shapes, strict=True)
+        )
+
     def given(self, v: int, row: int) -> str:
         """Return the states of the parents in a row of the table of a node, such as " | rain=no"."""
         parts = []
@@ -287,3 +295,28 @@ def _states(name: str, states: Any) -> States:
 def _some(names: Any) -> str:
     shown = [str(name) for name in names]
     return ", ".join(shown if len(shown) <= 20 else [*shown[:20], "..."])
+
+
+def described(graph: Graph) -> str:
+    """Return a table of the nodes as text."""
+    rows = [("node", "parents", "parameters", "states")]
+    for v, (name, states) in enumerate(graph.nodes):
+        above = ", ".join(graph.parents[v][1]) or "-"
+        name = f"{name} (hidden)" if name in graph.hidden else name
+        rows.append((name, above, str(graph.free[v]), _some(states) or "Gaussian"))
+    first, second = (max(len(row[k]) for row in rows) for k in (0, 1))
+    lines = [f"{a:<{first}}  {b:<{second}}  {c:>10}  {d}" for a, b, c, d in rows]
+    hidden = f" ({len(graph.hidden)} hidden)" if graph.hidden else ""
+    return "\n".join([f"BayesNet of {len(graph.nodes)} nodes{hidden}, {sum(graph.free)} free parameters", *lines])
+
+
+def framed(graph: Graph, x: Any, v: int, found: Floats) -> Any:
+    """Return the posteriors of node v at points ``x``, ``(n, T, states)``, as a frame of pandas."""
+    import pandas as pd
+
+    n, points, _ = found.shape
+    rows = x.index if isinstance(x, pd.DataFrame) else pd.RangeIndex(points)
+    if n > 1:
+        rows = pd.MultiIndex.from_product([range(n), rows], names=["network", rows.name or "point"])
+    columns = pd.Index(graph.states[v], name=graph.names[v])
+    return pd.DataFrame(found.reshape(n * points, -1), index=rows, columns=columns)
