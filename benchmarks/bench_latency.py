@@ -2,19 +2,28 @@
 
     python benchmarks/bench_latency.py [--size 2000] [--length 200] [--calls 20]
     python benchmarks/bench_latency.py --compact [--many 10000]
+    python benchmarks/bench_latency.py --load [--repeat 9]
 
 Every call gets a new string, so that nothing about it is cached. The median is printed, and the slowest call after
 the first one, which prepares the training strings.
 
 ``--compact`` compares pipelines of a kernel and an SVC with their compact forms, ``mc.compact(pipeline)``: the latency
 of one prediction (the median of calls in a row), the throughput of many, and the size of the pickled pipeline.
+
+``--load`` measures fresh processes: the CPU time (user and system) that ``mc.load`` of a saved pipeline and its first
+prediction take above ``import sklearn.svm, sklearn.pipeline``.
 """
 
 from __future__ import annotations
 
 import argparse
+import os
 import pickle
+import resource
 import statistics
+import subprocess
+import sys
+import tempfile
 from typing import Any
 
 import numpy as np
@@ -98,6 +107,47 @@ def compare(size: int, length: int, calls: int, many: int) -> None:
         )
 
 
+START = "import sklearn.svm, sklearn.pipeline"
+LOAD = f"""{START}
+import sys, numpy, mercer
+mercer.load(sys.argv[1]).predict([numpy.sin(numpy.arange(120.0)).reshape(60, 2)])"""
+
+
+def cpu(bytecode: str, *program: str) -> float:
+    """Return the CPU seconds of a fresh interpreter, with the bytecode that an installed package has."""
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    subprocess.run([sys.executable, "-c", *program], check=True, env=environment | {"PYTHONPYCACHEPREFIX": bytecode})
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+
+
+def load(repeat: int) -> None:
+    """Print what loading a pipeline and its first prediction cost a new process."""
+    rng = np.random.default_rng(0)
+    y = np.repeat([0, 1], 20)
+    X = [(1 + c) * rng.normal(size=(60, 2)).cumsum(axis=0) for c in y]
+    fisher = make_pipeline(mc.Fisher(mc.HMM(3)), SVC(kernel="precomputed", C=10)).fit(X, y)
+    saved = {
+        "Fisher(HMM) + SVC": fisher,
+        "the same, compact": mc.compact(fisher),
+        "SeriesClassifier": mc.SeriesClassifier().fit(X, y),
+    }
+    with tempfile.TemporaryDirectory() as folder:
+        programs = {START: (START,)}
+        for number, (name, pipeline) in enumerate(saved.items()):
+            mc.save(pipeline, f"{folder}/{number}.mercer")
+            programs[name] = LOAD, f"{folder}/{number}.mercer"
+        # In turn, so that all of them see the same machine; the first round compiles.
+        rounds = [[cpu(f"{folder}/bytecode", *program) for program in programs.values()] for _ in range(repeat + 1)][1:]
+    for name, *found in zip(programs, *rounds, strict=True):
+        above = sorted(mine - row[0] for mine, row in zip(found, rounds, strict=True))
+        print(
+            f"{name:40} CPU {statistics.median(found):.2f} s, above {statistics.median(above):.2f} s "
+            f"({above[0]:.2f} to {above[-1]:.2f})"
+        )
+
+
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--size", type=int, default=2000)
@@ -105,7 +155,12 @@ def main() -> None:
     parser.add_argument("--calls", type=int, default=20)
     parser.add_argument("--compact", action="store_true")
     parser.add_argument("--many", type=int, default=10_000)
+    parser.add_argument("--load", action="store_true")
+    parser.add_argument("--repeat", type=int, default=9)
     options = parser.parse_args()
+    if options.load:
+        load(options.repeat)
+        return
     if options.compact:
         compare(options.size, options.length, options.calls, options.many)
         return

@@ -33,7 +33,7 @@ BUDGETS = {
     "models": 169538,
     "native": 63197,
     "plot": 9018,
-    "saving": 9037,
+    "saving": 9079,
     "stats": 12892,
     "testing": 11356,
 }

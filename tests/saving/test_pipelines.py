@@ -62,6 +62,29 @@ def test_round_trip(tmp_path, name):
     assert (tmp_path / "again.mercer").read_bytes() == (tmp_path / "model.mercer").read_bytes()
 
 
+@pytest.mark.slow
+def test_a_server_does_not_wait_for_what_it_does_not_use(tmp_path):
+    X = [np.random.default_rng(i).normal(size=(30, 2)).cumsum(axis=0) for i in range(8)]
+    pipeline = make_pipeline(mc.Fisher(mc.HMM(2, n_iter=2, tol=0)), SVC(kernel="precomputed")).fit(X, [0, 1] * 4)
+    mc.save(pipeline, tmp_path / "model.mercer")
+    program = (
+        "import sys, numpy, sklearn.svm, sklearn.pipeline; known = {*sys.modules}; import mercer as mc\n"
+        "mc.load(sys.argv[1]).predict([numpy.eye(2)]); print(*{*sys.modules} - known)"
+    )
+    path = str(tmp_path / "model.mercer")
+    run = subprocess.run([sys.executable, "-c", program, path], check=True, capture_output=True, text=True)
+    late = {"cluster", "decomposition", "ensemble", "feature_extraction", "manifold", "neighbors", "tree"}
+    late = {f"sklearn.{name}" for name in late} | {
+        "matplotlib",
+        "pandas",
+        "torch",
+        "tqdm",
+        "scipy.stats",
+        "mercer.plot",
+    }
+    assert late & {*run.stdout.split()} == set()
+
+
 CHILD = """
 import sys
 sys.path.insert(0, sys.argv[1])

@@ -8,7 +8,6 @@ from functools import reduce
 from typing import Any, ClassVar
 
 import numpy as np
-from sklearn.cluster import KMeans
 
 from mercer._array import Floats, Indices
 from mercer._parameters import Rule, Rules, states, whole
@@ -259,6 +258,8 @@ def _features(means: Floats, data: Data, window: int, kind: str) -> Floats:
 
 def _clustered(features: Floats, k: int, seed: list[int]) -> Indices:
     """Cluster the windows of one model; fewer windows than regimes are dealt out."""
+    from sklearn.cluster import KMeans  # takes as long to import as many models
+
     distinct, alike = np.unique(features, axis=0, return_inverse=True)
     if len(distinct) <= k:
         return np.asarray(alike).reshape(-1)

@@ -7,6 +7,7 @@ that holds it was made.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from contextlib import suppress
 from itertools import pairwise
@@ -15,13 +16,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 from sklearn.base import BaseEstimator, ClassifierMixin
-from sklearn.feature_extraction.text import CountVectorizer
-from sklearn.linear_model import Perceptron, SGDClassifier, SGDRegressor
-from sklearn.multiclass import OneVsRestClassifier
-from sklearn.neighbors import BallTree, KDTree, KNeighborsClassifier, KNeighborsRegressor
 from sklearn.pipeline import Pipeline
-from sklearn.preprocessing import OneHotEncoder
-from sklearn.svm import SVC, SVR, NuSVC, NuSVR, OneClassSVM
 
 from mercer.data import Alphabet, Sequences
 from mercer.data.csr import CSRRows, Prepared
@@ -32,9 +27,15 @@ SPARSE = {
     f"{form}_{kind}": getattr(sparse, f"{form}_{kind}") for form in ("csr", "csc") for kind in ("array", "matrix")
 }
 BIT_GENERATORS = ("MT19937", "PCG64", "PCG64DXSM", "Philox", "SFC64")
-SGD = (SGDClassifier, SGDRegressor, Perceptron)
-NEIGHBORS = (KNeighborsClassifier, KNeighborsRegressor)
-TREES: dict[Any, Any] = {"kd_tree": KDTree, "ball_tree": BallTree}
+SGD = "sklearn.linear_model", "Perceptron SGDClassifier SGDRegressor"
+NEIGHBORS = "sklearn.neighbors", "KNeighborsClassifier KNeighborsRegressor"
+TREES = {"kd_tree": "KDTree", "ball_tree": "BallTree"}
+
+
+def _classes(module: str, names: str) -> tuple[type, ...]:
+    """Return classes, if they have been imported: there are no objects of others, and a server waits for imports."""
+    found = (getattr(sys.modules.get(module), name, None) for name in names.split())
+    return tuple(kind for kind in found if kind is not None)
 
 
 def check(made: Any) -> None:
@@ -46,7 +47,7 @@ def check(made: Any) -> None:
     if isinstance(made, BaseEstimator) and not _whole(vars(made).get("n_features_in_", 0)):
         raise ValueError(f"n_features_in_ of {name} is not a number of features")
     for kinds, attribute, sound in _CHECKS:
-        if isinstance(made, kinds) and hasattr(made, attribute):
+        if isinstance(made, _classes(*kinds)) and hasattr(made, attribute):
             with suppress(Exception):  # an array of another kind
                 if sound(made):
                     continue
@@ -61,8 +62,9 @@ def _hides(base: type, key: str) -> bool:
 
 def build_tree(made: Any) -> None:
     """Build the search tree of nearest neighbors as scikit-learn does when it fits them."""
-    tree = TREES.get(getattr(made, "_fit_method", None)) if isinstance(made, NEIGHBORS) else None
-    if tree is not None:
+    name = TREES.get(getattr(made, "_fit_method", "")) if isinstance(made, _classes(*NEIGHBORS)) else None
+    if name is not None:
+        (tree,) = _classes("sklearn.neighbors", name)
         made._tree = tree(made._fit_X, made.leaf_size, metric=made.effective_metric_, **made.effective_metric_params_)
 
 
@@ -123,7 +125,7 @@ def _is_neighborhood(made: Any) -> bool:
     X, n = made._fit_X, made.n_samples_fit_
     if made._fit_method not in ("brute", *TREES) or X.shape != (n, made.n_features_in_) or len(made._y) != n:
         return False
-    if isinstance(made, KNeighborsRegressor):
+    if not isinstance(made, ClassifierMixin):
         return True
     labels = made._y if made.outputs_2d_ else made._y[:, None]
     classes = made.classes_ if made.outputs_2d_ else [made.classes_]
@@ -189,15 +191,15 @@ def _is_number(word: str | bytes) -> bool:
     return True
 
 
-_CHECKS: tuple[tuple[Any, str, Callable[[Any], bool]], ...] = (
-    (CountVectorizer, "vocabulary_", _is_vocabulary),
+_CHECKS: tuple[tuple[tuple[str, str], str, Callable[[Any], bool]], ...] = (
+    (("sklearn.feature_extraction.text", "CountVectorizer"), "vocabulary_", _is_vocabulary),
     (SGD, "coef_", _is_sgd),
-    ((SVC, SVR, NuSVC, NuSVR, OneClassSVM), "support_", _is_svm),
+    (("sklearn.svm", "NuSVC NuSVR OneClassSVM SVC SVR"), "support_", _is_svm),
     (NEIGHBORS, "_fit_method", _is_neighborhood),
-    (OneHotEncoder, "categories_", _is_encoder),
-    (OneVsRestClassifier, "estimators_", _is_one_score_each),
+    (("sklearn.preprocessing", "OneHotEncoder"), "categories_", _is_encoder),
+    (("sklearn.multiclass", "OneVsRestClassifier"), "estimators_", _is_one_score_each),
 )
-"""Types, an attribute that they have when they are fitted, and whether their numbers are sound."""
+"""Modules and their classes, an attribute that they have when they are fitted, and whether their numbers are sound."""
 
 
 # -- containers ------------------------------------------------------------------------------------------------
@@ -312,8 +314,9 @@ def plain_state(given: Any) -> Any:
     These are the search tree of nearest neighbors and the loss of stochastic gradient descent, made by its fit.
     """
     state = given.__getstate__()
-    if isinstance(given, SGD):
+    if isinstance(given, _classes(*SGD)):
         return {name: value for name, value in state.items() if name != "_loss_function_"}
-    if isinstance(given, NEIGHBORS) and isinstance(state.get("_tree"), tuple(TREES.values())):
+    trees = _classes("sklearn.neighbors", " ".join(TREES.values()))
+    if isinstance(given, _classes(*NEIGHBORS)) and isinstance(state.get("_tree"), trees):
         return {**state, "_tree": None}
     return state
