@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import io
 import os
 import time
+import warnings
+from contextlib import redirect_stderr
 
 from sklearn.dummy import DummyClassifier
 
@@ -13,6 +16,15 @@ class Refuses(DummyClassifier):
 
     def fit(self, X, y, sample_weight=None):
         raise ValueError("sequence 3 is odd; make it even")
+
+
+class Warns(DummyClassifier):
+    """Warns, and says what a terminal would have shown."""
+
+    def fit(self, X, y, sample_weight=None):
+        with redirect_stderr(io.StringIO()) as shown:
+            warnings.warn("lbfgs failed to converge", UserWarning, stacklevel=2)
+        raise ValueError(f"shown: {shown.getvalue()!r}")
 
 
 class Breaks(DummyClassifier):

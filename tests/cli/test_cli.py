@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import re
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
+from rich.console import Console
 from tests.cli.command import run
 
 import mercer
+from mercer.cli._compare_command import _Report
 
 
 class TestEntry:
@@ -66,6 +70,28 @@ class TestEntry:
         found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
         assert found.stdout.strip() == "set()"
         assert found.stderr == "--budget must be a time such as 90s, 10m or 2h; got 'x'.\n"
+
+    def test_warnings_of_libraries_are_sentences_each_once(self):
+        code = (
+            "import warnings; from mercer.cli import main, _app\n"
+            "_app.app = lambda prog_name: [warnings.warn('too\\n\\nfew', FutureWarning) for _ in range(2)]\nmain()"
+        )
+        found = subprocess.run([sys.executable, "-W", "always", "-c", code], capture_output=True, text=True, check=True)
+        assert found.stderr == "Warning: too few\n"
+
+    def test_the_table_of_a_comparison_fits_100_columns(self):
+        name, chosen = "ProbabilityProduct, Markov chain of my own, deconfounded", "derivatives, gamma=0.3333, C=100"
+        row = {"method": name, "chosen": chosen, "is_kernel": True, "score": -1.5, "score_low": -12.25}
+        row |= {"score_high": 0.5, "difference": -2.5, "low": -12.5, "high": 0.25, "recommended": True}
+        row |= {"fit_seconds": 123.456, "predict_seconds": 0.123456, "task": "a_table_with_quite_a_long_name.parquet"}
+        summary = SimpleNamespace(tasks={"x": 0, "y": 0}, rows=[row, row | {"task": "y"}], verdicts={}, folds=5)
+        printed = io.StringIO()
+        Console(file=printed, width=100).print(_Report(summary, None)._table())
+        assert max(map(len, printed.getvalue().splitlines())) <= 100
+        assert "-1.500 [-12.250, 0.500] *  -2.500 [-12.500, +0.250]  123.46 s  123.46 ms" in printed.getvalue()
+        assert "…" not in printed.getvalue()
+        words = " ".join(printed.getvalue().split())
+        assert all(word in words for word in [*name.split(), *chosen.split()])
 
 
 class TestMachine:

@@ -58,7 +58,8 @@ class TestBuiltIn:
         wins = "is better than the best baseline" in result.stdout
         assert saved[marked]["is_kernel"] == wins
         assert "chosen within the training folds" in result.stdout
-        assert re.search(r"C=10*, gamma=[01]|gamma=[01.]+, C=10*", rows["EmpiricalMeanMap"])
+        below = lines[lines.index(rows["EmpiricalMeanMap"]) + 1]
+        assert re.search(r"C=10*, gamma=[01]|gamma=[01.]+, C=10*", below)
         assert "point-sets: 90 sets of 8 to 30 points" in result.stdout
 
     def test_the_report_has_the_verdict_and_the_pictures(self, outcome):

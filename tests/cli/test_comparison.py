@@ -13,7 +13,7 @@ from sklearn.linear_model import LinearRegression, LogisticRegression, Ridge
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.svm import SVC
-from tests.cli.contenders_for_tests import Breaks, Dies, Hangs, Refuses
+from tests.cli.contenders_for_tests import Breaks, Dies, Hangs, Refuses, Warns
 
 import mercer as mc
 from mercer._comparison.evaluation import Contender, Fold, Task, evaluate_fold, order_of_tests, splits
@@ -116,10 +116,11 @@ class TestRunner:
         assert [fold.losses for fold in result.folds] == [fold.losses for fold in here]
 
     def test_those_that_misbehave_are_named_and_the_others_race_on(self):
-        made = [Contender(c.__name__, c()) for c in (Refuses, Breaks, Dies)]
+        made = [Contender(c.__name__, c()) for c in (Refuses, Breaks, Dies, Warns)]
         ended = run(blobs(contenders=[*made, MAJORITY]))
         failures = {r.contender.name: r.failure for r in ended.results}
         assert failures["Refuses"] == "does not apply to these data: sequence 3 is odd; make it even"
+        assert failures["Warns"] == "does not apply to these data: shown: ''"
         assert failures["Breaks"] == "was skipped: ZeroDivisionError: division by zero"
         assert failures["Dies"] == "was skipped: its process ended (exit code 3)"
         assert failures["majority"] == ""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import re
+import sys
 
 import numpy as np
 import pytest
@@ -184,7 +185,7 @@ class TestReading:
     def test_most_options_of_new_data_are_those_of_the_fit(self):
         with worded(Shell(is_table=True, is_new=True)):
             assert passing("id") == "pass --id"
-            assert passing("time", False) == "fit the model again and pass --time none"
+            assert passing("resample", "auto") == "fit the model again and pass --resample auto"
             assert wording().must_be("n_states", "a number, or None") == "n_states must be a number, or None"
 
 
@@ -398,6 +399,17 @@ class TestBadData:
         path.write_text(WIDE.replace("t1", "age"))
         assert not task(path).warnings
         assert "ignored: 'age'; columns are time steps" in task(path).about
+
+    @pytest.mark.parametrize("typed", [("{path}",), ("{path}", "--ignore", "sensor")])
+    def test_columns_without_a_role_come_with_a_command(self, tmp_path, monkeypatch, typed):
+        path = tmp_path / "walks.csv"
+        rows = [f"w{i},{t},{i + t},watch,ok,{'walk' if i % 2 else 'my run'}" for i in range(12) for t in range(2)]
+        path.write_text("\n".join(["id,time,v,sensor,notes,activity", *rows]))
+        monkeypatch.setattr("sys.argv", ["mercer", "compare", *(one.format(path=path) for one in typed)])
+        end = f"for example: mercer compare {path} --label activity --ignore sensor,notes"
+        assert said(run(*sys.argv[1:])).endswith(end)
+        found = task(path, **{"label": "activity", "ignore": "sensor,notes"})
+        assert set(found.y) == {"walk", "my run"}
 
     def test_bad_records_can_be_skipped(self, tmp_path):
         path = tmp_path / "x.fa"

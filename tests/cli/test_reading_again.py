@@ -156,17 +156,20 @@ class TestOtherForms:
     def test_a_model_of_a_table_and_a_folder(self, tmp_path):
         saved = fitted(write_long(tmp_path / "old.csv"))
         assert self.predictions(saved, self.write_folder(tmp_path / "runs")) == ["a"] * 10 + ["b"] * 10
-        new = write_long(tmp_path / "new.csv", names=("trial", "time", "v", "label"))
+        new = write_long(tmp_path / "new.csv", names=("trial", "when", "v", "label"))
         result = run("predict", str(saved), str(new))
         assert "The model requires 'id' (id), which is not a column" in said(result)
         assert "Pass --id with the column that names the series" in said(result)
-        assert self.predictions(saved, new, "--id", "trial") == ["a", "b"] * 10
+        result = run("predict", str(saved), str(new), "--id", "trial")
+        assert said(result).endswith("'trial', 'when', 'v', 'label'. Pass --time with the column of the time.")
+        assert self.predictions(saved, new, "--id", "trial", "--time", "when") == ["a", "b"] * 10
+        assert run("explain", str(saved), str(new), "--id", "trial", "--time", "none").exit_code == 0
 
     def test_advice_is_what_a_prediction_can_do(self, tmp_path):
         saved = fitted(write_long(tmp_path / "old.csv"))
         (tmp_path / "new.csv").write_text("id,time,v\na,0,1\na,,2\n")
         result = run("predict", str(saved), str(tmp_path / "new.csv"))
-        assert "add it, or fit the model again and pass --time none to take the rows" in said(result)
+        assert "add it, or pass --time none to take the rows" in said(result)
 
     @pytest.mark.parametrize("options", [(), ("--values", "t*"), ("--values", "t0-t3"), ("--ignore", "age,heart_rate")])
     def test_columns_next_to_time_steps(self, tmp_path, options):
@@ -191,7 +194,7 @@ class TestOtherForms:
         result = run("fit", str(path), "--kernel", KERNEL, "-o", str(tmp_path / "m.mercer"))
         assert result.exit_code == 2
         assert "the columns 'notes' ('start'), 'gait' ('a') contain text" in said(result)
-        assert said(result).rstrip().endswith("for example --ignore notes,gait.")
+        assert said(result).rstrip().endswith(" --label gait --ignore notes")
         fitted(path, "--label", "gait", "--ignore", "notes")
 
     def test_channels_in_another_order(self, tmp_path):

@@ -195,15 +195,20 @@ class TestRoles:
 
     def test_text_of_unknown_role(self):
         with pytest.raises(
-            ValueError, match=r"column 'place' \('watch'\) contains text.* example ignore=\['place'\]\.$"
+            ValueError, match=r"column 'place' \('watch'\) contains text.* example: ignore=\['place'\]\.$"
         ):
             read("id,time,x,place", "a,0,1,watch", "a,1,2,phone")
 
     def test_all_columns_of_unknown_role_are_named_at_once(self):
         lines = "id,time,x,notes,activity", "a,0,1,ok,walk", "a,1,2,-,walk", "b,0,3,ok,run", "c,0,3,ok,run"
         both = r"columns 'notes' \('ok'\), 'activity' \('walk'\) contain text"
-        with pytest.raises(ValueError, match=rf"{both}.* example ignore=\['notes', 'activity'\]\.$"):
+        with pytest.raises(ValueError, match=rf"{both}.* example: ignore=\['notes', 'activity'\]\.$"):
             read(*lines, label=False)
+        with pytest.raises(ValueError, match=rf"{both}.* example: ignore=\['notes', 'activity'\]\.$"):
+            read(*lines)  # two classes of one series each: not classes
+        more = "d,0,3,ok,walk", "e,0,1,,run"
+        with pytest.raises(ValueError, match=r" example: label='activity', ignore=\['notes'\]\.$"):
+            read(*lines, *more)
         assert read(*lines, label="activity", ignore=["notes"]).y.tolist() == ["walk", "run", "run"]
 
     def test_ends_of_names(self):

@@ -10,6 +10,7 @@ import multiprocessing
 import os
 import signal
 import time
+import warnings
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field
@@ -286,6 +287,7 @@ if _METHOD == "forkserver":
 def _work(pipe: Connection) -> None:
     """Comparison in a process: send the folds of each contender that comes, or one sentence that says what is wrong."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches all processes of a terminal; the first one decides
+    warnings.simplefilter("ignore")  # as in `evaluate_fold`: models that do not converge go on
     while True:
         try:
             task, contender, missing, folds, seed = pipe.recv()

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import shlex
-import sys
 from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
@@ -13,6 +11,8 @@ from typing import Annotated, Any
 
 import typer
 from rich import box
+from rich.console import Group
+from rich.padding import Padding
 from rich.table import Table
 
 from mercer._version import __version__
@@ -106,7 +106,7 @@ def compare(
                 )
                 for name, task in tasks.items()
             }
-            made = render(Summary(shared, ended.results, folds, seed), title, without_folders(command(), known))
+            made = render(Summary(shared, ended.results, folds, seed), title, without_folders(data.command(), known))
             Report(made, "", report.rows).save(report_path)
         say(f"Report: {report_path}", quiet=quiet, to_stderr=STDOUT in (json_path, csv_path))
     if ended.interrupted:
@@ -196,8 +196,8 @@ class _Report:
         self._say(
             shown,
             f"\nScore: mean over {self.folds} folds [95 % interval]; parameters were chosen within the training folds."
-            "\nAgainst baseline: difference of the kernel by itself from the baseline chosen within the training folds."
-            "\nChosen: the values of the parameters that were chosen most often. *: what is recommended above.",
+            "\nAgainst baseline: difference of a kernel of mercer from the baseline chosen within the training folds."
+            "\nBelow a method: the values of parameters that were chosen most often. *: what is recommended above.",
         )
         for line in self._advice():
             self._say(shown, line)
@@ -207,28 +207,27 @@ class _Report:
         shown.print(text, highlight=False, markup=False, soft_wrap=True)
 
     def _table(self) -> Table:
-        table = Table(box=box.SIMPLE_HEAD, title="Kernels and baselines by cross-validation", title_justify="left")
-        headings = ("task", "method", "score", "against baseline", "fit", "predict")
-        for i, heading in enumerate(headings):
-            table.add_column(heading, justify="left" if i < 3 else "right", no_wrap=heading != "method")
-        table.add_column("chosen", min_width=14, overflow="fold")
+        """Return the table; what was chosen stands below the method, so that 100 columns hold a row."""
+        title = "Kernels and baselines by cross-validation"
+        table = Table(box=box.SIMPLE_HEAD, title=title, title_justify="left", padding=(0, 1, 0, 0))
+        for i, heading in enumerate(("method", "score", "against baseline", "fit", "predict")):
+            table.add_column(heading, justify="right" if i > 1 else "left", no_wrap=i > 0, overflow="fold")
         for i, row in enumerate(self.rows):
-            first = i == 0 or self.rows[i - 1]["task"] != row["task"]
-            last = i + 1 == len(self.rows) or self.rows[i + 1]["task"] != row["task"]
+            if len(self.tasks) > 1 and (i == 0 or self.rows[i - 1]["task"] != row["task"]):
+                if i > 0:
+                    table.add_section()
+                table.add_row(row["task"], style="bold")
             score = f"{row['score']:.3f} [{row['score_low']:.3f}, {row['score_high']:.3f}]"
             against = ""
             if row["difference"] is not None:
                 against = f"{row['difference']:+.3f} [{row['low']:+.3f}, {row['high']:+.3f}]"
             table.add_row(
-                row["task"] if first else "",
-                f"{row['method']} (mercer)" if row["is_kernel"] else row["method"],
+                Group(row["method"], *([Padding.indent(row["chosen"], 2)] if row["chosen"] else [])),
                 f"{score} {'*' if row['recommended'] else ' '}",
                 against,
                 f"{row['fit_seconds']:.2f} s",
                 f"{1000 * row['predict_seconds']:.2f} ms",
-                row["chosen"],
                 style="bold green" if row["recommended"] else None,
-                end_section=last,
             )
         return table
 
@@ -258,7 +257,7 @@ class _Report:
         best = chosen or max(self.summary.done, key=lambda result: result.score, default=None)
         return {
             "version": __version__,
-            "command": command(),
+            "command": data.command(),
             "seed": self.summary.seed,
             "folds": self.folds,
             "data": {name: task.about for name, task in self.tasks.items()},
@@ -278,11 +277,6 @@ class _Report:
             "code_of": None if best is None else {"task": best.task, "method": best.contender.name},
             "code": None if best is None else self.summary.code(best),
         }
-
-
-def command() -> str:
-    """Return the command line as it was typed."""
-    return "mercer " + " ".join(shlex.quote(argument) for argument in sys.argv[1:])
 
 
 def without_folders(text: str, paths: Iterable[str | Path]) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import shlex
+import sys
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field, fields
 from functools import wraps
@@ -15,7 +16,7 @@ import typer
 from mercer._wording import Wording
 
 LIMIT = 300
-OWN = ("id", "label-table", "skip-bad")
+OWN = ("id", "time", "label-table", "skip-bad")
 """Options of a prediction that say how to read new data; it takes all others from the model."""
 
 _SOURCE = "FASTA, FASTQ, CSV, TSV, Parquet, .ts or svmlight file; or a folder or 'pattern*.csv' of recordings."
@@ -29,6 +30,7 @@ NewId = Annotated[
     str | None,
     typer.Option("--id", help="Tables: column that tells which series a row belongs to; by default as in training."),
 ]
+NewTime = Annotated[str | None, typer.Option("--time", help="Tables: column of the time; by default as in training.")]
 
 
 def _option(*names: str, help: str, default: Any = None) -> Any:
@@ -162,7 +164,18 @@ class Shell(Wording):
 
     def phrase(self, topic: str, text: str) -> str:
         """Return a phrase for users of the command line."""
+        if topic == "example":
+            return f"{command(without='--ignore')} {text.removesuffix('.')}"
         return (self._PHRASES | (self._NEW if self.is_new else {})).get(topic, text)
+
+
+def command(without: str = "") -> str:
+    """Return the command line as it was typed, without an option and its value where one is named."""
+    arguments = sys.argv[1:]
+    if without in arguments:
+        at = arguments.index(without)
+        del arguments[at : at + 2]
+    return "mercer " + " ".join(map(shlex.quote, arguments))
 
 
 def _typed(name: str, value: str) -> str:

@@ -122,7 +122,13 @@ def fitted(task: Task, contender: Contender, *, proba: bool, seed: int) -> Fitte
 
 
 def opened(
-    path: Path, source: Path, *, skip_bad: bool, label_table: Path | None = None, id: str | None = None
+    path: Path,
+    source: Path,
+    *,
+    skip_bad: bool,
+    label_table: Path | None = None,
+    id: str | None = None,
+    time: str | None = None,
 ) -> tuple[Any, Read]:
     """Return a fitted model, and new data, read as its training data were."""
     info = mc.file_info(path)
@@ -138,7 +144,8 @@ def opened(
     before = Known.from_file(info.metadata.get("known", {}))
     if label_table is not None and not known.get("confounds"):
         raise ValueError(f"--label-table tells confounds, and {path} was fitted without them; omit it.")
-    new = {"skip_bad": skip_bad, "label_table": None if label_table is None else str(label_table), "id": id}
+    table = None if label_table is None else str(label_table)
+    new = {"skip_bad": skip_bad, "label_table": table, "id": id, "time": time}
     return model, read(source, Reading(**{**known, **new}), known=before)
 
 

@@ -113,6 +113,7 @@ def predict(
     skip_bad: SkipBad = False,
     label_table: LabelTable = None,
     id: data.NewId = None,
+    time: data.NewTime = None,
     output: Annotated[Path | None, typer.Option("--output", "-o", help="Write a CSV file instead of printing.")] = None,
     quiet: Quiet = False,
     json_path: Json = None,
@@ -126,7 +127,7 @@ def predict(
     with one_sentence(code=UNUSABLE):
         from mercer.cli import _fitting
 
-        options: dict[str, Any] = {"skip_bad": skip_bad, "label_table": label_table, "id": id}
+        options: dict[str, Any] = {"skip_bad": skip_bad, "label_table": label_table, "id": id, "time": time}
         rows, records = _fitting.predicted(model, source, proba=proba, **options)
     say(f"{source}: {records.about_new}", quiet=quiet, to_stderr=True)
     warn(records.warnings)
@@ -147,6 +148,7 @@ def explain(
     skip_bad: SkipBad = False,
     label_table: LabelTable = None,
     id: data.NewId = None,
+    time: data.NewTime = None,
     quiet: Quiet = False,
     json_path: Json = None,
 ) -> None:
@@ -159,7 +161,7 @@ def explain(
         import mercer as mc
         from mercer.cli import _fitting
 
-        pipeline, records = _fitting.opened(model, source, skip_bad=skip_bad, label_table=label_table, id=id)
+        pipeline, records = _fitting.opened(model, source, skip_bad=skip_bad, label_table=label_table, id=id, time=time)
         found = mc.explain(pipeline, records.data, method=method, window=window, output=one)
         found = replace(found, ids=tuple(map(str, records.ids)))
         rows = _fitting.explained(found, pipeline, records.data, top)

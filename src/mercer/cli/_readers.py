@@ -171,6 +171,7 @@ def _required(error: UnknownColumn, option: str) -> str:
     cures = {
         "confounds": f" Or pass --label-table with the id and {str(error.column)!r}.",
         "id": " Pass --id with the column that names the series, or a folder with one file per series.",
+        "time": " Pass --time with the column of the time.",
     }
     return f"The model requires {str(error.column)!r} ({option}), which {error.reason}{cures.get(option, '')}"
 
@@ -294,7 +295,9 @@ def _columns_known(reading: Reading, known: Known, path: Path) -> dict[str, Any]
         options["id"] = _columns(reading.id)
     elif not known.is_folder and path.is_file():
         options["id"] = known.columns.get("id") or False
-    if not known.is_folder:
+    if reading.time:
+        options["time"] = False if reading.time == "none" else reading.time
+    elif not known.is_folder:
         options["time"] = known.columns["time"][0] if known.columns.get("time") else False
     options |= {"covariates": _columns(reading.confounds)} if reading.confounds else {}
     options |= {"labels": reading.label_table} if reading.label_table else {}

@@ -10,6 +10,7 @@ import io
 import json
 import os
 import sys
+import warnings
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -33,10 +34,10 @@ Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print results only: 
 
 
 def console(*, to_stderr: bool = False) -> Console:
-    """Return the console for tables, 140 columns wide where there is no terminal."""
+    """Return the console for tables, 100 columns wide where there is no terminal."""
     made = Console(stderr=to_stderr)
     if not made.is_terminal:  # the width of a terminal is detected
-        made.width = 140
+        made.width = 100
     return made
 
 
@@ -154,6 +155,19 @@ def warn(texts: Iterable[str]) -> None:
     """Print warnings about the data on the error stream."""
     for text in texts:
         typer.echo(f"Warning: {text}", err=True)
+
+
+def plain_warnings() -> None:
+    """Print warnings of libraries as `warn` does, each once: the line of code that they point at is not the user's."""
+    seen: set[str] = set()
+
+    def show(message: Warning | str, *where: Any, **more: Any) -> None:
+        text = " ".join(str(message).split())
+        if text not in seen:
+            seen.add(text)
+            warn([text])
+
+    warnings.showwarning = show  # type: ignore[assignment]
 
 
 def _plain(content: Any) -> Any:

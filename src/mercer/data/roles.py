@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
+from functools import partial
 from typing import Any, TypeAlias
 
 from mercer._notices import described
-from mercer._wording import SEVERAL, option, passing
+from mercer._wording import SEVERAL, option, passing, wording
 from mercer.data.columns import Table
 
 # Names in lower case without signs; an earlier group of names wins over a later one.
@@ -126,7 +127,7 @@ def roles_of(
         roles = {name for role in kinds for level in NAMES[role] for name in _named(free, level.split())}
         roles |= {"folder"} if table.files is not None else set()
         free = [name for name in free if name not in roles and table.columns[name].kind != "empty"]
-        listed = _guess_values(table, free)
+        listed = _guess_values(table, free, partial(_unknown_role, table, ids, ignored, settled))
         guessed.add("values")
     return Roles(ids, **found, values=listed, covariates=beside, guessed=frozenset(guessed))
 
@@ -210,7 +211,7 @@ def _is_row_number(table: Table, name: str) -> bool:
     return bool((numbers[1:] - numbers[:-1] == 1).all() and numbers[:1] in (0.0, 1.0))
 
 
-def _guess_values(table: Table, free: list[str]) -> tuple[str, ...]:
+def _guess_values(table: Table, free: list[str], unknown: Callable[[list[str]], ValueError]) -> tuple[str, ...]:
     """Return the columns of values: lists, a column of sequences, all numbers, or the only column that is left."""
     kinds = {name: table.columns[name].kind for name in free}
     text = [name for name in free if kinds[name] in ("text", "date")]
@@ -226,18 +227,36 @@ def _guess_values(table: Table, free: list[str]) -> tuple[str, ...]:
     if len(text) == 1 and not numbers and kinds[text[0]] == "text":
         return (text[0],)
     if text:
-        raise _unknown_role(table, text)
+        raise unknown(text)
     if not numbers:
         raise ValueError(f"{table.name} has no column of values; {passing('values', SEVERAL)}.")
     return tuple(numbers)
 
 
-def _unknown_role(table: Table, names: list[str]) -> ValueError:
-    """Return the error of columns of text or dates whose names do not tell their role, with an example of a cure."""
+def _unknown_role(
+    table: Table, ids: tuple[str, ...], ignored: tuple[str, ...], settled: bool, names: list[str]
+) -> ValueError:
+    """Return the error of columns of text or dates whose names do not tell their role, with a cure for all of them."""
     shown = ", ".join(f"{name!r} ({next(filter(None, table.columns[name].text), '')[:20]!r})" for name in names)
     what = f"the columns {shown} contain" if len(names) > 1 else f"the column {shown} contains"
+    label = None if settled else _as_label(table, ids, names)
+    others = [*ignored, *(name for name in names if name != label)]
+    options = [option(role, choice) for role, choice in (("label", label), ("ignore", others)) if choice]
+    words = wording()
+    example = words.phrase("between options", ", ").join(options)
     return ValueError(
         f"{table.name}: {what} text or dates, and no name among them tells a role; {passing('id')}, "
         f"{option('time')}, {option('label')} or {option('group')} for what is used and {option('ignore')} for the "
-        f"others, for example {option('ignore', names)}."
+        f"others, for example: {words.phrase('example', f'{example}.')}"
     )
+
+
+def _as_label(table: Table, ids: tuple[str, ...], names: list[str]) -> str | None:
+    """Return the first column of text that may be the classes: one value per series, and several series of each."""
+    series = list(zip(*(table.columns[id].text for id in ids), strict=True)) or range(len(table))
+    n = len(set(series))
+    for name in names:
+        texts = table.columns[name].text
+        if None not in texts and len(set(zip(series, texts, strict=True))) == n and 1 < len(set(texts)) <= n / 2:
+            return name
+    return None
