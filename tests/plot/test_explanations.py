@@ -137,6 +137,25 @@ class TestLogo:
         monkeypatch.setattr("mercer.plot.explanations.WIDEST", 8.0)
         assert plot.logo(np.ones(50), "A" * 50).figure.get_figwidth() == 8  # a file of any width cannot be written
 
+    def test_letters_of_a_profile_share_its_information(self):
+        """Their sum at a node is the relative entropy to the background; the most probable one is on top."""
+        estimator = mc.ProfileHMM(alphabet="dna").fit(["ACGT", "ACGA", "ACTA"])
+        profile = estimator.model_
+        p, b = profile.nodes(0)[0], profile.background[0]
+        bits = (p * np.log2(p / b)).sum(axis=1)
+        for given in (estimator, profile, profile[0]):
+            ax = plot.logo(given)
+            tops = [[], [], [], []]
+            for patch in ax.patches:
+                box = patch.get_path().get_extents()
+                tops[round((box.x0 + box.x1) / 2) - 1].append((box.y1, patch.get_gid()))
+            np.testing.assert_allclose([max(stack)[0] for stack in tops], bits, rtol=1e-6)
+            assert [max(stack)[1] for stack in tops] == ["ACGT"[k] for k in p.argmax(axis=1)]
+            assert ax.get_xlim() == (0.5, 4.5)
+        for wrong in (mc.models.ProfileHMMs.concat([profile, profile]), mc.Poissons([[1.0]])):
+            with pytest.raises(TypeError, match="of one profile"):
+                plot.logo(wrong)
+
     def test_axes_that_are_given_keep_their_size(self):
         import matplotlib.pyplot as plt
 

@@ -6,8 +6,10 @@ from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 import numpy as np
+from scipy.special import rel_entr
 
 from mercer._array import Floats
+from mercer._batch import Batch
 from mercer._checks import is_whole
 from mercer.plot.style import COLORS, axes, texts
 
@@ -82,12 +84,13 @@ def track(found: Any, samples: Any = None, ax: Any = None, *, output: Any = None
 
 
 def logo(found: Any, sequences: Any = None, ax: Any = None, *, output: Any = None, colors: Any = None) -> Any:
-    """Plot a sequence logo: letters that are as tall as their contributions.
+    """Plot a sequence logo: letters that are as tall as their contributions, or as a profile's information about them.
 
     Parameters
     ----------
-    found : Explanation, array of shape (T,), or list of arrays of shape (T,)
-        Result of `mercer.explain` for symbols, or contributions.
+    found : Explanation, array of shape (T,), list of arrays of shape (T,), ProfileHMM, or ProfileHMMs of one profile
+        Result of `mercer.explain` for symbols, or contributions. Of a profile, the letters of a match state share its
+        information in bits, its relative entropy to the background, in proportion to their probabilities.
     sequences : int, str or list of these; or the sequences of ``found`` if that is not an Explanation
         Of an Explanation: the samples to draw, by number or id; None draws all of them. Else one string, or a list of
         strings. Several must have the same length: the letters at a position then show the mean contributions.
@@ -101,7 +104,8 @@ def logo(found: Any, sequences: Any = None, ax: Any = None, *, output: Any = Non
     Returns
     -------
     matplotlib Axes
-        Axes with a letter, or a stack of letters, per position. Letters below the line decrease the decision.
+        Axes with a letter, or a stack of letters, per position, or per node of a profile from 1. Letters below the
+        line decrease the decision.
 
     Examples
     --------
@@ -109,15 +113,25 @@ def logo(found: Any, sequences: Any = None, ax: Any = None, *, output: Any = Non
     >>> ax = mc.plot.logo([0.2, 0.9, -0.4], "TAC")
     >>> len(ax.patches)
     3
+    >>> ax = mc.plot.logo(mc.ProfileHMM(alphabet="dna").fit(["ACGT", "ACGA"]))
+    >>> ax.get_ylabel()
+    'information (bits)'
     """
-    words, shown = _symbols(found, sequences, output)
-    heights = _heights(words, [np.asarray(values) for values in shown.values])
+    profile = getattr(found, "model_", found)
+    if isinstance(profile, Batch):
+        heights, unit, label, first = _information(profile), "node", "information (bits)", 1
+    else:
+        words, shown = _symbols(found, sequences, output)
+        heights = _heights(words, [np.asarray(values) for values in shown.values])
+        unit, label, first = "position", shown.label, 0
     ax = axes(ax, (float(np.clip(1 + LETTER * len(heights), 6.4, WIDEST)), 3.0))
     palette = _palette({symbol for stack in heights for symbol in stack}) if colors is None else colors
-    low, high = _stacks(ax, heights, palette)
+    low, high = _stacks(ax, heights, palette, first)
     margin = 0.05 * (high - low or 1.0)
     ax.axhline(0, color="0.35", linewidth=0.8)
-    ax.set(xlim=(-0.5, len(heights) - 0.5), ylim=(low - margin, high + margin), xlabel="position", ylabel=shown.label)
+    ax.set(
+        xlim=(first - 0.5, len(heights) + first - 0.5), ylim=(low - margin, high + margin), xlabel=unit, ylabel=label
+    )
     return ax
 
 
@@ -378,6 +392,18 @@ def _heights(words: list[Any], values: list[Floats]) -> list[dict[str, float]]:
     return stacks
 
 
+def _information(profile: Any) -> list[dict[str, float]]:
+    """Return the heights of the symbols at every node of a profile, in bits, without those too small to be seen."""
+    if not hasattr(profile, "nodes") or profile.shape not in ((), (1,)):
+        raise TypeError(
+            f"A logo is drawn of one profile, such as ProfileHMM().fit(X) or profiles[3:4]; got {profile!r}."
+        )
+    p, background = profile.nodes(0)[0], profile.background.reshape(-1)
+    heights = p * np.sum(rel_entr(p, background), axis=1, keepdims=True) / np.log(2)
+    symbols, least = [str(s) for s in profile.alphabet.symbols], heights.max() / 500
+    return [{s: float(h) for s, h in zip(symbols, row, strict=True) if h > least} for row in heights]
+
+
 def _palette(symbols: set[str]) -> dict[str, str]:
     """Return the colors of nucleotides, of amino acids, or of any symbols."""
     for scheme, unknown in ((DNA, set("N")), (PROTEIN, set("XBZJUO"))):
@@ -386,10 +412,10 @@ def _palette(symbols: set[str]) -> dict[str, str]:
     return {symbol: COLORS[i % len(COLORS)] for i, symbol in enumerate(sorted(symbols))}
 
 
-def _stacks(ax: Any, heights: list[dict[str, float]], palette: Any) -> tuple[float, float]:
+def _stacks(ax: Any, heights: list[dict[str, float]], palette: Any, first: int) -> tuple[float, float]:
     """Draw the letters of every position above and below the line; return the lowest and the highest end."""
     low = high = 0.0
-    for t, stack in enumerate(heights):
+    for t, stack in enumerate(heights, first):
         for sign in (1.0, -1.0):
             at = 0.0
             # The largest letter is farthest from the line, where it is seen first.
