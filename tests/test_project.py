@@ -119,19 +119,36 @@ def parameters() -> set[str]:
     return {p.name for p in kept if p.kind is p.POSITIONAL_OR_KEYWORD} - {"self"}
 
 
-ORDER = ("prior", "prior_strength", "n_iter", "tol", "n_init", "init", "random_state")
-"""The last parameters of an estimator of models, as far as it has them; its own come before."""
+FIRST = ("model", "kernel", "kernels", "component", "estimator")
+"""What an estimator or a kernel is made of."""
+LAST = ("prior", "prior_strength", "n_iter", "tol", "n_init", "init", "random_state", "normalize", "on_zero")
+"""Common parameters; those of a class come before."""
+COMMON = {"n_iter": 100, "tol": 1e-4, "n_init": 3, "normalize": True, "on_zero": "raise", "random_state": 0}
+"""Defaults that are the same everywhere, unless a docstring says why."""
 
 
-@pytest.mark.parametrize("room", [mercer.families, mercer.models], ids=lambda room: room.__name__)
-def test_common_parameters_come_last_and_in_one_order(room):
-    classes = [cls for name in room.__all__ if isinstance(cls := getattr(room, name), type)]
-    estimators = [cls for cls in classes if issubclass(cls, BaseEstimator)]
-    assert len(estimators) > 8
-    for cls in estimators:
-        names = [name for name in inspect.signature(cls).parameters if name != "self"]
-        common = [name for name in ORDER if name in names]
-        assert names[len(names) - len(common) :] == common, cls.__name__
+def classes_with_parameters() -> list[type]:
+    rooms = (mercer.data, mercer.families, mercer.models, mercer.kernels, mercer.embedding)
+    classes = {cls for room in rooms for name in room.__all__ if isinstance(cls := getattr(room, name), type)}
+    return sorted((cls for cls in classes if issubclass(cls, BaseEstimator)), key=lambda cls: cls.__name__)
+
+
+@pytest.mark.parametrize("cls", classes_with_parameters(), ids=lambda cls: cls.__name__)
+def test_common_parameters_have_one_order_and_default(cls):
+    found = inspect.signature(cls).parameters
+    names = list(found)
+    begin = [name for name in names if name in FIRST]
+    end = [name for name in LAST if name in names]
+    assert names[: len(begin)] == begin
+    assert names[len(names) - len(end) :] == end
+    text = inspect.getdoc(cls) or ""
+    for name in COMMON.keys() & names:
+        own = re.search(rf"^(?:\w+, )*{name}\b.* : .*\n((?: {{4}}.*\n)+)", text, re.MULTILINE)
+        assert own, f"{cls.__name__} does not document {name}"
+        same = found[name].default == COMMON[name]
+        assert same or re.search(r"\b(because|as|since)\b", own[1]), (
+            f"{cls.__name__}: why {name}={found[name].default}?"
+        )
 
 
 def test_a_word_has_one_meaning_in_all_parameters():

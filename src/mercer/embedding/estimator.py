@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -26,6 +27,7 @@ def _numbers(value: Any, name: str) -> tuple[Floats, bool]:
         return found, bool(np.isfinite(np.vdot(found, found)))
 
 
+@dataclass(eq=False, repr=False)
 class EmbeddedHMM(CheckedParameters, Prediction, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
     r"""Hidden Markov model of any observations that have a kernel, learned without local minima (HSE-1 to HSE-9).
 
@@ -117,27 +119,15 @@ class EmbeddedHMM(CheckedParameters, Prediction, ClassNamePrefixFeaturesOutMixin
         "random_state": seed(),
     }
 
-    def __init__(
-        self,
-        kernel: Any = None,
-        n_components: int = 10,
-        window: int = 1,
-        alpha: float = 1e-4,
-        solver: str = "svd",
-        landmarks: Any = None,
-        features: str = "landmarks",
-        start: str = "stationary",
-        random_state: Any = 0,
-    ) -> None:
-        self.kernel = kernel
-        self.n_components = n_components
-        self.window = window
-        self.alpha = alpha
-        self.solver = solver
-        self.landmarks = landmarks
-        self.features = features
-        self.start = start
-        self.random_state = random_state
+    kernel: Any = None
+    n_components: int = 10
+    window: int = 1
+    alpha: float = 1e-4
+    solver: str = "svd"
+    landmarks: Any = None
+    features: str = "landmarks"
+    start: str = "stationary"
+    random_state: Any = 0
 
     # -- learning ------------------------------------------------------------------------------------------
 

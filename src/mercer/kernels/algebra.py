@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import operator
+from dataclasses import dataclass
 from functools import reduce
 from typing import Any, ClassVar, Self
 
@@ -99,6 +100,7 @@ class Product(_Flat):
         return weakest([part.psd for part in self._parts()], "a product of kernels (Schur)")
 
 
+@dataclass(eq=False, repr=False)
 class Scaled(Wrapper):
     """A multiple of a kernel, written ``0.5 * k``.
 
@@ -121,9 +123,8 @@ class Scaled(Wrapper):
     _smooth: ClassVar[Bounds] = {"weight": WIDE}
     _transparent = True
 
-    def __init__(self, kernel: Any, weight: float = 1.0) -> None:
-        self.kernel = kernel
-        self.weight = weight
+    kernel: Any
+    weight: float = 1.0
 
     @property
     def domain(self) -> str:  # type: ignore[override]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from mercer._array import Array
@@ -12,6 +13,7 @@ from mercer.kernels.base.model import LONGEST, ModelKernel
 from mercer.models.discount import Discounted
 
 
+@dataclass(eq=False, repr=False)
 class BinetCauchy(ModelKernel):
     r"""Trace form of the Binet-Cauchy kernel: the expected inner product of two series, summed over time.
 
@@ -62,19 +64,11 @@ class BinetCauchy(ModelKernel):
     }
     _why_zero = " (its expected observations are all zero)"
 
-    def __init__(
-        self,
-        model: Any = None,
-        length: int | Discounted = Discounted(0.9),  # noqa: B008 - immutable
-        shared_noise: bool = True,
-        normalize: bool = True,
-        on_zero: str = "raise",
-    ) -> None:
-        self.model = model
-        self.length = length
-        self.shared_noise = shared_noise
-        self.normalize = normalize
-        self.on_zero = on_zero
+    model: Any = None
+    length: int | Discounted = Discounted(0.9)  # noqa: RUF009
+    shared_noise: bool = True
+    normalize: bool = True
+    on_zero: str = "raise"
 
     def _prepare(self, source: Any) -> Any:
         able = "linear dynamical systems, such as mc.LDS()"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,7 @@ from mercer.kernels._operands import WithNumbers
 from mercer.kernels._trained import TrainedWrapper
 
 
+@dataclass(eq=False, repr=False)
 class Centered(TrainedWrapper):
     r"""A kernel centered in feature space, at the mean of the training data.
 
@@ -21,7 +23,8 @@ class Centered(TrainedWrapper):
     kernel : Kernel
         The kernel.
     normalize : bool, default=False
-        Whether to scale the centered kernel so that every self-kernel is 1.
+        Whether to scale the centered kernel so that every self-kernel is 1; not by default, because objects near the
+        mean have almost no norm.
     on_zero : {"raise", "zero"}, default="raise"
         Whether objects of zero norm raise an error or get zeros.
 
@@ -40,10 +43,9 @@ class Centered(TrainedWrapper):
 
     _preserved_by = "inner products of centered features (KK-3)"
 
-    def __init__(self, kernel: Any, normalize: bool = False, on_zero: str = "raise") -> None:
-        self.kernel = kernel
-        self.normalize = normalize
-        self.on_zero = on_zero
+    kernel: Any
+    normalize: bool = False
+    on_zero: str = "raise"
 
     def _learn_gram(self) -> None:
         matrix = self._train_gram()

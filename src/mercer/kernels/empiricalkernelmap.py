@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
@@ -19,6 +20,7 @@ ROUNDING = 1e-13
 """Differences of log kernels below this fraction of their size are rounding errors."""
 
 
+@dataclass(eq=False, repr=False)
 class EmpiricalKernelMap(FeaturedWrapper):
     r"""Log kernels with the training data as features, a remedy for diagonal dominance.
 
@@ -31,13 +33,13 @@ class EmpiricalKernelMap(FeaturedWrapper):
         number of training objects.
     floor : float, default=-700.0
         Replaces log kernels of -inf, or the smallest finite one of the training data does if it is lower.
+    center_rows : bool, default=False
+        Whether to subtract the mean of the log kernels of each object: what raises or lowers all of them, such as the
+        length of a sequence, then has no influence.
     normalize : bool, default=True
         Whether to normalize the kernel, so that every self-kernel is 1.
     on_zero : {"raise", "zero"}, default="raise"
         Whether objects of zero norm raise an error or get zeros.
-    center_rows : bool, default=False
-        Whether to subtract the mean of the log kernels of each object: what raises or lowers all of them, such as the
-        length of a sequence, then has no influence.
 
     Notes
     -----
@@ -66,21 +68,12 @@ class EmpiricalKernelMap(FeaturedWrapper):
 
     psd = Verdict("always", "an inner product, or a Gaussian, of explicit features (KK-1)")
 
-    def __init__(
-        self,
-        kernel: Any,
-        gamma: float | None = None,
-        floor: float = -700.0,
-        normalize: bool = True,
-        on_zero: str = "raise",
-        center_rows: bool = False,
-    ) -> None:
-        self.kernel = kernel
-        self.gamma = gamma
-        self.floor = floor
-        self.normalize = normalize
-        self.on_zero = on_zero
-        self.center_rows = center_rows
+    kernel: Any
+    gamma: float | None = None
+    floor: float = -700.0
+    center_rows: bool = False
+    normalize: bool = True
+    on_zero: str = "raise"
 
     @property
     def domain(self) -> str:  # type: ignore[override]

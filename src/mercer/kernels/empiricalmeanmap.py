@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
@@ -22,6 +23,7 @@ from mercer.kernels.base.kernel import Kernel
 from mercer.kernels.base.transformer import WIDE, Bounds
 
 
+@dataclass(eq=False, repr=False)
 class EmpiricalMeanMap(RandomFeatures, LogPairs, Kernel):
     r"""The average base kernel between the points of two sets, or the windows of two sequences.
 
@@ -78,23 +80,13 @@ class EmpiricalMeanMap(RandomFeatures, LogPairs, Kernel):
 
     psd = Verdict("always", "an inner product of empirical mean embeddings (MM-1, EMMK-1)")
 
-    def __init__(
-        self,
-        order: int = 0,
-        gamma: float = 1.0,
-        alphabet: Any = None,
-        n_components: int | None = None,
-        random_state: Any = 0,
-        normalize: bool = True,
-        on_zero: str = "raise",
-    ) -> None:
-        self.order = order
-        self.gamma = gamma
-        self.alphabet = alphabet
-        self.n_components = n_components
-        self.random_state = random_state
-        self.normalize = normalize
-        self.on_zero = on_zero
+    order: int = 0
+    gamma: float = 1.0
+    alphabet: Any = None
+    n_components: int | None = None
+    random_state: Any = 0
+    normalize: bool = True
+    on_zero: str = "raise"
 
     def _accept(self, X: Any, *, reset: bool) -> Sequences:
         learned = None if reset else getattr(self, "alphabet_", None)

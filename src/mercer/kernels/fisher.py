@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
@@ -32,6 +33,7 @@ from mercer.models.scores import (
 INFORMATION = ("auto", "identity", "diagonal", "empirical")
 
 
+@dataclass(eq=False, repr=False)
 class Fisher(InnerProducts, SharedModelKernel):
     r"""The Fisher kernel: inner products of scores under one shared model, or one model per class.
 
@@ -54,12 +56,12 @@ class Fisher(InnerProducts, SharedModelKernel):
         otherwise.
     ridge : float, default=1e-3
         Added to an estimated information, as a fraction of its mean diagonal; 0 uses the pseudo-inverse.
+    by_class : bool, default=False
+        Whether to fit one model to every class of the target.
     normalize : bool, default=True
         Whether to normalize the kernel, so that every self-kernel is 1.
     on_zero : {"raise", "zero"}, default="raise"
         Whether objects of zero norm raise an error or get zeros.
-    by_class : bool, default=False
-        Whether to fit one model to every class of the target.
 
     Attributes
     ----------
@@ -102,27 +104,15 @@ class Fisher(InnerProducts, SharedModelKernel):
 
     psd = Verdict("always", "an inner product of (whitened) scores (FK-1)")
 
-    def __init__(
-        self,
-        model: Any = None,
-        information: str = "auto",
-        per: str | None = None,
-        parametrization: str = "logit",
-        power: float | None = None,
-        ridge: float = 1e-3,
-        normalize: bool = True,
-        on_zero: str = "raise",
-        by_class: bool = False,
-    ) -> None:
-        self.model = model
-        self.information = information
-        self.per = per
-        self.parametrization = parametrization
-        self.power = power
-        self.ridge = ridge
-        self.normalize = normalize
-        self.on_zero = on_zero
-        self.by_class = by_class
+    model: Any = None
+    information: str = "auto"
+    per: str | None = None
+    parametrization: str = "logit"
+    power: float | None = None
+    ridge: float = 1e-3
+    by_class: bool = False
+    normalize: bool = True
+    on_zero: str = "raise"
 
     @classmethod
     def from_posteriors(cls, model: Any, X: Any, states: Any, transitions: Any = None, **parameters: Any) -> Self:

@@ -65,7 +65,7 @@ class FisherEnsemble(Compound):
         Weight of the time (`Clock`) in one more kernel, an `EmpiricalMeanMap` of series that are resampled to 100
         steps. It compares values of about the same time. None leaves it out.
     n_iter : int, default=30
-        Iterations of the fit of each hidden Markov model, which need not converge.
+        Iterations of the fit of each hidden Markov model, which need not converge, because several are averaged.
     random_state : int, Generator, RandomState or None, default=0
         Seed of the fits; None draws a new one in every fit.
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from mercer._array import Array, namespace
@@ -11,6 +12,7 @@ from mercer.kernels.base.compound import Wrapper
 from mercer.kernels.base.transformer import WIDE, Bounds
 
 
+@dataclass(eq=False, repr=False)
 class Gaussianized(Wrapper):
     r"""A Gaussian of the distance in feature space: :math:`e^{-\gamma (k(x,x) - 2k(x,y) + k(y,y))}`.
 
@@ -40,9 +42,8 @@ class Gaussianized(Wrapper):
     domain = "log"
     _preserved_by = "a Gaussian of a Hilbert space distance (LMMK-2)"
 
-    def __init__(self, kernel: Any, gamma: float = 1.0) -> None:
-        self.kernel = kernel
-        self.gamma = gamma
+    kernel: Any
+    gamma: float = 1.0
 
     def _prepare(self, source: Any) -> Any:
         operand = super()._prepare(source)

@@ -23,6 +23,7 @@ SERIES = (1.0, 1 / 3, 8 / 45, 4 / 35, 128 / 1575, 128 / 2079, 1024 / 21021, 256 
 """arcsin^2(y) = y^2 + y^4 / 3 + 8 y^6 / 45 + ..."""
 
 
+@dataclass(eq=False, repr=False)
 class Heat(ModelKernel):
     r"""Leading term of the heat kernel between categorical or multinomial distributions.
 
@@ -66,9 +67,8 @@ class Heat(ModelKernel):
         "smallest eigenvalue -0.008 (CMP-1)",
     )
 
-    def __init__(self, model: Any = None, t: float = 1.0) -> None:
-        self.model = model
-        self.t = t
+    model: Any = None
+    t: float = 1.0
 
     def _source(self, X: Any) -> Any:
         batch = super()._source(X)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
@@ -26,6 +27,7 @@ from mercer.kernels.base.transformer import WIDE, Bounds
 FORMS = ("exp", "inverse", "centering")
 
 
+@dataclass(eq=False, repr=False)
 class JensenShannon(ModelKernel):
     r"""Kernels based on the dual Jensen-Shannon divergence of exponential families.
 
@@ -67,21 +69,12 @@ class JensenShannon(ModelKernel):
     _parameters: ClassVar[Rules] = {"form": one_of(*FORMS), "t": positive(), "check_psd": boolean()}
     _smooth: ClassVar[Bounds] = {"t": WIDE}
 
-    def __init__(
-        self,
-        model: Any = None,
-        form: str = "exp",
-        t: float = 1.0,
-        check_psd: bool = True,
-        normalize: bool = True,
-        on_zero: str = "raise",
-    ) -> None:
-        self.model = model
-        self.form = form
-        self.t = t
-        self.check_psd = check_psd
-        self.normalize = normalize
-        self.on_zero = on_zero
+    model: Any = None
+    form: str = "exp"
+    t: float = 1.0
+    check_psd: bool = True
+    normalize: bool = True
+    on_zero: str = "raise"
 
     def _smooth_parameters(self) -> tuple[str, ...]:
         return () if self.form == "centering" else super()._smooth_parameters()  # centering has no t

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
@@ -50,6 +51,7 @@ class _Drawn(NamedTuple):
         return found if len(found) else self.rest[:1]  # all have zero norm, as the landmarks' matrix will tell
 
 
+@dataclass(eq=False, repr=False)
 class Landmarks(CheckedParameters, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
     r"""Approximate features of any kernel from landmarks (Nystroem), at a cost linear in the number of objects.
 
@@ -148,24 +150,12 @@ class Landmarks(CheckedParameters, ClassNamePrefixFeaturesOutMixin, TransformerM
         "random_state": seed(),
     }
 
-    error_: float | None
-    error_spread_: float | None
-
-    def __init__(
-        self,
-        kernel: Any,
-        n_components: int = 100,
-        method: str = "uniform",
-        explicit: bool | str = "auto",
-        held_out: int = 100,
-        random_state: Any = 0,
-    ) -> None:
-        self.kernel = kernel
-        self.n_components = n_components
-        self.method = method
-        self.explicit = explicit
-        self.held_out = held_out
-        self.random_state = random_state
+    kernel: Any
+    n_components: int = 100
+    method: str = "uniform"
+    explicit: bool | str = "auto"
+    held_out: int = 100
+    random_state: Any = 0
 
     # -- fitting -------------------------------------------------------------------------------------------
 
@@ -235,7 +225,9 @@ class Landmarks(CheckedParameters, ClassNamePrefixFeaturesOutMixin, TransformerM
             self.kernel_, self.indices_ = whole, self.indices_[:0]
             width = whole.features(_first(X)).shape[1]
         self._n_features_out, self.eigenvalues_ = width, np.zeros(0)
-        self.error_, self.error_spread_, self.clipped_ = 0.0, 0.0, 0.0
+        self.error_: float | None = 0.0
+        self.error_spread_: float | None = 0.0
+        self.clipped_ = 0.0
         self.kernel_ = subset(self.kernel_, np.arange(1))
 
     def _explicit_width(self, X: Any) -> int | None:

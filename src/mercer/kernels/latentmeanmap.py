@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
@@ -24,6 +25,7 @@ CHUNK = 1 << 22
 """Maximum number of random features of single observations in memory at once."""
 
 
+@dataclass(eq=False, repr=False)
 class LatentMeanMap(InnerProducts, SharedModelKernel):
     r"""Latent mean map kernel, which compares observations jointly with their hidden states and transitions.
 
@@ -105,25 +107,14 @@ class LatentMeanMap(InnerProducts, SharedModelKernel):
 
     psd = Verdict("always", "an inner product of mean embeddings of observations and their states (MM-1, LMMK-0)")
 
-    def __init__(
-        self,
-        model: Any = None,
-        gamma: float = 1.0,
-        gamma_states: float | None = None,
-        transitions: bool = True,
-        n_components: int | None = None,
-        random_state: Any = 0,
-        normalize: bool = True,
-        on_zero: str = "raise",
-    ) -> None:
-        self.model = model
-        self.gamma = gamma
-        self.gamma_states = gamma_states
-        self.transitions = transitions
-        self.n_components = n_components
-        self.random_state = random_state
-        self.normalize = normalize
-        self.on_zero = on_zero
+    model: Any = None
+    gamma: float = 1.0
+    gamma_states: float | None = None
+    transitions: bool = True
+    n_components: int | None = None
+    random_state: Any = 0
+    normalize: bool = True
+    on_zero: str = "raise"
 
     # -- parameters ---------------------------------------------------------------------------------------
 

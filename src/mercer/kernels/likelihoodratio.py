@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -23,6 +24,7 @@ def _is_model(value: Any) -> bool:
     return isinstance(value, BaseEstimator) and all(hasattr(value, name) for name in needed)
 
 
+@dataclass(eq=False, repr=False)
 class LikelihoodRatio(CheckedParameters, ClassifierMixin, BaseEstimator):
     r"""Classifier with one model per class, which predicts the class with the highest posterior probability.
 
@@ -75,10 +77,9 @@ class LikelihoodRatio(CheckedParameters, ClassifierMixin, BaseEstimator):
         ),
     }
 
-    def __init__(self, model: Any = None, priors: Any = "empirical", on_zero: str = "raise") -> None:
-        self.model = model
-        self.priors = priors
-        self.on_zero = on_zero
+    model: Any = None
+    priors: Any = "empirical"
+    on_zero: str = "raise"
 
     @warns_once
     def fit(self, X: Any, y: Any = None) -> Self:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
@@ -64,6 +65,7 @@ class _VectorKernel(Kernel):
         return tags
 
 
+@dataclass(eq=False, repr=False)
 class Linear(InnerProducts, _VectorKernel):
     r"""The inner product :math:`\langle x, y\rangle`; the cosine if normalized.
 
@@ -84,9 +86,8 @@ class Linear(InnerProducts, _VectorKernel):
 
     psd = Verdict("always", "an inner product")
 
-    def __init__(self, normalize: bool = True, on_zero: str = "raise") -> None:
-        self.normalize = normalize
-        self.on_zero = on_zero
+    normalize: bool = True
+    on_zero: str = "raise"
 
     def _feature_names(self, width: int) -> list[str]:
         names = getattr(self, "feature_names_in_", None)

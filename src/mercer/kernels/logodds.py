@@ -25,6 +25,7 @@ class Identified(WithNumbers):
     identity: Floats
 
 
+@dataclass(eq=False, repr=False)
 class LogOdds(TrainedWrapper):
     r"""Logarithm of a kernel against chance, as a linear kernel: :math:`\log\frac{k(x,y)}{c(x)\,c(y)}`.
 
@@ -83,21 +84,12 @@ class LogOdds(TrainedWrapper):
         "floor": number("A log kernel of -inf is replaced by it."),
     }
 
-    def __init__(
-        self,
-        kernel: Any,
-        chance: str = "training",
-        shift: float | str = "auto",
-        floor: float = -700.0,
-        normalize: bool = True,
-        on_zero: str = "raise",
-    ) -> None:
-        self.kernel = kernel
-        self.chance = chance
-        self.shift = shift
-        self.floor = floor
-        self.normalize = normalize
-        self.on_zero = on_zero
+    kernel: Any
+    chance: str = "training"
+    shift: float | str = "auto"
+    floor: float = -700.0
+    normalize: bool = True
+    on_zero: str = "raise"
 
     def _check_parameters(self) -> None:
         super()._check_parameters()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,7 @@ from mercer.kernels.base.shared import SharedModelKernel
 from mercer.models.scores import is_sequential
 
 
+@dataclass(eq=False, repr=False)
 class Marginalization(LogPairs, SharedModelKernel):
     r"""Marginalization kernel: the probability that one hidden history generates both samples.
 
@@ -81,17 +83,10 @@ class Marginalization(LogPairs, SharedModelKernel):
 
     psd = Verdict("always", "a sum of P(h) P(x|h) P(z|h) over hidden histories h, each term of rank one (MK-2)")
 
-    def __init__(
-        self,
-        model: Any = None,
-        weights: Any = None,
-        normalize: bool = True,
-        on_zero: str = "raise",
-    ) -> None:
-        self.model = model
-        self.weights = weights
-        self.normalize = normalize
-        self.on_zero = on_zero
+    model: Any = None
+    weights: Any = None
+    normalize: bool = True
+    on_zero: str = "raise"
 
     # -- parameters ---------------------------------------------------------------------------------------
 

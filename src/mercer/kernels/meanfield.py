@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from mercer._array import Array
@@ -12,6 +13,7 @@ from mercer._verdict import Verdict
 from mercer.kernels.base.model import LONGEST, ModelKernel
 
 
+@dataclass(eq=False, repr=False)
 class MeanField(ModelKernel):
     r"""Lower bound of the probability product of models that are too large to be summed over.
 
@@ -63,23 +65,13 @@ class MeanField(ModelKernel):
 
     psd = Verdict("no", "a matrix of bounds; seen: smallest eigenvalue -0.08 of 8 models, exact +0.011 (PPK-6)")
 
-    def __init__(
-        self,
-        model: Any = None,
-        rho: float = 0.5,
-        length: int = 10,
-        n_init: int = 3,
-        random_state: Any = 0,
-        normalize: bool = True,
-        on_zero: str = "raise",
-    ) -> None:
-        self.model = model
-        self.rho = rho
-        self.length = length
-        self.n_init = n_init
-        self.random_state = random_state
-        self.normalize = normalize
-        self.on_zero = on_zero
+    model: Any = None
+    rho: float = 0.5
+    length: int = 10
+    n_init: int = 3
+    random_state: Any = 0
+    normalize: bool = True
+    on_zero: str = "raise"
 
     def _learn(self, X: Any, y: Any = None) -> None:
         super()._learn(X, y)

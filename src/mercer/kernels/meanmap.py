@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
@@ -18,6 +19,7 @@ from mercer.kernels.base.transformer import WIDE, Bounds, NoFeatures
 from mercer.models.discount import Discounted, check_lengths
 
 
+@dataclass(eq=False, repr=False)
 class MeanMap(RandomFeatures, CoupledKernel):
     r"""Generative mean map kernel: the expected base kernel between a draw from p and a draw from q.
 
@@ -32,6 +34,10 @@ class MeanMap(RandomFeatures, CoupledKernel):
     length : int, Discounted or None, default=10
         Length of the compared sequences, for sequence models, or ``mc.Discounted(d)`` for a discounted sum over all
         lengths; families ignore it. `path` computes many lengths in one sweep.
+    time : {"joint", "independent"}, default="joint"
+        For models of series: whether to compare the joint distributions over time, or to treat time steps as
+        independent and multiply the kernels of the distributions at each step. "independent" is the form of the source
+        for `LDSs`, which only they support.
     n_components : int or None, default=None
         Number of random frequencies of explicit features in place of the exact kernel, for distributions with a known
         characteristic function: `Gaussians`, `Categoricals`, `Poissons`, `Multinomials` of one trial,
@@ -43,10 +49,6 @@ class MeanMap(RandomFeatures, CoupledKernel):
         Whether to normalize the kernel, so that k(x, x) = 1.
     on_zero : {"raise", "zero"}, default="raise"
         What to do with an object of zero norm: raise an error, or set its kernel values to zero.
-    time : {"joint", "independent"}, default="joint"
-        For models of series: whether to compare the joint distributions over time, or to treat time steps as
-        independent and multiply the kernels of the distributions at each step. "independent" is the form of the source
-        for `LDSs`, which only they support.
 
     Notes
     -----
@@ -84,25 +86,14 @@ class MeanMap(RandomFeatures, CoupledKernel):
     }
     _smooth: ClassVar[Bounds] = {"gamma": WIDE}
 
-    def __init__(
-        self,
-        model: Any = None,
-        gamma: float = 1.0,
-        length: int | Discounted | None = 10,
-        n_components: int | None = None,
-        random_state: Any = 0,
-        normalize: bool = True,
-        on_zero: str = "raise",
-        time: str = "joint",
-    ) -> None:
-        self.model = model
-        self.gamma = gamma
-        self.length = length
-        self.n_components = n_components
-        self.random_state = random_state
-        self.normalize = normalize
-        self.on_zero = on_zero
-        self.time = time
+    model: Any = None
+    gamma: float = 1.0
+    length: int | Discounted | None = 10
+    time: str = "joint"
+    n_components: int | None = None
+    random_state: Any = 0
+    normalize: bool = True
+    on_zero: str = "raise"
 
     def _coupling(self) -> Coupling:
         return Smoothed(float(self.gamma))

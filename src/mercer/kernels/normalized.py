@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 from mercer._array import Array
 from mercer.kernels.base.compound import Views, Wrapper
 
 
+@dataclass(eq=False, repr=False)
 class Normalized(Wrapper):
     r"""Kernel divided by the norms in feature space: :math:`k(x,y)/\sqrt{k(x,x)\,k(y,y)}`.
 
@@ -35,9 +37,8 @@ class Normalized(Wrapper):
     normalize = True
     _preserved_by = "normalization preserves it (C-5)"
 
-    def __init__(self, kernel: Any, on_zero: str = "raise") -> None:
-        self.kernel = kernel
-        self.on_zero = on_zero
+    kernel: Any
+    on_zero: str = "raise"
 
     def _tile(self, a: Views, b: Views) -> Array:
         return self._tiles(a, b)[0]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from itertools import product
 from typing import Any, ClassVar
 
@@ -19,6 +20,7 @@ from mercer.kernels.base.shared import SharedModelKernel
 from mercer.models.hidden import SymbolShares, hidden_chain
 
 
+@dataclass(eq=False, repr=False)
 class PosteriorCounts(InnerProducts, SharedModelKernel):
     r"""Marginalized count kernel: expected counts of each symbol in each hidden state.
 
@@ -68,11 +70,10 @@ class PosteriorCounts(InnerProducts, SharedModelKernel):
 
     psd = Verdict("always", "an inner product of expected counts (MK-7)")
 
-    def __init__(self, model: Any = None, k: int = 1, normalize: bool = True, on_zero: str = "raise") -> None:
-        self.model = model
-        self.k = k
-        self.normalize = normalize
-        self.on_zero = on_zero
+    model: Any = None
+    k: int = 1
+    normalize: bool = True
+    on_zero: str = "raise"
 
     @property
     def _why_zero(self) -> str:  # type: ignore[override]

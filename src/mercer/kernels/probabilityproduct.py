@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from mercer._coupling import PowerProduct
@@ -12,6 +13,7 @@ from mercer.kernels.base.transformer import Bounds
 from mercer.models.discount import Discounted
 
 
+@dataclass(eq=False, repr=False)
 class ProbabilityProduct(CoupledKernel):
     r"""Probability product kernel: the integral of :math:`p^\rho q^\rho`.
 
@@ -26,14 +28,14 @@ class ProbabilityProduct(CoupledKernel):
         Length of the compared sequences, for sequence models, or ``mc.Discounted(d)`` for a discounted sum over all
         lengths; families ignore it, and so do `ProfileHMMs`, which end by themselves. `path` computes many lengths in
         one sweep.
-    normalize : bool, default=True
-        Whether to normalize the kernel, so that k(x, x) = 1.
-    on_zero : {"raise", "zero"}, default="raise"
-        What to do with an object of zero norm: raise an error, or set its kernel values to zero.
     time : {"joint", "independent"}, default="joint"
         For models of series: whether to compare the joint distributions over time, or to treat time steps as
         independent and multiply the kernels of the distributions at each step. "independent" is the form of the source
         for `LDSs`, which only they support.
+    normalize : bool, default=True
+        Whether to normalize the kernel, so that k(x, x) = 1.
+    on_zero : {"raise", "zero"}, default="raise"
+        What to do with an object of zero norm: raise an error, or set its kernel values to zero.
 
     Notes
     -----
@@ -65,21 +67,12 @@ class ProbabilityProduct(CoupledKernel):
 
     psd = Verdict("always", "an inner product of p^rho in L2, if its norm is finite (PPK-1)")
 
-    def __init__(
-        self,
-        model: Any = None,
-        rho: float = 0.5,
-        length: int | Discounted | None = 10,
-        normalize: bool = True,
-        on_zero: str = "raise",
-        time: str = "joint",
-    ) -> None:
-        self.model = model
-        self.rho = rho
-        self.length = length
-        self.normalize = normalize
-        self.on_zero = on_zero
-        self.time = time
+    model: Any = None
+    rho: float = 0.5
+    length: int | Discounted | None = 10
+    time: str = "joint"
+    normalize: bool = True
+    on_zero: str = "raise"
 
     def _coupling(self) -> PowerProduct:
         return PowerProduct(float(self.rho))

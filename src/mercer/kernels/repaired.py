@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
@@ -13,6 +14,7 @@ from mercer.kernels._evaluation import Side
 from mercer.kernels._trained import FeaturedWrapper
 
 
+@dataclass(eq=False, repr=False)
 class Repaired(FeaturedWrapper):
     r"""Kernel made positive semi-definite by clipping the negative eigenvalues of its training matrix.
 
@@ -53,10 +55,9 @@ class Repaired(FeaturedWrapper):
 
     psd = Verdict("always", "an inner product of explicit features, after clipping negative eigenvalues")
 
-    def __init__(self, kernel: Any, method: str = "clip", tolerance: float = 1e-12) -> None:
-        self.kernel = kernel
-        self.method = method
-        self.tolerance = tolerance
+    kernel: Any
+    method: str = "clip"
+    tolerance: float = 1e-12
 
     def _learn_gram(self) -> None:
         values, vectors = np.linalg.eigh(to_numpy(self._train_gram()))

@@ -23,6 +23,7 @@ class Explained(Beside):
     u: Array
 
 
+@dataclass(eq=False, repr=False)
 class Residualized(TrainedWrapper):
     r"""Kernel with confounds regressed out of its features.
 
@@ -33,7 +34,8 @@ class Residualized(TrainedWrapper):
     intercept : bool, default=True
         Whether to add a column of ones to the confounds. Without it, or a constant confound, the mean is not removed.
     normalize : bool, default=False
-        Whether to normalize the residual kernel, so that k(x, x) = 1.
+        Whether to normalize the residual kernel, so that k(x, x) = 1; not by default, because objects that the
+        confounds explain have almost no norm.
     on_zero : {"raise", "zero"}, default="raise"
         What to do with an object of zero norm: raise an error, or set its kernel values to zero.
 
@@ -84,11 +86,10 @@ class Residualized(TrainedWrapper):
     __metadata_request__fit = {"confounds": True}  # noqa: RUF012
     __metadata_request__transform = {"confounds": True}  # noqa: RUF012
 
-    def __init__(self, kernel: Any, intercept: bool = True, normalize: bool = False, on_zero: str = "raise") -> None:
-        self.kernel = kernel
-        self.intercept = intercept
-        self.normalize = normalize
-        self.on_zero = on_zero
+    kernel: Any
+    intercept: bool = True
+    normalize: bool = False
+    on_zero: str = "raise"
 
     # -- confounds next to X --------------------------------------------------------------------------------
 

@@ -6,6 +6,7 @@ import inspect
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
@@ -22,6 +23,7 @@ from mercer.kernels._windows.random import spread
 from mercer.kernels.base.model import LONGEST, ModelKernel
 
 
+@dataclass(eq=False, repr=False)
 class Sampled(LogPairs, ModelKernel):
     r"""Probability product kernel between any distributions, estimated from samples.
 
@@ -30,12 +32,12 @@ class Sampled(LogPairs, ModelKernel):
     model : estimator or None, default=None
         Estimator that fits a distribution to each sample, as ``model.fit_each``. None compares distributions: a batch,
         or a list of objects with ``log_prob`` and ``sample``.
-    n_samples : int, default=1000
-        Number of samples from the average of the training distributions, which are drawn once in ``fit``.
     rho : float, default=0.5
         The power of the probability product.
     length : int, default=10
         Length of the sampled sequences, for sequence models.
+    n_samples : int, default=1000
+        Number of samples from the average of the training distributions, which are drawn once in ``fit``.
     random_state : int, Generator, RandomState or None, default=0
         Seed of the samples; None draws a new one in every fit.
     normalize : bool, default=True
@@ -86,23 +88,13 @@ class Sampled(LogPairs, ModelKernel):
 
     psd = Verdict("always", "an inner product of explicit features, for every number of samples (PPK-5b)")
 
-    def __init__(
-        self,
-        model: Any = None,
-        n_samples: int = 1000,
-        rho: float = 0.5,
-        length: int = 10,
-        random_state: Any = 0,
-        normalize: bool = True,
-        on_zero: str = "raise",
-    ) -> None:
-        self.model = model
-        self.n_samples = n_samples
-        self.rho = rho
-        self.length = length
-        self.random_state = random_state
-        self.normalize = normalize
-        self.on_zero = on_zero
+    model: Any = None
+    rho: float = 0.5
+    length: int = 10
+    n_samples: int = 1000
+    random_state: Any = 0
+    normalize: bool = True
+    on_zero: str = "raise"
 
     # -- fitting -----------------------------------------------------------------------------------------
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from itertools import combinations, product
 from typing import Any, ClassVar
 
@@ -31,6 +32,7 @@ NEIGHBORS = 1 << 24
 """Maximum number of pairs of a window and a feature within the mismatches."""
 
 
+@dataclass(eq=False, repr=False)
 class Spectrum(InnerProducts, Kernel):
     r"""Spectrum kernel: inner products of counts of substrings of length k.
 
@@ -74,25 +76,15 @@ class Spectrum(InnerProducts, Kernel):
         "mismatches": whole(0),
     }
     nonnegative = True
-    alphabet_: Alphabet
 
     psd = Verdict("always", "an inner product of counts")
 
-    def __init__(
-        self,
-        k: int = 3,
-        mismatches: int = 0,
-        alphabet: Any = None,
-        unknown: str = "raise",
-        normalize: bool = True,
-        on_zero: str = "raise",
-    ) -> None:
-        self.k = k
-        self.mismatches = mismatches
-        self.alphabet = alphabet
-        self.unknown = unknown
-        self.normalize = normalize
-        self.on_zero = on_zero
+    k: int = 3
+    mismatches: int = 0
+    alphabet: Any = None
+    unknown: str = "raise"
+    normalize: bool = True
+    on_zero: str = "raise"
 
     @property
     def _learns_from_call(self) -> bool:
@@ -119,7 +111,7 @@ class Spectrum(InnerProducts, Kernel):
 
     def _learn(self, X: Sequences, y: Any = None) -> None:
         assert X.alphabet is not None
-        self.alphabet_ = X.alphabet
+        self.alphabet_: Alphabet = X.alphabet
 
     def _source(self, X: Sequences) -> Sequences:
         if X.alphabet != self.alphabet_:

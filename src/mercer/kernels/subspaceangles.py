@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from mercer._array import Array
@@ -13,6 +14,7 @@ from mercer.kernels.base.transformer import WIDE
 from mercer.models.discount import Discounted
 
 
+@dataclass(eq=False, repr=False)
 class SubspaceAngles(ModelKernel):
     r"""Exponential of the negative squared Martin distance: angles between observability subspaces of systems.
 
@@ -62,10 +64,9 @@ class SubspaceAngles(ModelKernel):
     }
     _smooth = {"t": WIDE}  # noqa: RUF012
 
-    def __init__(self, model: Any = None, t: float = 1.0, length: int | Discounted | None = None) -> None:
-        self.model = model
-        self.t = t
-        self.length = length
+    model: Any = None
+    t: float = 1.0
+    length: int | Discounted | None = None
 
     def _prepare(self, source: Any) -> Any:
         able = "linear dynamical systems, such as mc.LDS()"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from mercer._parameters import Rules, one_of, rho, seed, whole
@@ -12,6 +13,7 @@ from mercer.kernels.base.transformer import Bounds
 from mercer.models.switching import OverPaths, SwitchingLDSs
 
 
+@dataclass(eq=False, repr=False)
 class SwitchingProduct(CoupledKernel):
     r"""Probability product kernel of switching linear dynamical systems, a sum over pairs of regime paths.
 
@@ -72,25 +74,14 @@ class SwitchingProduct(CoupledKernel):
 
     psd = Verdict("always", "a sum over pairs of paths of inner products in L2 (PPK-5.1)")
 
-    def __init__(
-        self,
-        model: Any = None,
-        rho: float = 0.5,
-        length: int = 10,
-        switches: str = "joint",
-        n_paths: int = 50,
-        random_state: Any = 0,
-        normalize: bool = True,
-        on_zero: str = "raise",
-    ) -> None:
-        self.model = model
-        self.rho = rho
-        self.length = length
-        self.switches = switches
-        self.n_paths = n_paths
-        self.random_state = random_state
-        self.normalize = normalize
-        self.on_zero = on_zero
+    model: Any = None
+    rho: float = 0.5
+    length: int = 10
+    switches: str = "joint"
+    n_paths: int = 50
+    random_state: Any = 0
+    normalize: bool = True
+    on_zero: str = "raise"
 
     def _learn(self, X: Any, y: Any = None) -> None:
         super()._learn(X, y)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from mercer._array import Array, namespace
@@ -13,6 +14,7 @@ from mercer.kernels.base.model import ModelKernel
 from mercer.kernels.base.transformer import WIDE, Bounds
 
 
+@dataclass(eq=False, repr=False)
 class SymmetricKL(ModelKernel):
     r"""Exponential of the negative symmetric Kullback-Leibler divergence between distributions.
 
@@ -55,10 +57,9 @@ class SymmetricKL(ModelKernel):
         "alpha some Gaussians about 0 are a counterexample, since K_{i w}(alpha) changes sign (CMP-2)",
     )
 
-    def __init__(self, model: Any = None, alpha: float = 1.0, beta: float = 0.0) -> None:
-        self.model = model
-        self.alpha = alpha
-        self.beta = beta
+    model: Any = None
+    alpha: float = 1.0
+    beta: float = 0.0
 
     def _source(self, X: Any) -> Any:
         batch = super()._source(X)

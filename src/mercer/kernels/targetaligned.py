@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
@@ -20,6 +21,7 @@ from mercer.kernels.base.compound import Several, Views
 from mercer.kernels.base.kernel import Kernel
 
 
+@dataclass(eq=False, repr=False)
 class TargetAligned(Several):
     r"""Weighted sum of kernels with the weights that maximize its centered alignment with y.
 
@@ -73,13 +75,8 @@ class TargetAligned(Several):
         ),
     }
 
-    weights_: Floats
-    alignments_: Floats
-    alignment_: float
-
-    def __init__(self, kernels: Any, target: str = "auto") -> None:
-        self.kernels = kernels
-        self.target = target
+    kernels: Any
+    target: str = "auto"
 
     # -- weights -------------------------------------------------------------------------------------------
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
@@ -20,6 +21,7 @@ MOST = 300
 """Number of training objects whose pairs the exponent is learned from."""
 
 
+@dataclass(eq=False, repr=False)
 class Tempered(Wrapper):
     r"""Power of a normalized kernel, :math:`\hat k(x,y)^\mathrm{exponent}`, against diagonal dominance.
 
@@ -55,9 +57,8 @@ class Tempered(Wrapper):
     _smooth: ClassVar[Bounds] = {"exponent": (1e-5, 1.0)}
     domain = "log"
 
-    def __init__(self, kernel: Any, exponent: float | str = "auto") -> None:
-        self.kernel = kernel
-        self.exponent = exponent
+    kernel: Any
+    exponent: float | str = "auto"
 
     @property
     def _learns(self) -> bool:

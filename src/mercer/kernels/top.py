@@ -23,6 +23,7 @@ from mercer.kernels.base.shared import SharedModelKernel
 from mercer.models.scores import DENSE, difference, is_sequential, lengths_of, score_names, score_rows
 
 
+@dataclass(eq=False, repr=False)
 class TOP(InnerProducts, SharedModelKernel):
     r"""TOP kernel: inner products of the log odds of the classes and of their gradients.
 
@@ -90,21 +91,12 @@ class TOP(InnerProducts, SharedModelKernel):
 
     psd = Verdict("always", "an inner product of log odds and their gradients")
 
-    def __init__(
-        self,
-        model: Any = None,
-        per: str = "sequence",
-        parametrization: str = "logit",
-        priors: Any = None,
-        normalize: bool = True,
-        on_zero: str = "raise",
-    ) -> None:
-        self.model = model
-        self.per = per
-        self.parametrization = parametrization
-        self.priors = priors
-        self.normalize = normalize
-        self.on_zero = on_zero
+    model: Any = None
+    per: str = "sequence"
+    parametrization: str = "logit"
+    priors: Any = None
+    normalize: bool = True
+    on_zero: str = "raise"
 
     # -- parameters ---------------------------------------------------------------------------------------
 

@@ -51,7 +51,7 @@ class PairHMM(PairEstimator):
     tol : float, default=1e-4
         Stop if the objective per symbol grows by at most this value; with 0 there are always ``n_iter`` iterations.
     n_init : int, default=1
-        Number of random starts, of which the best is kept.
+        Number of random starts, of which the best is kept. 1, because the time of a fit is quadratic in the lengths.
     init : PairHMMs of shape (1,) or None, default=None
         Start of the fit; probabilities that are zero there stay zero.
     random_state : int, Generator, RandomState or None, default=0

@@ -61,8 +61,9 @@ class SwitchingLDS(SystemEstimator):
         Stop if the objective per observation grows by at most this value; with 0 there are always ``n_iter``
         iterations.
     n_init : int, default=4
-        Number of starts if there is no prior to start from, at most 4 different ones: from the steps of the state in
-        local windows, their levels, their noises, and all of these. The best one after 10 iterations is continued.
+        Number of starts if there is no prior to start from. 4, because there are as many different ones: from the steps
+        of the state in local windows, their levels, their noises, and all of these. The best one after 10 iterations is
+        continued.
     init : None or SwitchingLDSs of shape (1,), default=None
         The start of each fit, including that of the pooled model.
     random_state : int, Generator, RandomState or None, default=0

@@ -12,7 +12,7 @@ from mercer.data import Sequences
 from mercer.models._dynamics.runs import Systems, shapes_of
 
 _LOST, _DIFFUSE = 1e16, 1e8
-"""Ratios of variances, of the start and of the noise: above them a filter has no digit, or may have fewer than eight."""
+"""Ratios of variances of the start and of the noise: above them a filter has no digit, or may have fewer than eight."""
 _NOISELESS = 1e29
 """Ratio above which there is no noise, and the start is not the cause."""
 _ROUNDING = 1e-8
