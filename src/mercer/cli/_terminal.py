@@ -167,7 +167,7 @@ def plain_warnings() -> None:
             seen.add(text)
             warn([text])
 
-    warnings.showwarning = show  # type: ignore[assignment]
+    warnings.showwarning = show
 
 
 def _plain(content: Any) -> Any:
