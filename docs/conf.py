@@ -20,6 +20,7 @@ extensions = [
     "sphinx.ext.autodoc",
     "sphinx.ext.autosummary",
     "sphinx.ext.mathjax",
+    "sphinx.ext.viewcode",
     "numpydoc",
     "sphinx_copybutton",
     "sphinx_design",
@@ -42,7 +43,7 @@ autodoc_default_options = {
     "members": True,
     # Made by scikit-learn for metadata routing; their text links into scikit-learn's own guide.
     "exclude-members": ", ".join(
-        f"set_{method}_request" for method in ("fit", "partial_fit", "predict", "score", "transform")
+        f"set_{method}_request" for method in ("fit", "partial_fit", "predict", "predict_proba", "score", "transform")
     ),
 }
 numpydoc_show_class_members = False  # autodoc lists them already
@@ -50,6 +51,7 @@ numpydoc_show_class_members = False  # autodoc lists them already
 sphinx_gallery_conf = {
     "examples_dirs": "../examples",
     "gallery_dirs": "gallery",
+    "subsection_order": ["../examples/series", "../examples/strings", "../examples/sets", "../examples/graphs"],
     "filename_pattern": r"\.py$",  # every example runs, whatever its name
     "abort_on_example_error": True,
     "download_all_examples": False,
@@ -78,6 +80,8 @@ html_theme_options = {
     "logo": {"text": "mercer"},
     "header_links_before_dropdown": 7,
     "navbar_align": "left",
+    "navbar_start": ["navbar-logo", "version"],
+    "navbar_end": ["source", "theme-switcher"],
     "show_toc_level": 2,
     "navigation_depth": 2,
     "show_nav_level": 1,
@@ -86,11 +90,9 @@ html_theme_options = {
     "footer_end": [],
 }
 html_sidebars = {"index": [], "which_kernel": []}  # no pages below them
-html_show_sourcelink = False
 mathjax_path = "mathjax/tex-chtml-full.js"
 copybutton_prompt_text = r">>> |\.\.\. |\$ "  # a copied doctest is a program
 copybutton_prompt_is_regexp = True
-html_copy_source = False
 
 # What is taken over as it stands: literals, roles, doctests.
 _LITERAL = re.compile(r"(``.*?``|:\w+:`.*?`)")

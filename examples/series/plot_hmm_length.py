@@ -99,4 +99,4 @@ plt.show()
 # So there are three remedies: a length of about 10, found by cross-validation like any
 # other parameter; the empirical map, which does not depend on the length; or a
 # discounted sum. ``prior="pooled"`` is the fourth, for models that are fitted to single
-# sequences: see :ref:`sphx_glr_gallery_plot_error_over_length.py`.
+# sequences: see :ref:`sphx_glr_gallery_series_plot_error_over_length.py`.
