@@ -112,7 +112,7 @@ def tabular(train: Series, test: Series, horizons: Sequence[int], symbols: int =
     codes = mc.Sequences([clusters.predict(x) for x in train], alphabet=range(symbols))
     model = mc.EmbeddedHMM(n_components=n).fit(codes)
     seen = mc.Sequences([clusters.predict(x) for x in test], alphabet=range(symbols))
-    return {h: [p @ clusters.cluster_centers_ for p in model.predict(seen, steps=h)] for h in horizons}
+    return {h: [p @ clusters.cluster_centers_ for p in model.predict_proba(seen, steps=h)] for h in horizons}
 
 
 def parzen(train: Series, test: Series, horizons: Sequence[int], centers: int = 50, n: int = 20) -> Predicted:

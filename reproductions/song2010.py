@@ -107,7 +107,7 @@ def _symbols(m: int, states: Any, solver: str, rng: np.random.Generator) -> floa
     model.fit(mc.Sequences(emitted(_draw(m, 3, rng)), alphabet=range(5)))
     test = emitted(states)
     truth = _filtered(np.moveaxis(EMISSION[:, test], 0, -1)) @ EMISSION
-    found = np.array(model.predict(mc.Sequences(test, alphabet=range(5))))
+    found = np.array(model.predict_proba(mc.Sequences(test, alphabet=range(5))))
     return float(np.abs(found - truth).sum(axis=-1).mean())
 
 

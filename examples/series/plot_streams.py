@@ -52,7 +52,7 @@ figure, ax = plt.subplots(figsize=(8, 3.4), layout="constrained")
 ax.plot(truth[:40], "k", linewidth=3, alpha=0.3, label="exact filter")
 for window, style in ((1, "s:"), (2, "o-")):
     model = mc.EmbeddedHMM(n_components=window + 1, window=window).fit([train])
-    found = model.predict([test])[0][:, 1]
+    found = model.predict_proba([test])[0][:, 1]
     error = np.abs(found - truth).mean()
     ax.plot(
         found[:40],
@@ -88,7 +88,10 @@ for length in lengths:
     ]
     errors.append(
         np.mean(
-            [np.abs(model.predict([test])[0][:, 1] - truth).mean() for model in models]
+            [
+                np.abs(model.predict_proba([test])[0][:, 1] - truth).mean()
+                for model in models
+            ]
         )
     )
 figure, ax = plt.subplots(figsize=(6, 3.6), layout="constrained")

@@ -199,7 +199,9 @@ class TestLearning:
             whole = mc.EmbeddedHMM(n_components=2, window=window).fit(texts)
             for steps in (1, 2):
                 np.testing.assert_allclose(
-                    blocks.predict(["abca"], steps=steps)[0], whole.predict(["abca"], steps=steps)[0], atol=1e-8
+                    blocks.predict_proba(["abca"], steps=steps)[0],
+                    whole.predict_proba(["abca"], steps=steps)[0],
+                    atol=1e-8,
                 )
             np.testing.assert_allclose(blocks.log_prob(["abca"]), whole.log_prob(["abca"]), atol=1e-8)
 
@@ -325,7 +327,7 @@ class TestBadInput:
         refused("All observations are equal", [np.ones((20, 2))])
         refused("All observations are equal", [np.ones((20, 2))], kernel=mc.RBF(1.0))
         with pytest.warns(UserWarning, match="reduced to 1"):
-            assert mc.EmbeddedHMM().fit(["aaaaaa"]).predict(["a"])[0].tolist() == [[1.0]]
+            assert mc.EmbeddedHMM().fit(["aaaaaa"]).predict_proba(["a"])[0].tolist() == [[1.0]]
 
     def test_kernels_that_are_not_positive_semi_definite(self):
         kernel = mc.SymmetricKL(mc.Gaussian("isotropic"), alpha=0.05)

@@ -94,7 +94,7 @@ def tabular(first, second, third, n, alpha, k=3):
 def test_the_population_has_the_exact_filter(population, solver):
     model = mc.EmbeddedHMM(n_components=2, alpha=1e-12, solver=solver).fit(population)
     assert model.n_triples_ == 2048
-    found = model.predict([WORD])[0]
+    found = model.predict_proba([WORD])[0]
     np.testing.assert_allclose(found, exact_predictions(codes_of(WORD)), atol=1e-8)
     ratios = model.filter([WORD]).log_ratios
     marginal = np.array([0.5, 0.5]) @ EMISSION
@@ -118,7 +118,7 @@ def test_missing_symbols_are_summed_out(population):
     state = state / state.sum() @ TRANSITION @ TRANSITION @ TRANSITION
     codes = np.array([0, 3, 3])  # 3 is the code of a missing symbol
     gap = mc.Sequences.from_codes([codes], model._learned.alphabet)
-    np.testing.assert_allclose(model.predict(gap)[0][-1], state @ EMISSION, atol=1e-8)
+    np.testing.assert_allclose(model.predict_proba(gap)[0][-1], state @ EMISSION, atol=1e-8)
 
 
 def test_forecasts_are_those_of_the_model():
@@ -138,7 +138,9 @@ def test_delta_kernel_is_the_tabular_algorithm(n):
     assert model.filter([codes[:20]]).restarted.any() == (n == 3)
     predict = tabular(codes[:-2], codes[1:-1], codes[2:], n, 1e-3)
     expected = np.maximum(predict(codes[:20]), 0)
-    np.testing.assert_allclose(model.predict([codes[:20]])[0], expected / expected.sum(1, keepdims=True), atol=1e-8)
+    np.testing.assert_allclose(
+        model.predict_proba([codes[:20]])[0], expected / expected.sum(1, keepdims=True), atol=1e-8
+    )
 
 
 @pytest.mark.parametrize("solver", ["svd", "reduced_rank"])
@@ -215,7 +217,7 @@ def test_independent_data_have_the_marginal_as_prediction():
     codes = rng.choice(3, size=3000, p=[0.5, 0.3, 0.2])
     model = mc.EmbeddedHMM(n_components=1).fit([codes])
     expected = np.bincount(codes[1:-1]) / 2998
-    np.testing.assert_allclose(model.predict([codes[:5]])[0], np.tile(expected, (5, 1)), atol=0.02)
+    np.testing.assert_allclose(model.predict_proba([codes[:5]])[0], np.tile(expected, (5, 1)), atol=0.02)
     x = rng.normal(size=(400, 1))
     vectors = mc.EmbeddedHMM(mc.RBF(0.5), n_components=1, landmarks=40).fit([x])
     np.testing.assert_allclose(vectors.predict([x[:20]])[0], x.mean(), atol=0.1)
@@ -240,7 +242,7 @@ def test_windows_identify_states_that_one_symbol_does_not():
     errors = []
     for window in (1, 2):
         model = mc.EmbeddedHMM(n_components=2 + (window > 1), window=window).fit([train])
-        errors.append(np.abs(model.predict([test])[0] - truth).mean())
+        errors.append(np.abs(model.predict_proba([test])[0] - truth).mean())
     assert errors[1] < 0.03 < 0.1 < errors[0]
 
 
@@ -263,7 +265,7 @@ def test_continuous_model_has_the_mean_of_the_exact_filter():
     train, _ = gaussian_hmm(1500, 10)
     x, truth = gaussian_hmm(200, 11)
     model = mc.EmbeddedHMM(n_components=3, landmarks=60, alpha=1e-3).fit([train])
-    error = np.abs(model.predict([x])[0] - truth).mean()
+    error = np.abs(model.predict_proba([x])[0] - truth).mean()
     assert error < 0.2 < 1.0 < np.abs(truth - train.mean()).mean()
 
 
@@ -274,7 +276,7 @@ def test_error_falls_with_the_square_root_of_the_data():
     truth = exact_predictions(test)
     for m in sizes:
         strings = [draw_codes(102, rng, size=m // 100) for _ in range(3)]  # 100 triples each
-        found = [mc.EmbeddedHMM(n_components=2).fit(some).predict([test])[0] for some in strings]
+        found = [mc.EmbeddedHMM(n_components=2).fit(some).predict_proba([test])[0] for some in strings]
         errors.append(np.mean([np.abs(one - truth).sum(axis=1).mean() for one in found]))
     slope = np.polyfit(np.log(sizes), np.log(errors), 1)[0]
     assert -0.75 < slope < -0.3, errors

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
+from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from mercer._array import Floats, Indices
 from mercer._checks import is_whole
-from mercer.embedding._filter import Beliefs, last_beliefs
+from mercer._probability import drawn
+from mercer._random import random_generator, whole_size
+from mercer.embedding._filter import Beliefs, advanced, last_beliefs
 from mercer.embedding._learning import Learned
 from mercer.embedding._steps import Steps, take
 
@@ -57,7 +61,7 @@ def ahead_of(learned: Learned, ahead: int) -> tuple[Indices, Indices]:
 
 
 def predicted(learned: Learned, beliefs: Floats, ahead: int, levels: Floats | None = None) -> Any:
-    """Return the predictions from beliefs ``(n, N)``, as `EmbeddedHMM.predict` does."""
+    """Return the predictions from beliefs ``(n, N)``: of symbols their probabilities, else as `EmbeddedHMM.predict`."""
     comparison, operators = learned.comparison, learned.operators
     if levels is not None:
         return _quantiles(learned, beliefs, ahead, levels)
@@ -162,6 +166,9 @@ class Prediction:
         before[steps.offsets[:-1][np.diff(steps.offsets) > 0]] = start
         return before
 
+    def _of_symbols(self) -> bool:
+        return "_learned" not in self.__dict__ or self._learned.comparison.is_delta
+
     def predict(self, X: Any, steps: int = 1, quantiles: Any = None) -> list[Any]:
         """Predict the observation ``steps`` after each step, from all observations up to that step.
 
@@ -176,15 +183,76 @@ class Prediction:
 
         Returns
         -------
-        list of arrays of shape (T, d), (T, Q, d) or (T, n_symbols), or of lists
-            For each sequence: means or quantiles of vectors, probabilities of symbols, or the training objects with the
-            highest predicted densities. Row t predicts step ``t + steps``.
+        list of arrays of shape (T, d) or (T, Q, d), of strings or arrays of T symbols, or of lists
+            For each sequence: means or quantiles of vectors, the most probable symbols, or the training objects with
+            the highest predicted densities. Item t predicts step ``t + steps``.
         """
         learned = self._known()
-        ahead, levels = whole_steps(steps), _levels(learned, quantiles)
+        found = self._predicted(X, whole_steps(steps), _levels(learned, quantiles))
+        return [learned.alphabet.decode(p.argmax(axis=1)) for p in found] if learned.comparison.is_delta else found
+
+    def _predicted(self, X: Any, ahead: int, levels: Floats | None = None) -> list[Any]:
         found = self._filtered(X)
-        values = predicted(learned, found.values, ahead, levels)
-        return [values[a:b] for a, b in zip(found.offsets[:-1], found.offsets[1:], strict=True)]
+        values = predicted(self._learned, found.values, ahead, levels)
+        return [values[a:b] for a, b in pairwise(found.offsets)]
+
+    @available_if(_of_symbols)
+    def predict_proba(self, X: Any, steps: int = 1) -> list[Floats]:
+        """Predict the probabilities of the symbol ``steps`` after each step; only of a model of symbols.
+
+        Parameters
+        ----------
+        X : list of sequences
+            As in ``fit``.
+        steps : int, default=1
+            Number of steps ahead.
+
+        Returns
+        -------
+        list of arrays of shape (T, n_symbols)
+        """
+        self._known()
+        return self._predicted(X, whole_steps(steps))
+
+    def sample(self, length: int, size: int = 1, random_state: Any = None) -> Any:
+        """Sample sequences: each observation is drawn from its prediction, and updates the belief.
+
+        Symbols are drawn from their predicted probabilities. Vectors and objects are those of the training sequences,
+        drawn with their weights in the prediction, where these are positive.
+
+        Parameters
+        ----------
+        length, size : int
+            Number of observations, and of sequences.
+        random_state : int, Generator, RandomState or None, default=None
+            Seed.
+
+        Returns
+        -------
+        array of shape (size, length, d), codes of symbols (size, length), or list of lists of objects
+        """
+        learned = self._known()
+        length, size = whole_size(length, "observations", name="length", least=1), whole_size(size, "sequences")
+        rng, operators, symbols = random_generator(random_state), learned.operators, learned.comparison.is_delta
+        known, times = ahead_of(learned, 1)
+        candidates = np.arange(learned.width) if symbols else take(learned.train.values, times)
+        reads = operators.mean if symbols else learned.reading()[known]
+        belief, chosen = np.tile(operators.start, (size, 1)), np.empty((size, length), dtype=np.int64)
+        for t in range(length):
+            share = _probabilities(reads, np.full(len(reads), 1 / len(reads)), belief)
+            chosen[:, t] = drawn(np.cumsum(share, axis=1), rng.random(size))
+            made = learned.compared(take(candidates, chosen[:, t])) @ operators.gain
+            belief = advanced(operators, belief, made.reshape(size, *(operators.n,) * 2), np.ones(size, bool)).values
+        return [take(candidates, row) for row in chosen] if learned.comparison.is_objects else candidates[chosen]
+
+    def summary(self) -> str:
+        """Return the model as text: what it observes, its sizes, its kernel and its singular values."""
+        learned = self._known()
+        kind = "vectors" if learned.comparison.vectors else "symbols" if learned.comparison.is_delta else "objects"
+        kernel = learned.setting.kernel or ("the delta kernel" if kind == "symbols" else "RBF with the median rule")
+        values = ", ".join(f"{value:.3g}" for value in learned.operators.singular_values)
+        head = f"EmbeddedHMM of {kind}, {learned.operators.n} components, windows of {learned.setting.window}"
+        return f"{head}, {len(learned.times)} training triples\nkernel  {kernel}\nsingular values  {values}"
 
     def forecast(self, X: Any, steps: int = 1, quantiles: Any = None) -> Any:
         """Predict the ``steps`` observations after the end of each sequence.
