@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from mercer._array import Floats
+from mercer._array import Floats, as_array
 
 Offsets = NDArray[np.int64]
 
@@ -20,6 +20,19 @@ def offsets_of(lengths: Any) -> Offsets:
     out = np.zeros(len(lengths) + 1, dtype=np.int64)
     np.cumsum(lengths, out=out[1:])
     return out
+
+
+def unstacked(X: Any, lengths: Any) -> Any:
+    """Cut the rows of ``X``, sequences below each other, into one array per sequence; ``X`` itself without lengths."""
+    if lengths is None:
+        return X
+    rows = as_array(X, "X", "an array of stacked sequences")
+    sizes = as_array(lengths, "lengths", "a list of whole numbers")
+    if rows.ndim == 0 or sizes.ndim != 1 or sizes.dtype.kind not in "iuf" or not np.all(sizes == np.floor(sizes)):
+        raise TypeError(f"lengths must be a list of whole numbers; got {lengths!r}.")
+    if sizes.sum() != len(rows) or (sizes < 0).any():
+        raise ValueError(f"lengths must sum to the {len(rows)} rows of X; got a sum of {sizes.sum()}.")
+    return np.split(rows, np.cumsum(sizes.astype(np.int64))[:-1])
 
 
 def gather(values: NDArray[Any], offsets: Offsets, index: NDArray[np.intp]) -> tuple[NDArray[Any], Offsets]:

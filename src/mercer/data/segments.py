@@ -130,6 +130,13 @@ def columns_as_symbols(X: Any) -> Any:
     return arrays if arrays and all(x.dtype.kind in "biu" for x in arrays) else X
 
 
+def n_observed(x: Any, alphabet: Any = None) -> int:
+    """Return the number of points, or of codes of an alphabet, that are not missing as a whole."""
+    if alphabet is not None:
+        return int(np.sum(x != alphabet.missing))
+    return int(x.shape[0] - np.isnan(x).all(axis=1).sum()) if isinstance(x, np.ndarray) else int(x.shape[0])
+
+
 def sample_name(X: Any, i: int) -> str:
     """Return the name of sample ``i``, for a message."""
     return str(X.name(i)) if isinstance(X, Sequences) else f"row {int(i)}"

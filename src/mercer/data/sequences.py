@@ -140,17 +140,11 @@ class Sequences(Container):
         X = X[:, None] if X.ndim == 1 else X
         if X.ndim != 2:
             raise ValueError(f"X must be a 2-D array of stacked sequences, as in hmmlearn; got {X.ndim} axes.")
-        sizes = np.asarray([len(X)]) if lengths is None else as_array(lengths, "lengths", "a list of whole numbers")
-        if sizes.ndim != 1 or sizes.dtype.kind not in "iuf" or not np.all(sizes == np.floor(sizes)):
-            raise TypeError(f"lengths must be a list of whole numbers; got {lengths!r}.")
-        sizes = sizes.astype(np.int64)
-        if sizes.sum() != len(X) or (sizes < 0).any():
-            raise ValueError(f"lengths must sum to the {len(X)} rows of X; got a sum of {sizes.sum()}.")
         if X.shape[1] == 1 and X.dtype.kind != "f":
             X = X[:, 0]
         elif X.dtype.kind in "biu":
             X = as_floats(X)
-        return cls(np.split(X, np.cumsum(sizes)[:-1]), alphabet=alphabet, ids=ids)
+        return cls([X] if lengths is None else _ragged.unstacked(X, lengths), alphabet=alphabet, ids=ids)
 
     @classmethod
     def from_codes(cls, codes: Any, alphabet: Any, *, ids: Iterable[str] | None = None) -> Sequences:

@@ -430,12 +430,17 @@ class Estimator(CheckedParameters, BaseEstimator):
             raise type(error)(f"The prior does not suit {type(self).__name__}: {error}") from None
         return prior
 
-    def score_samples(self, X: Any) -> Floats:
-        """Log probability of every sample under the model that ``fit`` learned."""
+    def _known(self, X: Any) -> Any:
+        """Return data as those of ``fit`` were read."""
         check_is_fitted(self, "model_")
         X = self.accept(X, context=self.context_)
+        self._check_context(X, self.context_)
+        return X
+
+    def score_samples(self, X: Any) -> Floats:
+        """Log probability of every sample under the model that ``fit`` learned."""
+        X = self._known(X)
         if self.of_sequences:
-            self._check_context(X, self.context_)
             return to_numpy(self.model_.log_prob(X))[0]
         x, offsets = segments(X)
         return segment_sum(np.asarray(self.model_.log_prob(x))[0], offsets)

@@ -29,8 +29,9 @@ class Gaussian(HintedParameters, FamilyEstimator):
     Parameters
     ----------
     covariance : {"full", "diagonal", "isotropic", "tied"}, default="full"
-        Structure of the covariance. With "tied", all states of an `HMM`, or all components of a `Mixture`, share one
-        full covariance; elsewhere it is "full".
+        Structure of the covariance. One Gaussian of all data has enough of them for a full one; `HMM` and `Mixture`,
+        which divide the data among states or components, use "diagonal" unless told otherwise. With "tied", all
+        states of an `HMM`, or all components of a `Mixture`, share one full covariance; elsewhere it is "full".
     floor : float, default=1e-3
         Fraction of the pooled variance (rounded to a power of two; of 1, where the data do not vary) that is added to
         every variance (EST-1), so that one point has a Gaussian too.

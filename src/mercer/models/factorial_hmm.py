@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from mercer._array import Array, Floats, as_float, beside, namespace, to_numpy
+from mercer._array import Array, Floats, Indices, as_float, beside, namespace, to_numpy
 from mercer._batch import Batch
 from mercer._coupling import Coupling, Operand
 from mercer._probability import checked_probability, drawn
@@ -25,6 +25,9 @@ from mercer.models._scores.weighted import check_parametrization
 from mercer.models.hidden import Clique
 from mercer.models.hmm import HMMs
 from mercer.models.inference import double, read
+from mercer.models.posterior import Posterior, long_run
+from mercer.models.summaries import chain_table, counted, headed, structure_of
+from mercer.models.verbs import Judged
 
 if TYPE_CHECKING:
     from mercer.models.factorial_hmm_estimator import FactorialHMM
@@ -32,7 +35,7 @@ if TYPE_CHECKING:
 __all__ = ["FactorialHMMs"]
 
 
-class FactorialHMMs(Batch):
+class FactorialHMMs(Judged, Batch):
     r"""A batch of factorial hidden Markov models, of series of vectors.
 
     Parameters
@@ -176,13 +179,61 @@ class FactorialHMMs(Batch):
         X : Sequences, or anything that converts to them
             For a batch of shape ``(1,)``, any number of sequences; otherwise sequence i under model i.
         """
+        return self._by_chain(self.hmms().posterior(X))
+
+    def filter(self, X: Any) -> list[Floats]:
+        """Probabilities of the states of all chains given the observations up to each time, as in `posterior`."""
+        return self._by_chain(self.hmms().filter(X))
+
+    def _by_chain(self, found: Posterior) -> list[Floats]:
         chains, n = self.n_chains, int(self.initial.shape[-1])
         shown = joint_states(n, chains)
-        found = self.hmms().posterior(X)
         return [(found[k] @ shown).reshape(-1, chains, n) for k in range(len(found))]
 
-    def sample(self, length: int, size: int = 1, random_state: Any = None) -> Floats:
-        """Sample ``size`` sequences of ``length`` observations from each model, ``(N, size, length, d)``."""
+    def viterbi(self, X: Any) -> tuple[list[Indices], Floats]:
+        """Most probable states of all chains together, ``(T, C)`` for each sequence, and their log probabilities.
+
+        Sequences are assigned to models as in `posterior`.
+        """
+        paths, log_prob = self.hmms().viterbi(X)
+        shape = (int(self.initial.shape[-1]),) * self.n_chains
+        return [np.stack(np.unravel_index(path, shape), axis=1) for path in paths], log_prob
+
+    def forecast(self, X: Any, steps: int = 1) -> tuple[Floats, Floats]:
+        """Mean and covariance of the next ``steps`` observations of each sequence; see `HMMs.forecast`."""
+        return self.hmms().forecast(X, steps)
+
+    def summary(self) -> str:
+        """Return one model as text: for each chain where its states start, go and stay, and what they add to the mean.
+
+        Examples
+        --------
+        >>> import mercer as mc
+        >>> model = mc.models.FactorialHMMs(
+        ...     [[[0.5, 0.5]]], [[[[0.9, 0.1], [0.2, 0.8]]]], [[[[0.0], [4.0]]]], [[[1.0]]]
+        ... )
+        >>> print(model.summary())
+        FactorialHMM of 1 chain of 2 states, diagonal covariance of the noise, 6 free parameters
+        chain state  initial  to 0  to 1  steps  share  adds
+                0 0     0.50  0.90  0.10   10.0   0.67  0
+                0 1     0.50  0.20  0.80    5.0   0.33  4
+        """
+        self._require_one()
+        initial, transition, mean = (double(part)[0] for part in (self.initial, self.transition, self.mean))
+        shares, rows = long_run(initial, transition), []
+        for c in range(self.n_chains):
+            adds = [", ".join(f"{m:.3g}" for m in row[:4]) + ", ..." * (len(row) > 4) for row in mean[c]]
+            table = chain_table(initial[c], transition[c], shares[c], adds, ("chain state", "adds"))
+            rows += table[: c == 0] + [[f"{c} {row[0]}", *row[1:]] for row in table[1:]]
+        noise, n = structure_of(double(self.covariance)[0]), int(initial.shape[-1])
+        head = f"FactorialHMM of {counted(self.n_chains, 'chain')} of {n} states, {noise} covariance of the noise"
+        return headed(head, self.n_parameters, rows)
+
+    def sample(self, length: int, size: int = 1, random_state: Any = None, return_states: bool = False) -> Any:
+        """Sample ``size`` sequences of ``length`` observations from each model, ``(N, size, length, d)``.
+
+        With ``return_states``, the states of all chains come second, ``(N, size, length, C)``.
+        """
         self._require_axis()
         length = whole_size(length, "observations", name="length", least=1)
         size = whole_size(size, "sequences")
@@ -191,14 +242,15 @@ class FactorialHMMs(Batch):
         noise = rng.standard_normal((count, size * length, self.dimension))
         total = noise @ np.linalg.cholesky(to_numpy(self.covariance)).swapaxes(-2, -1)
         total = total.reshape(count, size, length, self.dimension)
+        states = np.empty((count, size, length, self.n_chains), dtype=int)
         for c in range(self.n_chains):
             draw = np.cumsum(to_numpy(self.initial)[:, c], axis=-1)[:, None, :]
             step = np.cumsum(to_numpy(self.transition)[:, c], axis=-1)
             for t in range(length):
                 state = drawn(draw, rng.random((count, size)))
                 total[:, :, t] += mean[members, c, state]
-                draw = step[members, state]
-        return total
+                draw, states[:, :, t, c] = step[members, state], state
+        return (total, states) if return_states else total
 
     def score_names(self) -> list[str]:
         """Return the names of the columns of the Fisher scores."""

@@ -32,6 +32,7 @@ from mercer.models._forward.evidence import evidence_of
 from mercer.models._forward.interface import Runs, expectations
 from mercer.models.factorial_hmm import FactorialHMMs
 from mercer.models.inference import double
+from mercer.models.verbs import FittedStates, Learned
 
 __all__ = ["FactorialHMM"]
 
@@ -50,7 +51,7 @@ def _is_prior(value: Any) -> bool:
 
 
 @dataclass(eq=False, repr=False)
-class FactorialHMM(IterativeEstimator):
+class FactorialHMM(FittedStates, IterativeEstimator):
     """Fit factorial hidden Markov models by EM, one per sequence or one to all sequences.
 
     Parameters
@@ -76,6 +77,8 @@ class FactorialHMM(IterativeEstimator):
     ----------
     model_ : FactorialHMMs of shape (1,)
         What ``fit`` learned.
+    initial_, transition_, mean_, covariance_
+        Its parameters, without the batch axis.
     context_ : Context
         Properties of the training data that all models share.
     n_iter_ : int
@@ -120,6 +123,8 @@ class FactorialHMM(IterativeEstimator):
     tol: float = 1e-4
     n_init: int = 3
     random_state: Any = 0
+
+    initial_, transition_, mean_, covariance_ = Learned(), Learned(), Learned(), Learned()
 
     # -- checks ----------------------------------------------------------------------------------------------
 

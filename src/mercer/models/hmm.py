@@ -22,6 +22,7 @@ from mercer.models.hidden import HiddenChain
 from mercer.models.hmm_decoding import Decoded
 from mercer.models.inference import best_paths, crossed_log_prob, own_expectations, read
 from mercer.models.posterior import Posterior, long_run
+from mercer.models.verbs import n_common
 
 if TYPE_CHECKING:
     from mercer.models.hmm_estimator import HMM
@@ -294,28 +295,8 @@ class HMMs(Decoded, Batch):
         beyond = np.arange(n) >= self.n_states[..., None]
         first = np.sum(to_numpy(self.initial) > 0, axis=-1) - 1
         step = np.sum((to_numpy(self.transition) > 0) & ~beyond[..., :, None], axis=(-2, -1)) - self.n_states
-        found = first + step + self.n_states * int(self.emission.n_parameters)
-        if getattr(self.emission, "structure", None) == "full" and n > 1:
-            d, covariance = int(self.emission.dimension), to_numpy(self.emission.covariance)
-            shared = np.all(covariance == covariance[..., :1, :, :], axis=(-3, -2, -1))
-            found = found - np.where(shared, (self.n_states - 1) * (d * (d + 1) // 2), 0)
-        return np.asarray(found)
-
-    def bic(self, X: Any) -> Floats:
-        """Bayesian information criterion of each model on all of ``X``, ``(N,)``; smaller is better.
-
-        Examples
-        --------
-        >>> import mercer as mc
-        >>> emission = mc.Categoricals([[[0.9, 0.1], [0.1, 0.9]]], alphabet="ab")
-        >>> model = mc.HMMs([[0.5, 0.5]], [[[0.9, 0.1], [0.1, 0.9]]], emission)
-        >>> model.n_parameters, model.bic(["aab", "abb"]).round(2)
-        (array([5]), array([19.38]))
-        """
-        self._require_axis()
-        X = self.read(X)
-        total = crossed_log_prob(self, X).sum(axis=1)
-        return np.asarray(self.n_parameters * np.log(max(len(X.values), 1)) - 2 * total)
+        own = np.broadcast_to(self.emission.n_parameters, beyond.shape)
+        return np.asarray(first + step + (own * ~beyond).sum(axis=-1) - (self.n_states - 1) * n_common(self.emission))
 
     def estimator(self) -> HMM:
         """Return an estimator that accepts the sequences of these models."""

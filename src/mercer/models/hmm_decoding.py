@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from itertools import pairwise
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
@@ -11,12 +10,15 @@ from sklearn.utils.validation import check_is_fitted
 from mercer._array import Floats, as_float, to_numpy
 from mercer._hints import ATTRIBUTES, missing
 from mercer._parameters import check, one_of, whole
+from mercer.data.ragged import unstacked
 from mercer.models._forward.filtering import emission_moments, filtered, log_densities, mixed
-from mercer.models.inference import crossed_log_prob, double, own_runs
+from mercer.models.inference import double, own_runs
 from mercer.models.posterior import Posterior
+from mercer.models.summaries import chain_table, described, headed, kind_of
+from mercer.models.verbs import FittedChain, Judged, Learned
 
 
-class Decoded:
+class Decoded(Judged):
     """Methods of a batch of hidden Markov models: filtering, forecasts, criteria and a summary."""
 
     initial: Any
@@ -159,21 +161,6 @@ class Decoded:
             now = np.einsum("mi,mij->mj", now, transition)
         return out, model
 
-    def aic(self, X: Any) -> Floats:
-        """Akaike information criterion of each model on all of ``X``, ``(N,)``; smaller is better.
-
-        Examples
-        --------
-        >>> import mercer as mc
-        >>> emission = mc.Categoricals([[[0.9, 0.1], [0.1, 0.9]]], alphabet="ab")
-        >>> model = mc.HMMs([[0.5, 0.5]], [[[0.9, 0.1], [0.1, 0.9]]], emission)
-        >>> model.aic(["aab", "abb"]).round(2)
-        array([20.43])
-        """
-        self._require_axis()  # type: ignore[attr-defined]
-        X = self.read(X)  # type: ignore[attr-defined]
-        return np.asarray(2 * self.n_parameters - 2 * crossed_log_prob(self, X).sum(axis=1))
-
     def summary(self) -> str:
         """Return a table of one model as text: for each state where it starts, goes and stays, and what it emits.
 
@@ -189,44 +176,18 @@ class Decoded:
         """
         self._require_one()  # type: ignore[attr-defined]
         n = int(self.n_states[0])
-        initial, transition = double(self.initial)[0], double(self.transition)[0]
         shares = self.stationary()[0]  # type: ignore[attr-defined]
-        head = f"HMM of {n} states, {type(self.emission).__name__}, {int(self.n_parameters[0])} free parameters"
-        shown = min(n, 8)
-        columns = [f"to {j}" for j in range(shown)] + ["..."] * (n > shown)
-        rows = [["state", "initial", *columns, "steps", "share", "emission"]]
-        for i in range(n):
-            stay = transition[i, i]
-            steps = f"{1 / (1 - stay):.1f}" if stay < 1 else "inf"
-            goes = [f"{p:.2f}" for p in transition[i, :shown]] + [""] * (n > shown)
-            rows.append(
-                [str(i), f"{initial[i]:.2f}", *goes, steps, f"{shares[i]:.2f}", _described(self.emission[0, i])]
-            )
-        widths = [max(len(row[c]) for row in rows) for c in range(len(rows[0]) - 1)]
-        lines = ["  ".join([*(cell.rjust(w) for cell, w in zip(row, widths, strict=False)), row[-1]]) for row in rows]
-        return "\n".join([head, *lines])
+        emitted = [described(self.emission[0, i]) for i in range(n)]
+        rows = chain_table(
+            double(self.initial)[0, :n], double(self.transition)[0, :n, :n], shares, emitted, ("state", "emission")
+        )
+        return headed(f"HMM of {n} states, {kind_of(self.emission)}", self.n_parameters, rows)
 
 
-def _described(member: Any) -> str:
-    """Describe one emission in a few words: the most probable symbols, or means and deviations."""
-    if hasattr(member, "probability") and getattr(member, "alphabet", None) is not None:
-        p = to_numpy(member.probability)
-        best = np.argsort(-p, kind="stable")[:4]
-        return ", ".join(f"{member.alphabet.symbols[k]} {p[k]:.2f}" for k in best)
-    try:
-        mean, covariance = (part[0, 0] for part in emission_moments(member.reshape(1, 1)))
-    except TypeError:
-        return repr(member)
-    spread = np.sqrt(np.diagonal(covariance))
-    shown = [f"{m:.3g} ± {s:.2g}" for m, s in zip(mean[:4], spread[:4], strict=True)]
-    return ", ".join(shown) + (", ..." if len(mean) > 4 else "")
+class Decoder(FittedChain):
+    """Methods of a fitted estimator of hidden Markov models that others do not have."""
 
-
-class Decoder:
-    """Methods of a fitted estimator of hidden Markov models: states over time, criteria, samples and forecasts."""
-
-    context_: Any
-    model_: Any
+    initial_, transition_, emission_ = Learned(), Learned(), Learned()
 
     if not TYPE_CHECKING:  # type checkers know the attributes that exist
 
@@ -234,25 +195,7 @@ class Decoder:
             """Raise for an attribute that does not exist, with what to use where hmmlearn has it."""
             missing(type(self).__name__, name, ATTRIBUTES)
 
-    def _known(self, X: Any) -> Any:
-        """Return data as those of ``fit`` were read."""
-        check_is_fitted(self, "model_")
-        X = self.accept(X, context=self.context_)  # type: ignore[attr-defined]
-        self._check_context(X, self.context_)  # type: ignore[attr-defined]
-        return X
-
-    def predict(self, X: Any) -> list[Floats]:
-        """Most probable path of hidden states of each sequence under ``model_`` (Viterbi); a list of arrays."""
-        X = self._known(X)
-        return list(self.model_.viterbi(X)[0])
-
-    def predict_proba(self, X: Any) -> list[Floats]:
-        """Posterior probabilities of the states at each time, a list of arrays ``(T, n)``: ``model_.posterior``."""
-        X = self._known(X)
-        states = self.model_.posterior(X).states
-        return [states[begin:end] for begin, end in pairwise(X.offsets)]
-
-    def decode(self, X: Any, algorithm: str = "viterbi") -> tuple[Floats, list[Floats]]:
+    def decode(self, X: Any, algorithm: str = "viterbi", lengths: Any = None) -> tuple[Floats, list[Floats]]:
         """Log probabilities and hidden states of each sequence.
 
         Parameters
@@ -262,6 +205,8 @@ class Decoder:
         algorithm : {"viterbi", "map"}, default="viterbi"
             The most probable path, with its joint log probability with the sequence; or the most probable state at
             each time, with the sum of the log posteriors of these states.
+        lengths : list of int, default=None
+            As for ``fit``.
 
         Returns
         -------
@@ -269,18 +214,12 @@ class Decoder:
         states : list of N arrays of int
         """
         check(one_of("viterbi", "map"), algorithm=algorithm)
-        X = self._known(X)
+        X = self._known(unstacked(X, lengths))
         if algorithm == "viterbi":
             states, log_prob = self.model_.viterbi(X)
             return log_prob, list(states)
         parts = self.predict_proba(X)
         return np.array([np.log(p.max(axis=1)).sum() for p in parts]), [p.argmax(axis=1) for p in parts]
-
-    def filter(self, X: Any) -> Posterior:
-        """Probabilities of the states given the observations up to each time: ``model_.filter``."""
-        X = self._known(X)
-        found: Posterior = self.model_.filter(X)
-        return found
 
     def update(self, observation: Any, belief: Any = None) -> Floats:
         """Probabilities of the states after one more observation, ``(n,)``: ``model_.update``.
@@ -294,34 +233,3 @@ class Decoder:
         """
         check_is_fitted(self, "model_")
         return np.asarray(self.model_.update(observation, belief))
-
-    def forecast(self, X: Any, steps: int = 1) -> tuple[Floats, Floats]:
-        """Mean and covariance of the next ``steps`` observations of each sequence: ``model_.forecast``."""
-        X = self._known(X)
-        means, covariances = self.model_.forecast(X, steps)
-        return means, covariances
-
-    def sample(self, length: int, size: int = 1, random_state: Any = None, return_states: bool = False) -> Any:
-        """Sample sequences of ``model_``, ``(size, length, ...)``, and their states if ``return_states``."""
-        check_is_fitted(self, "model_")
-        found = self.model_.sample(length, size, random_state, return_states)
-        return tuple(part[0] for part in found) if return_states else found[0]
-
-    def bic(self, X: Any) -> float:
-        """Bayesian information criterion of ``model_`` on ``X``; smaller is better.
-
-        Minus twice the log probability, plus the number of free parameters (transitions of probability zero are not
-        counted) times the logarithm of the number of observations: ``model_.bic(X)[0]``.
-        """
-        X = self._known(X)
-        return float(self.model_.bic(X)[0])
-
-    def aic(self, X: Any) -> float:
-        """Akaike information criterion of ``model_`` on ``X``; smaller is better: ``model_.aic(X)[0]``."""
-        X = self._known(X)
-        return float(self.model_.aic(X)[0])
-
-    def summary(self) -> str:
-        """Return a table of ``model_`` as text: for each state where it starts, goes and stays, and what it emits."""
-        check_is_fitted(self, "model_")
-        return str(self.model_.summary())

@@ -12,6 +12,7 @@ from sklearn.base import clone
 
 from mercer._array import Floats, Indices
 from mercer._hints import HintedParameters
+from mercer._notices import notify
 from mercer._parameters import NONE, Rule, Rules, function, instance_of, one_of, states
 from mercer._random import seed_of
 from mercer.data import Sequences
@@ -64,7 +65,8 @@ class HMM(HintedParameters, Decoder, IterativeEstimator):
         The number of states of one model of all sequences (``fit``) is that of the sequence of median length.
     emission : estimator or None, default=None
         The family of the emissions, or a `Mixture` of one; None uses ``Categorical`` for symbols and
-        ``Gaussian("diagonal")`` for vectors. For a `Mixture`, only the component and the number of components are used;
+        ``Gaussian("diagonal")`` for vectors: not "full", the default of `Gaussian`, because a state has a part of the
+        observations only. For a `Mixture`, only the component and the number of components are used;
         prior, starts and iterations are those of the HMM.
     topology : "ergodic", "left-right", "banded", pair or bool array of shape (n, n), default="ergodic"
         Allowed transitions: all; from i to i, i + 1 and i + 2, starting in state 0; from i to j with abs(i - j) <= 1;
@@ -110,6 +112,8 @@ class HMM(HintedParameters, Decoder, IterativeEstimator):
     ----------
     model_ : HMMs of shape (1,)
         The model learned by ``fit``.
+    initial_, transition_, emission_
+        Its parts, without the batch axis.
     context_ : Context
         Properties of the training data that all models share, learned by ``fit``.
     n_iter_ : int
@@ -222,7 +226,12 @@ class HMM(HintedParameters, Decoder, IterativeEstimator):
         if sparse.issparse(X):
             raise TypeError("An HMM takes sequences, not a sparse matrix. Pass X.toarray(), whose rows are N series.")
         takes = None if self.emission is None else leaf_of(self.emission).takes
-        X = columns_as_symbols(X) if takes == "symbols" else X
+        if takes is None and context is not None:  # what the data of fit decided
+            takes = "vectors" if context.alphabet is None else "symbols"
+        shape: Any = getattr(X, "shape", ())
+        if takes != "vectors" and len(shape) == 2 and shape[1] == 1 < shape[0]:
+            notify(f"X is read as {shape[0]} sequences of one symbol; pass one sequence x of shape (T, 1) as [x].")
+        X = columns_as_symbols(X) if takes in (None, "symbols") else X
         X = self._sequences(X, owner, reset, self._known_alphabet(context), self._unknown())
         X = X if takes in (None, "symbols") else in_numbers(X)
         emission = self._emission(X.is_symbols)

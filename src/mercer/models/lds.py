@@ -22,6 +22,8 @@ from mercer.models._dynamics.scores import score_names, sequence_scores
 from mercer.models._forward.interface import Runs
 from mercer.models.discount import check_lengths
 from mercer.models.inference import own_runs, read
+from mercer.models.summaries import counted, headed, mode_table, n_free, structure_of
+from mercer.models.verbs import Judged
 
 if TYPE_CHECKING:
     from mercer.models.lds_estimator import LDS
@@ -56,7 +58,7 @@ class HiddenStates(NamedTuple):
         return self.means[rows], self.covariances[rows]
 
 
-class LDSs(Exchanged, Batch):
+class LDSs(Exchanged, Judged, Batch):
     r"""A batch of linear dynamical systems, which emit series of vectors.
 
     Parameters
@@ -412,17 +414,32 @@ class LDSs(Exchanged, Batch):
 
         All entries count, less those that no series can tell: an affine change of the state (n^2 + n), and, with fewer
         observed channels than states, a part of the process noise and of the first state that stays in the null space
-        of the emission.
+        of the emission. The covariance of the observation noise counts as what it is: full, diagonal or isotropic.
         """
         n, d = self.state_dims, self.dimension
         hidden = np.maximum(n - d, 0)
-        return np.asarray(n * d + n * (n + 2) + d * (d + 3) // 2 - hidden * (hidden + 1) // 2)
+        return np.asarray(n * d + n * (n + 2) + d + n_free(self.observation_covariance) - hidden * (hidden + 1) // 2)
 
-    def bic(self, X: Any) -> Floats:
-        """Bayesian information criterion of each system on all of ``X``, ``(N,)``; smaller is better."""
-        X = self.read(X)
-        seen = int(np.isfinite(np.asarray(X.values, dtype=float)).any(axis=1).sum())
-        return np.asarray(self.n_parameters * np.log(max(seen, 1)) - 2 * self.log_prob(X).sum(axis=1))
+    def summary(self) -> str:
+        """Return one system as text: its sizes, its noise, and its modes, the eigenvalues of the transition.
+
+        A mode fades by a factor e in ``steps``, and turns once in ``period`` steps.
+
+        Examples
+        --------
+        >>> import mercer as mc
+        >>> decay = mc.LDSs([[[0.5]]], [[[1.0]]], [[[0.1]]], [[[0.01]]], [[0.0]], [[[1.0]]])
+        >>> print(decay.summary())
+        LDS of 1 state coordinate and 1 channel, diagonal covariance of the noise, 6 free parameters
+        mode  modulus  steps  period
+           0    0.500    1.4  -
+        """
+        self._require_one()
+        one = self._trimmed(int(self.state_dims[0]))
+        n, d = one.state_dim, one.dimension
+        noise = structure_of(to_numpy(one.observation_covariance)[0])
+        head = f"LDS of {counted(n, 'state coordinate')} and {counted(d, 'channel')}, {noise} covariance of the noise"
+        return headed(head, one.n_parameters, mode_table(to_numpy(one.transition)[0]))
 
     def estimator(self) -> LDS:
         """Return an estimator that accepts the series of these systems."""

@@ -8,7 +8,6 @@ from typing import Any, ClassVar
 
 import numpy as np
 from sklearn.base import clone
-from sklearn.utils.validation import check_is_fitted
 
 from mercer._array import Floats, Indices
 from mercer._parameters import NONE, Rule, Rules, nonnegative, one_of, whole
@@ -26,7 +25,8 @@ from mercer.models._fitting.data import Data
 from mercer.models._fitting.em import Collapsed, EMResults, Impossible, best_of
 from mercer.models._fitting.iterative import IterativeEstimator
 from mercer.models._fitting.mixture_steps import spread
-from mercer.models.lds import LDSs
+from mercer.models.lds import HiddenStates, LDSs
+from mercer.models.verbs import FittedSeries, Learned
 
 _FIXABLE = Systems._fields
 
@@ -42,7 +42,7 @@ def _is_fixed(value: Any) -> bool:
     return isinstance(value, dict) and set(value) <= set(_FIXABLE)
 
 
-class SystemEstimator(IterativeEstimator):
+class SystemEstimator(FittedSeries, IterativeEstimator):
     """EM for linear dynamical systems, plain or switching: the input, the prior, and the fits of one or many."""
 
     of_sequences = True
@@ -179,11 +179,6 @@ class SystemEstimator(IterativeEstimator):
             f"too short. {self._cures}"
         )
 
-    def bic(self, X: Any) -> float:
-        """Bayesian information criterion of ``model_`` on ``X``; smaller is better."""
-        check_is_fitted(self, "model_")
-        return float(self.model_.bic(self.accept(X, context=self.context_))[0])
-
 
 def _one_model(X: Sequences) -> Data:
     """Return series that one model explains."""
@@ -231,6 +226,8 @@ class LDS(SystemEstimator):
     ----------
     model_ : LDSs of shape (1,)
         The system learned by ``fit``.
+    transition_, emission_, process_covariance_, observation_covariance_, initial_mean_, initial_covariance_, ...
+        Its parameters, without the batch axis.
     context_ : Context
         Properties of the training data that all systems share, learned by ``fit``.
     n_iter_ : int
@@ -279,6 +276,15 @@ class LDS(SystemEstimator):
     n_init: int = 3
     init: Any = None
     random_state: Any = 0
+
+    transition_, emission_, state_offset_, observation_offset_ = Learned(), Learned(), Learned(), Learned()
+    process_covariance_, observation_covariance_ = Learned(), Learned()
+    initial_mean_, initial_covariance_ = Learned(), Learned()
+
+    def smooth(self, X: Any) -> HiddenStates:
+        """Hidden states given the whole series: ``model_.posterior(X)``."""
+        found: HiddenStates = self._asked("posterior", X)
+        return found
 
     def _expected(self, model: LDSs, data: Data, context: LDSContext) -> Moments:
         systems = systems_of(model)

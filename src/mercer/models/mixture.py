@@ -14,8 +14,11 @@ from mercer._batch import Batch
 from mercer._coupling import Coupling, FieldOperand, Operand
 from mercer._probability import checked_probability, drawn
 from mercer._random import random_generator, whole_size
+from mercer.data.segments import n_observed, segments
 from mercer.families.characteristic import log_average
 from mercer.models.hidden import HiddenChain
+from mercer.models.summaries import described, headed, kind_of
+from mercer.models.verbs import Judged, n_common
 
 if TYPE_CHECKING:
     from mercer.models.mixture_estimator import Mixture
@@ -24,7 +27,7 @@ TABLE = 1 << 20
 """Maximum number of pairs of components in memory at once when self-kernels are computed."""
 
 
-class Mixtures(Batch):
+class Mixtures(Judged, Batch):
     r"""A batch of mixtures of one family.
 
     Parameters
@@ -74,10 +77,33 @@ class Mixtures(Batch):
         return int(self.components.dimension)
 
     @property
-    def n_parameters(self) -> int:
-        """Number of free parameters of one mixture."""
+    def n_parameters(self) -> Floats:
+        """Number of free parameters of each mixture; a full covariance that all components share counts once."""
         m = int(self.weights.shape[-1])
-        return m - 1 + m * int(self.components.n_parameters)
+        return m - 1 + m * int(self.components.n_parameters) - (m - 1) * n_common(self.components)
+
+    def _judged(self, X: Any) -> tuple[Floats, int]:
+        x, _ = segments(X)
+        return to_numpy(self.log_prob(x)).sum(axis=-1), n_observed(x, getattr(self.components, "alphabet", None))
+
+    def summary(self) -> str:
+        """Return one mixture as text: the weights of its components, and what they are.
+
+        Examples
+        --------
+        >>> import mercer as mc
+        >>> p = mc.Mixtures([[0.25, 0.75]], mc.Gaussians([[[0.0], [4.0]]], [[1.0, 1.0]]))
+        >>> print(p.summary())
+        Mixture of 2 Gaussians of isotropic covariance, 5 free parameters
+        component  weight  distribution
+                0    0.25  0 ± 1
+                1    0.75  4 ± 1
+        """
+        self._require_one()
+        rows = [["component", "weight", "distribution"]]
+        for k, weight in enumerate(to_numpy(self.weights)[0]):
+            rows.append([str(k), f"{weight:.2f}", described(self.components[0, k])])
+        return headed(f"Mixture of {len(rows) - 1} {kind_of(self.components)}", self.n_parameters, rows)
 
     def _check_alike(self, other: Batch) -> None:
         """Raise if the components differ in family or dimension; their numbers may differ."""

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import Any, ClassVar
 
 import numpy as np
 from sklearn.base import clone
+from sklearn.utils.validation import check_is_fitted
 
-from mercer._array import Floats
+from mercer._array import Floats, to_numpy
 from mercer._hints import HintedParameters
 from mercer._parameters import NONE, Rules, instance_of, whole
 from mercer._probability import normalized
@@ -26,16 +28,18 @@ from mercer.models._fitting.goals import MixtureGoal
 from mercer.models._fitting.iterative import IterativeEstimator
 from mercer.models._fitting.mixture_steps import numbers, seed_shares, side_by_side, spread
 from mercer.models.mixture import Mixtures
+from mercer.models.verbs import FittedModel, Learned
 
 
 @dataclass(eq=False, repr=False)
-class Mixture(HintedParameters, IterativeEstimator):
+class Mixture(HintedParameters, FittedModel, IterativeEstimator):
     """Fit mixtures by expectation maximization, one per sample (a set of points) or one to all samples.
 
     Parameters
     ----------
     component : estimator or None, default=None
-        The family of the components; None means ``Gaussian("diagonal")``.
+        The family of the components; None means ``Gaussian("diagonal")``: not "full", the default of `Gaussian`,
+        because a component has a part of the points only.
     n_components : int, default=2
         Number of components.
     prior : None, "pooled" or Mixtures of shape (1,), default="pooled"
@@ -62,6 +66,8 @@ class Mixture(HintedParameters, IterativeEstimator):
     ----------
     model_ : Mixtures of shape (1,)
         The mixture learned by ``fit``.
+    weights_, components_
+        Its parts, without the batch axis.
     context_ : Context
         Properties of the training data that all mixtures share, learned by ``fit``.
     n_iter_ : int
@@ -104,6 +110,25 @@ class Mixture(HintedParameters, IterativeEstimator):
     n_init: int = 3
     init: Any = None
     random_state: Any = 0
+
+    weights_, components_ = Learned(), Learned()
+
+    def predict(self, X: Any) -> Any:
+        """Most probable component of each point: an array, or one for each sample that is a set of points."""
+        found = self.predict_proba(X)
+        return found.argmax(axis=1) if isinstance(found, np.ndarray) else [p.argmax(axis=1) for p in found]
+
+    def predict_proba(self, X: Any) -> Any:
+        """Posterior probabilities of the components at each point, ``(N, m)``, or a list for sets of points."""
+        X = self._known(X)
+        x, offsets = segments(X)
+        found = to_numpy(self.model_.responsibilities(x))[0].T
+        return [found[a:b] for a, b in pairwise(offsets)] if isinstance(X, Sequences) else found
+
+    def sample(self, size: int = 1, random_state: Any = None) -> Floats:
+        """Sample ``size`` points of ``model_``, ``(size, ...)``."""
+        check_is_fitted(self, "model_")
+        return np.asarray(self.model_.sample(size, random_state)[0])
 
     @property
     def takes(self) -> str:  # type: ignore[override]

@@ -16,6 +16,8 @@ from mercer.models._profile.annotations import Annotations
 from mercer.models._profile.nodes import NodeRows, check_nodes, checked_background, rows_of
 from mercer.models._profile.search import MODES
 from mercer.models.inference import read_before
+from mercer.models.summaries import headed
+from mercer.models.verbs import Judged
 
 if TYPE_CHECKING:
     from mercer.models.hidden import Clique
@@ -24,7 +26,7 @@ if TYPE_CHECKING:
 INSERTIONS = ("background", "model")
 
 
-class ProfileHMMs(Batch):
+class ProfileHMMs(Judged, Batch):
     r"""A batch of profile hidden Markov models, of any numbers of nodes, over one alphabet.
 
     Parameters
@@ -277,10 +279,48 @@ class ProfileHMMs(Batch):
         X = self.read(X)
         return np.asarray(inference.log_odds(self, X) - inference.null_length(self, X))
 
-    def bic(self, X: Any) -> Floats:
-        """Bayesian information criterion of each profile on all of ``X``, ``(N,)``; smaller is better."""
-        X = self.read(X)
-        return np.asarray(self.n_parameters * np.log(max(len(X.values), 1)) - 2 * self.log_prob(X).sum(axis=1))
+    def state_probabilities(self, X: Any) -> list[Floats]:
+        """Posterior probabilities of the states at each symbol of each sequence under one profile of M nodes.
+
+        Parameters
+        ----------
+        X : Sequences, or anything that converts to them
+            N sequences.
+
+        Returns
+        -------
+        list of N arrays of shape (T, 2 M + 1)
+            ``p[t, k]`` is the probability of the match state of node k, ``p[t, -k]`` of the insert state after it, and
+            ``p[t, 0]`` of a flank: the states have the numbers of `viterbi`.
+
+        Examples
+        --------
+        >>> import mercer as mc
+        >>> profile = mc.ProfileHMM(alphabet="dna").fit(["ACGTACGT", "ACGAACGT"]).model_
+        >>> profile.state_probabilities(["GGACGTACGTCC"])[0][:4, [0, 1, 2]].round(2)
+        array([[0.86, 0.01, 0.02],
+               [0.8 , 0.01, 0.01],
+               [0.44, 0.36, 0.01],
+               [0.29, 0.  , 0.52]])
+        """
+        from mercer.models._profile import inference
+
+        self._require_one()
+        return inference.state_probabilities(self, self.read(X))
+
+    def summary(self) -> str:
+        """Return one profile as text: its sizes, how it aligns, and the most probable letters of its nodes.
+
+        Examples
+        --------
+        >>> import mercer as mc
+        >>> print(mc.ProfileHMM(alphabet="dna").fit(["ACG-T", "ACGGT", "AC--T"]).summary())
+        ProfileHMM of 4 nodes, Alphabet.of('dna'), mode local, 28 free parameters
+        consensus  ACgT
+        """
+        self._require_one()
+        head = f"ProfileHMM of {int(self.n_nodes[0])} nodes, {self.alphabet!r}, mode {self.mode}"
+        return headed(head, self.n_parameters, [["consensus", self.consensus[0]]])
 
     def viterbi(self, X: Any) -> tuple[list[Floats], Floats]:
         """Most probable states of each sequence under one profile, and their log probability with the sequence.

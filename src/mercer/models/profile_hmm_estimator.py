@@ -6,8 +6,9 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple, NoReturn
 
 import numpy as np
+from sklearn.utils.validation import check_is_fitted
 
-from mercer._array import Floats
+from mercer._array import Floats, Indices
 from mercer._notices import warns_once
 from mercer._parameters import NONE, Rules, between, nonnegative, one_of, positive, whole
 from mercer._probability import normalized
@@ -15,15 +16,23 @@ from mercer.data import Alphabet, Sequences
 from mercer.data.alignment import gapped, without_gaps
 from mercer.data.alphabet import ALPHABET
 from mercer.data.segments import digest_order
-from mercer.families.estimator import Context, Estimator
+from mercer.families.estimator import Context
 from mercer.models._profile.aligned import Counts, counts_of, inside_of, match_columns, matrix_of, position_weights
 from mercer.models._profile.nodes import GROUPS, checked_background
 from mercer.models._profile.search import MODES
 from mercer.models.profile_hmm import INSERTIONS, ProfileHMMs
+from mercer.models.verbs import FittedModel, Learned
+
+
+class _Nodes(Learned):
+    """The rows of the nodes of the one profile."""
+
+    def _of(self, model: Any) -> Any:
+        return getattr(model, self.field).set(0)
 
 
 @dataclass(eq=False, repr=False)
-class ProfileHMM(Estimator):
+class ProfileHMM(FittedModel):
     r"""Fit a profile hidden Markov model to aligned sequences.
 
     Parameters
@@ -65,6 +74,8 @@ class ProfileHMM(Estimator):
     ----------
     model_ : ProfileHMMs of shape (1,)
         The profile.
+    match_, insert_, transitions_, background_
+        Its parameters, without the batch axis.
     columns_ : ndarray of shape (M,)
         The column of the alignment of every node.
     weights_ : ndarray of shape (N,)
@@ -121,6 +132,8 @@ class ProfileHMM(Estimator):
     unknown: str = "raise"
     prior: str | None = "background"
     prior_strength: float = 5.0
+
+    background_, match_, insert_, transitions_ = Learned(), _Nodes(), _Nodes(), _Nodes()
 
     # -- data ----------------------------------------------------------------------------------------------
 
@@ -214,6 +227,20 @@ class ProfileHMM(Estimator):
             kinds = {Alphabet.of(name): bits for name, bits in TARGET_BITS.items()}
             target = kinds.get(self._plain(), TARGET_BITS["protein"])
         return effective_number(counts, prior, background, float(target), float(n))
+
+    def predict(self, X: Any) -> list[Indices]:
+        """Best path of each sequence: k in the match state of node k, -k in its insert state, 0 outside of it."""
+        return list(self._asked("viterbi", X)[0])
+
+    def predict_proba(self, X: Any) -> list[Floats]:
+        """Posterior probabilities of the states at each symbol: ``p[t, s]`` for state s of `predict`."""
+        return list(self._asked("state_probabilities", X))
+
+    def sample(self, size: int = 1, random_state: Any = None) -> Sequences:
+        """Sample ``size`` sequences of ``model_``."""
+        check_is_fitted(self, "model_")
+        found: Sequences = self.model_.sample(size, random_state)[0]
+        return found
 
     def fit_each(self, X: Any, context: Context | None = None) -> NoReturn:
         """Raise, because a profile is fitted to the aligned sequences of one family, not to one sequence."""

@@ -22,7 +22,9 @@ from mercer.models._switching.smoothing import forecasts, regime_posteriors
 from mercer.models.discount import check_lengths
 from mercer.models.inference import own_runs, read
 from mercer.models.lds import LDSs
-from mercer.models.posterior import Posterior
+from mercer.models.posterior import Posterior, long_run
+from mercer.models.summaries import chain_table, counted, headed, n_free, structure_of
+from mercer.models.verbs import Judged
 
 if TYPE_CHECKING:
     from mercer.models.switching_estimator import SwitchingLDS
@@ -40,7 +42,7 @@ class OverPaths:
     seed: int
 
 
-class SwitchingLDSs(Batch):
+class SwitchingLDSs(Judged, Batch):
     r"""A batch of switching linear dynamical systems: a Markov chain of regimes, each with a system of its own.
 
     Parameters
@@ -164,13 +166,27 @@ class SwitchingLDSs(Batch):
 
     @property
     def n_parameters(self) -> Floats:
-        """Number of free parameters of each model, ``(N,)``, if no two regimes share any.
+        """Number of free parameters of each model, ``(N,)``.
 
-        Those of the chain and of all systems, less those of a change of the state, which is common to all regimes.
+        Those of the chain and of all systems, less those of a change of the state, which is common to all regimes. What
+        is the same in all regimes, such as the emission and the noise of the observations that `SwitchingLDS` learns,
+        counts once.
         """
-        k, n = self.initial.shape[-1], self.systems.state_dims[..., 0]
-        own = self.systems.n_parameters[..., 0] + n * n + n
-        return np.asarray(k * k - 1 + k * own - n * n - n)
+        systems, d = self.systems, self.dimension
+        k, n = self.initial.shape[-1], systems.state_dims[..., 0]
+        parts = {
+            "emission": n * d,
+            "observation_offset": d,
+            "observation_covariance": n_free(systems.observation_covariance)[..., 0],
+        }
+        found = k * k - 1 + k * (2 * n * n + 3 * n) - n * n - n
+        for name, count in parts.items():
+            value = to_numpy(getattr(systems, name)).reshape(*self.shape, k, -1)
+            shared = np.all(value == value[..., :1, :], axis=(-2, -1))
+            found = found + np.where(shared, 1, k) * count
+            if name == "emission":  # states that no regime observes
+                hidden = np.maximum(n - d * np.where(shared, 1, k), 0)
+        return np.asarray(found - hidden * (hidden + 1) // 2)
 
     def log_prob(self, X: Any, n_particles: int = 512, random_state: Any = 0) -> Floats:
         """Log probability of each series under each model, ``(N, M)``.
@@ -196,6 +212,20 @@ class SwitchingLDSs(Batch):
         found = log_likelihoods(chains, values, runs, n_particles, random_state)
         return possible(found.reshape(len(self), len(X)), X, chains.systems)
 
+    def filter(self, X: Any, n_paths: int = 64, random_state: Any = 0) -> Posterior:
+        """Probabilities of the regimes given the observations up to each time; see `regime_probabilities`.
+
+        Parameters
+        ----------
+        X : Sequences, or anything that converts to them
+            Series, assigned to models as in `regime_probabilities`.
+        n_paths : int, default=64
+            Number of particles, which are paths of regimes.
+        random_state : int, Generator, RandomState or None, default=0
+            Seed of the particles.
+        """
+        return self._regimes(X, n_paths, random_state, whole=False)
+
     def regime_probabilities(self, X: Any, n_paths: int = 64, random_state: Any = 0) -> Posterior:
         """Posterior probabilities of the regimes at each observation given the whole series.
 
@@ -217,11 +247,15 @@ class SwitchingLDSs(Batch):
         Posterior
             ``posterior[i]`` are the probabilities of series i, ``(T, K)``; ``posterior.states`` those of all series.
         """
+        return self._regimes(X, n_paths, random_state, whole=True)
+
+    def _regimes(self, X: Any, n_paths: Any, random_state: Any, whole: bool) -> Posterior:
+        """Return the probabilities of regimes given the ``whole`` series, or the series up to each time."""
         self._require_axis()
         n_paths = whole_size(n_paths, "paths", name="n_paths", least=1)
         X, values, runs = self._own(X)
         chains = chains_of(self)
-        found, log_prob = regime_posteriors(chains, values, runs, int(n_paths), random_state)
+        found, log_prob = regime_posteriors(chains, values, runs, int(n_paths), random_state, whole)
         return Posterior._make(X, found, None, possible(log_prob, X, chains.systems))
 
     def viterbi(self, X: Any, n_paths: int = 64) -> tuple[list[Indices], Floats]:
@@ -288,11 +322,34 @@ class SwitchingLDSs(Batch):
         within_range(covariances, 1, "steps", "covariances of the forecast")
         return within_range(means, 1, "steps", "forecasts"), covariances
 
-    def bic(self, X: Any) -> Floats:
-        """Bayesian information criterion of each model on all of ``X``, ``(N,)``; smaller is better."""
-        X = self.read(X)
-        seen = int(np.isfinite(np.asarray(X.values, dtype=float)).any(axis=1).sum())
-        return np.asarray(self.n_parameters * np.log(max(seen, 1)) - 2 * self.log_prob(X).sum(axis=1))
+    def summary(self) -> str:
+        """Return one model as text: where each regime starts, goes and stays, and the largest modulus of its dynamics.
+
+        Examples
+        --------
+        >>> import mercer as mc
+        >>> walk = mc.LDSs(
+        ...     [[[1.0]], [[0.5]]], [[[1.0]], [[1.0]]], [[[0.1]], [[9.0]]],
+        ...     [[[0.1]], [[0.1]]], [[0.0], [0.0]], [[[1.0]], [[1.0]]],
+        ... )
+        >>> model = mc.models.SwitchingLDSs(
+        ...     [[0.5, 0.5]], [[[0.9, 0.1], [0.1, 0.9]]], walk.reshape(1, 2)
+        ... )
+        >>> print(model.summary())
+        SwitchingLDS of 2 regimes, 1 state coordinate, diagonal covariance of the noise, 14 free parameters
+        regime  initial  to 0  to 1  steps  share  modulus
+             0     0.50  0.90  0.10   10.0   0.50  1.000
+             1     0.50  0.10  0.90   10.0   0.50  0.500
+        """
+        self._require_one()
+        initial, transition, systems = self.initial[0], self.transition[0], self.systems[0]
+        n, k = int(systems.state_dims[0]), len(initial)
+        noise = structure_of(to_numpy(systems.observation_covariance)[0])
+        moduli = [f"{np.abs(np.linalg.eigvals(one)).max():.3f}" for one in to_numpy(systems.transition)[:, :n, :n]]
+        shares = long_run(self.initial, self.transition)[0]
+        head = f"SwitchingLDS of {k} regimes, {counted(n, 'state coordinate')}, {noise} covariance of the noise"
+        rows = chain_table(initial, transition, shares, moduli, ("regime", "modulus"))
+        return headed(head, self.n_parameters, rows)
 
     def estimator(self) -> SwitchingLDS:
         """Return an estimator that accepts the series of these models."""

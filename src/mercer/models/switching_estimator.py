@@ -20,6 +20,7 @@ from mercer.models._switching.em import Prior, SwitchingGoal, path_moments
 from mercer.models.lds import LDSs
 from mercer.models.lds_estimator import LDS, LDSContext, SystemEstimator
 from mercer.models.switching import SwitchingLDSs
+from mercer.models.verbs import FittedChain, Learned
 
 _WEAK = 0.01
 """Steps of a prior in the units of the data, which holds regimes that are hardly ever visited. Few, because the noise
@@ -33,7 +34,7 @@ def _is_model(value: Any) -> bool:
 
 
 @dataclass(eq=False, repr=False)
-class SwitchingLDS(SystemEstimator):
+class SwitchingLDS(FittedChain, SystemEstimator):
     """Fit switching linear dynamical systems by EM over regime paths, one per series or one to all series.
 
     Parameters
@@ -73,6 +74,8 @@ class SwitchingLDS(SystemEstimator):
     ----------
     model_ : SwitchingLDSs of shape (1,)
         The model learned by ``fit``.
+    initial_, transition_, systems_
+        Its parts, without the batch axis.
     context_ : Context
         Properties of the training data that all models share, learned by ``fit``.
     n_iter_ : int
@@ -132,6 +135,10 @@ class SwitchingLDS(SystemEstimator):
     n_init: int = 4
     init: Any = None
     random_state: Any = 0
+
+    initial_, transition_, systems_ = Learned(), Learned(), Learned()
+
+    _posterior: ClassVar[str] = "regime_probabilities"
 
     def _check_model(self, model: Any) -> None:
         super()._check_model(model)

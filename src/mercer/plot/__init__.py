@@ -3,7 +3,7 @@
 from mercer.plot.explanations import alignments, heatmap, logo, track
 from mercer.plot.hypotheses import null_distribution, witness
 from mercer.plot.matrices import diagnosis, error_over_length, gram, kernel_pca, matches, spectrum
-from mercer.plot.series import forecast, regimes, states, transitions
+from mercer.plot.series import forecast, occupancy, regimes, states, transitions
 
 __all__ = [
     "alignments",
@@ -16,6 +16,7 @@ __all__ = [
     "logo",
     "matches",
     "null_distribution",
+    "occupancy",
     "regimes",
     "spectrum",
     "states",

@@ -9,10 +9,11 @@ from scipy.special import ndtri
 
 from mercer._array import Floats, to_numpy
 from mercer._checks import is_whole
+from mercer._parameters import check, one_of
 from mercer.data import Sequences
-from mercer.plot.style import COLORS, axes, legend_above, texts
+from mercer.plot.style import COLORS, MARKERS, axes, legend_above, texts
 
-__all__ = ["forecast", "regimes", "states", "transitions"]
+__all__ = ["forecast", "occupancy", "regimes", "states", "transitions"]
 
 
 def forecast(model: Any, x: Any, steps: int = 10, ax: Any = None, *, level: float = 0.9, channels: Any = None) -> Any:
@@ -178,6 +179,65 @@ def regimes(model: Any, x: Any, ax: Any = None, *, names: Any = None) -> Any:
     return ax
 
 
+def occupancy(model: Any, X: Any, y: Any = None, ax: Any = None, *, what: str = "occupancy", names: Any = None) -> Any:
+    """Plot how sequences spend their time among the states of a model: a point per sequence and state, and the means.
+
+    Parameters
+    ----------
+    model : HMM or SwitchingLDS
+        A fitted estimator.
+    X : list of sequences
+        As for its ``occupancy``.
+    y : array of shape (N,), default=None
+        Classes of the sequences, which are drawn side by side.
+    ax : matplotlib Axes, default=None
+        Axes to draw on; None creates a new figure.
+    what : {"occupancy", "visits", "dwell"}, default="occupancy"
+        The column: share of the time, number of visits, or their mean length.
+    names : list of str, default=None
+        Names of the states; None numbers them.
+
+    Returns
+    -------
+    matplotlib Axes
+
+    Examples
+    --------
+    >>> import mercer as mc
+    >>> strings = ["aaabbbbb", "aabbbbaa", "abababab"]
+    >>> ax = mc.plot.occupancy(mc.HMM(2).fit(strings), strings, ["slow", "slow", "fast"])
+    >>> ax.get_xlabel(), [text.get_text() for text in ax.get_legend().get_texts()]
+    ('state', ['fast', 'slow'])
+    """
+    if not hasattr(model, "occupancy"):
+        raise TypeError(f"model must be an HMM or a SwitchingLDS that was fitted; got {type(model).__name__}.")
+    check(one_of("occupancy", "visits", "dwell"), what=what)
+    found = model.occupancy(X)
+    n = int(np.max(found["state"])) + 1
+    values = np.asarray(found[what], dtype=float).reshape(-1, n)
+    labels = np.zeros(len(values)) if y is None else np.asarray(y)
+    if labels.shape != (len(values),):
+        raise ValueError(f"y must have one class for each of the {len(values)} sequences; got shape {labels.shape}.")
+    names = texts(range(n) if names is None else names, n, "names", "states")
+    ax, classes = axes(ax), np.unique(labels)
+    width = 0.8 / len(classes)
+    for j, label in enumerate(classes):
+        rows = values[labels == label]
+        middle = np.arange(n) + (j - (len(classes) - 1) / 2) * width
+        place = middle + np.linspace(-0.25, 0.25, len(rows))[:, None] * width if len(rows) > 1 else middle[None]
+        style = {"marker": MARKERS[j % len(MARKERS)], "color": COLORS[j % len(COLORS)], "label": str(label)}
+        ax.scatter(place, rows, s=12, alpha=0.6, linewidths=0, **style)
+        seen = np.isfinite(rows)
+        mean = np.where(seen, rows, 0.0).sum(axis=0) / np.where(seen.any(axis=0), seen.sum(axis=0), np.nan)
+        ax.hlines(mean, middle - 0.4 * width, middle + 0.4 * width, color=style["color"])
+    ylabel = {"occupancy": "share of the steps", "visits": "number of visits", "dwell": "mean length of a visit"}
+    ax.set(xlabel="state", ylabel=ylabel[what])
+    ax.set_xticks(np.arange(n), names)
+    if y is not None:
+        legend_above(ax)
+    return ax
+
+
 def transitions(model: Any, ax: Any = None, *, names: Any = None) -> Any:
     """Plot the transition probabilities of a hidden Markov model or a Markov chain of order 1, with their numbers.
 
@@ -229,7 +289,7 @@ def transitions(model: Any, ax: Any = None, *, names: Any = None) -> Any:
 def _one(model: Any, x: Any, method: str, kinds: str) -> tuple[Any, Sequences]:
     """Return one model with the given method, and one series that it reads."""
     found = getattr(model, "model_", model)
-    if not hasattr(found, method):
+    if not hasattr(found, method) or not hasattr(found, "read"):
         raise TypeError(f"model must be {kinds}; got {type(model).__name__}.")
     _check_one(found)
     return found, _series(x, found.read)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -128,6 +129,25 @@ def expected(models: Any, i: int, X: Sequences) -> ProfileExpectations:
         entry=entry[:, inner],
         log_odds=odds,
     )
+
+
+def state_probabilities(models: Any, X: Sequences) -> list[Floats]:
+    """Return the posteriors of the states of profile 0 at every symbol, ``(T, 2 M + 1)``, numbered as in paths.
+
+    They are the expected counts if every position of a sequence is a code of its own.
+    """
+    profile, found = search_profile(models, 0), []
+    m, watch, ranged = profile.n_nodes, not _is_safe(profile), _needs_range(profile)
+    for (begin, end), length in zip(pairwise(X.offsets), _own_lengths(models, X), strict=True):
+        codes, n = X.values[begin:end], int(end - begin)
+        own = native_model(profile)._replace(odds=profile.odds[codes], insert_odds=profile.insert_odds[codes])
+        counts = profiles.Counts(*(np.zeros((1, *shape)) for shape in ((n, m + 2), (n, m + 2), (7, m + 2), (m + 2,))))
+        flanks = profile.flanks(float(length))[None]
+        profiles.log_odds(own, np.arange(n), np.array([0, n]), flanks, watch, ranged, counts)
+        match, insert = counts.matched[0, :, 1 : m + 1], counts.inserted[0, :, m:0:-1]
+        flank = np.maximum(1 - match.sum(axis=1) - insert.sum(axis=1), 0.0)
+        found.append(np.concatenate([flank[:, None], match, insert], axis=1))
+    return found
 
 
 def best_paths(models: Any, i: int, X: Sequences) -> tuple[list[Indices], Floats]:

@@ -20,10 +20,13 @@ def normalized_weights(weights: Floats) -> Floats:
         return np.asarray(np.exp(weights - logsumexp(weights, axis=1)[:, None]))
 
 
-def regime_posteriors(chains: Chains, x: Floats, runs: Runs, n_paths: int, random_state: Any) -> tuple[Floats, Floats]:
+def regime_posteriors(
+    chains: Chains, x: Floats, runs: Runs, n_paths: int, random_state: Any, whole: bool = True
+) -> tuple[Floats, Floats]:
     """Return posteriors of regimes ``(T, K)``, and log probabilities ``(S,)``; each observation is in one run.
 
     Given the next regime, a regime has the probability that it has ten steps later, over all branches of the filter.
+    Unless ``whole``, the posteriors are those given the observations so far.
     """
     k = chains.regimes
     found, pairs = np.zeros((len(x), k)), np.zeros((len(x), k, k))  # of this regime; of the one before and this one
@@ -32,7 +35,7 @@ def regime_posteriors(chains: Chains, x: Floats, runs: Runs, n_paths: int, rando
         share, rows = normalized_weights(weights), np.arange(len(points))[:, None]
         path, regime = np.divmod(np.broadcast_to(np.arange(share.shape[1]), share.shape), k)
         found[points] = np.bincount((rows * k + regime).ravel(), share.ravel(), len(points) * k).reshape(-1, k)
-        for lag in range(min(_LAG, len(trace.parents))):
+        for lag in range(min(_LAG, len(trace.parents)) if whole else 0):
             before = trace.regimes[-1 - lag][rows, path]
             code = (rows * k + before) * k + regime
             pairs[points - lag] = np.bincount(code.ravel(), share.ravel(), len(points) * k * k).reshape(-1, k, k)
@@ -42,7 +45,7 @@ def regime_posteriors(chains: Chains, x: Floats, runs: Runs, n_paths: int, rando
     for which, some, most, select in groups(chains, runs, max(n_paths, k), random_state):
         log_prob[which] = logsumexp(explore(chains, x, some, most, select, visit=visit).log_weight, axis=1)
     starts, lengths = np.asarray(runs.start), np.asarray(runs.length)
-    for t in range(int(lengths.max(initial=0)) - 2, -1, -1):
+    for t in range(int(lengths.max(initial=0)) - 2 if whole else -1, -1, -1):
         at = starts[lengths > t + 1] + t
         total = pairs[at + 1].sum(axis=1, keepdims=True)
         back = pairs[at + 1] / np.where(total > 0, total, 1.0)
