@@ -50,14 +50,14 @@ def main(n: int = 200, m: int = 1000, d: int = 5) -> None:
     pairs = n * (n + 1) // 2 * m * m
     width = 1 + 4 * GAMMA * BANDWIDTH
     print(f"{n} sets of {m:,} points, d = {d}: {pairs:.3g} pairs of points")
-    p, kernel = mc.KDEs(sets, BANDWIDTH), mc.MeanMap(gamma=GAMMA, normalize=False)
+    p, kernel = mc.models.KDEs(sets, BANDWIDTH), mc.MeanMap(gamma=GAMMA, normalize=False)
     kernel(p[:2])
     for threads in (1, 2):
         with mc.config(n_jobs=threads, memo_bytes=0):
             seconds, K = once(lambda: kernel(p))
         print(f"  mercer, {threads} thread(s): {seconds:7.2f} s, {seconds / pairs * 1e9:5.2f} ns per pair")
     with mc.config(n_jobs=1, memo_bytes=0):
-        peak = peak_bytes(lambda: kernel(mc.KDEs(sets[:20], BANDWIDTH)))
+        peak = peak_bytes(lambda: kernel(mc.models.KDEs(sets[:20], BANDWIDTH)))
     print(f"  mercer, extra memory for 20 sets: {peak / p[:20].nbytes:.1f}x their points")
     ours = K * width ** (d / 2) * m * m
     if pykeops is not None:

@@ -276,7 +276,7 @@ def points(quick: bool, what: str) -> Work:
     rng, (count, size) = np.random.default_rng(0), (3, 40) if quick else (20, 400)
     sets = [rng.normal(size=(size, 5)) for _ in range(count)]
     if what == "KDE":
-        p, kernel = mc.KDEs(sets, 0.1), mc.MeanMap(gamma=0.5, normalize=False)
+        p, kernel = mc.models.KDEs(sets, 0.1), mc.MeanMap(gamma=0.5, normalize=False)
         return lambda: kernel(p)
     windows = mc.EmpiricalMeanMap(order=2, gamma=0.02)
     return lambda: windows(sets)

@@ -48,6 +48,8 @@ OTHERS = [
     mc.LikelihoodRatio(mc.Gaussian("diagonal")),
     mc.KernelRidge(mc.RBF(), alpha=1.0),  # leave-one-out of a repeated sample is not that of one of weight 2
     mc.KernelRidge(mc.RBF(), alpha=1.0, intercept=False),
+    mc.GaussianProcess(mc.RBF()),
+    mc.kernels.GaussianProcessClassifier(mc.RBF()),
 ]
 
 EXPECTED_FAILURES: dict[str, dict[str, str]] = {}

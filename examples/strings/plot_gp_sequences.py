@@ -9,8 +9,6 @@ chooses the kernel's parameters by the evidence, without a grid search.
 
 import matplotlib.pyplot as plt
 import numpy as np
-from sklearn.gaussian_process import GaussianProcessRegressor
-from sklearn.gaussian_process.kernels import WhiteKernel
 
 import mercer as mc
 
@@ -34,27 +32,24 @@ def string_of(s: float) -> str:
 
 strings = mc.Sequences([string_of(s) for s in habit], alphabet="dna")
 y = np.sin(6 * habit) + rng.normal(scale=0.1, size=len(habit))
-X = mc.objects(strings)  # accepted by scikit-learn's input checks
 train, test = np.arange(80), np.arange(80, 120)
 
 # %%
-# Use one Markov chain per string, a kernel between the chains, and a weight: ``1.0 *
-# kernel`` sets the variance of the function. The chains share a prior that is learned
-# from the training strings, so fit the kernel first. ``as_gp`` converts it for the
-# process, which optimizes weight, rho and noise.
+# Use one Markov chain per string, and a kernel between the chains. The process fits
+# both to the training strings, and chooses rho, variance and noise by the evidence.
 
-product = mc.ProbabilityProduct(mc.MarkovChain(prior="pooled"), rho=0.5, length=10)
-kernel = (1.0 * product).fit(strings[train])
-process = GaussianProcessRegressor(
-    kernel.as_gp() + WhiteKernel(0.1), normalize_y=True
-).fit(X[train], y[train])
-print(process.kernel_)
+kernel = mc.ProbabilityProduct(mc.MarkovChain(prior="pooled"), rho=0.5, length=10)
+process = mc.GaussianProcess(kernel).fit(strings[train], y[train])
+print(
+    f"rho {process.kernel_.rho:.2f}, standard deviation of the noise "
+    f"{process.noise_**0.5:.2f}"
+)
 
 # %%
 # Predictions for the test strings, with two standard deviations. About 95 % of the
 # measurements should be inside.
 
-mean, std = process.predict(X[test], return_std=True)
+mean, std = process.predict(strings[test], return_std=True)
 inside = np.mean(np.abs(mean - y[test]) < 2 * std)
 error = np.sqrt(np.mean((mean - y[test]) ** 2))
 print(
@@ -82,17 +77,18 @@ plt.show()
 # The evidence as a function of rho, with all other parameters at their optimum. The
 # optimizer uses its derivative; the marker shows where it ended.
 
-found = process.kernel_.theta
-names = [h.name for h in process.kernel_.hyperparameters]
-place = names.index("k1__kernel__rho")
+fitted = process.process_  # scikit-learn's
+found = fitted.kernel_.theta
+names = [h.name for h in fitted.kernel_.hyperparameters]
+place = names.index("k1__k2__rho")
 powers = np.geomspace(0.05, 5, 25)
 evidence = []
 for rho in powers:
     theta = found.copy()
     theta[place] = np.log(rho)
-    evidence.append(process.log_marginal_likelihood(theta))
+    evidence.append(fitted.log_marginal_likelihood(theta))
 figure, axis = plt.subplots(figsize=(7, 3.8), layout="constrained")
 axis.semilogx(powers, evidence)
-axis.plot(np.exp(found[place]), process.log_marginal_likelihood_value_, "o")
+axis.plot(np.exp(found[place]), fitted.log_marginal_likelihood_value_, "o")
 axis.set(xlabel="rho", ylabel="log evidence", title="evidence over rho")
 plt.show()

@@ -36,12 +36,12 @@ _HOMES = {
         Bernoulli Categorical Categoricals Gaussian Gaussians Multinomial Multinomials Poisson Poissons
     """,
     "mercer.models": """
-        AffinePairHMM BayesNet BayesNets Discounted FactorialHMM HMM HMMs HiddenTree KDE KDEs LDS LDSs
+        AffinePairHMM BayesNet BayesNets Discounted FactorialHMM HMM HMMs HiddenTree KDE LDS LDSs
         MarkovChain MarkovChains Mixture Mixtures PairHMM ProfileHMM SwitchingLDS read_bif
     """,
     "mercer.kernels": """
-        Centered Confounded EmpiricalKernelMap EmpiricalMeanMap Features Fisher FisherEnsemble Heat
-        JensenShannon KernelRidge Landmarks LatentMeanMap LikelihoodRatio Linear Marginalization MeanMap
+        Centered Confounded EmpiricalKernelMap EmpiricalMeanMap Features Fisher FisherEnsemble GaussianProcess
+        Heat JensenShannon KernelRidge Landmarks LatentMeanMap LikelihoodRatio Linear Marginalization MeanMap
         PosteriorCounts ProbabilityProduct RBF Residualized Sampled SeriesClassifier SeriesRegressor
         Spectrum SubspaceAngles SymmetricKL TOP Tempered compact aligned explain
     """,

@@ -210,7 +210,9 @@ def test_probabilities_whose_powers_underflow():
 
 def test_kernel_density_estimates():
     rng = np.random.default_rng(0)
-    p = mc.KDEs([s * rng.normal(size=(n, 2)) for n, s in ((5, 1), (40, 1), (1, 100), (300, 3))], [0.1, 0.2, 0.3, 1.0])
+    p = mc.models.KDEs(
+        [s * rng.normal(size=(n, 2)) for n, s in ((5, 1), (40, 1), (1, 100), (300, 3))], [0.1, 0.2, 0.3, 1.0]
+    )
     for gamma in (1e-3, 0.5, 300.0):
         check(mc.MeanMap(gamma=gamma), p, "gamma")
 
@@ -333,7 +335,7 @@ def test_kernels_of_your_own_declare_their_parameters():
 @pytest.mark.parametrize(
     ("batch", "rho"),
     [
-        (mc.KDEs(np.zeros((2, 3, 1)), 1.0), 1.0),
+        (mc.models.KDEs(np.zeros((2, 3, 1)), 1.0), 1.0),
         (mc.Multinomials([[0.5, 0.5], [0.1, 0.9]], trials=4), 0.5),
     ],
 )

@@ -77,7 +77,9 @@ class TestKDEs(Features, KernelContract):
 
     def data(self, seed, n):
         rng = np.random.default_rng(seed)
-        return mc.KDEs([rng.normal(size=(size, 2)) for size in rng.integers(1, 9, size=n)], rng.uniform(0.1, 1, size=n))
+        return mc.models.KDEs(
+            [rng.normal(size=(size, 2)) for size in rng.integers(1, 9, size=n)], rng.uniform(0.1, 1, size=n)
+        )
 
     def truth(self, X):
         w = frequencies(self.gamma, self.count, 2)
@@ -97,7 +99,7 @@ def free(n, width, seed=0):
 
 def sets(seed=0):
     rng = np.random.default_rng(seed)
-    return mc.KDEs([rng.normal(i % 3, 1, size=(5 + i, 2)) for i in range(5)], 0.3)
+    return mc.models.KDEs([rng.normal(i % 3, 1, size=(5 + i, 2)) for i in range(5)], 0.3)
 
 
 BATCHES = {

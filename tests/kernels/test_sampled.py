@@ -187,7 +187,7 @@ def test_a_list_of_members_is_a_batch():
             mc.LDSs([[[0.9]], [[0.1]]], [[[1.0]]] * 2, [[[1.0]]] * 2, [[[0.5]]] * 2, [[0.0]] * 2, [[[1.0]]] * 2),
             marks=pytest.mark.slow,
         ),
-        mc.KDEs([np.zeros((3, 2)), np.ones((2, 2))], [0.5, 0.5]),
+        mc.models.KDEs([np.zeros((3, 2)), np.ones((2, 2))], [0.5, 0.5]),
         mc.Multinomials([[0.5, 0.5], [0.9, 0.1]], trials=4),
     ],
     ids=lambda p: type(p).__name__,

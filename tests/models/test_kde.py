@@ -484,9 +484,11 @@ class TestMeanMapOfData(KernelContract):
 
 def test_points_that_are_very_far_apart():
     x = np.random.default_rng(0).normal(size=(3, 1))
-    p = mc.KDEs([x, x + 1.234e10, x + 7.7e10], 1.0)
+    p = mc.models.KDEs([x, x + 1.234e10, x + 7.7e10], 1.0)
     logs = p.log_product(p)
     assert np.isfinite(logs).all()
     nearest = min(abs(a - b) for a in x[:, 0] + 1.234e10 for b in x[:, 0] + 7.7e10)
     np.testing.assert_allclose(logs[1, 2], -(nearest**2) / 4, rtol=1e-12)
-    np.testing.assert_allclose(mc.KDEs([[[0.0], [0.01]]], 1.0).log_prob([[1.1e10]])[0], -(1.1e10**2) / 2, rtol=1e-9)
+    np.testing.assert_allclose(
+        mc.models.KDEs([[[0.0], [0.01]]], 1.0).log_prob([[1.1e10]])[0], -(1.1e10**2) / 2, rtol=1e-9
+    )

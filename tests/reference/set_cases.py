@@ -79,7 +79,7 @@ def sets(*sizes: int, d: int, seed: object = 0) -> list[np.ndarray]:
 
 @case("points-densities", 1, 2, 5, 11)
 def densities(d: int) -> Values:
-    p = mc.KDEs(sets(1, 2, 6, 7, 40, 100, d=d), [0.1, 0.2, 0.3, 0.1, 0.5, 1.0])
+    p = mc.models.KDEs(sets(1, 2, 6, 7, 40, 100, d=d), [0.1, 0.2, 0.3, 0.1, 0.5, 1.0])
     return {
         "log_mean_map": mc.MeanMap(gamma=0.5, normalize=False).log(p),
         "log_product": mc.ProbabilityProduct(rho=1.0, normalize=False).log(p),

@@ -14,6 +14,7 @@ from mercer.kernels.features import Features
 from mercer.kernels.fisher import Fisher
 from mercer.kernels.fisherensemble import FisherEnsemble
 from mercer.kernels.gaussianized import Gaussianized
+from mercer.kernels.gaussianprocess import GaussianProcess, GaussianProcessClassifier
 from mercer.kernels.heat import Heat
 from mercer.kernels.jensenshannon import JensenShannon
 from mercer.kernels.kernelridge import KernelRidge
@@ -54,6 +55,8 @@ __all__ = [
     "Features",
     "Fisher",
     "FisherEnsemble",
+    "GaussianProcess",
+    "GaussianProcessClassifier",
     "Gaussianized",
     "Heat",
     "JensenShannon",

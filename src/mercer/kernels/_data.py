@@ -8,9 +8,10 @@ from typing import Any
 import numpy as np
 from array_api_compat import is_array_api_obj, is_numpy_array
 from scipy import sparse
+from sklearn.utils.validation import check_array
 
 from mercer import _sizes
-from mercer._array import Floats
+from mercer._array import Floats, as_array
 from mercer._batch import Batch
 from mercer._checks import is_listing
 from mercer.data import Sequences
@@ -146,6 +147,19 @@ def take(source: Any, index: Floats) -> Any:
     if len(index) == n_objects(source) and np.array_equal(index, np.arange(len(index))):
         return source
     return source[index]
+
+
+def checked_targets(owner: Any, y: Any, classifier: str) -> Floats:
+    """Return targets as numbers, ``(N,)`` or ``(N, T)``; the message about classes names the ``classifier``."""
+    if y is None:
+        raise ValueError(
+            f"{type(owner).__name__} requires y to be passed, but the target y is None. Pass one number per sample."
+        )
+    target = y if hasattr(y, "shape") else as_array(y, "y", "one number or row of numbers per sample")
+    if np.asarray(target).dtype.kind in "US":
+        first = np.asarray(target).ravel()[:1].tolist()
+        raise ValueError(f"y must be numbers; got {first} first. Use {classifier} for classes.")
+    return np.asarray(check_array(y, ensure_2d=False, allow_nd=False, dtype=float, input_name="y"))
 
 
 def copy_columns(owner: Any, kernel: Any) -> None:

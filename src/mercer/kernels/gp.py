@@ -41,7 +41,8 @@ class GPKernel(_SklearnKernel):
 
     See Also
     --------
-    mercer.objects : Wraps sequences so that Gaussian processes accept them.
+    mercer.GaussianProcess : Fits the kernel itself, and takes sequences as they are.
+    mercer.objects : Wraps sequences so that scikit-learn's Gaussian processes accept them.
 
     Notes
     -----
@@ -160,7 +161,7 @@ class GPKernel(_SklearnKernel):
 
     def __sklearn_clone__(self) -> GPKernel:
         # The learned state of the kernel stays: a Gaussian process does not fit it.
-        return GPKernel(independent(self.kernel), copy.copy(self.parameter_bounds))
+        return type(self)(independent(self.kernel), copy.copy(self.parameter_bounds))
 
     def __repr__(self) -> str:
         values = ", ".join(f"{name}={value:.3g}" for name, value in _values(self.kernel).items())
@@ -191,7 +192,7 @@ class GPKernel(_SklearnKernel):
             return np.asarray(to_numpy(self.kernel(X, Y)), dtype=np.float64)
         if Y is not None:
             raise ValueError("Derivatives exist only for a Gram matrix. Leave out Y, or set eval_gradient=False.")
-        kernel, source, _ = self.kernel.sources(X)
+        kernel, source = self._sources(X)
         names = [h.name for h in self.hyperparameters if not h.fixed]
         log, gram = kernel.domain == "log", _matrix(kernel, source, log=False)
         step = SINGLE_STEP if gram.dtype == np.float32 else STEP if log else LINEAR_STEP
@@ -203,6 +204,10 @@ class GPKernel(_SklearnKernel):
             slope = np.subtract(ahead, behind, where=known, out=np.zeros(gram.shape)) / (2 * step)
             gradient[..., place] = gram * slope if log else slope
         return gram, gradient
+
+    def _sources(self, X: Any) -> Any:
+        """Return a kernel that can be evaluated, and the source of the objects."""
+        return self.kernel.sources(X)[:2]
 
     def diag(self, X: Any) -> Floats:
         """Return the kernel of every object with itself.
@@ -282,7 +287,7 @@ def ready(kernel: Any) -> Any:
         raise NotFittedError(
             f"This {type(learner).__name__} learns shared state from the data (a prior, a start, a variance floor, an "
             "alphabet), which must not change between calls in a Gaussian process. Call "
-            "kernel.fit(training_data) first."
+            "kernel.fit(training_data) first, or use mc.GaussianProcess(kernel), which fits it."
         )
     copied = independent(kernel)
     if not hasattr(kernel, "train_"):

@@ -11,18 +11,17 @@ from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin, clone
 from sklearn.metrics import r2_score
 from sklearn.utils.validation import (
     _check_sample_weight,
-    check_array,
     check_consistent_length,
     check_is_fitted,
     validate_data,
 )
 
-from mercer._array import Floats, as_array, to_numpy
+from mercer._array import Floats, to_numpy
 from mercer._checks import is_number
 from mercer._notices import warns_once
 from mercer._parallel import single_blas
 from mercer._parameters import CheckedParameters, Rule, Rules, boolean, one_of, positive
-from mercer.kernels._data import check_matrix, copy_columns, unwrapped
+from mercer.kernels._data import check_matrix, checked_targets, copy_columns, unwrapped
 from mercer.kernels.base.kernel import Kernel
 from mercer.kernels.confounds import Confounded
 
@@ -142,7 +141,7 @@ class KernelRidge(CheckedParameters, MultiOutputMixin, RegressorMixin, BaseEstim
         """
         self._check_parameters()
         X, confounds = _separated(X, confounds)
-        y = self._checked_target(y)
+        y = checked_targets(self, y, "SVC(kernel='precomputed')")
         K = self._train_matrix(X, y)
         check_consistent_length(K, y)
         weights = np.ones(len(y)) if sample_weight is None else _check_sample_weight(sample_weight, K, dtype=float)
@@ -152,17 +151,6 @@ class KernelRidge(CheckedParameters, MultiOutputMixin, RegressorMixin, BaseEstim
         self._with_confounds = confounds is not None
         self._fit_matrix(K, y, weights, columns)
         return self
-
-    def _checked_target(self, y: Any) -> Floats:
-        if y is None:
-            raise ValueError(
-                f"{type(self).__name__} requires y to be passed, but the target y is None. Pass one number per sample."
-            )
-        target = y if hasattr(y, "shape") else as_array(y, "y", "one number or row of numbers per sample")
-        if np.asarray(target).dtype.kind in "US":
-            first = np.asarray(target).ravel()[:1].tolist()
-            raise ValueError(f"y must be numbers; got {first} first. Use SVC(kernel='precomputed') for classes.")
-        return np.asarray(check_array(y, ensure_2d=False, allow_nd=False, dtype=float, input_name="y"))
 
     def _train_matrix(self, X: Any, y: Floats) -> Floats:
         """Return the kernel matrix of the training data."""
@@ -295,7 +283,7 @@ class KernelRidge(CheckedParameters, MultiOutputMixin, RegressorMixin, BaseEstim
             Their confounds.
         """
         check_is_fitted(self, "dual_coef_")
-        y = self._checked_target(y)
+        y = checked_targets(self, y, "SVC(kernel='precomputed')")
         slope, level = self._of_confounds
         return np.asarray(y - self._columns(confounds, len(y)) @ slope - level)
 
@@ -315,7 +303,7 @@ class KernelRidge(CheckedParameters, MultiOutputMixin, RegressorMixin, BaseEstim
         """
         X, confounds = _separated(X, confounds)
         predicted = self.predict(X, confounds)
-        y = self._checked_target(y)
+        y = checked_targets(self, y, "SVC(kernel='precomputed')")
         check_consistent_length(predicted, y)
         rest = y if confounds is None else self.unexplained(y, confounds)
         return float(r2_score(rest, predicted - y + rest, sample_weight=sample_weight))

@@ -54,7 +54,7 @@ class KDEs(Batch):
     Examples
     --------
     >>> import numpy as np, mercer as mc
-    >>> p = mc.KDEs(
+    >>> p = mc.models.KDEs(
     ...     [np.array([[0.0], [1.0]]), np.array([[0.5], [2.0], [2.5]])], bandwidth=0.25
     ... )
     >>> p
@@ -102,7 +102,7 @@ class KDEs(Batch):
         >>> import numpy as np, mercer as mc
         >>> from sklearn.neighbors import KernelDensity
         >>> x = np.random.default_rng(0).normal(size=(50, 2))
-        >>> mc.KDEs.from_sklearn(KernelDensity(bandwidth=0.5).fit(x)).bandwidth
+        >>> mc.models.KDEs.from_sklearn(KernelDensity(bandwidth=0.5).fit(x)).bandwidth
         array([0.25])
         """
         from mercer.models._interop import joined

@@ -109,7 +109,7 @@ def batches() -> dict[str, Any]:
             leaves=["mouse", "human", "chimp"],
             alphabet="dna",
         ),
-        "kdes": mc.KDEs([rng.normal(size=(3, 2)), rng.normal(size=(1, 2))], [0.25, 0.5]),
+        "kdes": mc.models.KDEs([rng.normal(size=(3, 2)), rng.normal(size=(1, 2))], [0.25, 0.5]),
         "gammas": mc.families.Gammas(rng.uniform(1, 3, size=(3, 2)), rng.uniform(1, 3, size=(3, 2))),
         "exponentials": mc.families.Exponentials(rng.uniform(1, 3, size=(3, 2))),
         "ldss": mc.LDSs(

@@ -13,10 +13,20 @@ from mercer._checks import NoKernel, NotRead
 from mercer._config import without_caches
 from mercer.data.channels import inside
 from mercer.kernels._data import unwrapped
-from mercer.kernels._estimators import AFFINE, SVM, check_fitted, found_by_search, is_word, kinds, linear_function
+from mercer.kernels._estimators import (
+    AFFINE,
+    SVM,
+    LinearFunction,
+    check_fitted,
+    found_by_search,
+    is_word,
+    kinds,
+    linear_function,
+)
 from mercer.kernels._evaluation import Side
 from mercer.kernels.base.kernel import Kernel
 from mercer.kernels.compacted import Compacted
+from mercer.kernels.gaussianprocess import GaussianProcess
 from mercer.kernels.kernelridge import KernelRidge
 from mercer.kernels.landmarks import Landmarks
 
@@ -101,7 +111,9 @@ def _read(step: Any, chain: tuple[Any, ...]) -> Decision:
     if "Pipeline" in names:
         *before, last = [part for _, part in step.steps if not is_word(part, "passthrough")]
         return _read(last, (*chain, *before))
-    function = linear_function(step)
+    process = isinstance(step, GaussianProcess)
+    function = LinearFunction(np.atleast_2d(step.dual_coef_.T), np.ravel(step.intercept_)) if process else None
+    function = function or linear_function(step)
     if function is None:
         why = "is not a linear function of kernel values or features"
         if SVM in names:
@@ -121,10 +133,10 @@ def _read(step: Any, chain: tuple[Any, ...]) -> Decision:
             for at, (i, j) in enumerate(pairs):
                 signs[i, at], signs[j, at] = 1.0, -1.0
             weights, bias, outputs = signs @ weights, signs @ bias, _outputs(len(signs), classes)
-    if isinstance(step, KernelRidge):
-        if np.size(step.confound_coef_):
-            _refuse(step, "was fitted with confounds, which have no positions")
-        chain = (*chain, step.kernel_) if isinstance(step.kernel, Kernel) else chain
+    if isinstance(step, KernelRidge) and np.size(step.confound_coef_):
+        _refuse(step, "was fitted with confounds, which have no positions")
+    if process or (isinstance(step, KernelRidge) and isinstance(step.kernel, Kernel)):
+        chain = (*chain, step.kernel_)
     while chain:
         *rest, last = chain
         check_fitted(last, PURPOSE)
@@ -155,5 +167,5 @@ def _outputs(number: int, classes: Any) -> tuple[str, ...]:
 def _refuse(step: Any, why: str) -> NoReturn:
     raise NotRead(
         f"{type(step).__name__} {why}. mc.explain reads a kernel of mercer, or mc.Features of one, before SVC, SVR, "
-        "KernelRidge or a linear model."
+        "KernelRidge, GaussianProcess or a linear model."
     )
