@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -43,15 +44,22 @@ def small_chains(
         Logarithms. NaN marks a pair whose sums left the range of float64 or are zero: `mercer.models._chains.coupled`
         decides which.
     """
-    weights = (None, None) if psi is not None else (left[2], right[2])
+    (i, n), (j, m) = left[0].shape, right[0].shape
     top = float(psi.max()) if psi is not None else left[2].shape[2] * float(left[2].max()) * float(right[2].max())
     growth = float(left[1].sum(axis=2).max()) * float(right[1].sum(axis=2).max()) * top
-    value = np.empty((len(lengths), len(left[0]), len(right[0])))
-    call(
-        "chains", left=left[:2], right=right[:2], weights_a=weights[0], weights_b=weights[1], psi=psi,
-        lengths=np.asarray(lengths), block=_block(growth), log_value=value,
-    )  # fmt: skip
-    return value
+
+    def compute(rows: slice, columns: slice) -> Floats:
+        a, b = tuple(x[rows] for x in left), tuple(x[columns] for x in right)
+        value = np.empty((len(lengths), len(a[0]), len(b[0])))
+        given = None if psi is None else psi.reshape(i, n, j, m)[rows, :, columns].reshape(len(a[0]) * n, -1)
+        weights = (a[2], b[2]) if psi is None else (None, None)
+        call(
+            "chains", left=a[:2], right=b[:2], weights_a=weights[0], weights_b=weights[1], psi=given,
+            lengths=np.asarray(lengths), block=_block(growth), log_value=value,
+        )  # fmt: skip
+        return value
+
+    return _in_parts(compute, i, j, lengths[-1] * n * m * (n + m))
 
 
 def ranged_pairs(
@@ -83,16 +91,34 @@ def ranged_pairs(
     ndarray of shape (H, N)
         Logarithms; -inf where no path has positive weight.
     """
-    value = np.empty((len(lengths), len(rows)))
-    call(
-        "ranged_chains", left=left, right=right, logarithms=logarithms, rows=rows, columns=columns, log_psi=log_psi,
-        lengths=np.asarray(lengths), log_value=value,
-    )  # fmt: skip
-    return value
+    n, m = log_psi.shape[1:]
+
+    def compute(_: slice, part: slice) -> Floats:
+        value = np.empty((len(lengths), len(rows[part])))
+        call(
+            "ranged_chains", left=left, right=right, logarithms=logarithms, rows=rows[part], columns=columns[part],
+            log_psi=log_psi[part], lengths=np.asarray(lengths), log_value=value,
+        )  # fmt: skip
+        return value[:, None]
+
+    return _in_parts(compute, 1, len(rows), _SLOWER * lengths[-1] * n * m * (n + m))[:, 0]
 
 
 STEPS = 1e9
 """Multiplications of one call: longer sweeps are computed in parts, so that they can be interrupted."""
+_SLOWER = 10
+"""About how much slower numbers of unlimited range are."""
+
+
+def _in_parts(compute: Callable[[slice, slice], Floats], rows: int, columns: int, work: float) -> Floats:
+    """Compute a tile in calls of bounded work, of whole vectors of columns; ``work`` is that of a pair."""
+    wide = max(8, int(STEPS / work) // 8 * 8)
+    tall = max(1, int(STEPS / (work * max(8, min(wide, columns)))))
+    if rows <= tall and columns <= wide:
+        return compute(slice(None), slice(None))
+    starts = range(0, columns, wide)
+    lines = ([compute(slice(row, row + tall), slice(at, at + wide)) for at in starts] for row in range(0, rows, tall))
+    return np.concatenate([np.concatenate(line, axis=2) for line in lines], axis=1)
 
 
 def context_products(left: tuple[Floats, ...], right: tuple[Floats, ...], steps: Indices) -> Floats:
@@ -111,13 +137,13 @@ def context_products(left: tuple[Floats, ...], right: tuple[Floats, ...], steps:
     ndarray of shape (H, I, J)
         NaN where a sum may have lost a significant term by underflow.
     """
-    value = np.empty((len(steps), len(left[0]), len(right[0])))
-    if not value.size:
+    if not len(left[0]) or not len(right[0]):
+        return np.empty((len(steps), len(left[0]), len(right[0])))
+
+    def compute(rows: slice, columns: slice) -> Floats:
+        a, b = tuple(x[rows] for x in left), tuple(x[columns] for x in right)
+        value = np.empty((len(steps), len(a[0]), len(b[0])))
+        call("context_products", left=a, right=b, steps=steps, log_value=value)
         return value
-    at_once = max(1, int(STEPS / ((steps[-1] + 1) * max(8, len(right[0])) * left[1][0].size)))
-    for begin in range(0, len(left[0]), at_once):
-        rows = slice(begin, begin + at_once)
-        part = np.empty((len(steps), len(left[0][rows]), len(right[0])))
-        call("context_products", left=tuple(x[rows] for x in left), right=right, steps=steps, log_value=part)
-        value[:, rows] = part
-    return value
+
+    return _in_parts(compute, len(left[0]), len(right[0]), (steps[-1] + 1) * left[1][0].size)

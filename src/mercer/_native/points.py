@@ -5,6 +5,7 @@ Every pair of sets is summed separately: its bits do not depend on its neighbors
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -20,6 +21,8 @@ SUM, NEAREST, TWO_SUMS, WEIGHTED = 1, 2, 3, 4
 """The sum of 2^t, the smallest squared distance, the sums of 2^t and of its square, the sum of 2^t <v, w>."""
 _LOST = 2.0**-900
 """Sums below this have lost terms by underflow, and are recomputed relative to their largest term."""
+LONG_CALL = 2e9
+"""Work of one call, a fifth of a second: more is done in parts, so that an interrupt is answered."""
 LOG2_E = 1 / math.log(2)
 _PADDING = 8
 """Whole vectors are loaded: points after the last one are read, and do not count."""
@@ -81,20 +84,31 @@ class PointSets:
             The second column is used by ``TWO_SUMS`` only.
         """
         shift = np.zeros(len(left)) if shift is None else shift
-        return self._sums(term, other, left, right, scale, shift, each=False)
+
+        def compute(spans: Spans, pair: Any) -> Floats:
+            return self._sums(term, other, spans, scale[pair], shift[pair], each=False)
+
+        spans = self.begin[left], self.size[left], other.begin[right], other.size[right]
+        return _in_parts(compute, spans, 1, self._cost(), term)
 
     def ask_each(self, term: int, other: PointSets, which: int, scale: float, shift: Floats) -> Floats:
         """Return the result for every point of the single left set with set ``which`` of the right, ``(T,)``."""
-        return self._sums(term, other, [0], [which], np.array([scale]), shift, each=True)[:, 0]
+        size = max(1, int(LONG_CALL / (self._cost() * max(1, other.size[which]))))
+        parts = [np.empty((0, 2))]
+        for begin in range(0, len(shift), size):
+            some = shift[begin : begin + size]
+            spans = (np.array([x]) for x in (self.begin[0] + begin, len(some), other.begin[which], other.size[which]))
+            parts.append(self._sums(term, other, tuple(spans), np.array([scale]), some, each=True))
+        return np.concatenate(parts)[:, 0]
 
-    def _sums(
-        self, term: int, other: PointSets, left: Any, right: Any, scale: Floats, shift: Floats, each: bool
-    ) -> Floats:
+    def _cost(self) -> int:
+        return 8 + sum(x.shape[1] for x in (self.points[0], self.weights[0]) if x is not None)
+
+    def _sums(self, term: int, other: PointSets, spans: Spans, scale: Floats, shift: Floats, each: bool) -> Floats:
         out = np.zeros((len(shift), 2))
         call(
             "point_sums", x=self.points[0], v=self.weights[0], y=other.points[1], w=other.weights[1],
-            begin_x=self.begin[left], size_x=self.size[left], begin_y=other.begin[right], size_y=other.size[right],
-            scale=scale, shift=shift, term=term, each=each, out=out,
+            scale=scale, shift=shift, term=term, each=each, out=out, **_named(spans),
         )  # fmt: skip
         return out
 
@@ -152,25 +166,59 @@ def window_sums(
     -------
     ndarray of shape (P,)
     """
-    out = np.empty(len(shift))
-    call(
-        "window_sums", x=x, y=y, width=width, scale=scale, shift=shift, term=term, out=out, **_spans(offsets, pairs)
-    )  # fmt: skip
-    return out
+
+    def compute(spans: Spans, pair: Any) -> Floats:
+        out = np.empty(len(spans[0]))
+        call("window_sums", x=x, y=y, width=width, scale=scale, shift=shift[pair], term=term, out=out, **_named(spans))
+        return out
+
+    return _in_parts(compute, _spans(offsets, pairs), width, 8 + width + x.shape[1], term)
 
 
 def difference_counts(
     codes: tuple[Any, Any], offsets: tuple[Floats, Floats], pairs: tuple[Any, Any], width: int
 ) -> Floats:
     """Count the pairs of windows of strings that differ in 0, 1, ..., ``width`` positions, (P, width + 1)."""
-    out = np.empty((len(pairs[0]), width + 1))
-    call("difference_counts", x=codes[0], y=codes[1], out=out, **_spans(offsets, pairs))
-    return out
+
+    def compute(spans: Spans, pair: Any) -> Floats:
+        out = np.empty((len(spans[0]), width + 1))
+        call("difference_counts", x=codes[0], y=codes[1], out=out, **_named(spans))
+        return out
+
+    return _in_parts(compute, _spans(offsets, pairs), width, 16, SUM)
 
 
-def _spans(offsets: tuple[Floats, Floats], pairs: tuple[Any, Any]) -> dict[str, Floats]:
-    """Return where the sequences of all pairs begin, and their lengths."""
+Spans = tuple[Any, ...]
+"""Of pairs of sets or sequences: first point and number of points on the left, and the same on the right."""
+
+
+def _spans(offsets: tuple[Floats, Floats], pairs: tuple[Any, Any]) -> Spans:
     (x, y), (left, right) = offsets, pairs
-    return {
-        "begin_x": x[left], "size_x": np.diff(x)[left], "begin_y": y[right], "size_y": np.diff(y)[right],
-    }  # fmt: skip
+    return x[left], np.diff(x)[left], y[right], np.diff(y)[right]
+
+
+def _named(spans: Spans) -> dict[str, Any]:
+    return dict(zip(("begin_x", "size_x", "begin_y", "size_y"), spans, strict=True))
+
+
+def _in_parts(compute: Callable[[Spans, Any], Floats], spans: Spans, width: int, cost: float, term: int) -> Floats:
+    """Compute pairs in calls of bounded work; a long pair in parts of its left side, which depend on its sizes only.
+
+    ``compute`` takes spans and the pairs to which they belong.
+    """
+    begin, size, right, across = spans
+    windows = np.maximum(size - width + 1, 1)
+    work = cost * windows * across.astype(np.float64)
+    if work.sum() <= LONG_CALL:
+        return compute(spans, slice(None))
+    length = -(-windows // np.ceil(work / LONG_CALL).clip(1).astype(np.int64))
+    count = -(-windows // length)
+    first, pair = np.cumsum(count) - count, np.repeat(np.arange(len(count)), count)
+    at = (np.arange(len(pair)) - first[pair]) * length[pair]
+    split = begin[pair] + at, np.minimum(length[pair] + width - 1, size[pair] - at), right[pair], across[pair]
+    done = np.cumsum((work / count)[pair]) // LONG_CALL
+    edges = [*np.flatnonzero(np.diff(done, prepend=-1)), len(pair)]
+    calls = [slice(*edge) for edge in itertools.pairwise(edges)]
+    values = np.concatenate([compute(tuple(x[some] for x in split), pair[some]) for some in calls])
+    join = np.minimum if term == NEAREST else np.add
+    return np.asarray(join.reduceat(values, first, axis=0))
