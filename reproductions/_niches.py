@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from _protocol import Array, Machine, Rule, Split, evaluate, spread, stratified
+from _protocol import Array, KernelSVM, Rule, Split, evaluate, spread, stratified
 from _results import Cell, Figure, Place, tell
 from sklearn.decomposition import KernelPCA
 from sklearn.metrics.pairwise import rbf_kernel
@@ -193,15 +193,15 @@ def _round(task: str, species: Species, number: int) -> list[Cell]:
     return [evaluate(method, task, groups, splits) for method in _methods(species.points, groups)]
 
 
-def _methods(points: Sequence[Array], groups: Array) -> Iterator[Machine | Rule]:
+def _methods(points: Sequence[Array], groups: Array) -> Iterator[KernelSVM | Rule]:
     """Yield the mean map kernel, baselines that use the mean, spread and number of presences, or less, and none."""
     kinds = {"as it is": False, "normalized": True}
-    yield Machine("KDE mean map", {name: niche_kernel(points, normalize=value) for name, value in kinds.items()})
+    yield KernelSVM("KDE mean map", {name: niche_kernel(points, normalize=value) for name, value in kinds.items()})
     mean, width = (np.array([getattr(one, name)(axis=0) for one in points]) for name in ("mean", "std"))
     size = np.log([[len(one)] for one in points])
     plain = {"Mean, spread, number": np.hstack([mean, width, size]), "Mean": mean, "Number": size}
     for name, vectors in plain.items():
-        yield Machine(name, {f"gamma={gamma:g}": rbf_kernel(vectors, gamma=gamma) for gamma in (0.1, 0.5, 2.5)})
+        yield KernelSVM(name, {f"gamma={gamma:g}": rbf_kernel(vectors, gamma=gamma) for gamma in (0.1, 0.5, 2.5)})
 
     def largest(train: Array, test: Array) -> dict[str, Array]:
         names, counts = np.unique(groups[train], return_counts=True)

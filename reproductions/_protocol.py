@@ -61,22 +61,22 @@ class Outcome(NamedTuple):
         return float(np.mean(self.test[self.inside <= self.inside.min() + 1e-12]))
 
 
-def machine_errors(
+def svm_errors(
     kernel: Kernel, labels: Array, train: Array, test: Array, costs: Sequence[float], rate=share_wrong, scaled=False
 ) -> Array:
-    """Return the test error of a support vector machine for every C; ``scaled``: see `Machine`."""
+    """Return the test error of a support vector machine for every C; ``scaled``: see `KernelSVM`."""
     wanted, n = np.concatenate([train, test]), len(train)
     matrix = kernel(train, wanted) if callable(kernel) else kernel[np.ix_(wanted, train)]
     matrix = np.asarray(matrix, dtype=np.float64)
     unit = float(np.mean(np.diag(matrix))) if scaled else 1.0
     # Skip validation of our own matrices, which would take half of the time; the setting is local to the thread.
     with config_context(assume_finite=True, skip_parameter_validation=True):
-        machines = (SVC(C=cost / unit, kernel="precomputed").fit(matrix[:n], labels[train]) for cost in costs)
-        return np.array([rate(machine.predict(matrix[n:]), labels[test]) for machine in machines])
+        svms = (SVC(C=cost / unit, kernel="precomputed").fit(matrix[:n], labels[train]) for cost in costs)
+        return np.array([rate(svm.predict(matrix[n:]), labels[test]) for svm in svms])
 
 
 @dataclass(frozen=True)
-class Machine:
+class KernelSVM:
     """A support vector machine on kernels by name of their parameters.
 
     ``kernels`` may be a function that learns them from the training objects. If ``scaled``, ``costs`` are values of C
@@ -93,8 +93,8 @@ class Machine:
         kernels = self.kernels(split.train) if callable(self.kernels) else self.kernels
 
         def work(kernel: Kernel) -> tuple[Array, Array]:
-            test = machine_errors(kernel, labels, split.train, split.test, self.costs, rate, self.scaled)
-            inside = [machine_errors(kernel, labels, *fold, self.costs, scaled=self.scaled) for fold in split.folds]
+            test = svm_errors(kernel, labels, split.train, split.test, self.costs, rate, self.scaled)
+            inside = [svm_errors(kernel, labels, *fold, self.costs, scaled=self.scaled) for fold in split.folds]
             return test, np.mean(inside, axis=0) if inside else np.zeros(len(test))
 
         with ThreadPoolExecutor() as pool:
@@ -121,7 +121,7 @@ class Rule:
 
 
 def evaluate(
-    method: Machine | Rule,
+    method: KernelSVM | Rule,
     task: str,
     labels: Array,
     splits: Sequence[Split],

@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from _protocol import Array, Machine, Outcome, Rule, Split, balanced_wrong, curve, evaluate, share_wrong, stratified
+from _protocol import Array, KernelSVM, Outcome, Rule, Split, balanced_wrong, curve, evaluate, share_wrong, stratified
 from _results import Cell, Curve, Figure, Table, main, tell
 from sklearn.naive_bayes import MultinomialNB
 from sklearn.preprocessing import normalize
@@ -123,13 +123,13 @@ def reproduce(
     return random_figure(part, draws, quick, variants, seed, concentration)
 
 
-def document_methods(counts: Any, labels: Array, n: int, variants: bool = False) -> list[Machine | Rule]:
+def document_methods(counts: Any, labels: Array, n: int, variants: bool = False) -> list[KernelSVM | Rule]:
     """Return the methods in the order of ``METHODS``, and three others; only the first n documents are trained on."""
     every, train = mc.Multinomial().fit_each(counts), mc.Multinomial().fit_each(counts[:n])
 
-    def divergence(form: str, values: tuple[float, ...]) -> Machine:
+    def divergence(form: str, values: tuple[float, ...]) -> KernelSVM:
         grams = {f"t={t:g}": mc.JensenShannon(form=form, t=t)(every, train) for t in values}
-        return Machine(form.capitalize(), grams)
+        return KernelSVM(form.capitalize(), grams)
 
     def centering(normalize: bool = True) -> dict[str, Any]:
         # The center is the mean of the training documents of each draw.
@@ -144,19 +144,19 @@ def document_methods(counts: Any, labels: Array, n: int, variants: bool = False)
     # The paper's heat kernel uses l2-normalized counts: square roots of the probabilities of squared counts.
     on_sphere = [mc.Multinomial().fit_each(squares) for squares in (counts.power(2), counts[:n].power(2))]
     found = [
-        Machine("Centering", centering()),
+        KernelSVM("Centering", centering()),
         divergence("exp", EXP_T),
         divergence("inverse", INVERSE_T),
-        Machine("Linear", {"": linear(frequencies, frequencies[:n])}),
-        Machine("PP", {"": mc.ProbabilityProduct(rho=0.5)(every, train)}),
-        Machine("Heat", {f"t={t:g}": mc.Heat(t=t)(*on_sphere) for t in HEAT_T}),
+        KernelSVM("Linear", {"": linear(frequencies, frequencies[:n])}),
+        KernelSVM("PP", {"": mc.ProbabilityProduct(rho=0.5)(every, train)}),
+        KernelSVM("Heat", {f"t={t:g}": mc.Heat(t=t)(*on_sphere) for t in HEAT_T}),
         Rule("Naive Bayes", naive_bayes),
     ]
     if variants:
         found += [
-            Machine("Centering, raw", centering(normalize=False)),
-            Machine("Linear, counts", {"": linear(counts, counts[:n])}),
-            Machine("PP, rho=1", {"": mc.ProbabilityProduct(rho=1.0)(every, train)}),
+            KernelSVM("Centering, raw", centering(normalize=False)),
+            KernelSVM("Linear, counts", {"": linear(counts, counts[:n])}),
+            KernelSVM("PP, rho=1", {"": mc.ProbabilityProduct(rho=1.0)(every, train)}),
         ]
     return found
 

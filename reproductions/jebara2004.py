@@ -15,7 +15,7 @@ from itertools import product
 from typing import Any
 
 import numpy as np
-from _protocol import Array, Machine, Outcome, Split, curve, machine_errors, stratified
+from _protocol import Array, KernelSVM, Outcome, Split, curve, stratified, svm_errors
 from _results import Curve, Figure, main, tell
 from sklearn.model_selection import GroupShuffleSplit, StratifiedShuffleSplit
 from sklearn.preprocessing import normalize
@@ -74,7 +74,7 @@ def reproduce(
 def along(kernels: Sequence[Array], labels: Array, split: Split, log_costs: Sequence[float]) -> Outcome:
     """Run every kernel of a family at every C, by its natural logarithms, in one split."""
     members = {str(i): gram for i, gram in enumerate(kernels)}
-    return Machine("", members, tuple(np.exp(log_costs)), scaled=False).outcome(labels, split)
+    return KernelSVM("", members, tuple(np.exp(log_costs)), scaled=False).outcome(labels, split)
 
 
 def joined(outcomes: Sequence[Outcome]) -> Outcome:
@@ -333,7 +333,7 @@ def make_task(seed: Any, models: int = 20, per_model: int = 5, length: int = 25)
 def left_out_errors(gram: Array, labels: Array) -> Array:
     """Return the leave-one-out errors of a support vector machine at every C, ``(costs,)``."""
     every = np.arange(len(labels))
-    return np.mean([machine_errors(gram, labels, np.delete(every, i), every[[i]], COSTS) for i in every], axis=0)
+    return np.mean([svm_errors(gram, labels, np.delete(every, i), every[[i]], COSTS) for i in every], axis=0)
 
 
 def likelihood_error(estimator: Any, task: Task) -> float:

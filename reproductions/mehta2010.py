@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 from _niches import FIGURE2, FIGURE2_GROUPS, niche_groups, niches
-from _protocol import Array, Machine, Rule, Split, evaluate, stratified
+from _protocol import Array, KernelSVM, Rule, Split, evaluate, stratified
 from _results import Cell, Place, Table, main, tell
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import make_pipeline
@@ -96,7 +96,7 @@ class Task:
     learned: dict[Any, Any] = field(default_factory=dict)
 
 
-def two_machines() -> mc.HMMs:
+def two_models() -> mc.HMMs:
     """Return the two 3-state, 2-symbol models of the synthetic task: one stays in its states, one cycles.
 
     Both emit the two symbols equally often, so that counts of single symbols carry little information.
@@ -109,9 +109,9 @@ def two_machines() -> mc.HMMs:
 
 
 def synthetic(seed: int, per_class: int = PER_CLASS) -> Task:
-    """Draw sequences of length 100 from the two machines."""
-    machines = two_machines()
-    drawn = np.concatenate(list(machines.sample(100, per_class, random_state=seed)))
+    """Draw sequences of length 100 from the two models."""
+    models = two_models()
+    drawn = np.concatenate(list(models.sample(100, per_class, random_state=seed)))
     strings = ["".join("01"[int(symbol)] for symbol in row) for row in drawn]
     data = mc.Sequences(strings, alphabet="01")
     return Task("Synthetic", data, np.repeat([0, 1], per_class), 3, (3, 3))
@@ -172,36 +172,36 @@ MAXIMUM_LIKELIHOOD: dict[str, Any] = {"prior": None, "n_iter": 1000, "tol": 1e-6
 """Parameters of maximum likelihood with the paper's stopping rule."""
 
 
-machine = partial(Machine, costs=(1.0, 30.0, 1000.0))
+kernel_svm = partial(KernelSVM, costs=(1.0, 30.0, 1000.0))
 
 
-def paper_methods(task: Task) -> list[Machine | Rule]:
+def paper_methods(task: Task) -> list[KernelSVM | Rule]:
     """Return the methods of the table, in the paper's order."""
     models = mc.HMM(task.states, **MAXIMUM_LIKELIHOOD).fit_each(task.data)
     smooth = {f"lambda={lam:g}": paths(mc.MeanMap(gamma=lam / 2), models) for lam in LAMBDAS}
     products = [{"": paths(mc.ProbabilityProduct(rho=rho), models)} for rho in (1.0, 0.5)]
     return [
-        machine("GMMK", by_length(smooth)),
-        machine("PPK 1", by_length(products[0])),
-        machine("PPK .5", by_length(products[1])),
-        machine("EMMK", windows(task.data)),
-        machine("LMMK", lambda train: latent(task, train)),
-        machine("Fisher", lambda train: scores(task, train, [0])),
+        kernel_svm("GMMK", by_length(smooth)),
+        kernel_svm("PPK 1", by_length(products[0])),
+        kernel_svm("PPK .5", by_length(products[1])),
+        kernel_svm("EMMK", windows(task.data)),
+        kernel_svm("LMMK", lambda train: latent(task, train)),
+        kernel_svm("Fisher", lambda train: scores(task, train, [0])),
         Rule("Bayes", likelihood(task)),
     ]
 
 
-def more_methods(task: Task) -> list[Machine | Rule]:
+def more_methods(task: Task) -> list[KernelSVM | Rule]:
     """Return methods that are not in the paper: pooled priors, derivatives, models of both classes, a baseline."""
     smooth, joint = mc.MeanMap(gamma=0.5), mc.ProbabilityProduct(rho=0.5)
     found = [
-        machine("GMMK, pooled", lambda train: pooled(smooth, task, train)),
-        machine("PPK .5, pooled", lambda train: pooled(joint, task, train)),
-        machine("Fisher, both classes", lambda train: scores(task, train, [0, 1])),
+        kernel_svm("GMMK, pooled", lambda train: pooled(smooth, task, train)),
+        kernel_svm("PPK .5, pooled", lambda train: pooled(joint, task, train)),
+        kernel_svm("Fisher, both classes", lambda train: scores(task, train, [0, 1])),
     ]
     if task.data.is_symbols:
-        return [*found, machine("Spectrum 3", lambda train: {"": mc.Spectrum(3)(task.data)})]
-    derivatives = machine("PPK .5, pooled, derivatives", lambda train: pooled(joint, task, train, derivatives=True))
+        return [*found, kernel_svm("Spectrum 3", lambda train: {"": mc.Spectrum(3)(task.data)})]
+    derivatives = kernel_svm("PPK .5, pooled, derivatives", lambda train: pooled(joint, task, train, derivatives=True))
     return [*found, derivatives, nearest(task)]
 
 

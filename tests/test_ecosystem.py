@@ -102,7 +102,7 @@ class TestPipelines:
         assert np.isfinite(scores).all()
         assert scores.mean() > 0.8
 
-    def test_search_over_kernel_model_and_machine(self, case):
+    def test_search_over_kernel_model_and_svm(self, case):
         X, kernel, name = case
         grid = {f"{PRODUCT}__rho": [0.5, 1.0], name: VALUES[name.split("__")[-1]], "svc__C": [0.1, 10.0]}
         search = GridSearchCV(estimator(kernel), grid, cv=3, error_score="raise").fit(X, LABELS)

@@ -260,10 +260,10 @@ class Batch:
         if str(device) != "numpy":
             checked(device, 'Use to("numpy") for NumPy arrays.')
 
-        def place(_: str, x: Array) -> Array:
+        def converted(_: str, x: Array) -> Array:
             return moved(x, device) if namespace(x).isdtype(x.dtype, "real floating") else x
 
-        return self._map(place, lambda _, part: part.to(device))
+        return self._map(converted, lambda _, part: part.to(device))
 
     def __array__(self, *args: Any, **kwargs: Any) -> NoReturn:
         raise _NotAnArray(

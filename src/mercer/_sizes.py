@@ -20,7 +20,7 @@ _CGROUPS = (
 
 def free_bytes() -> int | None:
     """Return the free memory and swap space, within the limit of a container; None if the system does not tell."""
-    free = _of_machine()
+    free = _of_system()
     if free is None:
         return None
     for limit, used, stat in _CGROUPS:
@@ -34,7 +34,7 @@ def free_bytes() -> int | None:
     return free
 
 
-def _of_machine() -> int | None:
+def _of_system() -> int | None:
     try:
         entries = dict(line.split(":") for line in _MEMINFO.read_text().splitlines())
         return 1024 * sum(int(entries[name].split()[0]) for name in ("MemAvailable", "SwapFree"))

@@ -61,7 +61,7 @@ def assert_equal(small, pipeline, new, **params):
 
 
 # Name -> pipeline, target, fraction of the training objects that may stay at most.
-MACHINES = {
+ESTIMATORS = {
     "svc": (make_pipeline(rbf(), svc()), TWO, 0.7),
     "svc, three classes": (make_pipeline(rbf(), svc(C=10)), NAMES, 0.9),
     "svc, one against one": (make_pipeline(rbf(), svc(decision_function_shape="ovo")), NAMES, 0.95),
@@ -87,7 +87,7 @@ MACHINES = {
     "passthrough": (Pipeline([("k", rbf()), ("nothing", "passthrough"), ("m", svc())]), TWO, 0.7),
     "a kernel of rows": (make_pipeline(rbf(), mc.Linear(), svc()), TWO, 1.0),
     "search": (GridSearchCV(make_pipeline(rbf(), svc()), {"svc__C": [1, 10]}, cv=2), TWO, 0.7),
-    "search of the machine": (make_pipeline(rbf(), GridSearchCV(svc(), {"C": [1, 10]}, cv=2)), TWO, 0.7),
+    "search of the SVM": (make_pipeline(rbf(), GridSearchCV(svc(), {"C": [1, 10]}, cv=2)), TWO, 0.7),
     "no coefficient": (make_pipeline(rbf(), Lasso(alpha=1e6)), NUMBER, 0.05),
 }
 
@@ -96,14 +96,14 @@ MACHINES = {
 def fitted():
     """Return every pipeline fitted, with its compact form."""
     found = {}
-    for name, (pipeline, y, most) in MACHINES.items():
+    for name, (pipeline, y, most) in ESTIMATORS.items():
         pipeline = clone(pipeline).fit(TABLE, y)
         found[name] = pipeline, mc.compact(pipeline), most
     return found
 
 
 @pytest.mark.filterwarnings("ignore:Linear")
-@pytest.mark.parametrize("name", MACHINES)
+@pytest.mark.parametrize("name", ESTIMATORS)
 def test_predictions_are_the_same(fitted, name, tmp_path):
     pipeline, small, most = fitted[name]
     before = pickle.dumps(pipeline)

@@ -13,7 +13,7 @@ from scipy.special import logsumexp
 import mercer as mc
 from mercer.kernels._windows import counts as window_counts
 from mercer.kernels._windows.counts import WindowCounts, way_of
-from mercer.kernels._windows.points import WindowSets
+from mercer.kernels.empiricalmeanmap import WindowSets
 from mercer.testing.kernels import KernelContract, by_pairs, normalized
 
 

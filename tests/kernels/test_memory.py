@@ -55,11 +55,11 @@ def test_a_container_has_less(monkeypatch, tmp_path):
     for name, text in (("max", "5000000"), ("current", "4000000"), ("stat", "anon 1\ninactive_file 500000\n")):
         (tmp_path / name).write_text(text)
     monkeypatch.setattr(_sizes, "_CGROUPS", (tuple(tmp_path / name for name in ("max", "current", "stat")),))
-    monkeypatch.setattr(_sizes, "_of_machine", lambda: 2**40)
+    monkeypatch.setattr(_sizes, "_of_system", lambda: 2**40)
     assert _sizes.free_bytes() == 1_500_000
     (tmp_path / "max").write_text("max\n")
     assert _sizes.free_bytes() == 2**40
-    monkeypatch.setattr(_sizes, "_of_machine", lambda: None)
+    monkeypatch.setattr(_sizes, "_of_system", lambda: None)
     assert _sizes.free_bytes() is None
 
 

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from scipy import sparse
 
 import mercer as mc
-from mercer.kernels import _mismatches as near_windows
 from mercer.kernels import spectrum
+from mercer.kernels import spectrum as near_windows
 from mercer.kernels.spectrum import Spectrum
 from mercer.testing.kernels import KernelContract, by_pairs, normalized
 

@@ -12,7 +12,7 @@ from sklearn.exceptions import ConvergenceWarning
 import mercer as mc
 from mercer.data import Alphabet, Sequences
 from mercer.models import pairhmm_affine
-from mercer.models._pairs import affine_em
+from mercer.models._pairs import affine as affine_parts
 from mercer.models._pairs.affine import AffineParameters, log_probabilities, score_names, scores
 from mercer.models._pairs.drawn import drawn_pairs
 from mercer.models.pairhmm_affine import AffinePairHMMs
@@ -268,23 +268,23 @@ class TestEM:
             old = emit.T @ np.diag(rng.dirichlet(np.ones(4))) @ emit
             counts = rng.uniform(size=(4, 4))
             counts = (counts + counts.T) / (2 * counts.sum())
-            new = affine_em._toward(old, counts)
+            new = affine_parts._toward(old, counts)
             assert np.linalg.eigvalsh(new)[0] > -1e-14
             assert (counts * np.log(new)).sum() >= (counts * np.log(old)).sum()
             assert new.sum() == pytest.approx(1)
             step = np.unique(np.round((new - old) / (counts - old), 6))
             assert len(step) == 1  # on the line
-        assert affine_em._toward(old, old) is old
+        assert affine_parts._toward(old, old) is old
 
     def test_counts_are_gradients(self):
         # E[n] = parameter times d log kappa / d parameter, the parameters taken as free weights.
         p, X = model(11, k=3), Sequences(["abca", "bac", "cab"], alphabet="abc")
         affine, pairs = AffineParameters.of(p), (np.array([0, 1]), np.array([1, 2]))
-        _, found = affine_em._expect(affine, X, pairs)
+        _, found = affine_parts._expect(affine, X, pairs)
 
         def log_kappa(joint, insertion):
             changed = affine._replace(joint=joint, insertion=insertion)
-            return affine_em._expect(changed, X, pairs)[0]
+            return affine_parts._expect(changed, X, pairs)[0]
 
         h = 1e-6
         for a in range(3):
@@ -307,11 +307,11 @@ class TestEM:
         X = Sequences(["ARNA", "AGCA"], alphabet="dna")
         p = model(12, k=4, alphabet=Alphabet.of("dna"))
         pair = (np.array([0]), np.array([1]))
-        _, found = affine_em._expect(AffineParameters.of(p), X, pair)
+        _, found = affine_parts._expect(AffineParameters.of(p), X, pair)
         weight, matched = 0.0, 0.0
         for r, n in product("AG", "ACGT"):
             reading = Sequences([f"A{r}{n}A", "AGCA"], alphabet="dna")
-            log_kernel, part = affine_em._expect(AffineParameters.of(p), reading, pair)
+            log_kernel, part = affine_parts._expect(AffineParameters.of(p), reading, pair)
             weight += np.exp(log_kernel)
             matched = matched + np.exp(log_kernel) * part.matched
         np.testing.assert_allclose(found.matched, matched / weight, atol=1e-13)

@@ -10,7 +10,7 @@ from sklearn.base import clone
 
 import mercer as mc
 from mercer.data import Sequences
-from mercer.models._pairs import affine_em
+from mercer.models._pairs import affine as affine_parts
 from mercer.models._pairs.affine import AffineParameters
 from mercer.models._pairs.affine_range import FlankWeights, rows_of_group
 from mercer.models.pairhmm_affine import AffinePairHMMs, LocalPairHMMs
@@ -358,7 +358,7 @@ def test_expected_counts_are_gradients():
     s, t, h = "ababba", "bbabba", 1e-6
     p = model((0.3, 0.5, 0.7, 0.6, 0.7), alphabet="ab")
     X = Sequences([s, t], alphabet="ab")
-    _, found = affine_em._expect(AffineParameters.of(p), X, (np.array([0]), np.array([1])))
+    _, found = affine_parts._expect(AffineParameters.of(p), X, (np.array([0]), np.array([1])))
     names = ("continuation", "open", "extend", "flank_open", "flank_extend")
     counts = dict(zip(names, zip(found.yes, found.chances, strict=True), strict=True))
     assert_allclose(counts["continuation"], (found.matched.sum(), found.matched.sum() + 1))

@@ -9,8 +9,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mercer.data import Alphabet
-from mercer.models._pairs.scales import _searched, implied_background, implied_scale, karlin_altschul
-from mercer.models._pairs.substitution import _scores_of, given_distribution, joint_of, natural_alphabet
+from mercer.models._pairs.substitution import (
+    _scores_of,
+    _searched,
+    given_distribution,
+    implied_background,
+    implied_scale,
+    joint_of,
+    karlin_altschul,
+    natural_alphabet,
+)
 
 DNA, PROTEIN = Alphabet.of("dna"), Alphabet.of("protein")
 HALF_BIT, THIRD_BIT = np.log(2) / 2, np.log(2) / 3

@@ -127,7 +127,7 @@ def test_every_panel_has_every_line(monkeypatch: pytest.MonkeyPatch, part: str):
     for name in ("human", "fly", "human_ends_cut", "fly_as_it_is"):
         monkeypatch.setattr(paper, name, lambda n, seed: strings(n + seed[0]))
     half = lambda family, *_: Outcome([], *np.full((2, len(family) * len(paper.LOG_COSTS)), 0.5))  # noqa: E731
-    monkeypatch.setattr(paper, "along", half)  # machines take their time, and are tested above
+    monkeypatch.setattr(paper, "along", half)  # fits take their time, and are tested above
     curves = paper.reproduce(part, draws=2, quick=True)
     methods = {panel: [one.method for one in curves if one.panel == panel] for panel in (one.panel for one in curves)}
     beside = ["pooled prior", "length only"]

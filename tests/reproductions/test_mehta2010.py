@@ -9,21 +9,21 @@ import mehta2010
 import numpy as np
 import pytest
 from _niches import Species, niche_groups, niche_kernel, niches, read_species
-from _protocol import Machine, evaluate
-from mehta2010 import Task, make_folds, synthetic, two_machines
+from _protocol import KernelSVM, evaluate
+from mehta2010 import Task, make_folds, synthetic, two_models
 
 import mercer as mc
 
 
 class TestData:
-    def test_machines_show_both_symbols_equally_often(self):
-        machines = two_machines()
-        often = np.einsum("bi,bik->bk", machines.stationary(), np.asarray(machines.emission.probability))
+    def test_models_show_both_symbols_equally_often(self):
+        models = two_models()
+        often = np.einsum("bi,bik->bk", models.stationary(), np.asarray(models.emission.probability))
         np.testing.assert_allclose(often, 0.5)
 
     def test_the_true_models_err_as_the_papers_do(self):
         task = synthetic(0, 500)
-        error = np.mean(np.argmax(two_machines().log_prob(task.data), axis=0) != task.labels)
+        error = np.mean(np.argmax(two_models().log_prob(task.data), axis=0) != task.labels)
         assert 0.035 < error < 0.075  # the paper's Bayes: .062
 
 
@@ -61,7 +61,7 @@ def test_real_coffee(real: None):
     assert np.bincount(task.labels).tolist() == [29, 27]
     gram = mc.EmpiricalMeanMap(order=2, gamma=50.0, n_components=mehta2010.FREQUENCIES)(task.data)
     # .00 to .02 with parameters chosen; the paper has .286 for the kernel
-    for method, most in ((mehta2010.nearest(task), 0.02), (Machine("EMMK", {"": gram}), 0.1)):
+    for method, most in ((mehta2010.nearest(task), 0.02), (KernelSVM("EMMK", {"": gram}), 0.1)):
         assert evaluate(method, "Coffee", task.labels, make_folds(task.labels), by_size=True).chosen < most
 
 

@@ -6,7 +6,7 @@ import json
 
 import numpy as np
 import pytest
-from _protocol import Machine, Outcome, Rule, balanced_wrong, curve, evaluate, machine_errors, share_wrong
+from _protocol import KernelSVM, Outcome, Rule, balanced_wrong, curve, evaluate, share_wrong, svm_errors
 from _results import Cell, Curve, Figure, Place, draw, main, markdown
 from mehta2010 import make_folds
 
@@ -44,7 +44,7 @@ class TestEvaluation:
             asked.append(set(train.tolist()))
             return {"": SAME}
 
-        cell = evaluate(Machine("same", kernels), "task", LABELS, folds, paper=0.2)
+        cell = evaluate(KernelSVM("same", kernels), "task", LABELS, folds, paper=0.2)
         assert asked == [set(fold.train.tolist()) for fold in folds]
         assert (cell.chosen, cell.chosen_sd, cell.best, cell.paper, cell.best_setting) == (0, 0, 0, 0.2, "C=0.1")
 
@@ -57,7 +57,7 @@ class TestEvaluation:
             tempting[test], swapped[test] = SAME[test], 1 - SAME[test]
             return {"tempting": tempting, "swapped": swapped}
 
-        cell = evaluate(Machine("trap", kernels, (1.0, 30.0)), "task", LABELS, make_folds(LABELS))
+        cell = evaluate(KernelSVM("trap", kernels, (1.0, 30.0)), "task", LABELS, make_folds(LABELS))
         assert cell.best == 0.0
         assert cell.best_setting.startswith("tempting")
         assert cell.chosen > 0.9
@@ -87,7 +87,7 @@ class TestEvaluation:
         fold, gram = make_folds(LABELS)[0], X @ X.T
         kernels = (1e-3 * gram, 1e3 * gram, lambda train, wanted: gram[np.ix_(wanted, train)], gram[:, :95])
         fold = fold._replace(train=fold.train[fold.train < 95])
-        errors = [machine_errors(k, LABELS, fold.train, fold.test, (1.0, 30.0), scaled=True) for k in kernels]
+        errors = [svm_errors(k, LABELS, fold.train, fold.test, (1.0, 30.0), scaled=True) for k in kernels]
         assert all(np.array_equal(errors[0], other) for other in errors[1:])
 
     def test_ties_are_averaged(self):

@@ -130,13 +130,13 @@ def grown(array):
         ("_sparse", lambda _: True),
     ],
 )
-def test_machines(tmp_path, name, change):
+def test_svms(tmp_path, name, change):
     model = SVC().fit(TABLE, LABELS)
     setattr(model, name, change(getattr(model, name)))
     refused(tmp_path, model)
 
 
-def test_machines_of_other_kinds(tmp_path):
+def test_svms_of_other_kinds(tmp_path):
     sparse = make_pipeline(CountVectorizer(), SVC()).fit(DOCUMENTS, [0, 1, 0, 1])
     dual = sparse[1]._dual_coef_
     sparse[1]._dual_coef_ = type(dual)(dual.toarray() * (np.arange(dual.shape[1]) > 0))  # entries that are not stored

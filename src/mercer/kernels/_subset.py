@@ -1,16 +1,22 @@
-"""Fitted kernels with some of their training objects, for landmarks, compact pipelines and estimates of time."""
+"""What surrounds a kernel asks of it: fitted ones with some of their training objects, and what a matrix depends on."""
 
 from __future__ import annotations
 
-from functools import singledispatch
+import platform
+from functools import cache, singledispatch
 from typing import Any
 
+import joblib
 import numpy as np
+from array_api_compat import is_array_api_obj
 from sklearn.base import clone
 
-from mercer._array import Indices
+from mercer._array import Indices, to_numpy
+from mercer._cache import parameter_key
+from mercer._native.library import build
 from mercer._notices import collected
-from mercer.kernels._data import length_of, n_objects, take, unwrapped
+from mercer.data.segments import data_digests
+from mercer.kernels._data import has_digests, length_of, n_objects, take, unwrapped
 from mercer.kernels.base.compound import Compound, Views
 
 
@@ -69,3 +75,46 @@ def to_be_timed(kernel: Any, X: Any, Y: Any = None) -> tuple[Any, Any, Any]:
     with collected():  # what so few objects tell is not for the user
         few._learn_from_values(np.arange(len(index)) % 2 if required else None)
     return few, few._match(made.train_, few.train_), None
+
+
+def identity(kernel: Any, X: Any, Y: Any = None) -> dict[str, Any]:
+    """Return everything that the matrix of ``X`` and ``Y`` depends on; nothing is fitted.
+
+    The digests are those of the checked input, not of the models fitted to it, which depend on the processor in the
+    last digits.
+
+    Returns
+    -------
+    dict
+        ``kernel``, its text; ``parameters``, ``fitted`` and ``data``, digests of its parameters, of what it learned
+        before the call (empty if nothing) and of the input; ``objects``, the number on each side; ``processor``, on
+        which values depend to rounding.
+    """
+    kernel._check_parameters()
+    sides = [unwrapped(side) for side in (X, Y) if side is not None]
+    fitted = hasattr(kernel, "train_")
+    if fitted:
+        accepted = [kernel._admit(side, reset=False) for side in sides]
+    else:
+        accepted = [clone(kernel)._admit(side, reset=True) for side in sides]
+    known, objects = parameter_key(kernel), [n_objects(side) for side in sides]
+    return {
+        "kernel": " ".join(str(kernel).split()),
+        "parameters": "" if known is None else str(joblib.hash(known)),
+        "fitted": str(joblib.hash((kernel._learned(), _digest(kernel.train_)))) if fitted else "",
+        "data": str(joblib.hash([objects, *map(_digest, accepted)])),
+        "objects": objects,
+        "processor": processor(),
+    }
+
+
+def _digest(source: Any) -> Any:
+    if has_digests(source):
+        return np.frombuffer(b"".join(data_digests(source)), dtype=np.uint8)
+    return to_numpy(source) if is_array_api_obj(source) else source
+
+
+@cache
+def processor() -> str:
+    """Return the kind of this processor, and the level of the instruction set that the native library uses."""
+    return f"{platform.machine()} {build().level}"

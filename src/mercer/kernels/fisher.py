@@ -16,7 +16,6 @@ from mercer._verdict import Verdict
 from mercer.data.csr import CSRRows
 from mercer.data.segments import digest_order
 from mercer.families.gaussian import Gaussians
-from mercer.kernels import _information as information_
 from mercer.kernels._classes import check_scores, classes_of, learn_models
 from mercer.kernels._names import channels_of
 from mercer.kernels._operands import CHEAP_COLUMNS, CenteredCounts, InnerProducts, Rows, are_token_counts
@@ -210,7 +209,7 @@ class Fisher(InnerProducts, SharedModelKernel):
         self.classes_, members = classes_of(X, y, "Fisher(by_class=True)")
         learn_models(self, X, members)
 
-    def _metric(self, X: Any) -> information_.Metric | None:
+    def _metric(self, X: Any) -> Metric | None:
         """Return the root of the information that scores are multiplied with; None for the identity."""
         information = self._recipe().information
         if information == "identity":
@@ -219,8 +218,8 @@ class Fisher(InnerProducts, SharedModelKernel):
         if information == "empirical":
             scores = dense(scores, f"information={information!r}")
         self._train_side.keep("scores", scores)  # reused for the operand of the training data
-        metric, values = information_.estimated(scores[digest_order(X)], self.ridge, diagonal=information == "diagonal")
-        self.effective_rank_ = information_.effective_rank(values)
+        metric, values = estimated(scores[digest_order(X)], self.ridge, diagonal=information == "diagonal")
+        self.effective_rank_ = effective_rank(values)
         return metric
 
     def _scores(self, X: Any) -> Any:
@@ -244,7 +243,7 @@ class Fisher(InnerProducts, SharedModelKernel):
         if scores is None:
             scores = self._scores(source)
         if self._whiten is not None:
-            if not isinstance(self._whiten, information_.Diagonal):
+            if not isinstance(self._whiten, Diagonal):
                 scores = dense(scores, f"information={self.information!r}")
             scores = self._whiten.applied(scores)
         if power != 1:
@@ -252,7 +251,7 @@ class Fisher(InnerProducts, SharedModelKernel):
         return Rows(CSRRows.of(scores) if sparse.issparse(scores) else scores)
 
     def _feature_names(self, width: int) -> list[str]:
-        if self._whiten is None or isinstance(self._whiten, information_.Diagonal):
+        if self._whiten is None or isinstance(self._whiten, Diagonal):
             return [str(name) for name in self.get_score_names()]
         return [f"whitened[{i}]" for i in range(width)]  # a full matrix mixes the parameters
 
@@ -285,3 +284,81 @@ def _powered(scores: Any, power: float) -> Any:
     out = scores.copy()
     out.data = np.sign(out.data) * np.abs(out.data) ** power
     return out
+
+
+class Diagonal(NamedTuple):
+    """Scale every column."""
+
+    columns: Floats
+
+    def applied(self, scores: Any) -> Any:
+        """Multiply scores, dense or sparse, with the matrix."""
+        return scores.multiply(self.columns).tocsr() if sparse.issparse(scores) else scores * self.columns
+
+    def pulled(self, weights: Floats) -> Floats:
+        """Return the weights of scores, given those of whitened scores: multiply with the transposed matrix."""
+        return weights * self.columns
+
+
+class LowRank(NamedTuple):
+    """The symmetric matrix ``V' diag(inside) V + rest``, which is never formed; the rows of V are orthonormal."""
+
+    rows: Floats
+    inside: Floats
+    rest: float
+
+    def applied(self, scores: Floats) -> Floats:
+        """Multiply scores with the matrix."""
+        return (scores @ self.rows.T * self.inside) @ self.rows + self.rest * scores
+
+    def pulled(self, weights: Floats) -> Floats:
+        """Return the weights of scores, given those of whitened scores; the matrix is symmetric."""
+        return self.applied(weights)
+
+
+class Full(NamedTuple):
+    """Multiply with a matrix."""
+
+    matrix: Floats
+
+    def applied(self, scores: Floats) -> Floats:
+        """Multiply scores with the matrix."""
+        return scores @ self.matrix
+
+    def pulled(self, weights: Floats) -> Floats:
+        """Return the weights of scores, given those of whitened scores: multiply with the transposed matrix."""
+        return weights @ self.matrix.T
+
+
+Metric = Diagonal | LowRank | Full
+
+
+def inverse_root(values: Floats, ridge: float) -> Floats:
+    """Return (values + ridge)^{-1/2}; without a ridge 0 if a value is below 1e-12 of the largest (FK-2)."""
+    values = np.maximum(values, 0.0)
+    raised = values + ridge * values.mean()
+    keep = raised > (0.0 if ridge else 1e-12 * values.max())
+    return np.where(keep, 1 / np.sqrt(np.where(keep, raised, 1.0)), 0.0)
+
+
+def effective_rank(values: Floats) -> float:
+    """Return (sum of eigenvalues)^2 / sum of their squares."""
+    values = np.maximum(values, 0.0)
+    return float(values.sum() ** 2 / max(np.sum(values**2), 1e-300))
+
+
+def estimated(scores: Any, ridge: float, *, diagonal: bool) -> tuple[Metric, Floats]:
+    """Root of the second moment of scores ``(N, P)``, or of its diagonal; and its eigenvalues."""
+    n, p = scores.shape
+    if diagonal:
+        squares = scores.multiply(scores) if sparse.issparse(scores) else scores * scores
+        values = np.asarray(squares.sum(axis=0)).ravel() / n
+        return Diagonal(inverse_root(values, ridge)), values
+    if n >= p:
+        values, vectors = np.linalg.eigh(scores.T @ scores / n)
+        return Full(vectors * inverse_root(values, ridge)), values
+    _, singular, right = np.linalg.svd(scores, full_matrices=False)
+    # The p - n eigenvalues that are 0 come last: (I + r)^{-1/2} = r^{-1/2} (1 - V V') + V (values + r)^{-1/2} V'
+    values = np.append(singular**2 / n, np.zeros(p - n))
+    inverse = inverse_root(values, ridge)
+    return LowRank(right, inverse[:n] - inverse[-1], float(inverse[-1])), values

@@ -12,8 +12,17 @@ from mercer._probability import checked_probability
 from mercer._random import random_generator, whole_size
 from mercer.data import Alphabet, Sequences
 from mercer.data.ragged import offsets_of
-from mercer.models._pairs.affine import EXTEND, OPEN, AffineParameters
+from mercer.models._pairs.affine import (
+    EXTEND,
+    OPEN,
+    AffineMachine,
+    AffineParameters,
+    log_probabilities,
+    score_names,
+    scores,
+)
 from mercer.models._pairs.joint import checked_joint
+from mercer.models._pairs.machine import matches_of
 from mercer.models.inference import read
 
 if TYPE_CHECKING:
@@ -132,9 +141,6 @@ class AffinePairHMMs(Batch):
         first, second : one sequence each
             Strings over the alphabet.
         """
-        from mercer.models._pairs.affine import AffineMachine, AffineParameters
-        from mercer.models._pairs.machine import matches_of
-
         self._require_one()
         return matches_of(AffineMachine.of(AffineParameters.of(self), 2).machine, self.alphabet, first, second)
 
@@ -148,8 +154,6 @@ class AffinePairHMMs(Batch):
         X : Sequences or what makes them
             M strings; ambiguity codes and missing symbols are marginalized.
         """
-        from mercer.models._pairs.affine import log_probabilities
-
         self._require_axis()
         return log_probabilities(self, read(self, X))
 
@@ -160,15 +164,11 @@ class AffinePairHMMs(Batch):
 
     def sequence_scores(self, X: Any, parametrization: str = "logit") -> Floats:
         """Fisher scores of each string under each model, ``(N, M, P)``; `score_names` names the columns."""
-        from mercer.models._pairs.affine import scores
-
         self._require_axis()
         return scores(self, read(self, X), parametrization)
 
     def score_names(self) -> list[str]:
         """Name the columns of the Fisher scores."""
-        from mercer.models._pairs.affine import score_names
-
         return score_names(self)
 
     def sample(self, size: int = 1, random_state: Any = None) -> list[Sequences]:

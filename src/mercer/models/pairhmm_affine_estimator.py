@@ -15,8 +15,7 @@ from mercer._random import seed_of
 from mercer.data import Alphabet, Sequences
 from mercer.data.alphabet import ALPHABET
 from mercer.families.estimator import Context, strength
-from mercer.models._pairs.affine import RATES, AffineParameters
-from mercer.models._pairs.affine_em import LEARNED, em_pairs
+from mercer.models._pairs.affine import LEARNED, RATES, AffineParameters, em_pairs
 from mercer.models._pairs.drawn import drawn_pairs
 from mercer.models._pairs.estimator import FittedPairHMM, PairEstimator
 from mercer.models._pairs.substitution import joint_of, natural_alphabet

@@ -12,8 +12,8 @@ from mercer._checks import check_rho, is_choice, is_whole
 from mercer._coupling import Coupling, Operand, PowerProduct
 from mercer._random import random_generator, whole_size
 from mercer.data import Alphabet, Sequences
-from mercer.models._profile.annotations import Annotations
-from mercer.models._profile.nodes import NodeRows, check_nodes, checked_background, rows_of
+from mercer.models._profile import inference
+from mercer.models._profile.nodes import Annotations, NodeRows, check_nodes, checked_background, rows_of
 from mercer.models._profile.search import MODES
 from mercer.models.inference import read_before
 from mercer.models.summaries import headed
@@ -242,8 +242,6 @@ class ProfileHMMs(Judged, Batch):
         X : Sequences, or anything that converts to them
             M sequences; gaps are removed.
         """
-        from mercer.models._profile import inference
-
         self._require_axis()
         X = self.read(X)
         return np.asarray(inference.log_odds(self, X) + inference.background_log_prob(self, X))
@@ -254,8 +252,6 @@ class ProfileHMMs(Judged, Batch):
         The null model draws symbols from the background, and a length from a geometric distribution with the mean
         ``length``, or that of the sequence itself if it is None.
         """
-        from mercer.models._profile import inference
-
         self._require_axis()
         X = self.read(X)
         return np.asarray(inference.background_log_prob(self, X) + inference.null_length(self, X))
@@ -273,8 +269,6 @@ class ProfileHMMs(Judged, Batch):
         >>> (profile.log_odds(["ACGTACGT", "GGGGGGGG"]) / np.log(2)).round(2)
         array([[2.89, 0.09]])
         """
-        from mercer.models._profile import inference
-
         self._require_axis()
         X = self.read(X)
         return np.asarray(inference.log_odds(self, X) - inference.null_length(self, X))
@@ -344,8 +338,6 @@ class ProfileHMMs(Judged, Batch):
         >>> profile.viterbi(["GGACGTACGTCC"])[0][0]
         array([0, 0, 1, 2, 3, 4, 5, 6, 7, 8, 0, 0])
         """
-        from mercer.models._profile import inference
-
         self._require_one()
         X = self.read(X)
         paths, odds = inference.best_paths(self, 0, X)
@@ -373,21 +365,17 @@ class ProfileHMMs(Judged, Batch):
         >>> profile.align(["GGACGTACGTCC", "ACGTCGT"])
         ['ACGTACGT', 'ACGT-CGT']
         """
-        from mercer.models._profile.scores import aligned_rows
-
         self._require_one()
-        return aligned_rows(self, self.read(X))
+        return inference.aligned_rows(self, self.read(X))
 
     def sample(self, size: int = 1, random_state: Any = None) -> list[Sequences]:
         """Draw ``size`` sequences from each profile; one `Sequences` per profile.
 
         If ``length`` is None, the flanks have as many symbols as the profile has nodes, on average.
         """
-        from mercer.models._profile.inference import draw
-
         self._require_axis()
         size, rng = whole_size(size, "sequences"), random_generator(random_state)
-        return [draw(self, i, size, rng) for i in range(len(self))]
+        return [inference.draw(self, i, size, rng) for i in range(len(self))]
 
     # -- kernels -------------------------------------------------------------------------------------------
 
@@ -432,23 +420,17 @@ class ProfileHMMs(Judged, Batch):
         parametrization : {"logit", "weight"}, default="logit"
             Parametrization of the probabilities (FK-0).
         """
-        from mercer.models._profile.scores import scores
-
         self._require_axis()
-        return scores(self, self.read(X), parametrization)
+        return inference.scores(self, self.read(X), parametrization)
 
     def score_names(self) -> list[str]:
         """Name the columns of the Fisher scores, such as "match[3, A]" and "transition[3, m->d]"."""
-        from mercer.models._profile.scores import score_names
-
-        return score_names(self)
+        return inference.score_names(self)
 
     def latent_cliques(self, X: Any) -> list[Clique]:
         """Return the mean counts of each symbol in each match and insert state of one profile, for latent kernels."""
-        from mercer.models._profile.scores import state_counts
-
         self._require_one()
-        return [state_counts(self, self.read(X))]
+        return [inference.state_counts(self, self.read(X))]
 
     def require_discrete(self, kernel: str) -> None:
         """Do nothing: the states and symbols of profiles can be counted."""

@@ -19,10 +19,9 @@ from mercer.data import Alphabet
 from mercer.data.alphabet import ALPHABET
 from mercer.families.estimator import Context, Estimator
 from mercer.models._fitting.em import EMResult
-from mercer.models._tree.em import distinct, fit_tree
 from mercer.models._tree.messages import sets_of
 from mercer.models._tree.newick import Layout, Tree, layout_of, parse_newick
-from mercer.models._tree.parameters import Parameters, emission_of, start_of, starts_of
+from mercer.models._tree.parameters import Parameters, distinct, emission_of, fit_tree, start_of, starts_of
 from mercer.models._tree.reading import read_profiles
 from mercer.models.tree import HiddenTrees
 

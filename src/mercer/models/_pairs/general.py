@@ -1,4 +1,4 @@
-"""Pair HMMs as machines: pairs of strings, and single ones, once silent visits are eliminated (MK-5, FK-7).
+"""Pair HMMs as finite-state machines, of pairs and of single strings, once silent visits are eliminated (MK-5, FK-7).
 
 The marginal likelihood of one string sums over the other.
 """

@@ -1,6 +1,7 @@
 """Pair hidden Markov models as states and steps: kernels and expected counts, also of single strings (MK-5, FK-7).
 
-A single string is a pair with the empty string, under a machine whose states give symbols to the first string only.
+A single string is a pair with the empty string, under a finite-state machine whose states give symbols to the first
+string only.
 """
 
 from __future__ import annotations
