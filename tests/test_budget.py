@@ -29,7 +29,7 @@ BUDGETS = {
     "embedding": 10720,
     "families": 33277,
     "gram": 10053,
-    "kernels": 80270,
+    "kernels": 80780,
     "models": 173880,
     "native": 63197,
     "plot": 9750,

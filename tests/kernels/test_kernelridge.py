@@ -62,6 +62,67 @@ def test_leave_one_out_is_that_of_refits(alpha, weights, confounds):
         assert found[i] == pytest.approx(one[0], rel=1e-10, abs=1e-10)
 
 
+@pytest.mark.parametrize("confounds", [None, C])
+@pytest.mark.parametrize("weights", [None, np.where(np.arange(N) % 7, W, 0.0)])
+@pytest.mark.parametrize("targets", [Y, np.column_stack([Y, Y**2 / 100])])
+@pytest.mark.parametrize("intercept", [True, False])
+def test_intervals_are_those_of_refits(confounds, weights, targets, intercept):
+    Z = np.exp(-((X[:, None] - X[None]) ** 2).sum(-1) / 4)
+    new, columns = np.exp(-((X[:8, None] - 0.3 - X[None]) ** 2).sum(-1) / 4), None if confounds is None else C[:8] + 1
+    model = mc.KernelRidge(alpha=0.5, intercept=intercept, intervals=True)
+    model.fit(Z, targets, sample_weight=weights, confounds=confounds)
+    used = np.flatnonzero(np.ones(N) if weights is None else weights)
+    ends = []
+    for i in used:
+        rest = used[used != i]
+        kept = {"sample_weight": weights, "confounds": confounds}
+        kept = {name: value if value is None else value[rest] for name, value in kept.items()}
+        again = mc.KernelRidge(alpha=0.5, intercept=intercept).fit(Z[np.ix_(rest, rest)], targets[rest], **kept)
+        own = again.predict(Z[i : i + 1, rest], confounds=None if confounds is None else C[i : i + 1])[0]
+        ends.append((again.predict(new[:, rest], confounds=columns), np.abs(targets[i] - own)))
+    for coverage in (0.5, 0.8, 0.95):
+        low, high = model.predict_interval(new, coverage, confounds=columns)
+        assert low.shape == high.shape == (8, *targets.shape[1:])
+        rank = int(np.ceil(coverage * (len(used) + 1) - 1e-9))
+        expected = np.sort([fit + error for fit, error in ends], axis=0)[rank - 1]
+        np.testing.assert_allclose(high, expected, rtol=1e-10, atol=1e-10)
+        expected = np.sort([fit - error for fit, error in ends], axis=0)[-rank]
+        np.testing.assert_allclose(low, expected, rtol=1e-10, atol=1e-10)
+
+
+class TestIntervals:
+    def test_coverage(self):
+        inside, rng = [], np.random.default_rng(1)
+        for _ in range(60):
+            x = rng.normal(size=(40, 5))
+            y = 1e3 + x[:, 0] + rng.standard_t(3, size=40)
+            low, high = mc.KernelRidge(mc.RBF(gamma=0.2), intervals=True).fit(x[:25], y[:25]).predict_interval(x[25:])
+            inside.append((low <= y[25:]) & (y[25:] <= high))
+        assert 0.87 <= np.mean(inside) <= 0.95
+
+    def test_a_sample_that_nothing_else_explains(self):
+        alone = np.zeros((N, 1))
+        alone[3] = 1.0
+        model = mc.KernelRidge(alpha=1.0, intervals=True).fit(K, Y, confounds=alone)
+        low, high = model.predict_interval(K[:2], 0.9, confounds=alone[:2])
+        assert np.isfinite([low, high]).all()
+        low, high = model.predict_interval(K[:2], N / (N + 1), confounds=alone[:2])
+        assert (low == -np.inf).all()
+        assert (high == np.inf).all()
+
+    def test_messages(self, tmp_path):
+        model = mc.KernelRidge(mc.RBF(gamma=0.2), intervals=True).fit(X, Y)
+        mc.save(model, tmp_path / "a.mercer")
+        np.testing.assert_array_equal(mc.load(tmp_path / "a.mercer").predict_interval(X), model.predict_interval(X))
+        with pytest.raises(ValueError, match=r"coverage must be at most N / \(N \+ 1\) = 0.9677 for the N = 30"):
+            model.predict_interval(X, 0.97)
+        with pytest.raises(ValueError, match=r"coverage must be a number, at least 0.5 and below 1; got 95"):
+            model.predict_interval(X, 95)
+        for other in (mc.compact(model), mc.KernelRidge(mc.RBF(gamma=0.2)).fit(X, Y)):
+            with pytest.raises(ValueError, match="Fit it with intervals=True"):
+                other.predict_interval(X)
+
+
 def test_alpha_with_the_smallest_leave_one_out_error():
     alphas = [0.01, 0.1, 1.0, 10.0, 100.0]
     losses = {a: np.mean((mc.KernelRidge(alpha=a).fit(K, Y).loo_predictions_ - Y) ** 2) for a in alphas}

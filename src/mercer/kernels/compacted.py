@@ -176,7 +176,8 @@ def _columns(estimator: Any, index: Indices) -> dict[str, Any]:
 def _changed(step: Any, **changes: Any) -> Any:
     """Return an independent copy of a fitted step with other attributes, without predictions for training samples."""
     made = copy.copy(step)
-    vars(made).pop("loo_predictions_", None)
+    for name in ("loo_predictions_", "_leave_one_out"):
+        vars(made).pop(name, None)
     vars(made).update(dict.fromkeys(changes))
     made = copy.deepcopy(made)
     vars(made).update(changes)

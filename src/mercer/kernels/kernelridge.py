@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from contextlib import nullcontext
 from typing import Any, ClassVar, NamedTuple, Self
 
@@ -16,11 +17,11 @@ from sklearn.utils.validation import (
     validate_data,
 )
 
-from mercer._array import Floats, to_numpy
+from mercer._array import Floats, Indices, to_numpy
 from mercer._checks import is_number
 from mercer._notices import warns_once
 from mercer._parallel import single_blas
-from mercer._parameters import CheckedParameters, Rule, Rules, boolean, one_of, positive
+from mercer._parameters import CheckedParameters, Rule, Rules, between, boolean, one_of, positive
 from mercer.kernels._data import check_matrix, checked_targets, copy_columns, unwrapped
 from mercer.kernels.base.kernel import Kernel
 from mercer.kernels.confounds import Confounded
@@ -55,6 +56,8 @@ class KernelRidge(CheckedParameters, MultiOutputMixin, RegressorMixin, BaseEstim
         around the scale of the kernel matrix, or in the list.
     intercept : bool, default=True
         Whether the regression has an intercept, which is not penalized.
+    intervals : bool, default=False
+        Whether to keep the leave-one-out fits, N x N numbers, for `predict_interval`.
 
     Attributes
     ----------
@@ -78,6 +81,7 @@ class KernelRidge(CheckedParameters, MultiOutputMixin, RegressorMixin, BaseEstim
     --------
     sklearn.kernel_ridge.KernelRidge : Without an intercept: targets and kernel must be centered.
     Residualized : A kernel whose features do not depend on confounds.
+    GaussianProcess : The same mean, with standard deviations and tuned kernel parameters.
 
     Notes
     -----
@@ -112,6 +116,7 @@ class KernelRidge(CheckedParameters, MultiOutputMixin, RegressorMixin, BaseEstim
         ),
         "alpha": one_of("loo", cure="With 'loo', it is chosen by leave-one-out.") | positive() | ALPHAS,
         "intercept": boolean(),
+        "intervals": boolean("With True, predict_interval can be used after fit."),
     }
 
     # Requested by default: confounds that are passed to a pipeline or a search are for this regression too.
@@ -119,10 +124,13 @@ class KernelRidge(CheckedParameters, MultiOutputMixin, RegressorMixin, BaseEstim
     __metadata_request__predict = {"confounds": True}  # noqa: RUF012
     __metadata_request__score = {"confounds": True}  # noqa: RUF012
 
-    def __init__(self, kernel: Any = "precomputed", alpha: Any = "loo", intercept: bool = True) -> None:
+    def __init__(
+        self, kernel: Any = "precomputed", alpha: Any = "loo", intercept: bool = True, intervals: bool = False
+    ) -> None:
         self.kernel = kernel
         self.alpha = alpha
         self.intercept = intercept
+        self.intervals = intervals
 
     @warns_once
     def fit(self, X: Any, y: Any, sample_weight: Any = None, confounds: Any = None) -> Self:
@@ -175,14 +183,14 @@ class KernelRidge(CheckedParameters, MultiOutputMixin, RegressorMixin, BaseEstim
         targets = y[:, None] if y.ndim == 1 else y
         root = np.sqrt(weights[used])[:, None]
         design = _design(confounds[used], root, self.intercept)
-        spectrum = _spectrum(root * K[np.ix_(used, used)] * root.T, design.basis)
+        inner = K[np.ix_(used, used)]
+        spectrum = _spectrum(root * inner * root.T, design.basis)
         scaled = root * targets[used]
         free = scaled - design.basis @ (design.basis.T @ scaled)  # what the intercept and confounds do not explain
         self.alpha_, dual, errors = self._chosen(spectrum, free)
         a = np.zeros_like(targets)
         a[used] = root * dual
-        linear = design.basis.T @ (scaled - root * (K[np.ix_(used, used)] @ a[used]))
-        slope, level = design.coefficients(linear)
+        slope, level = design.coefficients(design.basis.T @ (scaled - root * (inner @ a[used])))
         free_slope, free_level = design.coefficients(design.basis.T @ scaled)
         predictions = K @ a + confounds @ slope + level
         predictions[used] = targets[used] - errors / root
@@ -195,6 +203,12 @@ class KernelRidge(CheckedParameters, MultiOutputMixin, RegressorMixin, BaseEstim
         self.confound_coef_ = slope[:, 0] if one else slope
         self.loo_predictions_ = predictions[:, 0] if one else predictions
         self._of_confounds = (free_slope[:, 0], free_level[0]) if one else (free_slope, free_level)
+        self.__dict__.pop("_leave_one_out", None)
+        if self.intervals:  # the same solution, of the targets 1 for one sample and 0 for the others
+            units = np.diag(root[:, 0])
+            dual = root * (spectrum.vectors / (spectrum.values + self.alpha_) @ (spectrum.vectors.T @ units))
+            of_each = design.coefficients(design.basis.T @ (units - root * (inner @ dual)))
+            self._leave_one_out = LeaveOneOut(np.flatnonzero(used), dual, *of_each, errors / root)
 
     def _chosen(self, spectrum: Spectrum, free: Floats) -> tuple[float, Floats, Floats]:
         """Return alpha, the solution, and the leave-one-out errors, in scaled units."""
@@ -250,6 +264,66 @@ class KernelRidge(CheckedParameters, MultiOutputMixin, RegressorMixin, BaseEstim
         return np.asarray(
             K @ self.dual_coef_ + self._columns(confounds, len(K)) @ self.confound_coef_ + self.intercept_
         )
+
+    def predict_interval(self, X: Any, coverage: float = 0.9, confounds: Any = None) -> tuple[Floats, Floats]:
+        r"""Return the lower and upper ends of intervals that contain new targets, each ``(M,)`` or ``(M, T)``.
+
+        They are those of the jackknife+ (Barber et al. 2021), from the regressions without each training sample. If new
+        samples are like the training samples, an interval contains the target with a probability of at least
+        ``2 * coverage - 1``, and of about ``coverage`` in practice, for any distribution of the errors.
+
+        Parameters
+        ----------
+        X : data or array of shape (M, N)
+            As in `predict`. After a kernel in a pipeline, pass ``pipeline[:-1].transform(X)``.
+        coverage : float, default=0.9
+            The probability that an interval contains the target, from 0.5 to N / (N + 1).
+        confounds : array or data frame of shape (M, c) or (M,), default=None
+            As in `predict`.
+
+        Notes
+        -----
+        With the errors :math:`r_i = y_i - \hat y_{-i}` and the derivative :math:`s_i(x)` of a prediction by
+        :math:`y_i`, the prediction without sample i is :math:`f(x) - s_i(x) r_i`, exactly. The interval is between
+        quantiles of :math:`f(x) - s_i(x) r_i \mp |r_i|` over i. Kernel and ``alpha_`` are those of all samples.
+
+        Examples
+        --------
+        >>> import numpy as np, mercer as mc
+        >>> x = np.linspace(0, 6, 40)[:, None]
+        >>> y = np.sin(x[:, 0]) + np.random.default_rng(0).normal(scale=0.1, size=40)
+        >>> model = mc.KernelRidge(mc.RBF(gamma=0.5), intervals=True).fit(x, y)
+        >>> low, high = model.predict_interval([[1.0], [2.0]])
+        >>> low.round(1), high.round(1)
+        (array([0.7, 0.7]), array([1. , 0.9]))
+        """
+        check_is_fitted(self, "dual_coef_")
+        between(0.5, 1.0, "left")("coverage", coverage)
+        if not hasattr(self, "_leave_one_out"):
+            raise ValueError(
+                f"This {type(self).__name__} keeps no leave-one-out fits. Fit it with intervals=True, and do not "
+                "compact it."
+            )
+        samples, dual, slope, level, errors = self._leave_one_out
+        rank = math.ceil(coverage * (len(samples) + 1) - 1e-9)
+        if rank > len(samples):
+            raise ValueError(
+                f"coverage must be at most N / (N + 1) = {len(samples) / (len(samples) + 1):.4g} for the N = "
+                f"{len(samples)} training samples; got {coverage!r}."
+            )
+        X, confounds = _separated(X, confounds)
+        K = self._matrix(X)
+        columns = self._columns(confounds, len(K))
+        mean = K @ self.dual_coef_ + columns @ self.confound_coef_ + self.intercept_
+        by_sample = K[:, samples] @ dual + columns @ slope + level
+        ends = np.empty((2, *mean.reshape(len(K), -1).shape))
+        for t, error in enumerate(errors.T):
+            known = np.isfinite(error)  # without the others there is no unique solution, and anything is possible
+            left_out = mean.reshape(len(K), -1)[:, t, None] - by_sample * np.where(known, error, 0.0)
+            width = np.where(known, np.abs(error), np.inf)
+            ends[0, :, t] = np.partition(left_out - width, len(samples) - rank)[:, len(samples) - rank]
+            ends[1, :, t] = np.partition(left_out + width, rank - 1)[:, rank - 1]
+        return ends[0].reshape(mean.shape), ends[1].reshape(mean.shape)
 
     def _matrix(self, X: Any) -> Floats:
         if isinstance(self.kernel, str):
@@ -345,6 +419,16 @@ def _design(confounds: Floats, root: Floats, intercept: bool) -> Design:
     axes, basis = scale[:, None] * right[keep].T / singular[keep], left[:, keep]
     size = float(np.linalg.norm(root)) if intercept else 0.0
     return Design(np.column_stack([root / size, basis]) if intercept else basis, axes, middle, size)
+
+
+class LeaveOneOut(NamedTuple):
+    """Derivatives of a regression by the target of every used sample, and the errors without this sample."""
+
+    samples: Indices  # (n,)
+    dual: Floats  # (n, n)
+    slope: Floats  # (c, n)
+    level: Floats  # (n,)
+    errors: Floats  # (n, T)
 
 
 class Spectrum(NamedTuple):
