@@ -211,3 +211,34 @@ def test_messages():
                                                         [[[0.0]]]).reshape(1, 1))  # fmt: skip
     with pytest.raises(ValueError, match="no density"):
         flat.log_prob([[1.0, 2.0]])
+
+
+@pytest.mark.parametrize("shared", [True, False])
+@pytest.mark.parametrize(("n", "d", "length"), [(1, 2, 3), pytest.param(3, 1, 7, marks=pytest.mark.slow)])
+def test_the_number_of_parameters_is_the_rank_of_the_joint_distributions(n, d, length, shared):
+    """How many directions of the parameters change the mean or the covariance of a series given some path."""
+    model, step = switching(0, 1, 2, n, d), 1e-5
+    fields = {name: np.array(getattr(model.systems, name)) for name in list(model.systems._arrays)[:8]}
+    common = ("emission", "observation_offset", "observation_covariance") if shared else ()
+    fields |= {name: np.repeat(fields[name][:, :1], 2, axis=1) for name in common}
+    paths = list(product(range(2), repeat=length))[:: 3 if length < 4 else 13]
+
+    def of(changed):
+        return mc.models.SwitchingLDSs(model.initial, model.transition, mc.LDSs(**changed))
+
+    def moments(changed):
+        return np.concatenate([part.ravel() for path in paths for part in path_joint(of(changed), path)])
+
+    rows = []
+    for name, value in fields.items():
+        for regimes, place in product([slice(None)] if name in common else [0, 1], np.ndindex(value.shape[2:])):
+            sides = []
+            for sign in (1, -1):
+                moved = value.copy()
+                moved[(0, regimes, *place)] += sign * step
+                if "covariance" in name and place[0] != place[1]:
+                    moved[(0, regimes, *place[::-1])] += sign * step
+                sides.append(moments({**fields, name: moved}))
+            rows.append((sides[0] - sides[1]) / (2 * step))
+    rank = np.linalg.matrix_rank(np.array(rows), rtol=1e-7)
+    assert of(fields).n_parameters.tolist() == [3 + rank]  # and those of the chain

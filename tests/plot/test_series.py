@@ -250,3 +250,26 @@ class TestTransitions:
     def test_what_is_refused(self, model, names, message):
         with pytest.raises((TypeError, ValueError), match=message):
             plot.transitions(model, names=names)
+
+
+class TestOccupancy:
+    def test_points_and_means_of_classes(self):
+        strings, y = ["aaabbbbb", "aabbbbaa", "abababab", "bbbbbbbb"], ["slow", "slow", "fast", "slow"]
+        model = mc.HMM(2).fit(strings)
+        found = model.occupancy(strings)
+        for what in ("occupancy", "dwell"):
+            values = np.asarray(found[what]).reshape(4, 2)
+            ax = plot.occupancy(model, strings, y, what=what, names=["x", "y"])
+            points, means = ax.collections[::2], ax.collections[1::2]
+            assert texts(ax) == ["fast", "slow"]
+            np.testing.assert_array_equal(points[1].get_offsets()[:, 1].reshape(3, 2), values[[0, 1, 3]])
+            heights = [segment[0, 1] for segment in means[1].get_segments()]
+            np.testing.assert_allclose(heights, np.nanmean(values[[0, 1, 3]], axis=0))
+            assert [label.get_text() for label in ax.get_xticklabels()] == ["x", "y"]
+        assert plot.occupancy(model, strings).get_legend() is None
+
+    def test_refused(self):
+        with pytest.raises(TypeError, match="must be an HMM or a SwitchingLDS that was fitted; got LDS"):
+            plot.occupancy(mc.LDS(), [[0.0]])
+        with pytest.raises(ValueError, match="one class for each of the 2 sequences"):
+            plot.occupancy(mc.HMM(2).fit(["ab", "ba"]), ["ab", "ba"], ["x"])
