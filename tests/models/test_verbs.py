@@ -258,3 +258,26 @@ def test_stacked_rows_with_lengths_are_a_list(name):
                 assert_array_equal(one, other)
     with pytest.raises(ValueError, match="lengths must sum to the 43 rows"):
         fitted.score(X, lengths=[3])
+
+
+@pytest.mark.filterwarnings("ignore:X is read as")
+@pytest.mark.parametrize("name", TIMED)
+def test_one_series_without_a_list_is_told(name):
+    with pytest.raises(ValueError, match=r"pass one series x of shape \(T, d\) as \[x\]"):
+        FITTED[name].filter(SERIES[0])
+
+
+def test_what_users_of_hmmlearn_pass():
+    symbols, counts = [RNG.integers(3, size=(n, 1)) for n in (12, 9)], [RNG.poisson(4, size=n) for n in (12, 9)]
+    for emission in (None, mc.Categorical()):
+        hmm = mc.HMM(2, emission, **SHORT).fit(np.concatenate(symbols), lengths=[12, 9])
+        assert hmm.emission_.probability.shape == (2, 3)
+        for one, other in zip(hmm.predict(symbols), hmm.predict([x[:, 0] for x in symbols]), strict=True):
+            assert_array_equal(one, other)
+        with pytest.warns(UserWarning, match=r"12 sequences of one symbol; pass one .* as \[x\]"):
+            hmm.predict(symbols[0])
+    poisson = mc.HMM(2, mc.Poisson(), **SHORT).fit(counts)
+    assert poisson.emission_.rate.shape == (2, 1)
+    assert_array_equal(poisson.predict(np.concatenate(counts)[:, None], lengths=[12, 9])[1], poisson.predict(counts)[1])
+    gaussian = mc.HMM(1, **SHORT).fit([x + 0.5 for x in symbols])
+    assert [path.shape for path in gaussian.predict(symbols)] == [(12,), (9,)]  # integers are numbers here
