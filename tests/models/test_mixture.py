@@ -10,6 +10,7 @@ from sklearn.mixture import GaussianMixture
 
 import mercer as mc
 from mercer._array import logsumexp, safe_log
+from mercer.models._fitting import em
 from mercer.models._fitting.goals import MixtureGoal
 from mercer.models.mixture_estimator import Mixture
 
@@ -283,3 +284,14 @@ def test_nan_is_not_lost():
     logs = np.array([[0.0, np.nan], [-np.inf, -np.inf], [1.0, np.inf]])
     assert np.array_equal(logsumexp(logs), [np.nan, -np.inf, np.inf], equal_nan=True)
     assert np.array_equal(safe_log(np.array([0.0, np.nan, 1.0])), [-np.inf, np.nan, 0.0], equal_nan=True)
+
+
+@pytest.mark.parametrize("seconds", [0.0, 60.0])
+def test_a_long_fit_is_logged_in_one_line(seconds, monkeypatch, caplog):
+    monkeypatch.setattr(em, "LOG_FROM_SECONDS", seconds)
+    with caplog.at_level("INFO", "mercer"):
+        found = mc.Mixture(prior=None, n_init=1, tol=1e-2).fit(V)
+        tree = mc.HiddenTree("(a,b,c);", alphabet="AC").fit(["ACA", "CCA"])
+    fits = [("1 Mixtures of 36 points", found), ("HiddenTree of 2 samples", tree)]
+    texts = [record.getMessage().rpartition(",")[0] for record in caplog.records]
+    assert texts == [f"EM: {about}, {fit.n_iter_} iterations" for about, fit in fits if not seconds]

@@ -40,7 +40,7 @@ def log_kernels(model, X):
 def test_the_objective_never_falls(pairs, smoothing):
     X = TRUE.sample(40, random_state=0)[0]
     goal = PairGoal(X, (np.arange(20), np.arange(20, 40)) if pairs else None, smoothing)
-    objective = em_single(goal.expect, goal.maximize, random_start(X, 3, 0, 0), 40, 0.0).history
+    objective = em_single(goal.expect, goal.maximize, random_start(X, 3, 0, 0), 40, 0.0, "").history
     assert np.diff(objective).min() > -1e-9
     assert objective[-1] > objective[0] + 5
 
@@ -48,7 +48,7 @@ def test_the_objective_never_falls(pairs, smoothing):
 def test_pairs_teach_the_model_that_made_them():
     left, right = TRUE.sample_pairs(300, random_state=1)[0]
     goal = PairGoal(mc.Sequences.concat([left, right]), (np.arange(300), np.arange(300, 600)), 0.1)
-    model = em_single(goal.expect, goal.maximize, random_start(goal.X, 2, 0, 0), 100, 0.0).model
+    model = em_single(goal.expect, goal.maximize, random_start(goal.X, 2, 0, 0), 100, 0.0, "").model
     found, true = (goal.expect(m)[1].log_prob.sum() for m in (model, TRUE))
     assert true < found < true + 15  # 11 free parameters
     order = np.argsort(-model.emission.probability[0, :, 0])

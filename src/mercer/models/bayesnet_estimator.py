@@ -353,7 +353,8 @@ def fitted(graph: Graph, data: Evidence, start: Parameters, prior: Prior, n_iter
         return _maximize(graph, sums, parameters, prior)
 
     enough = np.inf if data.complete else tol * max(float(data.counts.sum()), 1.0)
-    return em_single(expect, maximize, start, n_iter, enough)
+    about = f"BayesNet of {data.counts.sum():.0f} samples"
+    return em_single(expect, maximize, start, n_iter, enough, about)
 
 
 class _Sums(NamedTuple):

@@ -221,7 +221,8 @@ class FactorialHMM(FittedStates, IterativeEstimator):
         def maximize(model: Parameters, sums: Sums) -> Parameters:
             return model.maximized(total(sums), floor)
 
-        fits = [em_single(expect, maximize, start, int(self.n_iter), tol) for start in starts]
+        about = f"FactorialHMM of {len(offsets) - 1} samples"
+        fits = [em_single(expect, maximize, start, int(self.n_iter), tol, about) for start in starts]
         best = max(fits, key=lambda fit: fit.objective)
         return best._replace(model=best.model._replace(mean=best.model.mean + _share(context, int(self.n_chains))))
 

@@ -138,13 +138,14 @@ class PairHMM(PairEstimator):
         else:  # sorted by content, so that sums do not depend on the order of the data
             order = digest_order(X)
             goal, members = PairGoal(X[order], None, float(self.smoothing)), order[:, None]
+        about = f"PairHMM of {len(members)} {self.fit_to}"
         best: EMResult | None = None
         for attempt in range(1 if self.init is not None else self.n_init):
             start = random_start(X, self.n_states, seed, attempt) if self.init is None else self.init
             if self.n_iter == 0:
                 return FittedPairHMM(start, np.empty(0), True)
             try:
-                found = em_single(goal.expect, goal.maximize, start, self.n_iter, self.tol * goal.mass)
+                found = em_single(goal.expect, goal.maximize, start, self.n_iter, self.tol * goal.mass, about)
             except Impossible as error:
                 names = ", with ".join(X.name(int(i)) for i in sorted(members[error.args[0]]))
                 raise impossible(names, "init") from None

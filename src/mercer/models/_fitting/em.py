@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import logging
 import threading
+import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing, nullcontext
 from functools import reduce
@@ -12,10 +14,13 @@ import numpy as np
 
 from mercer._array import Floats, Indices, Mask
 from mercer._notices import notify_unconverged
-from mercer._parallel import progress_bar
+from mercer._parallel import BAR_AFTER_SECONDS, progress_bar
 from mercer.data.segments import segment_sum
 from mercer.models._fitting.data import Data
 
+_logger = logging.getLogger("mercer")
+LOG_FROM_SECONDS = BAR_AFTER_SECONDS
+"""A run of EM that takes longer is logged."""
 UNVISITED = 1e-8
 """A state with fewer expected visits counts as unvisited."""
 
@@ -92,7 +97,9 @@ def em_batch(goal: Goal, data: Data, models: Any, n_iter: int, tol: float, label
     Models that have converged are no longer updated, so a fit does not depend on the other models. Raises `Impossible`
     if a sequence has probability zero under its start.
     """
-    n = data.size
+    n, begun = data.size, time.perf_counter()
+    samples = f"{len(data.model)} samples" if data.weights is None else f"{len(data.x)} points"
+    about = f"{n} {type(models).__name__} of {samples}"
     objective, steps, converged = np.full(n, -np.inf), np.zeros(n, dtype=int), np.zeros(n, dtype=bool)
     visits: Any = None
     finished, places, active = [], [], np.arange(n)
@@ -120,6 +127,7 @@ def em_batch(goal: Goal, data: Data, models: Any, n_iter: int, tol: float, label
                 if len(kept) == 0:
                     break
                 active, models, data = active[kept], models[kept], data.some(kept)
+    _log(label, about, steps.max(), begun)
     joined = type(models).concat(finished)  # in the order in which they converged
     if len(finished) > 1:
         joined = joined[np.argsort(np.concatenate(places))]
@@ -155,25 +163,37 @@ def em_single(
     model: Any,
     n_iter: int,
     tol: float,
+    about: str,
     what: str | None = None,
 ) -> EMResult:
     """Iterate one model until its objective grows by at most ``tol``; ``n_iter`` times if ``tol`` is 0.
 
-    ``expect(model)`` returns the objective and what ``maximize(model, expected)`` makes the next model of. Warns if
-    ``what``, the name of the model, has not converged; None is one of many models, of which the caller warns.
+    ``expect(model)`` returns the objective and what ``maximize(model, expected)`` makes the next model of. ``about``
+    is the kind of the model and its samples, for the log. Warns if ``what``, the name of the model, has not converged;
+    None is one of many models, of which the caller warns.
     """
     history: list[float] = []
+    begun, converged = time.perf_counter(), False
     with _counted(n_iter, "EM", what is not None) as iterations:
         for _ in iterations:
             value, expected = expect(model)
             model = maximize(model, expected)
             gained = value - history[-1] if history else np.inf
             history.append(value)
-            if tol > 0 and gained <= tol:
-                return EMResult(model, np.array(history), True, expected)
-    if what is not None and tol > 0 and n_iter > 1:
+            converged = bool(tol > 0 and gained <= tol)
+            if converged:
+                break
+    _log("EM", about, len(history), begun)
+    if not converged and what is not None and tol > 0 and n_iter > 1:
         notify_unconverged("EM", n_iter, [what])
-    return EMResult(model, np.array(history), False, expected)
+    return EMResult(model, np.array(history), converged, expected)
+
+
+def _log(label: str, about: str, n_iter: int, begun: float) -> None:
+    """Log a run of EM that took long: the model, the samples, the iterations and the seconds."""
+    seconds = time.perf_counter() - begun
+    if seconds >= LOG_FROM_SECONDS:
+        _logger.info("%s: %s, %d iterations, %.1f s", label, about, n_iter, seconds)
 
 
 def joined(models: Any, fits: list[EMResult]) -> EMResults:

@@ -234,8 +234,9 @@ def em_pairs(
     def maximize(affine: AffineParameters, found: _Expected) -> AffineParameters:
         return _maximize(affine, start, found, learn, strength)
 
+    about = f"AffinePairHMM of {len(pairs[0])} pairs"
     symbols = max(1, sum(int(X.lengths[side].sum()) for side in pairs))
-    return em_single(expect, maximize, start, n_iter, tol * symbols, "the model of all data")
+    return em_single(expect, maximize, start, n_iter, tol * symbols, about, "the model of all data")
 
 
 def _expect(affine: AffineParameters, X: Sequences, pairs: tuple[Indices, Indices]) -> tuple[float, _Expected]:

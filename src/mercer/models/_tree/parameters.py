@@ -183,7 +183,8 @@ def fit_tree(
     def maximize(current: Parameters, found: _Counts) -> Parameters:
         return _maximize(current, prior, found, learn, strength)
 
-    return em_single(expect, maximize, start, n_iter, tol * float(count.sum()), "the tree")
+    about = f"HiddenTree of {count.sum():.0f} samples"
+    return em_single(expect, maximize, start, n_iter, tol * float(count.sum()), about, "the tree")
 
 
 def _expect(p: Parameters, codes: Floats, count: Floats, sets: Floats) -> _Counts:
