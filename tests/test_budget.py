@@ -35,7 +35,7 @@ BUDGETS = {
     "plot": 9750,
     "saving": 9079,
     "stats": 12892,
-    "testing": 11356,
+    "testing": 14344,
 }
 """Tokens of a room without comments and docstrings; 3 % above is an error, and less is a reason to lower the number."""
 MOST_LINES_AROUND = 59000

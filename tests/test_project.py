@@ -216,7 +216,7 @@ def run_page(text: str, name: str) -> None:
             assert not report, "".join(report)
             namespace = test.globs
         else:
-            exec(compile("\n" * line + code, name, "exec"), namespace)
+            exec(compile("\n" * line + code, name, "exec", dont_inherit=True), namespace)
 
 
 @pytest.mark.slow

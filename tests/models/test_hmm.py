@@ -9,6 +9,7 @@ import pytest
 
 import mercer as mc
 from mercer.models.posterior import Posterior
+from mercer.testing.models import ModelContract
 
 
 def random_hmms(count, n, k=3, seed=0, sparse=False):
@@ -24,28 +25,24 @@ def random_hmms(count, n, k=3, seed=0, sparse=False):
     )
 
 
-def joint_power(model, string, rho):
-    """Sum over all hidden paths of the joint probability to the power rho, from the definition (PPK-4.0)."""
-    pi, A, B = (np.asarray(x) ** rho for x in (model.initial, model.transition, model.emission.probability))
-    codes = ["abcdefgh".index(letter) for letter in string]
-    total = 0.0
-    for path in product(range(len(pi)), repeat=len(codes)):
-        p = pi[path[0]] * B[path[0], codes[0]]
-        for t in range(1, len(codes)):
-            p *= A[path[t - 1], path[t]] * B[path[t], codes[t]]
-        total += p
-    return total
+class TestHMMs(ModelContract):
+    lengths, alphabet = (3,), "abc"
 
+    def members(self, seed=0, shape=(3,)):
+        return random_hmms(*shape, 2, seed=seed)
 
-def string_probability(model, string):
-    return joint_power(model, string, 1.0)
+    def joint(self, p):
+        pi, A, B = p.initial[0], p.transition[0], p.emission.probability[0]
+        words = list(product(range(3), repeat=3))
+        return np.array(
+            [
+                [pi[h] * B[h, x] * A[h, i] * B[i, y] * A[i, j] * B[j, z] for x, y, z in words]
+                for h, i, j in product(range(2), repeat=3)
+            ]
+        )
 
-
-def test_log_prob_equals_the_sum_over_hidden_paths():
-    models = random_hmms(3, 2)
-    strings = ["a", "abc", "cab", "bbbb"]
-    truth = [[np.log(string_probability(model, s)) for s in strings] for model in models]
-    np.testing.assert_allclose(models.log_prob(strings), truth, rtol=1e-12)
+    def estimator(self):
+        return mc.HMM(2, mc.Categorical("abc"), n_init=1, n_iter=30, tol=1e-3)
 
 
 def test_ambiguity_codes_and_missing_symbols_are_marginalised():
@@ -83,18 +80,6 @@ def test_deterministic_models_have_the_base_kernel_of_their_strings():
     kernel = mc.MeanMap(gamma=0.4, length=4, normalize=False)
     value = kernel(deterministic("abca"), deterministic("abbb"))[0, 0]
     np.testing.assert_allclose(value, np.exp(-2 * 0.4 * 2), rtol=1e-12)
-
-
-def test_samples_have_the_models_frequencies():
-    models = random_hmms(2, 2, seed=12)
-    drawn = models.sample(length=3, size=20_000, random_state=0)
-    assert drawn.shape == (2, 20_000, 3)
-    strings = ["".join(s) for s in product("abc", repeat=3)]
-    for model, sequences in zip(models, drawn, strict=True):
-        codes = sequences @ np.array([9, 3, 1])
-        seen = np.bincount(codes, minlength=27) / len(codes)
-        truth = np.array([string_probability(model, s) for s in strings])
-        assert np.all(np.abs(seen - truth) < 5 * np.sqrt(truth * (1 - truth) / len(codes)) + 1e-12)
 
 
 @pytest.mark.parametrize(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from numpy.testing import assert_allclose
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.mixture import GaussianMixture
@@ -13,59 +14,41 @@ from mercer._array import logsumexp, safe_log
 from mercer.models._fitting import em
 from mercer.models._fitting.goals import MixtureGoal
 from mercer.models.mixture_estimator import Mixture
+from mercer.testing.models import ModelContract
 
 
-def random_mixtures(count=3, m=2, seed=0):
-    rng = np.random.default_rng(seed)
-    return mc.Mixtures(
-        rng.dirichlet(np.ones(m), count),
-        mc.Gaussians(rng.normal(0, 2, (count, m, 1)), rng.uniform(0.3, 2, (count, m, 1, 1))),
-    )
+class TestMixtures(ModelContract):
+    def members(self, seed=0, shape=(3,)):
+        rng = np.random.default_rng(seed)
+        components = mc.Gaussians(rng.normal(0, 2, (*shape, 2, 1)), rng.uniform(0.3, 2, (*shape, 2, 1, 1)))
+        return mc.Mixtures(rng.dirichlet(np.ones(2), shape), components)
 
+    def outcomes(self):
+        x = np.linspace(-20, 20, 2001)
+        return x[:, None], np.full(2001, x[1] - x[0])
 
-def densities(mixtures, grid):
-    """Component densities times weights, straight from the definition, (N, m, T)."""
-    mean = np.asarray(mixtures.components.mean)[..., 0, None]
-    variance = np.asarray(mixtures.components.covariance)[..., 0, 0, None]
-    w = np.asarray(mixtures.weights)[..., None]
-    return w, np.exp(-((grid - mean) ** 2) / (2 * variance)) / np.sqrt(2 * np.pi * variance)
+    def joint(self, p):
+        x, mean, variance = self.outcomes()[0][:, 0], p.components.mean[0], p.components.covariance[0, :, 0]
+        return p.weights[0][:, None] * np.exp(-((x - mean) ** 2) / (2 * variance)) / np.sqrt(2 * np.pi * variance)
 
+    def base_kernel(self, gamma):
+        x, _ = self.outcomes()
+        return np.exp(-gamma * (x - x.T) ** 2)
 
-GRID = np.linspace(-25, 25, 20_001)
+    def parameters(self, p):
+        return np.log(p.weights)
 
+    def build(self, theta):
+        weights = np.exp(theta) / np.exp(theta).sum(axis=-1, keepdims=True)
+        return mc.Mixtures(weights, self.members().components)
 
-@pytest.mark.parametrize("rho", [0.5, 1.0, 2.0])
-def test_probability_product_equals_quadrature_of_the_joint(rho):
-    p, q = random_mixtures(3, 2, seed=1), random_mixtures(2, 3, seed=2)
+    def scores(self, p, X):
+        assert p.score_names()[:2] == ["weights[0]", "weights[1]"]
+        assert_allclose(p.responsibilities(X[::500]).sum(axis=1), 1, rtol=1e-12)
+        return p.fisher_scores(X)[..., :2]
 
-    def feature(mixtures):
-        w, f = densities(mixtures, GRID)
-        return (w**rho * f**rho).sum(axis=1)
-
-    truth = np.trapezoid(feature(p)[:, None] * feature(q), GRID, axis=-1)
-    np.testing.assert_allclose(mc.ProbabilityProduct(rho=rho, normalize=False)(p, q), truth, rtol=1e-9)
-
-
-def test_mean_map_equals_quadrature():
-    p, gamma = random_mixtures(3, 2, seed=3), 0.4
-    grid = np.linspace(-15, 15, 1501)
-    w, f = densities(p, grid)
-    density = (w * f).sum(axis=1)
-    base = np.exp(-gamma * (grid[:, None] - grid) ** 2)
-    truth = density @ base @ density.T * (grid[1] - grid[0]) ** 2
-    np.testing.assert_allclose(mc.MeanMap(gamma=gamma, normalize=False)(p), truth, rtol=1e-8)
-
-
-def test_log_prob_sample_and_responsibilities():
-    p = random_mixtures(2, 3, seed=6)
-    w, f = densities(p, GRID)
-    np.testing.assert_allclose(p.log_prob(GRID[:, None]), np.log((w * f).sum(axis=1) + 1e-300), rtol=1e-9, atol=1e-9)
-    np.testing.assert_allclose(p.responsibilities(GRID[::100, None]).sum(axis=1), 1.0, rtol=1e-12)
-    drawn = p.sample(40_000, random_state=0)
-    assert drawn.shape == (2, 40_000, 1)
-    mean = np.trapezoid((w * f).sum(axis=1) * GRID, GRID)
-    variance = np.trapezoid((w * f).sum(axis=1) * GRID**2, GRID) - mean**2
-    assert np.all(np.abs(drawn.mean(axis=(1, 2)) - mean) < 5 * np.sqrt(variance / 40_000))
+    def estimator(self):
+        return Mixture(n_components=2, n_init=1, n_iter=50, tol=1e-3)
 
 
 COMPONENTS = {

@@ -77,20 +77,94 @@ def test_a_wrong_kernel_is_found(results):
     assert "Not equal to tolerance" in run.stdout.str()
 
 
-@pytest.mark.slow
-def test_the_example_of_contributing_passes(results):
-    """The family of CONTRIBUTING.md, under the battery that the same page shows."""
+def of_page(*names: str) -> str:
+    """Return the blocks of CONTRIBUTING.md that define these classes, as one test file."""
     page = (Path(__file__).parents[2] / "CONTRIBUTING.md").read_text(encoding="utf-8")
     blocks = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
-    family = next(block for block in blocks if "class Exponentials(" in block)
-    battery = next(block for block in blocks if "class TestExponentials(" in block)
-    own = battery.replace("mc.families.Exponential", "Exponential")
-    source = f"{family}\nimport pytest\nimport mercer as mc\n{own}"
+    return "\nimport mercer as mc\n".join(next(b for b in blocks if f"class {name}(" in b) for name in names)
+
+
+@pytest.mark.slow
+def test_the_family_of_contributing_passes(results):
+    """Under the battery that the same page shows."""
+    source = of_page("Exponentials", "TestExponentials").replace("mc.families.Exponential", "Exponential")
     run = results(re.sub(r"Exponential(?!Family)", "Waiting", source))  # files know a class by its name
     outcome = run.parseoutcomes()
     assert outcome.keys() <= {"passed", "skipped", "warnings"}, run.stdout.str()[-3000:]
     assert outcome["passed"] + outcome.get("skipped", 0) >= 40  # tests of tensors are skipped without torch
     assert outcome["passed"] >= 35
+
+
+@pytest.mark.slow
+def test_the_model_of_contributing_passes(results):
+    outcome = results(of_page("ChangePoints", "TestChangePoints")).parseoutcomes()
+    assert outcome.keys() <= {"passed", "skipped", "warnings"}, outcome
+    assert outcome["passed"] >= 14
+
+
+WRONG = {  # the test that finds it: what is right, and what is wrong
+    "test_probability_product": ("2 * self.power * np.log", "2 * np.log"),  # hidden weights without their power
+    "test_sample": ("np.arange(length) >= change", "np.arange(length) > change"),
+    "test_fits_depend_on_no_order": ("self._fitted(in_digest_order(X), context)", "self._fitted(X[:1], context)"),
+}
+
+
+@pytest.mark.slow
+def test_a_wrong_model_is_found(results):
+    source = of_page("ChangePoints", "TestChangePoints")
+    for right, wrong in WRONG.values():
+        assert right in source
+        source = source.replace(right, wrong)
+    run = results(source)
+    for name in WRONG:
+        run.stdout.re_match_lines_random([rf"FAILED .*{name}.*"])
+
+
+PARAMETERS = """
+import numpy as np
+from mercer.kernels import Verdict
+from mercer.kernels.base import ModelKernel
+from mercer.testing import KernelContract, by_pairs
+import mercer as mc
+
+
+class Overlap(ModelKernel):
+    domain = "linear"
+
+    def __init__(self, model=None, normalize=True, on_zero="raise"):
+        self.model, self.normalize, self.on_zero = model, normalize, on_zero
+
+    def _prepare(self, batch):
+        return np.asarray(batch.probability)  # of sparse counts, the rows are sparse
+
+    def _tile(self, a, b):
+        return a @ b.T
+
+    def _self(self, a):
+        return (a * a).sum(axis=-1)
+
+    @property
+    def psd(self):
+        return Verdict("always", "an inner product of probabilities")
+
+
+class TestOverlap(KernelContract):
+    def kernel(self):
+        return Overlap()
+
+    def data(self, seed, n):
+        return mc.Multinomials(np.random.default_rng(seed).dirichlet(np.ones(5), n), trials=1)
+
+    def truth(self, X):
+        return X.probability @ X.probability.T
+"""
+
+
+@pytest.mark.slow
+def test_a_kernel_that_forgets_sparse_data_is_found(results):
+    run = results(PARAMETERS)
+    assert run.parseoutcomes()["failed"] == 1
+    run.stdout.re_match_lines([r"FAILED .*test_models_of_every_kind_of_data.*"])
 
 
 @pytest.mark.slow

@@ -1,4 +1,4 @@
-"""Test batteries for kernels, families and estimators, those of mercer and third-party ones.
+"""Test batteries for kernels, families, models and estimators, those of mercer and third-party ones.
 
 A test class inherits a battery, and defines the tested object and a slow reference implementation. In your own
 repository::
@@ -21,6 +21,7 @@ repository::
 `PluralContract`     kernels between batches: also other array libraries; with `Gradients`, torch's gradcheck
 `FamilyContract`     exponential families: closed forms against quadrature or sums, scores, samples, shapes, files
 `EstimatorContract`  estimators of families: maximum likelihood, priors, weights, caches, scikit-learn's conventions
+`ModelContract`      structured models and their estimators: densities, couplings and samples against enumeration, fits
 ===================  ================================================================================
 
 Needs ``pip install 'mercer[testing]'``.
@@ -33,12 +34,13 @@ except ImportError as error:
 
 # Before the batteries are imported, so that failures of their plain asserts show the values.
 pytest.register_assert_rewrite(
-    "mercer.testing.estimators", "mercer.testing.families", "mercer.testing.kernels", "mercer.testing.plain_families"
+    *(f"mercer.testing.{name}" for name in ("batches", "estimators", "families", "kernels", "models", "plain_families"))
 )
 
 from mercer.testing.estimators import EstimatorContract  # noqa: E402
 from mercer.testing.families import FamilyContract  # noqa: E402
 from mercer.testing.kernels import Gradients, KernelContract, PluralContract, by_pairs  # noqa: E402
+from mercer.testing.models import ModelContract  # noqa: E402
 from mercer.testing.plain_families import PlainFamilyContract  # noqa: E402
 
 __all__ = [
@@ -46,6 +48,7 @@ __all__ = [
     "FamilyContract",
     "Gradients",
     "KernelContract",
+    "ModelContract",
     "PlainFamilyContract",
     "PluralContract",
     "by_pairs",

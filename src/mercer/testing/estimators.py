@@ -11,6 +11,7 @@ from sklearn.base import clone
 
 import mercer as mc
 from mercer.families.estimator import fits
+from mercer.testing.batches import arrays_of
 
 
 class EstimatorContract:
@@ -79,6 +80,21 @@ class EstimatorContract:
         mu = self.fitted(sets, prior="pooled")
         pooled = self.frequencies(self.estimator(**self.exact).fit(self.sets()).model_)[0]
         assert_allclose(mu[[1, -1]], [pooled, pooled], rtol=1e-9, atol=1e-9)
+
+    def test_samples_of_one_point_and_of_equal_points(self):
+        """They have a model with finite parameters and kernels, or an error that names them."""
+        sets = self.sets()
+        longest = max(sets, key=len)
+        estimator = self.estimator().fit(sets)
+        for degenerate in (longest[:1], longest[:1] * 3 if isinstance(longest, str | list) else longest[[0, 0, 0]]):
+            try:
+                p = estimator.fit_each([longest, degenerate])
+            except ValueError as error:
+                assert "1" in str(error)  # noqa: PT017
+                continue
+            assert all(np.isfinite(np.asarray(x)).all() for x in arrays_of(p)), f"{p} has parameters without a value"
+            assert not np.isnan(p.log_prob(segment_points(estimator, sets))).any()
+            assert np.isfinite(mc.ProbabilityProduct()(p)).all()
 
     def test_weights_are_repetitions(self):
         sets = self.sets()

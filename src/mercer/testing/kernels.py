@@ -20,7 +20,7 @@ from sklearn.exceptions import NotFittedError
 
 import mercer as mc
 from mercer.gram import engine
-from mercer.kernels.base import Prepared, subset
+from mercer.kernels.base import ModelKernel, Prepared, subset
 
 
 def take(X, index):
@@ -207,6 +207,38 @@ class KernelContract:
                 assert np.isfinite(K).all()
                 if self.kernel().normalize:
                     np.testing.assert_allclose(K, 1.0)
+
+    def models(self):
+        """Return data of every kind, with a model of each; the kernel may refuse some, by a ValueError or TypeError."""
+        rng = np.random.default_rng(26)
+        counts = rng.poisson(0.7, (6, 5)) + np.eye(6, 5)
+        points = [rng.normal(size=(n, 2)) for n in (5, 9, 4, 7, 5, 8)]
+        strings = ["".join(rng.choice(list("ab"), size=n)) for n in (8, 12, 9, 7, 11, 10)]
+        return {
+            "counts": (mc.Multinomial(prior="pooled"), counts),
+            "sparse counts": (mc.Multinomial(prior="pooled"), sparse.csr_array(counts)),
+            "points": (mc.Gaussian("diagonal"), points),
+            "symbols": (mc.Categorical(prior="pooled"), strings),
+            "strings": (mc.MarkovChain(prior="pooled"), strings),
+        }
+
+    def test_models_of_every_kind_of_data(self):
+        if not isinstance(self.kernel(), ModelKernel):
+            pytest.skip("has no model= of each sample")
+        found = {}
+        for kind, (model, X) in self.models().items():
+            k = self.kernel().set_params(model=model)
+            try:
+                found[kind] = k.fit_transform(X)
+            except (TypeError, ValueError):
+                if kind == "sparse counts" and "counts" in found:  # it takes their dense form
+                    raise
+                continue
+            assert np.isfinite(found[kind]).all(), kind
+            np.testing.assert_allclose(k.transform(X[:2]), found[kind][:2], rtol=1e-9, atol=1e-10, err_msg=kind)
+        assert found, "the kernel refuses all models"
+        if {"counts", "sparse counts"} <= found.keys():
+            np.testing.assert_allclose(found["sparse counts"], found["counts"], rtol=1e-9, atol=1e-10)
 
     # -- scikit-learn ------------------------------------------------------------------------------------
 
