@@ -65,6 +65,18 @@ class TestGolden:
         assert_same(batch, BATCHES[name], rtol=1e-6 if name.endswith("float32") else 1e-13)  # another machine wrote it
 
     @pytest.mark.parametrize("name", list(BATCHES))
+    def test_names_itself_its_estimator_and_its_parameters(self, name):
+        batch = BATCHES[name]
+        kind = type(batch).__name__
+        assert repr(batch).startswith(f"{kind}(shape={batch.shape}")
+        assert type(batch.estimator()).__name__ == kind[:-1].replace("Local", "Affine")
+        if kind != "KDEs":
+            assert np.all(np.asarray(batch.n_parameters) >= 1)
+        if hasattr(batch, "score_names"):
+            names = list(batch.score_names())
+            assert len(set(names)) == len(names) > 1
+
+    @pytest.mark.parametrize("name", list(BATCHES))
     def test_can_be_used(self, name):
         batch = mc.load(V1 / f"{name}.npz")
         if name in ("pairhmms", "affinepairhmms", "localpairhmms", "hiddentrees"):  # models that data share

@@ -287,7 +287,7 @@ if _METHOD == "forkserver":
 def _work(pipe: Connection) -> None:
     """Comparison in a process: send the folds of each contender that comes, or one sentence that says what is wrong."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches all processes of a terminal; the first one decides
-    warnings.simplefilter("ignore")  # as in `evaluate_fold`: models that do not converge go on
+    warnings.simplefilter("ignore")  # in its own process: models that do not converge go on
     while True:
         try:
             task, contender, missing, folds, seed = pipe.recv()

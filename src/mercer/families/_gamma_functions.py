@@ -7,6 +7,9 @@ shape 1.
 
 from __future__ import annotations
 
+import functools
+from typing import Any
+
 import numpy as np
 from array_api_compat import is_torch_array
 
@@ -19,36 +22,26 @@ LARGE = 16.0  # from here on Stirling's series has all digits
 
 def binet(a: Array) -> Array:
     """Compute log-gamma(a) - (a - 1/2) log a + a - (1/2) log 2 pi: about 1 / (12 a)."""
-    xp = namespace(a)
-    large, small = _split(a)
-    inverse = 1 / large
-    square = inverse * inverse
-    series = 1 / 1680 - (1 / 1188 - 691 / 360360 * square) * square
-    series = (1 / 12 - (1 / 360 - (1 / 1260 - series * square) * square) * square) * inverse
-    direct = gammaln(small) - (small - 0.5) * xp.log(small) + small - HALF_LOG_TWO_PI
-    return xp.where(a >= LARGE, series, direct)
+    large, small, log = _split(a)
+    series = _alternating(large**-2, 1 / 12, 1 / 360, 1 / 1260, 1 / 1680, 1 / 1188, 691 / 360360) / large
+    direct = gammaln(small) - (small - 0.5) * log(small) + small - HALF_LOG_TWO_PI
+    return namespace(a).where(a >= LARGE, series, direct)
 
 
 def gap(a: Array) -> Array:
     """Compute log a - digamma(a): about 1 / (2 a)."""
-    xp = namespace(a)
-    large, small = _split(a)
-    inverse = 1 / large
-    square = inverse * inverse
-    series = 1 / 252 - (1 / 240 - (1 / 132 - 691 / 32760 * square) * square) * square
-    series = inverse / 2 + (1 / 12 - (1 / 120 - series * square) * square) * square
-    return xp.where(a >= LARGE, series, xp.log(small) - digamma(small))
+    large, small, log = _split(a)
+    square = large**-2
+    series = 0.5 / large + _alternating(square, 1 / 12, 1 / 120, 1 / 252, 1 / 240, 1 / 132, 691 / 32760) * square
+    return namespace(a).where(a >= LARGE, series, log(small) - digamma(small))
 
 
 def gap_slope(a: Array) -> Array:
     """Compute the derivative of `gap`, 1/a - trigamma(a): about -1 / (2 a^2)."""
-    xp = namespace(a)
-    large, small = _split(a)
-    inverse = 1 / large
-    square = inverse * inverse
-    series = 1 / 42 - (1 / 30 - (5 / 66 - 691 / 2730 * square) * square) * square
-    series = -square / 2 - (1 / 6 - (1 / 30 - series * square) * square) * square * inverse
-    return xp.where(a >= LARGE, series, 1 / small - trigamma(small))
+    large, small, _ = _split(a)
+    square = large**-2
+    rest = _alternating(square, 1 / 6, 1 / 30, 1 / 42, 1 / 30, 5 / 66, 691 / 2730) / large
+    return namespace(a).where(a >= LARGE, -(0.5 + rest) * square, 1 / small - trigamma(small))
 
 
 def gamma_dual(a: Array) -> Array:
@@ -78,8 +71,13 @@ def solve_shape(s: Array) -> Array:
     return a + (s - gap(a)) / gap_slope(a)  # Newton's last step, through which the gradient comes
 
 
-def _split(a: Array) -> tuple[Array, Array]:
-    """Return the large and the small values, each with a harmless number in place of the other."""
+def _split(a: Array) -> tuple[Array, Array, Any]:
+    """Return the large and the small values, each with a harmless number in place of the other, and the logarithm."""
     xp = namespace(a)
     filler = xp.full_like(a, LARGE)
-    return xp.where(a >= LARGE, a, filler), xp.where(a >= LARGE, filler, a)
+    return xp.where(a >= LARGE, a, filler), xp.where(a >= LARGE, filler, a), xp.log
+
+
+def _alternating(x: Array, *terms: float) -> Array:
+    """Sum terms[0] - terms[1] x + terms[2] x^2 - ..., by Horner's rule."""
+    return functools.reduce(lambda total, term: term - total * x, reversed(terms[:-1]), terms[-1])

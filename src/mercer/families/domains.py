@@ -28,6 +28,20 @@ def check_summable(x: Floats, who: str, X: Any, largest: float = LARGEST) -> Non
 
 def check_nonnegative(x: Array, who: str, X: Any = None) -> None:
     """Raise if a number is negative or infinite."""
+    _check_finite(x, who, "", "Values must be finite numbers, 0 or more.", lambda row: point_name(X, row))
+
+
+def check_counts(x: Array, who: str, X: Any = None, first: int = 0) -> None:
+    """Raise if a count is negative or infinite; ``first`` is the index of the first row of ``x``."""
+
+    def name(row: int) -> str:
+        return point_name(X, row) if isinstance(X, Sequences) else f"document {row + first}"
+
+    _check_finite(x, who, "the count ", "Counts must be nonnegative and finite.", name)
+
+
+def _check_finite(x: Array, who: str, what: str, cure: str, name: Callable[[int], str]) -> None:
+    """Raise if a number is negative or infinite."""
     if not bool(namespace(x).any((x < 0) | (x == float("inf")))):
         return
     values = to_numpy(x)
@@ -35,22 +49,7 @@ def check_nonnegative(x: Array, who: str, X: Any = None) -> None:
     # scikit-learn's own sentence comes first: its checks look for it.
     problem = "Negative" if values[where] < 0 else "Infinite"
     raise ValueError(
-        f"{problem} values in data passed to {who}: {point_name(X, row)} has {values[where]} in column {column}. "
-        "Values must be finite numbers, 0 or more."
-    )
-
-
-def check_counts(x: Array, who: str, X: Any = None, first: int = 0) -> None:
-    """Raise if a count is negative or infinite; ``first`` is the index of the first row of ``x``."""
-    if not bool(namespace(x).any((x < 0) | (x == float("inf")))):
-        return
-    counts = to_numpy(x)
-    *_, row, column = where = tuple(int(i) for i in np.argwhere((counts < 0) | (counts == np.inf))[0])
-    problem = "Negative" if counts[where] < 0 else "Infinite"
-    name = point_name(X, row) if isinstance(X, Sequences) else f"document {row + first}"
-    raise ValueError(
-        f"{problem} values in data passed to {who}: {name} has the count {counts[where]} in column {column}. Counts "
-        "must be nonnegative and finite."
+        f"{problem} values in data passed to {who}: {name(row)} has {what}{values[where]} in column {column}. {cure}"
     )
 
 

@@ -194,28 +194,28 @@ class Gaussians(GaussianPairs):
 
     def dual(self, mu: Array) -> Array:
         """Return -log|S|/2, constants dropped (DJS-4); +inf where the covariance is singular."""
-        xp, d = namespace(mu), self.dimension
-        m, second = mu[..., :d], mu[..., d:]
+        xp, covariance = namespace(mu), self._covariance_at(mu)
         if self.structure == "full":
-            covariance = xp.reshape(second, (*mu.shape[:-1], d, d)) - m[..., :, None] * m[..., None, :]
             sign, log_det = xp.linalg.slogdet(covariance)
             return xp.where(sign > 0, -log_det / 2, xp.inf)
         if self.structure == "diagonal":
-            return -xp.sum(safe_log(second - m * m), axis=-1) / 2
-        return -d * safe_log((second[..., 0] - xp.sum(m * m, axis=-1)) / d) / 2
+            return -xp.sum(safe_log(covariance), axis=-1) / 2
+        return -self.dimension * safe_log(covariance) / 2
 
     def with_mean_parameters(self, mu: Array) -> Self:
         """Return the Gaussians with these moments."""
-        xp, d = namespace(mu), self.dimension
-        m, second = frozen(mu[..., :d]), mu[..., d:]
+        mean, covariance = frozen(mu[..., : self.dimension]), self._covariance_at(mu)
         if self.structure == "full":
-            covariance = xp.reshape(second, (*mu.shape[:-1], d, d)) - m[..., :, None] * m[..., None, :]
-            covariance = (covariance + xp.matrix_transpose(covariance)) / 2
-        elif self.structure == "diagonal":
-            covariance = second - m * m
-        else:
-            covariance = (second[..., 0] - xp.sum(m * m, axis=-1)) / d
-        return self._make(mean=m, covariance=covariance, structure=self.structure)
+            covariance = (covariance + namespace(mu).matrix_transpose(covariance)) / 2
+        return self._make(mean=mean, covariance=covariance, structure=self.structure)
+
+    def _covariance_at(self, mu: Array) -> Array:
+        """Return the covariances with these moments."""
+        xp, d = namespace(mu), self.dimension
+        m, second = mu[..., :d], mu[..., d:]
+        if self.structure == "full":
+            return xp.reshape(second, (*mu.shape[:-1], d, d)) - m[..., :, None] * m[..., None, :]
+        return second - m * m if self.structure == "diagonal" else (second[..., 0] - xp.sum(m * m, axis=-1)) / d
 
     def estimator(self) -> Gaussian:
         """Return the estimator of Gaussians with this structure."""

@@ -98,14 +98,27 @@ class Points:
     def __getitem__(self, key: Any) -> Self:
         """Select sets by an integer, a slice or an array."""
         if self.single:
-            raise IndexError("The points of a single estimate cannot be indexed.")
+            raise IndexError("A single model cannot be indexed.")
         chosen = np.arange(len(self))[key]
         single = np.ndim(chosen) == 0
         index = np.atleast_1d(chosen)
         if index.ndim != 1:
-            raise IndexError("Kernel density estimates have one batch axis. Index it with a number, a slice or a list.")
+            raise IndexError("These models have one batch axis. Index it with a number, a slice or a list.")
         data, indptr = _ragged.gather(self.data, self.indptr, index)
         return self._make(data, indptr, single, None if self._packed is None else self._packed[index])
+
+    def counted(self, what: str) -> str:
+        """Return how many points the sets have: "1 to 3 points"."""
+        few, many = (int(self.sizes.min()), int(self.sizes.max())) if len(self) else (0, 0)
+        return f"{few} to {many} {what}s" if few != many else f"{few} {what}{'s' * (few != 1)}"
+
+    def new_shape(self, shape: tuple[int, ...]) -> tuple[int, ...]:
+        """Return the shape of a batch: one axis, or none for a single model; raise for others."""
+        count = len(self)
+        wanted = tuple(count if n == -1 else n for n in shape)
+        if wanted not in ((count,), ()) or (wanted == () and count != 1):
+            raise ValueError(f"These models have one batch axis; {count} of them cannot have the shape {shape}.")
+        return wanted
 
     def shaped(self, single: bool) -> Self:
         """Return one set as the member of a batch of shape () or (1,)."""

@@ -128,9 +128,7 @@ class KDEs(Batch):
         return self.points.nbytes + int(self.bandwidth.nbytes)
 
     def __repr__(self) -> str:
-        sizes = self.points.sizes
-        few, many = (int(sizes.min()), int(sizes.max())) if len(sizes) else (0, 0)
-        count = f"{few} to {many} points" if few != many else f"{few} point{'s' * (few != 1)}"
+        count = self.points.counted("point")
         return f"KDEs(shape={self.shape}, {count} of {self.dimension} coordinate{'s' * (self.dimension != 1)})"
 
     def estimator(self) -> KDE:
@@ -141,12 +139,7 @@ class KDEs(Batch):
 
     def reshape(self, *shape: int) -> Self:
         """Return the same estimates with one batch axis, or with none for a single estimate."""
-        count = len(self.points)
-        wanted = tuple(count if n == -1 else n for n in shape)
-        if wanted not in ((count,), ()) or (wanted == () and count != 1):
-            raise ValueError(
-                f"Kernel density estimates have one batch axis; {count} of them cannot have the shape {shape}."
-            )
+        wanted = self.points.new_shape(shape)
         return self._make(bandwidth=self.bandwidth.reshape(wanted), points=self.points.shaped(wanted == ()))
 
     # -- densities -----------------------------------------------------------------------------------------

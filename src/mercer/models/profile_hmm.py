@@ -198,18 +198,13 @@ class ProfileHMMs(Judged, Batch):
         return self._replaced(**current)
 
     def __repr__(self) -> str:
-        sizes = self.match.sizes
-        few, many = (int(sizes.min()), int(sizes.max())) if len(sizes) else (0, 0)
-        nodes = f"{few} to {many} nodes" if few != many else f"{few} node{'s' * (few != 1)}"
+        nodes = self.match.counted("node")
         length = "" if self.length is None else f", length={self.length}"
         return f"ProfileHMMs(shape={self.shape}, {nodes}, alphabet={self.alphabet!r}, mode={self.mode!r}{length})"
 
     def reshape(self, *shape: int) -> Self:
         """Return the same profiles with one batch axis, or with none for a single profile."""
-        count = len(self.match)
-        wanted = tuple(count if n == -1 else n for n in shape)
-        if wanted not in ((count,), ()) or (wanted == () and count != 1):
-            raise ValueError(f"Profiles have one batch axis; {count} of them cannot have the shape {shape}.")
+        wanted = self.match.new_shape(shape)
         rows = {name: getattr(self, name).shaped(wanted == ()) for name in self._compound}
         return self._replaced(background=self.background.reshape(*wanted, self.dimension), **rows)
 
