@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
@@ -37,6 +38,7 @@ CLOCK_GAMMA = 8.0
 """Of the base kernel of that part, for the mean over channels of squared differences."""
 
 
+@dataclass(eq=False, repr=False)
 class FisherEnsemble(Compound):
     r"""The mean of Fisher kernels of windows and of hidden Markov models: the kernel of `SeriesClassifier`.
 
@@ -150,29 +152,15 @@ class FisherEnsemble(Compound):
     _needs_fit = "it learns models of the training series"
     _takes_confounds = False
 
-    weights_: Floats
-
-    def __init__(
-        self,
-        n_states: Any = (6, 12),
-        topologies: Any = ("left-right", "ergodic"),
-        scales: Any = ("channel", "series"),
-        windows: Any = ("shape", "change", "level"),
-        n_components: int = 32,
-        power: float = 0.5,
-        clock: float | None = 10.0,
-        n_iter: int = 30,
-        random_state: Any = 0,
-    ) -> None:
-        self.n_states = n_states
-        self.topologies = topologies
-        self.scales = scales
-        self.windows = windows
-        self.n_components = n_components
-        self.power = power
-        self.clock = clock
-        self.n_iter = n_iter
-        self.random_state = random_state
+    n_states: Any = (6, 12)
+    topologies: Any = ("left-right", "ergodic")
+    scales: Any = ("channel", "series")
+    windows: Any = ("shape", "change", "level")
+    n_components: int = 32
+    power: float = 0.5
+    clock: float | None = 10.0
+    n_iter: int = 30
+    random_state: Any = 0
 
     # -- parts ---------------------------------------------------------------------------------------------
 
@@ -212,7 +200,7 @@ class FisherEnsemble(Compound):
             blocks.append((len(self.transformers_) - 1, parts))
         self.kernels_ = tuple(part for _, parts in blocks for part in parts)
         each = [weight / len(parts) for weight, (_, parts) in zip(weights, blocks, strict=True) for _ in parts]
-        self.weights_ = np.array(each) / sum(weights)
+        self.weights_: Floats = np.array(each) / sum(weights)
         self._view_of = [view for view, parts in blocks for _ in parts]
         for part in self.kernels_:
             part._check_parameters()

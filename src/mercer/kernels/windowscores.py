@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, NamedTuple
 
@@ -30,6 +31,7 @@ CELLS = 2
 """Parts of a series that have scores of their own, besides the whole series."""
 
 
+@dataclass(eq=False, repr=False)
 class WindowScores(InnerProducts, Kernel):
     r"""The Fisher kernel of a mixture of diagonal Gaussians over the dilated windows of a series.
 
@@ -70,23 +72,13 @@ class WindowScores(InnerProducts, Kernel):
     domain = "linear"
     psd = Verdict("always", "an inner product of (whitened) scores (FK-1)")
 
-    def __init__(
-        self,
-        view: str,
-        length: int,
-        dilation: int,
-        n_components: int = 32,
-        power: float = 0.5,
-        n_iter: int = 12,
-        random_state: int = 0,
-    ) -> None:
-        self.view = view
-        self.length = length
-        self.dilation = dilation
-        self.n_components = n_components
-        self.power = power
-        self.n_iter = n_iter
-        self.random_state = random_state
+    view: str
+    length: int
+    dilation: int
+    n_components: int = 32
+    power: float = 0.5
+    n_iter: int = 12
+    random_state: int = 0
 
     _needs_fit = "it learns a mixture of the windows of the training series"
 
