@@ -16,10 +16,9 @@ from mercer.data.segments import segments
 from mercer.families.base import Family
 from mercer.families.gaussian import Gaussians
 from mercer.models._nets.bif import write_bif
-from mercer.models._nets.convert import hmm_parts, pgmpy_parts
 from mercer.models._nets.evidence import log_probabilities
 from mercer.models._nets.graph import Graph, Nodes, Parents, checked_graph, described, framed, graph_of, values_of
-from mercer.models._nets.nodes import checked_rows, flat_rows
+from mercer.models._nets.nodes import checked_rows, flat_rows, hmm_parts, pgmpy_parts
 from mercer.models._nets.operand import NetOperand, check_observed, in_order, layout_of, operand_of
 from mercer.models._nets.scores import (
     SharedNodes,

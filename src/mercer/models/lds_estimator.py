@@ -17,9 +17,8 @@ from mercer.data.segments import check_some_points, in_digest_order, in_double, 
 from mercer.families.estimator import Context
 from mercer.families.gaussian_estimator import Gaussian
 from mercer.models._dynamics.checks import check_fixed, noiseless
-from mercer.models._dynamics.em import LDSGoal, Moments, averages, expectations_of
+from mercer.models._dynamics.em import LDSGoal, Moments, averages, expectations_of, start
 from mercer.models._dynamics.runs import Systems, shapes_of, systems_of
-from mercer.models._dynamics.starts import start
 from mercer.models._fitting.checks import check_range, check_spread
 from mercer.models._fitting.data import Data
 from mercer.models._fitting.em import Collapsed, EMResults, Impossible, best_of
