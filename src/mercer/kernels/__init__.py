@@ -1,7 +1,7 @@
 """Kernels between models, and between data."""
 
 from mercer._verdict import Verdict
-from mercer.kernels._explain import Alignments, Explanation, aligned, explain
+from mercer.kernels._explain import Alignments, ChannelImportance, Explanation, aligned, channel_importance, explain
 from mercer.kernels.algebra import Product, Scaled, Sum
 from mercer.kernels.base import Kernel
 from mercer.kernels.binetcauchy import BinetCauchy
@@ -47,6 +47,7 @@ __all__ = [
     "Alignments",
     "BinetCauchy",
     "Centered",
+    "ChannelImportance",
     "Compacted",
     "Confounded",
     "EmpiricalKernelMap",
@@ -89,6 +90,7 @@ __all__ = [
     "Tempered",
     "Verdict",
     "aligned",
+    "channel_importance",
     "compact",
     "explain",
 ]

@@ -1,6 +1,6 @@
 """Plots of Gram matrices, series, tests, explanations, ... Requires matplotlib, which the extra ``cli`` installs."""
 
-from mercer.plot.explanations import alignments, heatmap, logo, track
+from mercer.plot.explanations import alignments, heatmap, importance, logo, track
 from mercer.plot.hypotheses import null_distribution, witness
 from mercer.plot.matrices import diagnosis, error_over_length, gram, kernel_pca, matches, spectrum
 from mercer.plot.series import forecast, occupancy, regimes, states, transitions
@@ -12,6 +12,7 @@ __all__ = [
     "forecast",
     "gram",
     "heatmap",
+    "importance",
     "kernel_pca",
     "logo",
     "matches",

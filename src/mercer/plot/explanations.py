@@ -11,9 +11,9 @@ from scipy.special import rel_entr
 from mercer._array import Floats
 from mercer._batch import Batch
 from mercer._checks import is_whole
-from mercer.plot.style import COLORS, axes, texts
+from mercer.plot.style import COLORS, MARKERS, axes, legend_above, texts
 
-__all__ = ["alignments", "heatmap", "logo", "track"]
+__all__ = ["alignments", "heatmap", "importance", "logo", "track"]
 
 FOR, AGAINST = COLORS[0], COLORS[5]
 """Colors of positive and negative contributions: blue and vermilion, which color-blind readers can distinguish."""
@@ -179,6 +179,46 @@ def heatmap(found: Any, sample: Any = 0, ax: Any = None, *, output: Any = None, 
     _image(ax, values.T, shown.label)
     ax.set_yticks(np.arange(len(names)), names, parse_math=False)
     ax.set(xlabel="time step", ylabel="channel")
+    return ax
+
+
+def importance(found: Any, ax: Any = None) -> Any:
+    """Plot the scores of a pipeline without each channel, and with each only, next to that with all.
+
+    Parameters
+    ----------
+    found : ChannelImportance
+        Result of `mercer.kernels.channel_importance`.
+    ax : matplotlib Axes, default=None
+        Axes to draw on; None creates a new figure.
+
+    Returns
+    -------
+    matplotlib Axes
+        Axes with a row per channel: means over the folds with standard errors. A line is at the score of all channels.
+
+    Examples
+    --------
+    >>> import numpy as np, mercer as mc
+    >>> high, low = np.array([0.9, 0.8]), np.array([0.1, 0.2])
+    >>> found = mc.kernels.ChannelImportance(
+    ...     ("speed", "noise"), high, np.stack([low, high]), np.stack([high, low])
+    ... )
+    >>> ax = mc.plot.importance(found)
+    >>> [label.get_text() for label in ax.get_yticklabels()]
+    ['speed', 'noise']
+    """
+    ax = axes(ax, (6.4, 1.4 + 0.3 * len(found.channels)))
+    rows = np.arange(len(found.channels))
+    ax.axvline(found.scores.mean(), color="0.6", linewidth=1, label="all channels")
+    for move, (label, scores) in enumerate((("without it", found.without), ("with it only", found.alone))):
+        ax.errorbar(
+            scores.mean(axis=1), rows + 0.2 * move - 0.1, xerr=scores.std(axis=1, ddof=1) / scores.shape[1] ** 0.5,
+            fmt=MARKERS[move], color=(AGAINST, FOR)[move], markersize=5, linewidth=1.2, label=label,
+        )  # fmt: skip
+    ax.set_yticks(rows, found.channels, parse_math=False)
+    ax.set(xlabel="score", ylim=(len(rows) - 0.5, -0.5))
+    legend_above(ax)
     return ax
 
 
