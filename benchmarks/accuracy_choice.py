@@ -19,6 +19,7 @@ import numpy as np
 from _accuracy import C, Method, Task, errors, moments_svm, on_symbols, on_vectors
 from accuracy_pairs import pairs_of_proteins, six_families
 from accuracy_sequences import nearest
+from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import GroupKFold, StratifiedKFold
 from sklearn.naive_bayes import MultinomialNB
 from sklearn.pipeline import make_pipeline
@@ -27,6 +28,7 @@ from sklearn.svm import SVC
 
 import mercer as mc
 from mercer import datasets
+from mercer.data.baseline_features import Positions
 
 
 def five_folds(y: np.ndarray) -> list[tuple[np.ndarray, np.ndarray]]:
@@ -93,6 +95,31 @@ def dna() -> Task:
         "PosteriorCounts(HMM)": on_symbols(mc.PosteriorCounts(hmm, k=2), k=[1, 2], C=[1, 10, 100, 1000]),
     }
     return Task(X, y, list(GroupKFold(5).split(np.zeros(len(y)), y, groups)), methods, groups=groups, inner=3)
+
+
+def aligned(found: Any, keep: np.ndarray, outer: int) -> Task:
+    """Windows around a site: words at blurred positions, next to words anywhere and letters at positions."""
+    X, y = found.data[keep], np.asarray(found.target)[keep]
+    positions = make_pipeline(Positions(), LogisticRegression(max_iter=1000))
+    methods: dict[str, Method] = {
+        "linear, positions": (positions, {"logisticregression__C": [0.01, 0.1, 1.0, 10.0]}),
+        "Spectrum": on_symbols(mc.Spectrum(3, on_zero="zero"), k=[2, 3, 4, 5, 6]),
+        "Oligo": on_symbols(mc.kernels.Oligo(3), k=[2, 3, 4], sigma=[0.5, 1.0, 2.0], C=[1, 10]),
+    }
+    folds = StratifiedKFold(outer, shuffle=True, random_state=0).split(np.zeros(len(y)), y)
+    return Task(X, y, list(folds), methods, inner=3)
+
+
+def splice() -> Task:
+    """Windows around splice sites, without copies: exon to intron, intron to exon, and neither. Half an hour."""
+    found = datasets.fetch_splice()
+    return aligned(found, np.sort(np.unique(list(found.data), return_index=True)[1]), 5)
+
+
+def promoters() -> Task:
+    """Promoters of E. coli, and other strings."""
+    found = datasets.fetch_promoters()
+    return aligned(found, np.arange(len(found.target)), 10)
 
 
 def proteins() -> Task:
@@ -183,6 +210,8 @@ def sets() -> Task:
 TASKS: dict[str, Callable[[], Task]] = {
     "words": words,
     "dna": dna,
+    "splice": splice,
+    "promoters": promoters,
     "proteins": proteins,
     "vowels": vowels,
     "series": series,

@@ -22,4 +22,6 @@ def test_every_position_has_a_column_for_every_symbol():
 def test_only_strings_of_one_length_have_this_baseline():
     for strings, expected in ((["ACG", "TTA"], True), (["ACG", "TT"], False)):
         names = [c.name for c in contenders(mc.Sequences(strings, alphabet="dna"), ContenderFactory())]
-        assert ("linear, positions" in names) is expected
+        assert ("linear, positions" in names) is ("Oligo" in names) is expected
+    long = mc.Sequences(["ACGT" * 200, "TTGA" * 200], alphabet="dna")
+    assert "Oligo" not in [c.name for c in contenders(long, ContenderFactory())]

@@ -27,6 +27,10 @@ CELLS = 5e9
 """Maximum number of symbol pairs for alignment kernels: about ten seconds on a core for each of two settings."""
 
 
+SITE = 500
+"""Maximum length of strings whose positions are compared by a kernel: windows around a site."""
+
+
 @dataclass(frozen=True)
 class ContenderFactory:
     """Makes contenders for labels or for targets, with or without confounds.
@@ -181,14 +185,18 @@ def _on_symbols(X: mc.Sequences, factory: ContenderFactory, seed: int) -> list[C
     assert X.alphabet is not None
     hmm, with_kernel = _hmm(seed), factory.with_kernel
     alignments = [factory.aligned(X.alphabet)] if can_be_aligned(X) else []
-    aligned = []
+    aligned, at_site = [], []
     if len(set(X.lengths)) == 1:
         aligned.append(factory.linear("linear, positions", Positions()))
+        if X.lengths[0] <= SITE:
+            oligo = mc.kernels.Oligo(3, on_zero="zero")
+            at_site.append(with_kernel("Oligo", oligo, k=(2, 3, 4), sigma=(0.5, 1.0, 2.0)))
         alignments.append(factory.same_path(hmm))
     return [
         factory.linear("linear, frequencies", Frequencies(), StandardScaler()),
         *aligned,
         with_kernel("Spectrum", mc.Spectrum(3, on_zero="zero"), k=(2, 3, 4, 5)),
+        *at_site,
         with_kernel("Fisher, Markov chain", mc.Fisher(mc.MarkovChain(2), on_zero="zero"), model__order=(1, 2)),
         with_kernel("Fisher, HMM", mc.Fisher(hmm)),
         with_kernel(

@@ -27,6 +27,7 @@ from mercer.kernels.marginalization import Marginalization
 from mercer.kernels.meanfield import MeanField
 from mercer.kernels.meanmap import MeanMap
 from mercer.kernels.normalized import Normalized
+from mercer.kernels.oligo import Oligo
 from mercer.kernels.posteriorcounts import PosteriorCounts
 from mercer.kernels.probabilityproduct import ProbabilityProduct
 from mercer.kernels.repaired import Repaired
@@ -72,6 +73,7 @@ __all__ = [
     "MeanField",
     "MeanMap",
     "Normalized",
+    "Oligo",
     "PosteriorCounts",
     "ProbabilityProduct",
     "Product",

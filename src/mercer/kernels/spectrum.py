@@ -33,8 +33,67 @@ NEIGHBORS = 1 << 24
 """Maximum number of pairs of a window and a feature within the mismatches."""
 
 
+class Words(InnerProducts, Kernel):
+    """A kernel of strings that compares their windows of ``k`` plain symbols."""
+
+    _parameters: ClassVar[Rules] = {
+        "alphabet": ALPHABET,
+        "unknown": one_of("raise", "missing"),
+        "k": whole(1, cure="It is the length of the counted substrings."),
+    }
+    alphabet: Any
+    unknown: str
+    k: int
+
+    def _accepts_empty(self) -> bool:
+        return True  # with zero norm
+
+    def _accept(self, X: Any, *, reset: bool) -> Sequences:
+        learned = None if reset else getattr(self, "alphabet_", None)
+        X = Sequences(X, alphabet=self.alphabet if self.alphabet is not None else learned, unknown=self.unknown)
+        X.require("symbols", self, "Use EmpiricalMeanMap, or pass strings.")
+        if len(X.alphabet) ** min(int(self.k), 63) >= 2**63:  # two symbols reach the limit at k = 63, one symbol never
+            raise ValueError(
+                f"There are {len(X.alphabet)}^{self.k} strings of {self.k} symbols over the alphabet "
+                f"{X.alphabet.describe()}, too many to index with int64. Lower k."
+            )
+        return X
+
+    def _learn(self, X: Sequences, y: Any = None) -> None:
+        assert X.alphabet is not None
+        self.alphabet_: Alphabet = X.alphabet
+
+    def _source(self, X: Sequences) -> Sequences:
+        if X.alphabet != self.alphabet_:
+            raise ValueError(
+                f"The sequences have the alphabet {X.alphabet}, but the training data had {self.alphabet_}. Set "
+                "alphabet= of the kernel, or make one mc.Sequences of all data before splitting it."
+            )
+        return X
+
+    def _check_windows(self, X: Sequences, owner: Floats) -> None:
+        without = np.flatnonzero(np.bincount(owner, minlength=len(X)) == 0)
+        if len(without):
+            i = int(without[0])
+            raise ZeroNorm(
+                f"{X.name(i)} of length {X.lengths[i]} has no window of {self.k} plain symbols, so it has zero norm "
+                "and cannot be normalized. Leave it out, lower k, or set on_zero='zero'."
+            )
+
+    def _features(self, a: Any) -> Any:
+        if isinstance(a, FarColumns):
+            return a.rows
+        return a.values.rows.to_scipy() if a.sparse else a.values
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.two_d_array = False
+        tags.input_tags.string = True
+        return tags
+
+
 @dataclass(eq=False, repr=False)
-class Spectrum(InnerProducts, Kernel):
+class Spectrum(Words):
     r"""Spectrum kernel: inner products of counts of substrings of length k.
 
     Parameters
@@ -70,12 +129,7 @@ class Spectrum(InnerProducts, Kernel):
            [0., 3., 9.]])
     """
 
-    _parameters: ClassVar[Rules] = {
-        "alphabet": ALPHABET,
-        "unknown": one_of("raise", "missing"),
-        "k": whole(1, cure="It is the length of the counted substrings."),
-        "mismatches": whole(0),
-    }
+    _parameters: ClassVar[Rules] = {"mismatches": whole(0)}
     nonnegative = True
 
     psd = Verdict("always", "an inner product of counts")
@@ -96,32 +150,6 @@ class Spectrum(InnerProducts, Kernel):
         if int(self.mismatches) >= int(self.k):
             raise ValueError(f"mismatches must be less than k = {self.k}; got {self.mismatches!r}.")
 
-    def _accepts_empty(self) -> bool:
-        return True  # with zero norm
-
-    def _accept(self, X: Any, *, reset: bool) -> Sequences:
-        learned = None if reset else getattr(self, "alphabet_", None)
-        X = Sequences(X, alphabet=self.alphabet if self.alphabet is not None else learned, unknown=self.unknown)
-        X.require("symbols", self, "Use EmpiricalMeanMap, or pass strings.")
-        if len(X.alphabet) ** min(int(self.k), 63) >= 2**63:  # two symbols reach the limit at k = 63, one symbol never
-            raise ValueError(
-                f"There are {len(X.alphabet)}^{self.k} strings of {self.k} symbols over the alphabet "
-                f"{X.alphabet.describe()}, too many to index with int64. Lower k."
-            )
-        return X
-
-    def _learn(self, X: Sequences, y: Any = None) -> None:
-        assert X.alphabet is not None
-        self.alphabet_: Alphabet = X.alphabet
-
-    def _source(self, X: Sequences) -> Sequences:
-        if X.alphabet != self.alphabet_:
-            raise ValueError(
-                f"The sequences have the alphabet {X.alphabet}, but the training data had {self.alphabet_}. Set "
-                "alphabet= of the kernel, or make one mc.Sequences of all data before splitting it."
-            )
-        return X
-
     def _prepare(self, source: Sequences) -> Rows | FarColumns | GappedRows:
         columns = len(self.alphabet_) ** int(self.k)
         found = windows_of(source.values, source.offsets, len(self.alphabet_), int(self.k))
@@ -135,8 +163,8 @@ class Spectrum(InnerProducts, Kernel):
         rows = sparse.csr_array((np.ones(len(found.code)), (found.owner, found.code)), shape=shape)
         rows.sum_duplicates()
         if self.mismatches and self._gapped:
-            return GappedRows.of(rows, len(self.alphabet_), int(self.k), int(self.mismatches), _operand)
-        return _operand(self._spread_rows(rows) if self.mismatches else rows)
+            return GappedRows.of(rows, len(self.alphabet_), int(self.k), int(self.mismatches), operand_of)
+        return operand_of(self._spread_rows(rows) if self.mismatches else rows)
 
     def _cheap_pairs(self, source: Sequences) -> bool:
         return not self.mismatches and len(self.alphabet_) ** int(self.k) <= CHEAP_COLUMNS
@@ -186,15 +214,6 @@ class Spectrum(InnerProducts, Kernel):
                 found.append(windows[:, None] + moved @ scale)
         return np.concatenate(found, axis=1)
 
-    def _check_windows(self, X: Sequences, owner: Floats) -> None:
-        without = np.flatnonzero(np.bincount(owner, minlength=len(X)) == 0)
-        if len(without):
-            i = int(without[0])
-            raise ZeroNorm(
-                f"{X.name(i)} of length {X.lengths[i]} has no window of {self.k} plain symbols, so it has zero norm "
-                "and cannot be normalized. Leave it out, lower k, or set on_zero='zero'."
-            )
-
     def features(self, X: Any) -> Array:
         """Return the counts of all strings of length k, ``(N, |alphabet|^k)``: dense, or CSR if there are many.
 
@@ -203,23 +222,13 @@ class Spectrum(InnerProducts, Kernel):
         return super().features(X)
 
     def _features(self, a: Any) -> Any:
-        if isinstance(a, FarColumns):
-            return a.rows
-        if isinstance(a, GappedRows):
-            return self._features(_operand(self._spread_rows(a.windows)))
-        return a.values.rows.to_scipy() if a.sparse else a.values
+        return super()._features(operand_of(self._spread_rows(a.windows)) if isinstance(a, GappedRows) else a)
 
     def _feature_names(self, width: int) -> list[str]:
         return words(self.alphabet_.symbols, int(self.k), width)
 
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.two_d_array = False
-        tags.input_tags.string = True
-        return tags
 
-
-def _operand(rows: Any) -> Rows | FarColumns:
+def operand_of(rows: Any) -> Rows | FarColumns:
     """Return the operand of a CSR array of counts: dense where products are then faster."""
     cells = rows.shape[0] * rows.shape[1]
     if rows.nnz > DENSE_SHARE * cells and cells <= DENSE_CELLS:

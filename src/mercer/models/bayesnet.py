@@ -12,6 +12,7 @@ from mercer._array import Array, Floats, beside, namespace, to_numpy
 from mercer._batch import Batch
 from mercer._coupling import Coupling
 from mercer._random import random_generator, whole_size
+from mercer.data import Sequences
 from mercer.data.segments import segments
 from mercer.families.base import Family
 from mercer.families.gaussian import Gaussians
@@ -31,6 +32,7 @@ from mercer.models._nets.scores import (
 )
 from mercer.models._scores.weighted import check_parametrization
 from mercer.models.hidden import Clique
+from mercer.models.verbs import Judged
 
 if TYPE_CHECKING:
     from mercer.models.bayesnet_estimator import BayesNet
@@ -55,7 +57,7 @@ class ContractionCost(NamedTuple):
     """Number of entries of the largest table."""
 
 
-class BayesNets(Family):
+class BayesNets(Judged, Family):
     r"""A batch of Bayesian networks of one structure, with discrete nodes and Gaussian leaves.
 
     A sample is a row with one column per observed node, in the order of ``nodes``: codes 0, 1, ... of states, real
@@ -325,14 +327,10 @@ class BayesNets(Family):
         _check_possible(logs, "posterior")
         return framed(graph, x, v, found) if as_frame else found.reshape(*self.shape, *found.shape[1:])
 
-    def bic(self, X: Any) -> Floats:
-        """Bayesian information criterion of each network on all rows of ``X``, ``(*B, n)``; smaller is better."""
-        logs = to_numpy(self.log_prob(X))
-        return np.asarray(self.n_parameters * np.log(max(logs.shape[-1], 1)) - 2 * logs.sum(axis=-1))
-
-    def aic(self, X: Any) -> Floats:
-        """Akaike information criterion of each network on all rows of ``X``, ``(*B, n)``; smaller is better."""
-        return np.asarray(2 * self.n_parameters - 2 * to_numpy(self.log_prob(X)).sum(axis=-1))
+    def _judged(self, X: Any) -> tuple[Floats, int]:
+        """Return the log probability of all rows under each network, and their number."""
+        logs = to_numpy(self.log_prob(segments(X)[0] if isinstance(X, Sequences) else X))
+        return logs.sum(axis=-1), logs.shape[-1]
 
     def _numpy(self) -> tuple[Floats, Floats, Floats]:
         flat = self.reshape(-1)

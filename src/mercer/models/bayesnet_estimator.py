@@ -24,6 +24,7 @@ from mercer.models._fitting.iterative import IterativeEstimator
 from mercer.models._nets.evidence import Group, Parameters, groups, inferred
 from mercer.models._nets.graph import Graph, check_values, checked_graph, values_of
 from mercer.models.bayesnet import BayesNets
+from mercer.models.verbs import FittedModel
 
 __all__ = ["BayesNet"]
 
@@ -35,7 +36,7 @@ def _is_prior(value: Any) -> bool:
 
 
 @dataclass(eq=False, repr=False)
-class BayesNet(IterativeEstimator):
+class BayesNet(FittedModel, IterativeEstimator):
     """Fit Bayesian networks of a known structure: one to every sample (a table of rows), or one to all.
 
     Parameters
@@ -173,21 +174,6 @@ class BayesNet(IterativeEstimator):
         check_is_fitted(self, "model_")
         drawn: Floats = self.model_.sample(size, random_state)[0]
         return drawn
-
-    def bic(self, X: Any) -> float:
-        """Bayesian information criterion of ``model_`` on all rows of ``X``; smaller is better."""
-        check_is_fitted(self, "model_")
-        return float(self.model_.bic(segments(self.accept(X, context=self.context_))[0])[0])
-
-    def aic(self, X: Any) -> float:
-        """Akaike information criterion of ``model_`` on all rows of ``X``; smaller is better."""
-        check_is_fitted(self, "model_")
-        return float(self.model_.aic(segments(self.accept(X, context=self.context_))[0])[0])
-
-    def summary(self) -> str:
-        """Return a table of the nodes of ``model_`` as text: their states, parents, and numbers of free parameters."""
-        check_is_fitted(self, "model_")
-        return str(self.model_.summary())
 
     # -- data ------------------------------------------------------------------------------------------------
 

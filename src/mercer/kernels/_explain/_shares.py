@@ -30,6 +30,7 @@ from mercer.kernels.fisher import Fisher
 from mercer.kernels.fisherensemble import FisherEnsemble
 from mercer.kernels.linear_rbf import Linear
 from mercer.kernels.normalized import Normalized
+from mercer.kernels.oligo import Oligo
 from mercer.kernels.spectrum import Spectrum
 from mercer.kernels.targetaligned import TargetAligned
 from mercer.kernels.windowscores import WindowScores
@@ -181,6 +182,20 @@ def _spectrum(kernel: Any, data: Any, source: Sequences, weights: Weights) -> Sh
     shares = Shares.zeros(source, len(weights.values))
     if len(codes):
         _spread(shares, source, found.start, _window_sums(kernel, windows, weights)[place], width)
+    return shares
+
+
+@plain_shares.register(Oligo)
+def _oligo(kernel: Any, data: Any, source: Sequences, weights: Weights) -> Shares:
+    """Spread what every word at its position adds equally over its symbols."""
+    blur, vector = kernel.blur(), weights.values
+    if not weights.over_features:
+        vector = np.asarray(vector @ kernel._features(kernel._evaluation.prepared(weights.reference).operand))
+    found = windows_of(source.values, source.offsets, len(kernel.alphabet_), int(kernel.k))
+    worth = vector.reshape(len(vector), -1, blur.shape[1])[:, found.code]
+    shares = Shares.zeros(source, len(vector))
+    sums = np.einsum("rwj,wj->wr", worth, blur[found.start - source.offsets[found.owner]])
+    _spread(shares, source, found.start, sums, int(kernel.k))
     return shares
 
 
