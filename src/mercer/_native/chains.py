@@ -137,8 +137,8 @@ def context_products(left: tuple[Floats, ...], right: tuple[Floats, ...], steps:
     ndarray of shape (H, I, J)
         NaN where a sum may have lost a significant term by underflow.
     """
-    if not len(left[0]) or not len(right[0]):
-        return np.empty((len(steps), len(left[0]), len(right[0])))
+    if 0 in (shape := (len(steps), len(left[0]), len(right[0]))):  # no steps: sequences within the first context
+        return np.empty(shape)
 
     def compute(rows: slice, columns: slice) -> Floats:
         a, b = tuple(x[rows] for x in left), tuple(x[columns] for x in right)
