@@ -130,8 +130,9 @@ class BayesNet(FittedModel, IterativeEstimator):
         node : str, default=None
             A discrete node, whose own values in ``X`` are ignored; None is the hidden node, if there is one.
         """
-        found = self.predict_proba(X, node)
-        return found.columns.to_numpy(dtype=str)[found.to_numpy().argmax(axis=1)]
+        table, node = self._asked_about(X, node)
+        best = self.model_.posterior(table, node)[0].argmax(axis=-1)
+        return np.array(dict(self.model_.nodes)[node])[best]
 
     def predict_proba(self, X: Any, node: str | None = None) -> Any:
         """Return the posterior probabilities of the states of a node as a data frame: rows of ``X``, a column a state.
@@ -156,6 +157,12 @@ class BayesNet(FittedModel, IterativeEstimator):
         >>> net.predict({"cough": ["no", "yes"]}, "smoke")
         array(['no', 'yes'], dtype='<U3')
         """
+        table, node = self._asked_about(X, node)
+        found = self.model_.posterior(table, node, as_frame=True)
+        return found.set_axis(X.index) if hasattr(X, "iloc") else found
+
+    def _asked_about(self, X: Any, node: str | None) -> tuple[Floats, str]:
+        """Return rows without the values of a node, and its name."""
         check_is_fitted(self, "model_")
         if node is None:
             if len(self.model_.hidden) != 1:
@@ -163,11 +170,10 @@ class BayesNet(FittedModel, IterativeEstimator):
                     f"node must be named: this network has {len(self.model_.hidden)} hidden nodes, not one."
                 )
             node = self.model_.hidden[0]
-        table = values_of(self._graph(), X)
+        table = values_of(self.model_._graph, X)
         if node in self.model_.observed:
             table[:, self.model_.observed.index(node)] = np.nan
-        found = self.model_.posterior(table, node, as_frame=True)
-        return found.set_axis(X.index) if hasattr(X, "iloc") else found
+        return table, node
 
     def sample(self, size: int = 1, random_state: Any = None) -> Floats:
         """Sample rows of the observed nodes from ``model_``, ``(size, D)``: codes of states, and real numbers."""
