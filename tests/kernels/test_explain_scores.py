@@ -151,8 +151,9 @@ def test_leaves_of_a_tree():
         [mc.Derivatives(2)],
         [mc.Derivatives(), mc.Standardize()],
         [mc.data.Resample(6), mc.data.Clock(2.0)],
+        [mc.data.Windows(3)],
     ],
-    ids=["derivatives", "standardize", "clock"],
+    ids=["derivatives", "standardize", "clock", "windows"],
 )
 def test_shares_pass_back_through_transformers(steps):
     pipeline = make_pipeline(*steps, mc.Fisher(hmm()), estimator()).fit(SERIES, LABELS)

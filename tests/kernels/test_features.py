@@ -16,6 +16,7 @@ DNA = ["ACGTAC", "GGTACC", "TTACGA", "ACCAGA", "GATTACA", "CATGG"]
 RNG = np.random.default_rng(0)
 SERIES = [RNG.normal(size=(n, 2)) for n in (8, 9, 10, 11, 8, 9)]
 TABLE = RNG.normal(size=(6, 3))
+TWO = mc.HMM(2, alphabet="dna", n_iter=1).fit_each(DNA[:2])
 
 
 def features(X):
@@ -38,6 +39,8 @@ def features(X):
         (mc.Fisher(mc.Multinomial()), np.abs(TABLE).round() + 1, None),
         (mc.TOP(mc.Gaussian("diagonal")), TABLE, ["log_odds[0]", "log_odds[0] / "]),
         (mc.PosteriorCounts(mc.HMM(2, n_iter=2)), DNA, ["count[A, 0]", "count[A, 1]"]),
+        (mc.Sampled(n_samples=4), mc.Poissons(np.abs(TABLE) + 1), ["sample[0]", "sample[1]"]),
+        (mc.Marginalization(TWO, weights=[0.4, 0.6]), DNA, ["model[0]", "model[1]"]),
         (mc.PosteriorCounts(mc.HMM(2, n_iter=2), k=2), DNA, ["count[A, A, 0, 0]", "count[A, A, 0, 1]"]),
         (mc.LatentMeanMap(mc.HMM(2, n_iter=2)), DNA, ["mean[A, 0]", "mean[A, 1]"]),
         (mc.LatentMeanMap(mc.Mixture(mc.Categorical(), 2, n_iter=2)), DNA, ["mean[A, 0]", "mean[A, 1]"]),

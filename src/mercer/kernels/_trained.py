@@ -67,10 +67,6 @@ class TrainedWrapper(Wrapper):
         train = self._inner._train_side
         return self._inner._gram(objects, None if objects is train else train, log=log)
 
-    def _values(self, objects: Side) -> Array:
-        """Return the values from which something is subtracted, ``(N, n_train)``."""
-        return self._columns(objects)
-
     def _learned(self) -> Any:
         return super()._learned(), self._inner._train_side.digests()
 
