@@ -27,7 +27,7 @@ BUDGETS = {
     "data": 47900,
     "datasets": 8072,
     "embedding": 10720,
-    "families": 33277,
+    "families": 33213,
     "gram": 10053,
     "kernels": 82330,
     "models": 173880,
