@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -15,9 +15,10 @@ from mercer._random import seed_of
 from mercer.data import Alphabet, Sequences
 from mercer.data.alphabet import ALPHABET
 from mercer.families.estimator import Context, strength
+from mercer.models._fitting.iterative import learned
 from mercer.models._pairs.affine import LEARNED, RATES, AffineParameters, em_pairs
 from mercer.models._pairs.drawn import drawn_pairs
-from mercer.models._pairs.estimator import FittedPairHMM, PairEstimator
+from mercer.models._pairs.estimator import PairEstimator
 from mercer.models._pairs.substitution import joint_of, natural_alphabet
 from mercer.models.pairhmm_affine import AffinePairHMMs, LocalPairHMMs
 
@@ -224,23 +225,19 @@ class AffinePairHMM(PairEstimator):
 
     # -- fitting ------------------------------------------------------------------------------------------
 
-    def _fitted(self, X: Sequences, context: Context, y: Any) -> FittedPairHMM:
+    def _fit_all(self, X: Sequences, context: Context, y: Any = None) -> tuple[Any, dict[str, Any]]:
         """Run EM from what parameters and data say; without EM the start is the model."""
         start, scale = (AffineParameters.of(self.init), None) if self.init is not None else self._start(X, context)
         if not self.n_iter:
             self._check_classes(X, y)
             model = self._model(start, context) if self.init is None else self.init
-            return FittedPairHMM(model, np.empty(0), True, scale)
+            return model, learned(np.empty(0), True, matrix_scale_=scale)
         pairs = drawn_pairs(
             X, y, int(self.n_pairs), seed_of(self.random_state), "use n_iter=0 to learn nothing from pairs"
         )
         strength, n_iter, tol = float(self.prior_strength), int(self.n_iter), float(self.tol)
         found = em_pairs(start, X, pairs, self._learned(), strength, n_iter, tol)
-        return FittedPairHMM(self._model(found.model, context), found.history, found.converged, scale)
-
-    def _keep(self, found: FittedPairHMM) -> Self:
-        self.matrix_scale_ = found.scale
-        return self
+        return self._model(found.model, context), learned(found.history, found.converged, matrix_scale_=scale)
 
     def _model(self, affine: AffineParameters, context: Context) -> Any:
         kind = np.float64 if self.init is None else to_numpy(self.init.joint).dtype  # tolerance of rounding

@@ -19,8 +19,9 @@ from mercer.families.categorical import Categoricals
 from mercer.families.estimator import Context
 from mercer.models._fitting.checks import check_something, impossible, warn_of_unvisited
 from mercer.models._fitting.em import EMResult, Impossible, em_single, joined
+from mercer.models._fitting.iterative import learned
 from mercer.models._pairs.drawn import drawn_pairs
-from mercer.models._pairs.estimator import FittedPairHMM, PairEstimator
+from mercer.models._pairs.estimator import PairEstimator
 from mercer.models._pairs.general import PairExpectations, Parameters, expected_counts
 from mercer.models.pairhmm import PairHMMs
 
@@ -126,7 +127,7 @@ class PairHMM(PairEstimator):
 
     # -- fitting -----------------------------------------------------------------------------------------
 
-    def _fitted(self, X: Sequences, context: Context, y: Any) -> FittedPairHMM:
+    def _fit_all(self, X: Sequences, context: Context, y: Any = None) -> tuple[Any, dict[str, Any]]:
         """Run EM from the start that is given, or from several; the best is kept."""
         self._check_classes(X, y)  # also where single strings have no use for it
         check_some_points(X)
@@ -143,7 +144,7 @@ class PairHMM(PairEstimator):
         for attempt in range(1 if self.init is not None else self.n_init):
             start = random_start(X, self.n_states, seed, attempt) if self.init is None else self.init
             if self.n_iter == 0:
-                return FittedPairHMM(start, np.empty(0), True)
+                return start, learned(np.empty(0), True)
             try:
                 found = em_single(goal.expect, goal.maximize, start, self.n_iter, self.tol * goal.mass, about)
             except Impossible as error:
@@ -156,7 +157,7 @@ class PairHMM(PairEstimator):
         visits = best.expected.visits.sum(axis=0, keepdims=True)
         results = joined(best.model, [best])._replace(visits=visits)
         warn_of_unvisited([(results, lambda i: "the model of all data")], "use fewer states, or another random_state")
-        return FittedPairHMM(best.model, best.history, best.converged)
+        return best.model, learned(best.history, best.converged)
 
 
 _OTHERWISE = "use fit_to='sequences' to learn from single ones"

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar, NamedTuple, NoReturn
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from mercer._array import Floats, Indices
-from mercer._notices import warns_once
 from mercer._parameters import NONE, Rules, between, nonnegative, one_of, positive, whole
 from mercer._probability import normalized
 from mercer.data import Alphabet, Sequences
@@ -17,6 +16,7 @@ from mercer.data.alignment import gapped, without_gaps
 from mercer.data.alphabet import ALPHABET
 from mercer.data.segments import digest_order
 from mercer.families.estimator import Context
+from mercer.models._fitting.iterative import SharedEstimator
 from mercer.models._profile.aligned import Counts, counts_of, inside_of, match_columns, matrix_of, position_weights
 from mercer.models._profile.nodes import GROUPS, checked_background
 from mercer.models._profile.search import MODES
@@ -32,7 +32,7 @@ class _Nodes(Learned):
 
 
 @dataclass(eq=False, repr=False)
-class ProfileHMM(FittedModel):
+class ProfileHMM(FittedModel, SharedEstimator):
     r"""Fit a profile hidden Markov model to aligned sequences.
 
     Parameters
@@ -104,6 +104,10 @@ class ProfileHMM(FittedModel):
 
     takes: ClassVar[str] = "symbols"
     of_sequences: ClassVar[bool] = True
+    _only_shared = (
+        "A profile is fitted to the alignment of a family, so it cannot be fitted to each sample. Fit one profile "
+        "per alignment, and pass the batch mc.models.ProfileHMMs.concat([...])."
+    )
     _parameters: ClassVar[Rules] = {
         "alphabet": ALPHABET,
         "match_fraction": between(0, 1, cure="It is a share of the sequences."),
@@ -169,27 +173,7 @@ class ProfileHMM(FittedModel):
 
     # -- fits ----------------------------------------------------------------------------------------------
 
-    @warns_once
-    def fit(self, X: Any, y: Any = None) -> ProfileHMM:
-        """Fit one profile to aligned sequences; it becomes ``model_``, of shape ``(1,)``.
-
-        Parameters
-        ----------
-        X : list of strings, or Sequences such as ``read_alignment(path).X``
-            Aligned sequences of equal length; ``-`` and ``.`` are gaps.
-        y : None
-            Not used.
-        """
-        self._check_parameters()
-        X = self.accept(X, reset=True)
-        self.context_ = self.context(X)
-        self.model_, self.columns_, self.weights_, self.effective_number_ = self._fitted(X)
-        return self
-
-    def _fit_shared(self, X: Any, context: Context) -> ProfileHMMs:
-        return self._fitted(X)[0]
-
-    def _fitted(self, X: Sequences) -> tuple[ProfileHMMs, Any, Floats, float]:
+    def _fit_all(self, X: Sequences, context: Context, y: Any = None) -> tuple[ProfileHMMs, dict[str, Any]]:
         plain = self._plain()
         order = digest_order(X)  # so that sums do not depend on the order of the rows
         codes = matrix_of(X, plain)[order]
@@ -217,7 +201,7 @@ class ProfileHMM(FittedModel):
             insertion=self.insertion,
             annotations=[notes],
         )
-        return model, columns, weights[np.argsort(order)], number
+        return model, {"columns_": columns, "weights_": weights[np.argsort(order)], "effective_number_": number}
 
     def _number(self, counts: Counts, prior: Any, background: Floats, n: int) -> float:
         if self.bits is None:
@@ -241,16 +225,6 @@ class ProfileHMM(FittedModel):
         check_is_fitted(self, "model_")
         found: Sequences = self.model_.sample(size, random_state)[0]
         return found
-
-    def fit_each(self, X: Any, context: Context | None = None) -> NoReturn:
-        """Raise, because a profile is fitted to the aligned sequences of one family, not to one sequence."""
-        self._fit_accepted(X, context)
-
-    def _fit_accepted(self, X: Any, context: Any) -> NoReturn:
-        raise TypeError(
-            "A profile is fitted to the alignment of a family, so it cannot be fitted to each sample. Fit one profile "
-            "per alignment, and pass the batch mc.models.ProfileHMMs.concat([...])."
-        )
 
 
 # From counts to probabilities: priors, and the number of sequences that counts stand for.

@@ -6,19 +6,19 @@ import re
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from mercer._array import Floats
 from mercer._checks import is_choice, is_listing
-from mercer._notices import warns_once
 from mercer._parameters import Rules, between, nonnegative, one_of, states, whole
 from mercer.data import Alphabet
 from mercer.data.alphabet import ALPHABET
-from mercer.families.estimator import Context, Estimator
+from mercer.families.estimator import Context
 from mercer.models._fitting.em import EMResult
+from mercer.models._fitting.iterative import SharedEstimator, learned
 from mercer.models._tree.messages import sets_of
 from mercer.models._tree.newick import Layout, Tree, layout_of, parse_newick
 from mercer.models._tree.parameters import Parameters, distinct, emission_of, fit_tree, start_of, starts_of
@@ -32,7 +32,7 @@ _parsed = lru_cache(maxsize=32)(parse_newick)
 
 
 @dataclass(eq=False, repr=False)
-class HiddenTree(Estimator):
+class HiddenTree(SharedEstimator):
     r"""Fit a tree with hidden states at the internal nodes to symbols observed at the leaves.
 
     Parameters
@@ -109,6 +109,10 @@ class HiddenTree(Estimator):
     array([-2.062, -2.061, -1.368])
     """
 
+    _only_shared = (
+        "HiddenTree cannot be fitted to single samples, which have each leaf only once. Use fit, and compare "
+        "samples by mc.Marginalization or mc.Fisher."
+    )
     _parameters: ClassVar[Rules] = {
         "alphabet": ALPHABET,
         "prior": None,
@@ -219,36 +223,12 @@ class HiddenTree(Estimator):
 
     # -- the fit -------------------------------------------------------------------------------------------
 
-    @warns_once
-    def fit(self, X: Any, y: Any = None) -> Self:
-        """Fit one model to all samples; it becomes ``model_``, a batch of shape ``(1,)``."""
-        self._check_parameters()
-        X = self.accept(X, reset=True)
-        self.context_ = self.context(X)
-        tree = self._tree()
-        self.leaves_, self.nodes_ = self._leaves(), tuple(tree.names[v] for v in np.flatnonzero(~tree.is_leaf))
-        found = self._run_em(X)
-        self.model_ = self._batch(found.model)
+    def _fit_all(self, X: Floats, context: Context, y: Any = None) -> tuple[Any, dict[str, Any]]:
+        tree, found = self._tree(), self._run_em(X)
+        nodes = tuple(tree.names[v] for v in np.flatnonzero(~tree.is_leaf))
+        others = learned(found.history, found.converged, leaves_=self._leaves(), nodes_=nodes)
         self.__dict__.pop("rate_", None)
-        if found.model.continuous:
-            self.rate_ = found.model.edges
-        self.objective_, self.converged_ = found.history, found.converged
-        self.n_iter_ = len(found.history)
-        return self
-
-    @warns_once
-    def fit_each(self, X: Any, context: Context | None = None) -> Any:
-        """Raise TypeError: a tree cannot be learned from a single sample, which has each leaf only once."""
-        raise TypeError(
-            "HiddenTree cannot be fitted to single samples, which have each leaf only once. Use fit, and compare "
-            "samples by mc.Marginalization or mc.Fisher."
-        )
-
-    def _fit_accepted(self, X: Any, context: Context) -> Any:
-        return self.fit_each(X, context)
-
-    def _fit_shared(self, X: Any, context: Context) -> Any:
-        return self._batch(self._run_em(X).model)
+        return self._batch(found.model), others | ({"rate_": found.model.edges} if found.model.continuous else {})
 
     def _run_em(self, X: Floats) -> EMResult:
         layout, learn = self._layout(), self._learned()

@@ -1,13 +1,13 @@
-"""The base class of iterative estimators: parameters, fits of one model or many, and their results."""
+"""Base classes of estimators: those that iterate, for one model or many, and those of one model that all share."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, NoReturn, Self
 
 import numpy as np
 
-from mercer._array import Indices
+from mercer._array import Floats, Indices
 from mercer._notices import notify_unconverged, warns_once
 from mercer._parallel import n_threads, thread_map
 from mercer._parameters import Rules, boolean, check, nonnegative, seed, whole
@@ -131,3 +131,47 @@ class IterativeEstimator(Estimator):
         if self.n_iter > 1 and self.tol > 0:
             late = [name(int(i)) for fit, name in found for i in np.flatnonzero(~fit.converged)]
             notify_unconverged(self._em, int(self.n_iter), late)
+
+
+def learned(objective: Floats, converged: bool, **others: Any) -> dict[str, Any]:
+    """Return the attributes of an estimator that EM learned, and others."""
+    return {"objective_": objective, "converged_": converged, "n_iter_": len(objective)} | others
+
+
+class SharedEstimator(Estimator):
+    """An estimator of one model that all samples share. A subclass implements `_fit_all`."""
+
+    _only_shared: ClassVar[str] = ""
+    """Why no model is fitted to each sample, and what to do instead."""
+
+    @warns_once
+    def fit(self, X: Any, y: Any = None) -> Self:
+        """Fit one model to all samples; it becomes ``model_``, of shape ``(1,)``.
+
+        Parameters
+        ----------
+        X : data
+            The training data: sequences, aligned sequences with gaps for `ProfileHMM`, a table for `HiddenTree`.
+        y : array of shape (N,), default=None
+            Classes, for models that learn from pairs of one class.
+        """
+        self._check_parameters()
+        X = self.accept(X, reset=True)
+        self.context_ = self.context(X)
+        self.model_, others = self._fit_all(X, self.context_, y)
+        self.__dict__.update(others)
+        return self
+
+    def _fit_all(self, X: Any, context: Context, y: Any = None) -> tuple[Any, dict[str, Any]]:
+        """Fit the model to validated data; also return the other attributes that are learned."""
+        raise NotImplementedError
+
+    def _fit_shared(self, X: Any, context: Context, y: Any = None) -> Any:
+        return self._fit_all(X, context, y)[0]
+
+    def fit_each(self, X: Any, context: Context | None = None, **_: Any) -> NoReturn:
+        """Raise TypeError, because the model describes what samples share."""
+        self._fit_accepted(X, context)
+
+    def _fit_accepted(self, X: Any, context: Any) -> NoReturn:
+        raise TypeError(self._only_shared)

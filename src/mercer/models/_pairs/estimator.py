@@ -2,35 +2,27 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, NamedTuple, NoReturn, Self
+from typing import Any, ClassVar
 
 from sklearn.utils.validation import check_is_fitted
 
-from mercer._array import Floats, as_array
-from mercer._notices import warns_once
+from mercer._array import as_array
 from mercer._parameters import Rules, nonnegative, seed, whole
 from mercer.data import Sequences
-from mercer.families.estimator import Context, Estimator
+from mercer.families.estimator import Context
+from mercer.models._fitting.iterative import SharedEstimator
 
 
-class FittedPairHMM(NamedTuple):
-    """Result of a fit."""
-
-    model: Any
-    """A batch of shape ``(1,)``."""
-    objective: Floats
-    """The objective of EM before each iteration."""
-    converged: bool
-    scale: float | None = None
-    """Natural logarithms per unit of a substitution matrix."""
-
-
-class PairEstimator(Estimator):
-    """An estimator of one model of pairs. A subclass implements `_fitted(X, context, y)`."""
+class PairEstimator(SharedEstimator):
+    """An estimator of one model of pairs. A subclass implements `_fit_all`."""
 
     takes: ClassVar[str] = "symbols"
     of_sequences: ClassVar[bool] = True
     uses_classes: ClassVar[bool] = True
+    _only_shared = (
+        "A pair HMM is one model that all sequences share, so it cannot be fitted to each sample. Use fit, or a "
+        "kernel under a shared model: mc.Marginalization(mc.PairHMM(...)) or mc.Fisher(mc.PairHMM(...))."
+    )
 
     _parameters: ClassVar[Rules] = {
         "n_pairs": whole(1, cure="It is the largest number of pairs that EM uses."),
@@ -76,52 +68,11 @@ class PairEstimator(Estimator):
         """Return ``context(X)``, which is cheap."""
         return self.context(X)
 
-    # -- fits --------------------------------------------------------------------------------------------
-
-    @warns_once
-    def fit(self, X: Any, y: Any = None) -> Self:
-        """Fit one model to all sequences; it becomes ``model_``, of shape ``(1,)``.
-
-        Parameters
-        ----------
-        X : Sequences or array-like
-            The training data.
-        y : array of shape (N,), default=None
-            Classes; EM learns from pairs of one class.
-        """
-        self._check_parameters()
-        X = self.accept(X, reset=True)
-        self.context_ = self.context(X)
-        found = self._fitted(X, self.context_, y)
-        self.model_, self.objective_, self.converged_ = found.model, found.objective, found.converged
-        self.n_iter_ = len(found.objective)
-        return self._keep(found)
-
-    def _keep(self, found: FittedPairHMM) -> Self:
-        """Store attributes that only some estimators have."""
-        return self
-
-    def _fitted(self, X: Sequences, context: Context, y: Any) -> FittedPairHMM:
-        raise NotImplementedError
-
-    def _fit_shared(self, X: Sequences, context: Context, y: Any = None) -> Any:
-        return self._fitted(X, context, y).model
-
     def _check_classes(self, X: Sequences, y: Any) -> None:
         """Raise if y has another length."""
         shape = (len(X),) if y is None else as_array(y, "y", "one class per sequence").shape
         if shape[:1] != (len(X),):
             raise ValueError(f"y must have one class per sequence; got shape {shape} for {len(X)} sequences.")
-
-    def fit_each(self, X: Any, context: Context | None = None, *, return_info: bool = False) -> NoReturn:
-        """Raise, because a pair HMM is a distribution of pairs and cannot be fitted to one sequence."""
-        self._fit_accepted(X, context)
-
-    def _fit_accepted(self, X: Any, context: Any) -> NoReturn:
-        raise TypeError(
-            "A pair HMM is one model that all sequences share, so it cannot be fitted to each sample. Use fit, or a "
-            "kernel under a shared model: mc.Marginalization(mc.PairHMM(...)) or mc.Fisher(mc.PairHMM(...))."
-        )
 
     # -- after the fit -----------------------------------------------------------------------------------
 
