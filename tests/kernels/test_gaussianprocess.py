@@ -60,6 +60,7 @@ def test_is_the_formula_at_the_tuned_parameters(case, bounds):
 
 
 @pytest.mark.slow
+@pytest.mark.filterwarnings("ignore:The optimal value found")  # theirs
 def test_is_what_scikit_learn_finds():
     ours = mc.GaussianProcess(LETTERS).fit(WORDS, COUNTS)
     prior = ConstantKernel() * clone(LETTERS).fit(WORDS).as_gp() + WhiteKernel(0.1)
@@ -100,6 +101,14 @@ def test_noise_and_coverage_are_learned():
     assert model.noise_ == pytest.approx(4e-8, rel=0.4)
     mean, std = model.predict(x[80:], return_std=True)
     assert 0.88 <= np.mean(np.abs(mean - y[80:]) < 1.96 * std) <= 1
+
+
+def test_a_search_passes_parameters_without_a_covariance():
+    counts = RNG.poisson(RNG.gamma(1, 2, size=(50, 8)))
+    shares = counts[:, 0] / counts.sum(axis=1)
+    model = mc.GaussianProcess(mc.Heat(mc.Multinomial(prior="pooled"))).fit(counts[:40], shares[:40])
+    assert model.kernel_.t != 1.0
+    assert model.score(counts[40:], shares[40:]) > 0.9
 
 
 class TestInPipelines:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
 import numpy as np
+from scipy.optimize import minimize
 from sklearn import gaussian_process as sklearn_processes
 from sklearn.base import BaseEstimator, ClassifierMixin, MultiOutputMixin, RegressorMixin, clone
 from sklearn.gaussian_process import kernels as sklearn_kernels
@@ -111,9 +113,10 @@ class GaussianProcess(MultiOutputMixin, RegressorMixin, _Process):
     -----
     The model is :math:`y_i = m + f(x_i) + \epsilon_i`, where :math:`f` is a Gaussian process of covariance
     ``variance_`` :math:`k` and the noise has the variance ``noise_``. Both, and the positive parameters on which the
-    kernel depends smoothly (gamma, rho, weight, ...), maximize the marginal likelihood. Parameters of models, such as
-    the number of states, are for `GridSearchCV`. There is no ``kernel="precomputed"``: standard deviations need the
-    kernel of every new sample with itself, which is not in a kernel matrix.
+    kernel depends smoothly (gamma, rho, weight, ...), maximize the marginal likelihood, if they start from a number:
+    ``gamma=None`` and "median" stay. Parameters of models, such as the number of states, are for `GridSearchCV`. There
+    is no ``kernel="precomputed"``: standard deviations need the kernel of every new sample with itself, which is not in
+    a kernel matrix.
 
     Examples
     --------
@@ -143,7 +146,7 @@ class GaussianProcess(MultiOutputMixin, RegressorMixin, _Process):
         level, spread = y.mean(axis=0), y.std(axis=0)
         spread = np.where(spread > 1e-13 * np.abs(level), spread, 1.0)[()]
         with _threads(len(y)):
-            self.process_ = sklearn_processes.GaussianProcessRegressor(prior, random_state=0)
+            self.process_ = sklearn_processes.GaussianProcessRegressor(prior, optimizer=search)
             self.process_.fit(np.arange(len(y)), (y - level) / spread)
         tuned = self.process_.kernel_
         variance, noise = tuned.k1.k1.constant_value, tuned.k2.noise_level
@@ -223,7 +226,7 @@ class GaussianProcessClassifier(ClassifierMixin, _Process):
         check_classification_targets(y)
         prior = self._prior(unwrapped(X), y, sklearn_kernels.WhiteKernel(JITTER, "fixed"))
         with _threads(len(y)):
-            self.process_ = sklearn_processes.GaussianProcessClassifier(prior, random_state=0)
+            self.process_ = sklearn_processes.GaussianProcessClassifier(prior, optimizer=search)
             self.process_.fit(np.arange(len(y)), y)
         self.classes_ = self.process_.classes_
         return self
@@ -254,6 +257,25 @@ class GaussianProcessClassifier(ClassifierMixin, _Process):
 def _threads(n: int) -> Any:
     """Return a context with as many threads of BLAS as make the steps of a search fast."""
     return single_blas() if n <= SMALL else nullcontext()
+
+
+def search(objective: Callable[[Floats], tuple[float, Floats]], start: Floats, bounds: Floats) -> tuple[Floats, float]:
+    """Return the parameters with the smallest objective, and its value.
+
+    Where a kernel matrix has no Cholesky factor, the objective is large, but not infinite: an infinite value ends the
+    search of scikit-learn, without a warning, at its start.
+    """
+    worst = 10 * abs(objective(start)[0]) + 1e3
+
+    def finite(theta: Floats) -> tuple[float, Floats]:
+        try:
+            value, slope = objective(theta)
+        except np.linalg.LinAlgError:
+            value, slope = np.inf, theta
+        return (value, slope) if np.isfinite(value) else (worst, np.zeros_like(theta))
+
+    found = minimize(finite, start, method="L-BFGS-B", jac=True, bounds=bounds)
+    return found.x, float(found.fun)
 
 
 class Given:

@@ -72,6 +72,7 @@ TYPES = frozenset(f"sklearn.{module}.{name}" for module, names in _SKLEARN.items
 """Classes of scikit-learn that a file may contain."""
 FUNCTIONS = frozenset(f"sklearn.{module}.{name}" for module, names in _FUNCTIONS.items() for name in names.split()) | {
     "mercer.embedding._comparison.delta",
+    "mercer.kernels.gaussianprocess.search",
     *(f"numpy.{name}" for name in _NUMPY_FUNCTIONS.split()),
 }
 """Functions that a file may name: metrics of scorers, scores of feature selection, functions of one array."""
