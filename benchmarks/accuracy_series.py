@@ -1,8 +1,7 @@
-"""Accuracy and time of SeriesClassifier on sets of time series, without tuning, beside published numbers.
+"""Accuracy of SeriesClassifier on sets of time series, without tuning, beside published numbers.
 
     MERCER_DATA=... python benchmarks/accuracy_series.py                    # all sets, some minutes on one core
     MERCER_DATA=... python benchmarks/accuracy_series.py Beef NATOPS --preset fast --seed 1
-    python benchmarks/accuracy_series.py --cost                             # CPU time, one thread
 
 Official splits of the UCR archive (``ucr_more``, ``ucr_large``) and the UEA archive. Published numbers of the same
 splits: ``ucr_published.csv``, from tsml-eval (Middlehurst, Schäfer and Bagnall, Bake off redux, Data Mining and
@@ -34,8 +33,6 @@ GROUPS = {
 CHANNELS = {"NATOPS": "0.933", "RacketSports": "0.849", "UWaveGestureLibrary": "0.875"}
 """The best of five published kernels."""
 COLUMNS = ("1NN-DTW", "ROCKET", "MR-Hydra", "HC2")
-BEFORE = {"n_states": (4, 6, 8, 12, 16, 24), "windows": ()}
-"""The ensemble before it had windows."""
 
 
 def load(name: str, part: str) -> tuple[Any, Any]:
@@ -69,36 +66,10 @@ def accuracies(names: list[str], preset: str, seed: int) -> None:
             print(f"| **mean of {len(rows)}, {group}** | | {means} | |", flush=True)
 
 
-def cost() -> None:
-    """Print the CPU time of fits and of single predictions, with one thread."""
-    rng = np.random.default_rng(0)
-    print("| training series, 300 steps | kernel | fit | predict one series |\n|---|---|--:|--:|")
-    for n in (100, 390):
-        X = np.cumsum(rng.normal(size=(n + 10, 300)), axis=1)[:, :, None]
-        kernels = {
-            "before windows": mc.FisherEnsemble(**BEFORE),
-            "best": mc.FisherEnsemble(),
-            "fast": mc.FisherEnsemble(**mc.kernels.series.PRESETS["fast"]),
-        }
-        for name, kernel in kernels.items():
-            with mc.config(n_jobs=1, cache_bytes=0, memo_bytes=0):
-                begin = time.process_time()
-                kernel.fit_transform(X[:n])
-                middle = time.process_time()
-                for x in X[n:]:
-                    kernel.transform([x])
-                each = (time.process_time() - middle) / 10
-            print(f"| {n} | {name} | {middle - begin:.2f} s | {1000 * each:.0f} ms |", flush=True)
-
-
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("names", nargs="*", help="sets; all of them by default")
     parser.add_argument("--preset", default="best", help="best or fast")
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--cost", action="store_true", help="only the time of fits and predictions")
     given = parser.parse_args()
-    if given.cost:
-        cost()
-    else:
-        accuracies(given.names, given.preset, given.seed)
+    accuracies(given.names, given.preset, given.seed)

@@ -18,23 +18,23 @@ ROOT = Path(__file__).parents[1]
 SOURCES = ("src/mercer", "native")
 AROUND = ("tests", "benchmarks", "examples", "reproductions")
 BUDGETS = {
-    "_comparison": 9789,
+    "_comparison": 9864,
     "_native": 7781,
-    "_report": 8655,
-    "cli": 15306,
+    "_report": 8665,
+    "cli": 15334,
     "core": 16582,
     "cuda": 10136,
-    "data": 47900,
+    "data": 47959,
     "datasets": 8072,
     "embedding": 10720,
     "families": 33213,
     "gram": 10053,
-    "kernels": 82330,
+    "kernels": 82643,
     "models": 173880,
     "native": 63197,
     "plot": 9990,
     "saving": 9079,
-    "stats": 12892,
+    "stats": 12906,
     "testing": 14344,
 }
 """Tokens of a room without comments and docstrings; 3 % above is an error, and less is a reason to lower the number."""

@@ -15,7 +15,7 @@ from mercer._comparison import recipes
 from mercer._comparison.evaluation import evaluate_fold
 from mercer._comparison.summary import snippet
 from mercer._wording import SEVERAL, option, passing, worded, wording
-from mercer.cli import _own_data
+from mercer.cli import _fitting, _own_data
 from mercer.cli._compare_command import page_of, without_folders
 from mercer.cli._data_options import Reading, Shell
 from mercer.datasets import make_dna, make_hmm_sequences, make_traits
@@ -197,10 +197,24 @@ class TestContenders:
         assert names[:3] == ["majority class", "length only", "linear, summaries"]
         assert "nearest neighbor" in names
         for contender in found.contenders:
-            if contender.is_kernel and contender.name != "FisherEnsemble":
+            if contender.is_kernel and contender.name != "SeriesClassifier":
                 space: dict[str, object] = {}
                 exec(snippet(contender, None, found.reading), space)
                 assert space["model"].predict(space["X"]).shape == (12,)
+
+    def test_series_have_one_object_or_its_kernel(self, tmp_path):
+        found = task(write_ts(tmp_path / "toy.ts", 12))
+        made = {
+            factory: recipes.contenders(found.X, recipes.ContenderFactory(*factory))
+            for factory in ((False, False), (True, False), (False, False, True), (False, True))
+        }
+        names = [next(c.name for c in some if "Series" in c.name or "Ensemble" in c.name) for some in made.values()]
+        assert names == ["SeriesClassifier", "SeriesRegressor", "FisherEnsemble", "FisherEnsemble"]
+        (one,) = (c for c in made[False, False] if c.name == "SeriesClassifier")
+        assert one.is_kernel
+        assert isinstance(one.kernel, mc.FisherEnsemble)
+        one.estimator.set_params(preset="fast")
+        assert isinstance(_fitting.fitted(found, one, proba=True, seed=0).model, mc.SeriesClassifier)
 
     def test_a_kernel_that_takes_no_missing_values_is_not_tried_on_them(self, tmp_path):
         path = tmp_path / "gaps.csv"
@@ -214,7 +228,7 @@ class TestContenders:
         found = task(path)
         assert "EmpiricalMeanMap" not in [c.name for c in found.contenders]
         for contender in found.contenders:
-            if contender.is_kernel and contender.name != "FisherEnsemble":
+            if contender.is_kernel and contender.name != "SeriesClassifier":
                 contender.estimator.fit(found.X, found.y)  # all others take them
 
     def test_the_code_has_the_chosen_parameters(self, tmp_path):
@@ -289,11 +303,12 @@ class TestContenders:
 
     def test_targets_of_people_are_predicted_better_than_by_the_mean(self):
         from mercer._comparison.evaluation import Task
-        from mercer._comparison.recipes import ContenderFactory
 
         traits = make_traits(40, random_state=0)
         y = np.asarray(traits.target, dtype=float)
-        found = Task("traits", traits.data, y, recipes.contenders(traits.data, ContenderFactory(regression=True)))
+        found = Task(
+            "traits", traits.data, y, recipes.contenders(traits.data, recipes.ContenderFactory(regression=True))
+        )
         (fisher,) = (c for c in found.contenders if c.name == "Fisher, HMM")
         (mean,) = (c for c in found.contenders if c.name == "mean")
         assert evaluate_fold(found, fisher, 0, 2, 0).score > evaluate_fold(found, mean, 0, 2, 0).score

@@ -358,3 +358,19 @@ class TestLengths:
         with pytest.raises(ValueError, match="sequence 'b' is empty; drop it"):
             Lengths().fit_transform(X)
         assert Lengths(log=False).fit_transform(X).tolist() == [[2.0], [0.0]]
+
+
+def test_windows_have_no_probability():
+    """Also after a scaler, in part, and of `Sequences.windows`."""
+    data = [x + t for t, x in enumerate(series([9, 12, 10, 11], d=1))]
+    X = make_pipeline(Windows(3), PerStep(StandardScaler())).fit_transform(data)[:4]
+    y = [0, 0, 1, 1]
+    with pytest.raises(TypeError, match=r"LikelihoodRatio requires the probability of a series; windows overlap"):
+        make_pipeline(Windows(3), mc.LikelihoodRatio(mc.Gaussian())).fit(data, y)
+    for model in (mc.HMM(2), mc.LDS(1)):
+        fitted = model.fit(X)
+        for owner in (fitted, fitted.model_):
+            with pytest.raises(TypeError, match="bic requires the probability of a series"):
+                owner.bic(X)
+    with pytest.raises(TypeError, match="goodness_of_fit requires"):
+        mc.stats.goodness_of_fit(mc.HMM(2).fit(X), mc.Sequences(data).windows(2))

@@ -61,6 +61,15 @@ def test_the_inner_score_of_random_labels_is_at_chance(n):
         assert abs(np.mean(scores) - 0.5) < 3 * 0.5 / np.sqrt(n * len(scores)) + 1 / n  # folds balance the classes
 
 
+def test_noisy_labels_have_a_smaller_C():
+    X, y = waves(160)
+    assert clone(FAST).fit(X, y).C_ == 10.0
+    noisy = np.where(np.random.default_rng(0).random(160) < 0.3, 1 - y, y)
+    model = clone(FAST).fit(X, noisy)
+    assert model.C_ == 1.0
+    assert model.set_params(C=3.0).fit(X, noisy).C_ == 3.0
+
+
 def test_few_series_make_nobody_sure():
     X, y = waves(40)
     X = [x + 10.0 * c * np.sin(np.arange(len(x))) for x, c in zip(X, y, strict=True)]
@@ -93,12 +102,25 @@ def test_gaps_and_short_series():
     assert np.isfinite(model.predict_proba(X)).all()
 
 
+def test_a_value_that_is_far_outside_is_not_too_large():
+    X, y = waves(40)
+    model = clone(FAST).fit(X, y)
+    far = []
+    for value in (1e9, 1e300):
+        x = X[0].copy()
+        x[-1] = value
+        far.append(model.decision_function([x])[0])
+    assert abs(far[0] - far[1]) < 1e-3
+
+
 def test_explanations_find_the_wave():
     X, y = waves(80)
     model = SeriesClassifier().fit(X[:60], y[:60])
     found = model.explain(X[60:])
     decision = model.decision_function(X[60:])
     np.testing.assert_allclose(found.totals + found.bias, decision, atol=1e-8)
+    np.testing.assert_array_equal(mc.explain(model, X[60:]).totals, found.totals)
+    np.testing.assert_allclose(mc.compact(model).decision_function(X[60:]), decision)
 
 
 def test_files_and_threads(tmp_path):
@@ -131,10 +153,14 @@ def test_regression():
     [
         (lambda X, y: SeriesClassifier("slow").fit(X, y), "preset must be"),
         (lambda X, y: SeriesClassifier(C=0).fit(X, y), "C must be"),
-        (lambda X, y: SeriesClassifier("fast").fit(X, y[:5]), r"There are 10 series, but y has length 5\. Pass one"),
+        (lambda X, y: SeriesClassifier("fast").fit(X, y[:5]), r"10 samples, and y of shape \(5,\)\. Pass one"),
         (lambda X, y: SeriesClassifier("fast").fit(X, np.ones(10)), "two classes or more; got 1 class"),
         (lambda X, y: SeriesClassifier("fast").fit(X, np.linspace(0, 1, 10)), "Unknown label type"),
         (lambda X, y: SeriesClassifier("fast").predict(X), "not fitted yet"),
+        (lambda X, y: SeriesClassifier("fast").fit(X, [None, "a"] * 5), r"y\[0\] is None"),
+        (lambda X, y: SeriesRegressor("fast").fit(X, ["a"] * 10), "y must be numbers"),
+        (lambda X, y: SeriesClassifier("fast").fit([], []), "X is empty"),
+        (lambda X, y: SeriesClassifier("fast").fit(X, y).predict([X[0] * np.nan]), "has no observed value"),
     ],
 )
 def test_bad_calls(make, message):

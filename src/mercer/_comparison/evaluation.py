@@ -47,7 +47,7 @@ class Contender:
     def kernel(self) -> Kernel | None:
         """The mercer kernel in the pipeline (or a search over it), or in its regression; None for a baseline."""
         pipeline = getattr(self.estimator, "estimator", self.estimator)
-        steps = pipeline.steps if isinstance(pipeline, Pipeline) else []
+        steps = pipeline.steps if isinstance(pipeline, Pipeline) else [("", pipeline)]
         parts = (part for _, step in steps for part in (step, getattr(step, "kernel", None)))
         return next((part for part in parts if isinstance(part, Kernel)), None)
 

@@ -33,7 +33,7 @@ SITE = 500
 
 @dataclass(frozen=True)
 class ContenderFactory:
-    """Makes contenders for labels or for targets, with or without confounds.
+    """Makes contenders for labels or for targets, with or without confounds and weights.
 
     Parameters
     ----------
@@ -41,10 +41,20 @@ class ContenderFactory:
         Whether the targets are numbers.
     confounded : bool
         Whether the data come with confounds: they are regressed out of all features and kernels, and of the targets.
+    weighted : bool
+        Whether the samples have weights.
     """
 
     regression: bool = False
     confounded: bool = False
+    weighted: bool = False
+
+    def series(self, seed: int) -> Contender:
+        """Return the ready estimator for time series; with confounds or weights, which it does not take, its kernel."""
+        if self.confounded or self.weighted:
+            return self.with_kernel("FisherEnsemble", mc.FisherEnsemble(random_state=seed))
+        made = mc.SeriesRegressor(random_state=seed) if self.regression else mc.SeriesClassifier(random_state=seed)
+        return Contender(type(made).__name__, made)
 
     def with_kernel(self, name: str, *steps: Any, **grid: Any) -> Contender:
         """Return a kernel, the last of ``steps``, with a support vector machine or kernel ridge regression.
@@ -220,7 +230,7 @@ def _on_vectors(X: mc.Sequences, factory: ContenderFactory, seed: int) -> list[C
         factory.linear("linear, summaries", Summary(), StandardScaler()),
         factory.rbf_svm("RBF SVM, summaries", Summary()),
         *neighbor,
-        with_kernel("FisherEnsemble", mc.FisherEnsemble(random_state=seed)),
+        factory.series(seed),
         with_kernel(
             "EmpiricalMeanMap, clock",
             *(*steps, mc.data.Resample(100), mc.data.Clock(10.0), mc.EmpiricalMeanMap(gamma=40 * near)),

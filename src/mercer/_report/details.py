@@ -170,6 +170,7 @@ def _fitted(task: Task, pipeline: Any) -> tuple[Any, Kernel | None, Floats | Non
     """Return the pipeline fitted to all samples, its kernel, and the Gram matrix."""
     model = fit_weighted(clone(pipeline), task.X, task.y, task.weights)
     model = getattr(model, "best_estimator_", model)  # a search that was passed as it is
+    model = getattr(model, "pipeline_", model)  # that of a SeriesClassifier
     if not isinstance(model, Pipeline):
         return model, None, None
     for i, (_, step) in enumerate(model.steps):

@@ -44,7 +44,7 @@ def series(seed: int) -> Task:
             _for.rbf_svm("RBF SVM, summaries", Summary()),
             _for.nearest("nearest neighbor", mc.Standardize(), Flat()),
             _for.with_kernel("Fisher, HMM", mc.Standardize(), mc.Fisher(hmm)),
-            _for.with_kernel("FisherEnsemble", mc.FisherEnsemble(n_states=(4,), random_state=seed)),
+            _for.series(seed),
         ],
     )
 

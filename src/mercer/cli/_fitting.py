@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.calibration import CalibratedClassifierCV
-from sklearn.pipeline import make_pipeline
+from sklearn.pipeline import Pipeline, make_pipeline
 from threadpoolctl import threadpool_limits
 
 import mercer as mc
@@ -115,7 +115,7 @@ def fitted(task: Task, contender: Contender, *, proba: bool, seed: int) -> Fitte
     with collected(), threadpool_limits(1):  # as in a comparison: models that do not converge are used
         search = searched(task, contender, everything, seed)
         model: Any = search.model
-        if proba:
+        if proba and not isinstance(model, mc.SeriesClassifier):  # which has calibrated probabilities
             model = CalibratedClassifierCV(model, cv=splits(task, everything, FOLDS, seed), ensemble=False)
             model.fit(task.X, np.asarray(task.y))
     return FittedContender(model, search.score, search.parameters)
@@ -204,5 +204,7 @@ def kernel_of_data(X: Any, kernel: str | None, seed: int) -> tuple[str, Any, Any
         return [each for each in contenders(X, factory, seed) if each.is_kernel]
 
     contender = known()[0] if kernel is None else chosen(kernel, factory, known)
+    if not isinstance(contender.estimator, Pipeline):
+        return kernel or slug(type(contender.kernel).__name__), X, contender.kernel
     *before, made = (step for _, step in contender.estimator.steps[:-1])
     return kernel or slug(contender.name), make_pipeline(*before).fit_transform(X) if before else X, made

@@ -69,7 +69,7 @@ def fit(
         from mercer.cli import _fitting, _own_data
 
         task = _own_data.task_of(source, reading, limit=limit or sys.maxsize, folds=_fitting.FOLDS, seed=seed)
-        factory = ContenderFactory(task.is_regression, task.is_confounded)
+        factory = ContenderFactory(task.is_regression, task.is_confounded, bool(reading.weight))
         contenders = task.contenders if best else [_fitting.chosen(kernel or "", factory, lambda: task.contenders)]
         if proba and task.is_regression:
             fail("--proba applies to classes, and the targets are numbers; omit it.")

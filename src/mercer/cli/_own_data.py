@@ -94,7 +94,7 @@ def task_of(path: Path, reading: Reading, *, limit: int, folds: int, seed: int) 
         _about(found, X, y, groups, cures=True),
         data,
         y,
-        contenders(data, ContenderFactory(regression, bool(reading.confounds)), seed),
+        contenders(data, ContenderFactory(regression, bool(reading.confounds), weights is not None), seed),
         groups,
         weights,
         reading=found.code,

@@ -328,7 +328,7 @@ class Sequences(Container):
         elif values.dtype.kind != "f" or values.ndim != 2 or np.isinf(values).any():
             raise ValueError("The function must return a float array of shape (T, d) with finite values or NaN.")
         channels = self.channels if values.shape == self.values.shape else None
-        return Sequences._make(values, self.offsets, self.alphabet, self.ids, None, None, channels)
+        return self._make(values, self.offsets, self.alphabet, self.ids, None, None, channels)
 
     def windows(self, order: int) -> Sequences:
         """Stack ``order + 1`` consecutive vectors, oldest first; shape ``(T - order, (order + 1) d)`` per sequence.
@@ -341,7 +341,7 @@ class Sequences(Container):
                [2., 3.]])
         """
         self.require("vectors", "windows()").require_windows(order)
-        return Sequences._make(*_ragged.windows(self.values, self.offsets, int(order)), None, self.ids)
+        return OverlappingWindows._make(*_ragged.windows(self.values, self.offsets, int(order)), None, self.ids)
 
     def one_hot(self) -> Sequences:
         """One-hot encode symbols as vectors, ``(T, k)``; ambiguity codes and missing symbols raise.
@@ -405,3 +405,26 @@ class Sequences(Container):
                 f"The sequences must have the alphabet {alphabet.describe()}; got {self.alphabet.describe()}. "
                 "Create all Sequences with the same alphabet=, or use X.recode(alphabet)."
             )
+
+
+class OverlappingWindows(Sequences):
+    """Sequences whose steps are windows of others, in which every value is several times."""
+
+    __slots__ = ()
+
+
+def refuse_windows(X: Any, owner: str) -> None:
+    """Raise for overlapping windows: their likelihood is composite.
+
+    Parameters
+    ----------
+    X : data
+        Data, as a user passed them.
+    owner : str
+        What needs the probability of the data.
+    """
+    if isinstance(X, OverlappingWindows):
+        raise TypeError(
+            f"{owner} requires the probability of a series; windows overlap, and their likelihood, which counts values "
+            "several times, is not one. Pass the series without windows."
+        )

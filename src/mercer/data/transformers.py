@@ -15,7 +15,7 @@ from mercer._parameters import CheckedParameters, Rules, whole
 from mercer.data._forms import as_floats
 from mercer.data.channels import by_name, inside, wrapped_like
 from mercer.data.ragged import window_steps
-from mercer.data.sequences import Sequences
+from mercer.data.sequences import OverlappingWindows, Sequences
 
 
 class _Transformer(CheckedParameters, TransformerMixin, BaseEstimator, ABC):
@@ -98,7 +98,9 @@ class _Transformer(CheckedParameters, TransformerMixin, BaseEstimator, ABC):
 
     def _vectors(self, X: Any, *, reset: bool = False) -> Sequences:
         """Return the input as Sequences of vectors; unless ``reset``, with the channels that were seen in fit."""
-        X = by_name(self, Sequences(inside(X)).require("vectors", self), reset=reset)
+        X = inside(X)
+        X = X if isinstance(X, Sequences) else Sequences(X)  # windows stay windows
+        X = by_name(self, X.require("vectors", self), reset=reset)
         return X if reset else X.require_dimension(getattr(self, "n_features_in_", None))
 
     def __sklearn_tags__(self) -> Any:
@@ -191,8 +193,8 @@ class Windows(_Transformer):
     "speed[-1]", "speed[+0]".
 
     Windows overlap, so that every value counts several times: what a model says about windows is a composite
-    likelihood. It compares series, and trains models, but it is not a probability of the series: do not use it for
-    `LikelihoodRatio`, ``bic``, or ``mercer.stats.goodness_of_fit``.
+    likelihood. It compares series, and trains models, but it is not a probability of the series: `LikelihoodRatio`,
+    ``bic`` and ``mercer.stats.goodness_of_fit`` refuse windows.
 
     See Also
     --------
@@ -226,7 +228,7 @@ class Windows(_Transformer):
 
     def _transformed(self, X: Sequences) -> Sequences:
         steps = window_steps(X.offsets, np.arange(len(X.values)), int(self.length), int(self.dilation))
-        return X.mapped(lambda values: values[steps].reshape(len(steps), -1))
+        return OverlappingWindows._make(X.values[steps].reshape(len(steps), -1), X.offsets, None, X.ids)
 
     def _names_out(self, channels: tuple[str, ...]) -> list[str]:
         places = (np.arange(self.length) - self.length // 2) * self.dilation

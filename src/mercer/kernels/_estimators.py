@@ -46,7 +46,7 @@ def check_fitted(step: Any, purpose: str) -> None:
 
 
 def found_by_search(step: Any, purpose: str) -> Any:
-    """Return the best estimator of a search; any other fitted step as it is."""
+    """Return the best estimator of a search, or the pipeline of a `SeriesClassifier`; any other step as it is."""
     check_fitted(step, purpose)
     while SEARCH in kinds(step):
         if not hasattr(step, "best_estimator_"):
@@ -55,7 +55,7 @@ def found_by_search(step: Any, purpose: str) -> Any:
             )
         step = step.best_estimator_
         check_fitted(step, purpose)
-    return step
+    return getattr(step, "pipeline_", step)
 
 
 class LinearFunction(NamedTuple):

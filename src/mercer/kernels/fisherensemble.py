@@ -128,7 +128,7 @@ class FisherEnsemble(Compound):
     _parameters: ClassVar[Rules] = {
         "windows": Rule(
             "a tuple of 'shape', 'change' and 'level'",
-            lambda value: isinstance(value, tuple | list) and all(kind in LENGTHS for kind in value),
+            lambda value: isinstance(value, tuple | list) and all(kind in tuple(LENGTHS) for kind in value),
             "Use () for no windows.",
         ),
         "n_components": whole(1),

@@ -13,7 +13,7 @@ from mercer._array import Floats, logsumexp, safe_log
 from mercer._notices import warns_once
 from mercer._parameters import CheckedParameters, Rule, Rules, one_of
 from mercer.data.segments import sample_name
-from mercer.data.sequences import Sequences
+from mercer.data.sequences import Sequences, refuse_windows
 from mercer.kernels._classes import PRIORS, class_priors, classes_of, plain, shared_alphabet
 from mercer.kernels._data import unwrapped
 
@@ -102,6 +102,7 @@ class LikelihoodRatio(CheckedParameters, ClassifierMixin, BaseEstimator):
 
     def _accept(self, X: Any, *, reset: bool) -> Any:
         """Validate the input once, so that all classes share one alphabet and one number of features."""
+        refuse_windows(unwrapped(X), "LikelihoodRatio")
         context = None if reset else self._context
         return self.model.accept(unwrapped(X), owner=self, reset=reset, context=context)
 

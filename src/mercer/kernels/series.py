@@ -22,13 +22,16 @@ from mercer._parameters import NONE, CheckedParameters, Rules, one_of, positive,
 from mercer._random import seed_of
 from mercer.data import Sequences
 from mercer.data.segments import in_numbers
+from mercer.kernels._classes import check_target
 from mercer.kernels._data import unwrapped
 from mercer.kernels._explain import explain
 from mercer.kernels.fisherensemble import FisherEnsemble
 from mercer.kernels.kernelridge import KernelRidge
 
 FOLDS = 5
-"""Folds of the training series that the probabilities of classes are calibrated with."""
+"""Folds of the training series that C and the probabilities of classes are chosen with."""
+COSTS = (10.0, 1.0)
+"""Values of C; the second is for noisy labels."""
 PRESETS: dict[str, dict[str, Any]] = {
     "best": {},
     "fast": {"n_states": (), "clock": None, "windows": ("shape", "level"), "n_components": 16},
@@ -49,25 +52,30 @@ class _SeriesEstimator(CheckedParameters, BaseEstimator):
     n_jobs: int | None
     random_state: Any
 
-    def _gram(self, X: Any, y: Any) -> tuple[FisherEnsemble, Floats]:
+    @property
+    def kernel(self) -> FisherEnsemble:
+        """A new kernel of the preset, not fitted."""
+        return FisherEnsemble(**PRESETS.get(self.preset, {}), random_state=seed_of(self.random_state))
+
+    def _gram(self, X: Sequences) -> tuple[FisherEnsemble, Floats]:
         """Return the kernel, which no label has touched, and the matrix of the training series."""
-        kernel = FisherEnsemble(**PRESETS[self.preset], random_state=seed_of(self.random_state))
+        kernel = self.kernel
         with self._threads():
-            gram: Any = kernel.fit_transform(_read(X))
-        if len(y) != len(gram):
-            raise ValueError(f"There are {len(gram)} series, but y has length {len(y)}. Pass one value per series.")
+            gram: Any = kernel.fit_transform(X)
         for name in ("n_features_in_", "feature_names_in_"):
             self.__dict__.pop(name, None)
             if hasattr(kernel, name):
                 setattr(self, name, getattr(kernel, name))
         return kernel, gram
 
-    def _target(self, y: Any) -> Any:
-        """Check the parameters and y."""
+    def _checked(self, X: Any, y: Any) -> tuple[Sequences, Any]:
+        """Check the parameters, and return the series and y."""
         self._check_parameters()
         if y is None:
             raise ValueError(f"{type(self).__name__} requires y to be passed, but the target y is None.")
-        return column_or_1d(y, warn=True)
+        y, X = column_or_1d(y, warn=True), _read(X).require_some()
+        check_target(y, len(X))
+        return X, y
 
     def _threads(self) -> Any:
         return nullcontext() if self.n_jobs is None else _config.config(n_jobs=self.n_jobs)
@@ -107,8 +115,9 @@ class SeriesClassifier(ClassifierMixin, _SeriesEstimator):
     ----------
     preset : {"best", "fast"}, default="best"
         Parts of the kernel: all of `FisherEnsemble`, or a few windows without hidden Markov models.
-    C : float, default=10.0
-        Regularization of the support vector machine, smaller for noisy labels.
+    C : float or None, default=None
+        Regularization of the support vector machine. None is 10; or 1, as for noisy labels, if that predicts left-out
+        series better by more than a standard error.
     n_jobs : int or None, default=None
         Number of threads; None is the setting of ``mc.set_config``.
     random_state : int, Generator, RandomState or None, default=0
@@ -120,8 +129,11 @@ class SeriesClassifier(ClassifierMixin, _SeriesEstimator):
         The classes.
     pipeline_ : Pipeline
         The fitted kernel and the support vector machine, for `mercer.explain` and `mercer.compact`.
+    C_ : float
+        The regularization that was used.
     inner_score_ : float
-        Accuracy on left-out fifths of the training series; NaN if a class has one series only.
+        Accuracy on left-out fifths of the training series, with C chosen by the others; NaN if a class has one series
+        only.
     temperature_ : float
         What decision values are divided by before they become probabilities.
     n_features_in_ : int
@@ -132,7 +144,7 @@ class SeriesClassifier(ClassifierMixin, _SeriesEstimator):
     Notes
     -----
     The kernel learns from the series alone, not from their classes. So folds of one matrix are as good as fits of their
-    own: their decision values d on left-out series give ``inner_score_`` and the temperature of
+    own: their decision values d on left-out series give C, ``inner_score_`` and the temperature of
     :math:`p_c = e^{d_c/t} / \sum_k e^{d_k/t}` with the smallest log loss.
 
     See Also
@@ -155,9 +167,11 @@ class SeriesClassifier(ClassifierMixin, _SeriesEstimator):
     (20, 2)
     """
 
-    _parameters: ClassVar[Rules] = {**_SeriesEstimator._parameters, "C": positive()}
+    _parameters: ClassVar[Rules] = {**_SeriesEstimator._parameters, "C": positive() | NONE}
 
-    def __init__(self, preset: str = "best", C: float = 10.0, n_jobs: int | None = None, random_state: Any = 0) -> None:
+    def __init__(
+        self, preset: str = "best", C: float | None = None, n_jobs: int | None = None, random_state: Any = 0
+    ) -> None:
         self.preset = preset
         self.C = C
         self.n_jobs = n_jobs
@@ -173,31 +187,34 @@ class SeriesClassifier(ClassifierMixin, _SeriesEstimator):
         y : array of shape (N,)
             Their classes.
         """
-        y = self._target(y)
+        X, y = self._checked(X, y)
         check_classification_targets(y)
         self.classes_, codes = np.unique(y, return_inverse=True)
         if len(self.classes_) < 2:
             raise ValueError(f"y must have two classes or more; got {len(self.classes_)} class.")
-        kernel, gram = self._gram(X, y)
+        kernel, gram = self._gram(X)
         self._calibrate(gram, codes)
-        self.pipeline_ = Pipeline([("kernel", kernel), ("svc", self._machine().fit(gram, y))])
+        self.pipeline_ = Pipeline([("kernel", kernel), ("svc", _machine(self.C_).fit(gram, y))])
         return self
 
-    def _machine(self) -> SVC:
-        return SVC(kernel="precomputed", C=self.C)
-
     def _calibrate(self, gram: Floats, codes: Any) -> None:
-        """Learn the temperature from decision values of left-out series."""
-        self.inner_score_, self.temperature_ = np.nan, 1.0
+        """Choose C and the temperature by decision values of left-out series."""
+        costs = COSTS if self.C is None else (float(self.C),)
+        self.C_, self.inner_score_, self.temperature_ = costs[0], np.nan, 1.0
         folds = min(FOLDS, int(np.bincount(codes).min()))
         if folds < 2:
             return
-        left_out = np.zeros((len(codes), len(self.classes_)))
+        decisions = np.zeros((len(costs), len(codes), len(self.classes_)))
         split = StratifiedKFold(folds, shuffle=True, random_state=seed_of(self.random_state) % 2**32)
-        for train, test in split.split(gram, codes):
-            machine = self._machine().fit(gram[np.ix_(train, train)], codes[train])
-            left_out[test] = _by_class(machine.decision_function(gram[np.ix_(test, train)]))
-        self.inner_score_ = float(np.mean(left_out.argmax(axis=1) == codes))
+        parts = list(split.split(gram, codes))
+        for train, test in parts:
+            for own, cost in zip(decisions, costs, strict=True):
+                machine = _machine(cost).fit(gram[np.ix_(train, train)], codes[train])
+                own[test] = _by_class(machine.decision_function(gram[np.ix_(test, train)]))
+        right = decisions.argmax(axis=2) == codes
+        self.inner_score_ = float(np.concatenate([right[_better(right[:, a]), b] for a, b in parts]).mean())
+        chosen = _better(right)
+        self.C_, left_out = costs[chosen], decisions[chosen]
 
         # One more series, of all classes equally: without it, classes that are apart would have probabilities of 1.
         target = (len(codes) * np.eye(len(self.classes_))[codes] + 1 / len(self.classes_)) / (len(codes) + 1)
@@ -297,8 +314,8 @@ class SeriesRegressor(RegressorMixin, _SeriesEstimator):
         y : array of shape (N,)
             Their numbers.
         """
-        y = self._target(y)
-        kernel, gram = self._gram(X, y)
+        X, y = self._checked(X, y)
+        kernel, gram = self._gram(X)
         ridge = KernelRidge().fit(gram, y)
         self.inner_score_ = float(ridge.loo_score_)
         self.pipeline_ = Pipeline([("kernel", kernel), ("ridge", ridge)])
@@ -319,6 +336,17 @@ class SeriesRegressor(RegressorMixin, _SeriesEstimator):
 def _read(X: Any) -> Sequences:
     """Return series of numbers; integers are numbers, too."""
     return in_numbers(Sequences(unwrapped(X)))
+
+
+def _machine(C: float) -> SVC:
+    return SVC(kernel="precomputed", C=C)
+
+
+def _better(right: Any) -> int:
+    """Return the row with the most hits; the first, unless another is better by more than a standard error."""
+    scores = right.mean(axis=1)
+    error = np.sqrt(scores[0] * (1 - scores[0]) / right.shape[1])
+    return int(scores.argmax()) if scores.max() > scores[0] + error else 0
 
 
 def _by_class(decision: Floats) -> Floats:

@@ -27,6 +27,8 @@ SMALLEST = 1e-4
 """Directions whose variance is a smaller fraction of the largest are left out, such as those without the mean."""
 FLOOR = 1e-3
 """Added to the variances of components; windows have variance 1."""
+FAR = 1e6
+"""Standard deviations from the mean beyond which a value is no farther: its square would be too large."""
 CELLS = 2
 """Parts of a series that have scores of their own, besides the whole series."""
 
@@ -158,7 +160,8 @@ class WindowScores(InnerProducts, Kernel):
 
     def _points(self, filled: Floats, time: Floats) -> Floats:
         """Return whitened windows with their time."""
-        white = (filled - self.center_) @ self.whitening_
+        reach = FAR * np.sqrt(np.trace(self.covariance_))
+        white = np.clip(filled - self.center_, -reach, reach) @ self.whitening_
         return np.concatenate([white, time[:, None]], axis=1)
 
     def _filled(self, windows: Floats, maps: dict[tuple[int, int], Floats]) -> tuple[Floats, Mask]:

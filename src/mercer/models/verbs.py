@@ -10,6 +10,7 @@ from sklearn.utils.validation import check_is_fitted
 from mercer._array import Floats, Indices, to_numpy
 from mercer.data.ragged import unstacked
 from mercer.data.segments import n_observed
+from mercer.data.sequences import refuse_windows
 from mercer.families.estimator import Estimator
 
 
@@ -20,6 +21,7 @@ class Judged:
 
     def _judged(self, X: Any) -> tuple[Floats, int]:
         """Return the log probability of all of ``X`` under each model, and the number of observations."""
+        refuse_windows(X, "bic")
         X = self.read(X)  # type: ignore[attr-defined]
         return to_numpy(self.log_prob(X)).sum(axis=1), n_observed(X.values, X.alphabet)  # type: ignore[attr-defined]
 
@@ -95,6 +97,7 @@ class FittedModel(Estimator):
 
     def aic(self, X: Any) -> float:
         """Akaike information criterion of ``model_`` on ``X``; smaller is better: ``model_.aic(X)[0]``."""
+        refuse_windows(X, "aic")
         return float(self._asked("aic", X)[0])
 
     def bic(self, X: Any) -> float:
@@ -103,6 +106,7 @@ class FittedModel(Estimator):
         Minus twice the log probability, plus the number of free parameters times the logarithm of the number of
         observations: ``model_.bic(X)[0]``.
         """
+        refuse_windows(X, "bic")
         return float(self._asked("bic", X)[0])
 
     def summary(self) -> str:

@@ -16,6 +16,7 @@ from mercer._parallel import progress_bar
 from mercer._random import random_generator
 from mercer.data import Sequences
 from mercer.data.csr import CSRRows
+from mercer.data.sequences import refuse_windows
 from mercer.families import Multinomials
 from mercer.families.estimator import Estimator
 from mercer.kernels.base import Kernel, concatenated
@@ -151,6 +152,7 @@ def goodness_of_fit(
     if not isinstance(refit, bool | np.bool_):
         raise ValueError(f"refit must be True or False; got {refit!r}.")
     count = check_count(n_simulations, "n_simulations", 19)
+    refuse_windows(X, "goodness_of_fit")
     batch = one_model(model)
     batch._require_one()
     rng = random_generator(random_state)
