@@ -33,7 +33,7 @@ BUDGETS = {
     "models": 173880,
     "native": 63197,
     "plot": 9990,
-    "saving": 9079,
+    "saving": 9081,
     "stats": 12906,
     "testing": 14344,
 }

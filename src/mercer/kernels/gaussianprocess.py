@@ -20,18 +20,12 @@ from mercer._array import Floats, to_numpy
 from mercer._notices import warns_once
 from mercer._parallel import single_blas
 from mercer._parameters import CheckedParameters, Rules
+from mercer.data.objects import Datum
 from mercer.kernels._data import check_matrix, checked_targets, copy_columns, n_objects, unwrapped
 from mercer.kernels.base.compound import KERNEL
 from mercer.kernels.base.kernel import Kernel
 from mercer.kernels.gp import GPKernel, ready
 from mercer.kernels.kernelridge import SMALL
-
-NOISE, LEAST_NOISE, MOST_NOISE = 0.1, 1e-6, 10.0
-"""Variance of the noise where a search begins, and its bounds, in units of the variance of the target."""
-JITTER = 1e-10
-"""What a process of classes has in place of noise."""
-FACTOR = 1e5
-"""Factor by which the variance of the process may differ from that where a search begins."""
 
 
 @dataclass(eq=False, repr=False)
@@ -57,17 +51,17 @@ class _Process(CheckedParameters, BaseEstimator):
                 "mc.kernels.Repaired."
             )
         scale = float(np.trace(gram)) / len(gram) or 1.0
-        variance = sklearn_kernels.ConstantKernel(1 / scale, (1 / scale / FACTOR, FACTOR / scale))
+        variance = sklearn_kernels.ConstantKernel(1 / scale, (1e-5 / scale, 1e5 / scale))
         tuned = Trained(ready(kernel), self.bounds)
         tuned.hyperparameters  # noqa: B018  (raises where bounds have no meaning)
         return Prior(variance * tuned, noise)
 
     def _new(self, X: Any) -> Any:
-        """Return new objects as an array that scikit-learn's checks accept; the kernel checks the objects."""
+        """Return new objects, all in every entry of an array, which scikit-learn does not read; the kernel does."""
         check_is_fitted(self, "process_")
         X = unwrapped(X)
         X = X if hasattr(X, "shape") or hasattr(X, "__len__") else np.asarray(X)
-        return np.full(n_objects(X), Given(X), dtype=object)
+        return np.full(n_objects(X), Datum(X), dtype=object)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -142,10 +136,10 @@ class GaussianProcess(MultiOutputMixin, RegressorMixin, _Process):
         """
         self._check_parameters()
         y = checked_targets(self, y, "mc.kernels.GaussianProcessClassifier")
-        prior = self._prior(unwrapped(X), y, sklearn_kernels.WhiteKernel(NOISE, (LEAST_NOISE, MOST_NOISE)))
+        prior = self._prior(unwrapped(X), y, sklearn_kernels.WhiteKernel(0.1, (1e-6, 10.0)))
         level, spread = y.mean(axis=0), y.std(axis=0)
         spread = np.where(spread > 1e-13 * np.abs(level), spread, 1.0)[()]
-        with _threads(len(y)):
+        with single_blas() if len(y) <= SMALL else nullcontext():
             self.process_ = sklearn_processes.GaussianProcessRegressor(prior, optimizer=search)
             self.process_.fit(np.arange(len(y)), (y - level) / spread)
         tuned = self.process_.kernel_
@@ -184,8 +178,7 @@ class GaussianProcessClassifier(ClassifierMixin, _Process):
     kernel : Kernel
         The kernel. It is fitted to the training data.
     bounds : dict, pair, "fixed" or None, default=None
-        Search interval of each kernel parameter, as in ``kernel.as_gp(bounds)``: ``{"gamma": (0.1, 10.0)}``; "fixed"
-        keeps all of them.
+        Search interval of each kernel parameter, as in `mercer.GaussianProcess`.
 
     Attributes
     ----------
@@ -210,60 +203,32 @@ class GaussianProcessClassifier(ClassifierMixin, _Process):
 
     @warns_once
     def fit(self, X: Any, y: Any) -> Self:
-        """Fit the kernel, and choose its parameters and the variance.
-
-        Parameters
-        ----------
-        X : data
-            Input of the kernel.
-        y : array of shape (N,)
-            Classes.
-        """
+        """Fit the kernel, and choose its parameters and the variance; ``y`` has the classes, ``(N,)``."""
         self._check_parameters()
-        if y is None:
-            raise ValueError(f"{type(self).__name__} requires y to be passed, but the target y is None.")
         y = column_or_1d(y, warn=True)
         check_classification_targets(y)
-        prior = self._prior(unwrapped(X), y, sklearn_kernels.WhiteKernel(JITTER, "fixed"))
-        with _threads(len(y)):
+        prior = self._prior(unwrapped(X), y, sklearn_kernels.WhiteKernel(1e-10, "fixed"))
+        with single_blas() if len(y) <= SMALL else nullcontext():
             self.process_ = sklearn_processes.GaussianProcessClassifier(prior, optimizer=search)
             self.process_.fit(np.arange(len(y)), y)
         self.classes_ = self.process_.classes_
         return self
 
     def predict(self, X: Any) -> Any:
-        """Return the most probable class of every sample, ``(M,)``.
-
-        Parameters
-        ----------
-        X : data
-            Input of the kernel.
-        """
+        """Return the most probable class of every sample, ``(M,)``."""
         new = self._new(X)
         return self.process_.predict(new)
 
     def predict_proba(self, X: Any) -> Floats:
-        """Return the probability of every class, ``(M, k)``, in the order of ``classes_``.
-
-        Parameters
-        ----------
-        X : data
-            Input of the kernel.
-        """
+        """Return the probability of every class, ``(M, k)``, in the order of ``classes_``."""
         new = self._new(X)
         return np.asarray(self.process_.predict_proba(new))
-
-
-def _threads(n: int) -> Any:
-    """Return a context with as many threads of BLAS as make the steps of a search fast."""
-    return single_blas() if n <= SMALL else nullcontext()
 
 
 def search(objective: Callable[[Floats], tuple[float, Floats]], start: Floats, bounds: Floats) -> tuple[Floats, float]:
     """Return the parameters with the smallest objective, and its value.
 
-    Where a kernel matrix has no Cholesky factor, the objective is large, but not infinite: an infinite value ends the
-    search of scikit-learn, without a warning, at its start.
+    Where a kernel matrix has no Cholesky factor, the objective is large: an infinite one would end the search early.
     """
     worst = 10 * abs(objective(start)[0]) + 1e3
 
@@ -278,32 +243,14 @@ def search(objective: Callable[[Floats], tuple[float, Floats]], start: Floats, b
     return found.x, float(found.fun)
 
 
-class Given:
-    """New objects, which stand in every entry of an array: nothing that scikit-learn checks or converts."""
-
-    def __init__(self, X: Any) -> None:
-        self.X = X
-
-
 class Trained(GPKernel):
-    """A fitted kernel for scikit-learn's processes, to which numbers stand for its training objects.
-
-    These are prepared once, and checked and kept by the kernel only.
-    """
+    """A fitted kernel for scikit-learn's processes, to which numbers stand for the training objects that it keeps."""
 
     def __call__(self, X: Any, Y: Any = None, eval_gradient: bool = False) -> Any:
-        """Return the matrix of the training objects with themselves, and its derivatives, or with new objects.
-
-        Parameters
-        ----------
-        X, Y : arrays
-            Numbers of all training objects, or `Given`.
-        eval_gradient : bool, default=False
-            Whether to return the derivatives, too.
-        """
+        """Return the matrix of the training objects, with derivatives, or that of training and new objects."""
         if Y is not None:
-            first = isinstance(X[0], Given)
-            K = np.asarray(to_numpy(self.kernel.transform((X if first else Y)[0].X)), dtype=float)
+            first = isinstance(X[0], Datum)
+            K = np.asarray(to_numpy(self.kernel.transform((X if first else Y)[0].value)), dtype=float)
             return K if first else K.T
         if eval_gradient and len(self.theta):
             return super().__call__(X, eval_gradient=True)
@@ -314,14 +261,8 @@ class Trained(GPKernel):
         return self.kernel, self.kernel.train_
 
     def diag(self, X: Any) -> Floats:
-        """Return the kernel of every new object with itself.
-
-        Parameters
-        ----------
-        X : array
-            New objects, `Given`.
-        """
-        return super().diag(X[0].X)
+        """Return the kernel of every new object with itself."""
+        return super().diag(X[0].value)
 
 
 class Prior(sklearn_kernels.Sum):

@@ -268,9 +268,8 @@ class KernelRidge(CheckedParameters, MultiOutputMixin, RegressorMixin, BaseEstim
     def predict_interval(self, X: Any, coverage: float = 0.9, confounds: Any = None) -> tuple[Floats, Floats]:
         r"""Return the lower and upper ends of intervals that contain new targets, each ``(M,)`` or ``(M, T)``.
 
-        They are those of the jackknife+ (Barber et al. 2021), from the regressions without each training sample. If new
-        samples are like the training samples, an interval contains the target with a probability of at least
-        ``2 * coverage - 1``, and of about ``coverage`` in practice, for any distribution of the errors.
+        By the jackknife+ (Barber et al. 2021): for new samples that are like the training samples, the probability is
+        at least ``2 * coverage - 1`` for any distribution of the errors, and about ``coverage`` in practice.
 
         Parameters
         ----------
@@ -280,12 +279,6 @@ class KernelRidge(CheckedParameters, MultiOutputMixin, RegressorMixin, BaseEstim
             The probability that an interval contains the target, from 0.5 to N / (N + 1).
         confounds : array or data frame of shape (M, c) or (M,), default=None
             As in `predict`.
-
-        Notes
-        -----
-        With the errors :math:`r_i = y_i - \hat y_{-i}` and the derivative :math:`s_i(x)` of a prediction by
-        :math:`y_i`, the prediction without sample i is :math:`f(x) - s_i(x) r_i`, exactly. The interval is between
-        quantiles of :math:`f(x) - s_i(x) r_i \mp |r_i|` over i. Kernel and ``alpha_`` are those of all samples.
 
         Examples
         --------
