@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
 from typing import Any
 
@@ -35,7 +35,15 @@ class Wording:
         return text
 
 
-_PYTHON = Wording()
+class _Before(Wording):
+    """Words of Python where a given model reads data, and has no such parameter: sequences are read before."""
+
+    def option(self, name: str, value: Any = ...) -> str:
+        said = super().option(name, value)
+        return f"mc.Sequences(X, alphabet=..., {said})" if name == "unknown" else said
+
+
+_PYTHON, _BEFORE = Wording(), _Before()
 _wording: ContextVar[Wording] = ContextVar("mercer_wording", default=_PYTHON)
 
 
@@ -52,6 +60,11 @@ def worded(words: Wording) -> Iterator[None]:
         yield
     finally:
         _wording.reset(token)
+
+
+def read_before(given: bool = True) -> AbstractContextManager[None]:
+    """Make messages of Python where a given model reads data."""
+    return worded(_BEFORE if given and wording() is _PYTHON else wording())
 
 
 def option(name: str, value: Any = ...) -> str:

@@ -206,7 +206,9 @@ def test_batches_read_tables_and_symbols():
         assert_array_equal(p.log_prob(form), p.log_prob(x))
         assert_array_equal(p.shared_history(form).alone(), p.shared_history(x).alone())
         assert_array_equal(p.fisher_scores(form), p.fisher_scores(x))
-    with pytest.raises(ValueError, match=r"pass mc.Sequences\(X, unknown='missing'\) to treat it as missing"):
+    with pytest.raises(
+        ValueError, match=r"pass mc.Sequences\(X, alphabet=..., unknown='missing'\) to treat it as missing"
+    ):
         p.log_prob(["z" * p.dimension])
 
 

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from mercer._array import Floats, to_numpy
+from mercer._wording import read_before
 from mercer.data import Sequences
 from mercer.data.segments import columns_as_symbols, in_numbers
 from mercer.families.categorical import Categoricals
@@ -23,16 +24,15 @@ from mercer.models._forward.interface import (
     paths,
 )
 
-__all__ = ["best_paths", "crossed_log_prob", "own_expectations", "read", "read_before"]
+__all__ = ["best_paths", "crossed_log_prob", "own_expectations", "read"]
 
 
 def read(emission: Any, X: Any) -> Sequences:
     """Convert ``X`` to sequences of the kind that the emission emits."""
     alphabet: Any = getattr(getattr(emission, "components", emission), "alphabet", None)
     try:
-        X = Sequences(X) if alphabet is None else Sequences(columns_as_symbols(X), alphabet=alphabet)
-    except ValueError as error:
-        raise read_before(error) from None
+        with read_before():
+            X = Sequences(X) if alphabet is None else Sequences(columns_as_symbols(X), alphabet=alphabet)
     except TypeError:
         Sequences(X).require("symbols", f"The model, which emits {alphabet.describe()},")
         raise
@@ -40,11 +40,6 @@ def read(emission: Any, X: Any) -> Sequences:
         X = in_numbers(X).require("vectors", "The model", "Use a model of symbols, such as HMM fits to text.")
         X.require_dimension(emission.dimension, "the model has")
     return X
-
-
-def read_before(error: ValueError) -> ValueError:
-    """Return the error of reading data for a given model, which has no such parameter: sequences are read before."""
-    return ValueError(str(error).replace("unknown='missing'", "mc.Sequences(X, alphabet=..., unknown='missing')"))
 
 
 def crossed_log_prob(models: Any, X: Sequences) -> Floats:

@@ -11,11 +11,11 @@ from mercer._batch import Batch
 from mercer._checks import check_rho, is_choice, is_whole
 from mercer._coupling import Coupling, Operand, PowerProduct
 from mercer._random import random_generator, whole_size
+from mercer._wording import read_before
 from mercer.data import Alphabet, Sequences
 from mercer.models._profile import inference
 from mercer.models._profile.nodes import Annotations, NodeRows, check_nodes, checked_background, rows_of
 from mercer.models._profile.search import MODES
-from mercer.models.inference import read_before
 from mercer.models.summaries import headed
 from mercer.models.verbs import Judged
 
@@ -220,10 +220,8 @@ class ProfileHMMs(Judged, Batch):
         """Convert ``X`` to sequences of the alphabet, without the gaps of an alignment."""
         from mercer.data.alignment import without_gaps
 
-        try:
+        with read_before():
             return without_gaps(X, self.alphabet)
-        except ValueError as error:
-            raise read_before(error) from None
 
     # -- probabilities -------------------------------------------------------------------------------------
 

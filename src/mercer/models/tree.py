@@ -12,6 +12,7 @@ from mercer._batch import Batch
 from mercer._coupling import Operand
 from mercer._probability import checked_probability, drawn
 from mercer._random import random_generator, whole_size
+from mercer._wording import read_before
 from mercer.data import Alphabet
 from mercer.families.base import Family
 from mercer.models._scores.weighted import check_parametrization
@@ -201,10 +202,8 @@ class HiddenTrees(Family):
 
     def _codes(self, x: Any) -> Indices:
         """Return codes of points ``(T, L)`` as integers, with the last code for NaN."""
-        try:
+        with read_before():
             x = table_of(x, self.leaves, self.alphabet, "raise")
-        except ValueError as error:  # a batch has no parameter ``unknown``
-            raise ValueError(str(error).replace("unknown='missing'", "mc.Sequences(X, unknown='missing')")) from None
         x = to_numpy(as_float(x))
         n_codes = len(self._sets())
         check_codes(x, self.leaves, n_codes - 1, self.n_symbols)

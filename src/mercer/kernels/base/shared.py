@@ -9,11 +9,11 @@ from sklearn.base import clone
 
 from mercer._array import as_array
 from mercer._batch import Batch
+from mercer._wording import read_before
 from mercer.data import Sequences
 from mercer.families.estimator import Estimator
 from mercer.kernels._data import has_digests
 from mercer.kernels.base.kernel import Kernel
-from mercer.models.inference import read_before
 
 
 class SharedModelKernel(Kernel):
@@ -55,10 +55,8 @@ class SharedModelKernel(Kernel):
         if hasattr(self.model, "read"):
             return self.model.read(X)
         context = None if reset else getattr(self, "context_", None)
-        try:
+        with read_before(isinstance(self.model, Batch)):
             X = self._reader().accept(X, owner=self, reset=reset, context=context)
-        except ValueError as error:
-            raise read_before(error) if isinstance(self.model, Batch) else error from None
         found = X.dimension if isinstance(X, Sequences) else X.shape[1]
         expected = getattr(self.model, "dimension", None) if isinstance(self.model, Batch) else None
         if expected is not None and found is not None and found != expected:

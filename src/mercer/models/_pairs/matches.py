@@ -9,8 +9,8 @@ import numpy as np
 
 from mercer._array import Floats
 from mercer._checks import is_number
+from mercer._wording import read_before
 from mercer.data import Alphabet, Sequences
-from mercer.models.inference import read_before
 
 COLUMNS = 60
 """Width of a printed block."""
@@ -149,9 +149,10 @@ def read_pair(alphabet: Alphabet, first: Any, second: Any) -> tuple[Floats, Floa
     codes = []
     for name, given in (("first", first), ("second", second)):
         try:
-            X = Sequences(given if isinstance(given, Sequences) else [given], alphabet=alphabet)
+            with read_before():
+                X = Sequences(given if isinstance(given, Sequences) else [given], alphabet=alphabet)
         except ValueError as error:
-            raise ValueError(str(read_before(error)).replace("sequence 0", f"the {name} sequence", 1)) from None
+            raise ValueError(str(error).replace("sequence 0", f"the {name} sequence", 1)) from None
         if len(X) != 1:
             raise ValueError(f"{name} must be one sequence, such as X[3:4]; got {len(X)}.")
         codes.append(np.asarray(X.values))

@@ -10,6 +10,7 @@ import numpy as np
 from mercer._array import Floats
 from mercer._checks import is_missing
 from mercer._notices import described
+from mercer._wording import option
 from mercer.data import Alphabet, Sequences
 from mercer.data.segments import validated
 
@@ -135,7 +136,7 @@ def _cells(table: Any, leaves: tuple[str, ...], alphabet: Alphabet | None, unkno
             if unknown == "raise":
                 raise ValueError(
                     f"{here}, which is not in the alphabet {alphabet.describe()}. Use None for missing values, or "
-                    "unknown='missing'."
+                    f"{option('unknown', 'missing')}."
                 ) from None
             code = alphabet.missing
         out[row, column] = np.nan if code == alphabet.missing else code
