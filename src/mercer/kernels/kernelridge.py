@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from contextlib import nullcontext
+from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
@@ -41,6 +42,7 @@ ALPHAS = Rule(
 )
 
 
+@dataclass(eq=False, repr=False)
 class KernelRidge(CheckedParameters, MultiOutputMixin, RegressorMixin, BaseEstimator):
     r"""Kernel ridge regression with an intercept, whose regularization is chosen by leave-one-out.
 
@@ -124,13 +126,10 @@ class KernelRidge(CheckedParameters, MultiOutputMixin, RegressorMixin, BaseEstim
     __metadata_request__predict = {"confounds": True}  # noqa: RUF012
     __metadata_request__score = {"confounds": True}  # noqa: RUF012
 
-    def __init__(
-        self, kernel: Any = "precomputed", alpha: Any = "loo", intercept: bool = True, intervals: bool = False
-    ) -> None:
-        self.kernel = kernel
-        self.alpha = alpha
-        self.intercept = intercept
-        self.intervals = intervals
+    kernel: Any = "precomputed"
+    alpha: Any = "loo"
+    intercept: bool = True
+    intervals: bool = False
 
     @warns_once
     def fit(self, X: Any, y: Any, sample_weight: Any = None, confounds: Any = None) -> Self:

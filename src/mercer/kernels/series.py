@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import nullcontext
+from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -106,6 +107,7 @@ class _SeriesEstimator(CheckedParameters, BaseEstimator):
         return tags
 
 
+@dataclass(eq=False, repr=False)
 class SeriesClassifier(ClassifierMixin, _SeriesEstimator):
     r"""Classify time series: `FisherEnsemble`, a support vector machine and calibrated probabilities.
 
@@ -169,13 +171,10 @@ class SeriesClassifier(ClassifierMixin, _SeriesEstimator):
 
     _parameters: ClassVar[Rules] = {**_SeriesEstimator._parameters, "C": positive() | NONE}
 
-    def __init__(
-        self, preset: str = "best", C: float | None = None, n_jobs: int | None = None, random_state: Any = 0
-    ) -> None:
-        self.preset = preset
-        self.C = C
-        self.n_jobs = n_jobs
-        self.random_state = random_state
+    preset: str = "best"
+    C: float | None = None
+    n_jobs: int | None = None
+    random_state: Any = 0
 
     def fit(self, X: Any, y: Any) -> Self:
         """Fit the kernel, the support vector machine and the calibration.
@@ -194,7 +193,7 @@ class SeriesClassifier(ClassifierMixin, _SeriesEstimator):
             raise ValueError(f"y must have two classes or more; got {len(self.classes_)} class.")
         kernel, gram = self._gram(X)
         self._calibrate(gram, codes)
-        self.pipeline_ = Pipeline([("kernel", kernel), ("svc", _machine(self.C_).fit(gram, y))])
+        self.pipeline_ = Pipeline([("kernel", kernel), ("svc", _svm(self.C_).fit(gram, y))])
         return self
 
     def _calibrate(self, gram: Floats, codes: Any) -> None:
@@ -209,8 +208,8 @@ class SeriesClassifier(ClassifierMixin, _SeriesEstimator):
         parts = list(split.split(gram, codes))
         for train, test in parts:
             for own, cost in zip(decisions, costs, strict=True):
-                machine = _machine(cost).fit(gram[np.ix_(train, train)], codes[train])
-                own[test] = _by_class(machine.decision_function(gram[np.ix_(test, train)]))
+                svm = _svm(cost).fit(gram[np.ix_(train, train)], codes[train])
+                own[test] = _by_class(svm.decision_function(gram[np.ix_(test, train)]))
         right = decisions.argmax(axis=2) == codes
         self.inner_score_ = float(np.concatenate([right[_better(right[:, a]), b] for a, b in parts]).mean())
         chosen = _better(right)
@@ -258,6 +257,7 @@ class SeriesClassifier(ClassifierMixin, _SeriesEstimator):
         return np.asarray(softmax(_by_class(self.decision_function(X)) / self.temperature_, axis=1))
 
 
+@dataclass(eq=False, repr=False)
 class SeriesRegressor(RegressorMixin, _SeriesEstimator):
     """Predict numbers from time series: `FisherEnsemble` and kernel ridge regression.
 
@@ -299,10 +299,9 @@ class SeriesRegressor(RegressorMixin, _SeriesEstimator):
     True
     """
 
-    def __init__(self, preset: str = "best", n_jobs: int | None = None, random_state: Any = 0) -> None:
-        self.preset = preset
-        self.n_jobs = n_jobs
-        self.random_state = random_state
+    preset: str = "best"
+    n_jobs: int | None = None
+    random_state: Any = 0
 
     def fit(self, X: Any, y: Any) -> Self:
         """Fit the kernel and the regression.
@@ -338,7 +337,7 @@ def _read(X: Any) -> Sequences:
     return in_numbers(Sequences(unwrapped(X)))
 
 
-def _machine(C: float) -> SVC:
+def _svm(C: float) -> SVC:
     return SVC(kernel="precomputed", C=C)
 
 
