@@ -32,7 +32,7 @@ library: Any = importlib.util.module_from_spec(_specification)  # type: ignore[a
 _specification.loader.exec_module(library)  # type: ignore[union-attr]  # without importing mercer
 # -fwrapv: where a number is not finite, the exponent that it has in another lane may overflow.
 FLAGS = "-std=c++20 -O3 -fwrapv -fno-math-errno -fPIC -shared -fvisibility=hidden -fno-exceptions -fno-rtti -Wall"
-SANITIZERS = "-O1 -g -fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer"
+SANITIZERS = "-O1 -g1 -fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer"
 MOST_SECONDS = 900
 TARGETS = {  # platform tags of wheels, and zig's names of the systems
     "manylinux_2_17_x86_64": "x86_64-linux-gnu.2.17",

@@ -227,7 +227,7 @@ def gram_seconds(pipeline: Any, task: Task) -> float | None:
     X, kernel = task.X, steps[-2]
     for step in steps[:-2]:
         X = step.fit_transform(X)
-    kernel.fit_transform(X, task.y)  # compile
+    kernel.fit_transform(X, task.y)  # warm up
     with mc.config(memo_bytes=0, cache_bytes=0):
         begin = time.perf_counter()
         kernel.fit_transform(X, task.y)

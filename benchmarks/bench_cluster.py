@@ -32,7 +32,7 @@ def main(count: int) -> None:
     sizes = {workers: round(count * workers**0.5) for workers in (1, 2, 4)}
     models = categorical(max(sizes.values()), 16)
     with mc.config(n_jobs=1):
-        kernel(models[:100])  # compile
+        kernel(models[:100])  # warm up
         print(f"{count} models in this process, one thread: {_seconds(kernel, models[:count], None):.2f} s")
     first: dict[str, float] = {}
     for workers, grown in sizes.items():

@@ -69,7 +69,7 @@ def cases(n: int, calls: int) -> dict[str, tuple[mc.kernels.Kernel, object, obje
 
 
 def measure(name: str, n: int, calls: int) -> dict[str, float]:
-    """Time one ``fit_transform`` and single rows, after a small run that compiles and imports."""
+    """Time one ``fit_transform`` and single rows, after a small run that imports."""
     kernel, train, new = cases(n, calls)[name]
     kernel.fit_transform(train[:20])
     kernel.transform(new[:1])

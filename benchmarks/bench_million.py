@@ -51,7 +51,7 @@ def blocks(n: int) -> Iterator[tuple[mc.Sequences, Any]]:
 def measure(name: str, n: int) -> str:
     """Fit, compute features and learn; return a row of the table."""
     transformer, model = KERNELS[name](), SGDClassifier(random_state=0)
-    transformer.fit(next(blocks(BLOCK))[0][:600])  # compiled code is loaded
+    transformer.fit(next(blocks(BLOCK))[0][:600])  # imports
     X, _ = next(blocks(BLOCK))
     begin = time.process_time()
     transformer.fit(X)

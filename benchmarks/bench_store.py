@@ -34,7 +34,7 @@ def seconds_of(work: Callable[[], object]) -> tuple[float, float]:
 
 def main(n: int, where: str | None) -> None:
     kernel, models = mc.ProbabilityProduct(length=LENGTH), categorical(n, 4)
-    kernel(models[:500])  # compile
+    kernel(models[:500])  # warm up
     few = models[: min(n, IN_MEMORY)]
     pairs, few_pairs = (k * (k + 1) / 2 for k in (n, len(few)))
     memory, memory_busy = min(seconds_of(lambda: kernel(few)) for _ in range(2))

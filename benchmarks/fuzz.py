@@ -292,7 +292,7 @@ def _short(value: Any) -> str:
 
 
 def one(seed: int, at: int, seconds: float = SECONDS) -> Outcome:
-    """Make call ``at`` and say how it ended; one that hangs is made again, when its code is compiled."""
+    """Make call ``at`` and say how it ended; one that hangs is made again."""
     outcome = _once(seed, at, seconds)
     return _once(seed, at, seconds) if outcome.kind == "hang" else outcome
 
@@ -398,7 +398,7 @@ def main() -> None:
     outcomes, failures = [], Counter()  # type: ignore[var-annotated]
     first: dict[Any, tuple[int, Outcome]] = {}
     for at in range(options.at, options.at + options.calls):
-        faulthandler.dump_traceback_later(10 * SECONDS, exit=True)  # compiled code that does not end, a lock
+        faulthandler.dump_traceback_later(10 * SECONDS, exit=True)  # native code that does not end, a lock
         outcome = one(options.seed, at)
         outcomes.append(outcome)
         if not outcome.good:

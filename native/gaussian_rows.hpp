@@ -1,4 +1,4 @@
-// Log densities of points under the Gaussians of their own model.
+// Log densities of points under the Gaussians of their own model: the l_t of ALG-FB.
 //
 //     full: -(d log 2 pi + log|S|) / 2 - |y|^2 / 2 with L y = x - m, L L^T = S
 //     diagonal: the sum over observed coordinates of -(log 2 pi v) / 2 - (x - m)^2 / 2v

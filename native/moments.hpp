@@ -1,4 +1,4 @@
-// Weighted moments of points about given centers, for every sample and state.
+// Weighted moments of points about given centers, for every sample and state (EST-2).
 //
 //     mass = sum of w,    first = sum of w (x - c),    second = sum of w (x - c)(x - c)^T
 //

@@ -37,6 +37,7 @@ MERCER_INLINE void product_block(N* out, const N* psi, int64_t width, int64_t de
     for (int r = 0; r < R; ++r) factor[r] = x[r * depth + t];
     for (int c = 0; c < C; ++c) {
       N entry = y(t, c);
+      if constexpr (R > 1 && __is_same(N, Doubles)) entry = rounded(entry);
       for (int r = 0; r < R; ++r) multiply_add(sum[r][c], factor[r], entry);
     }
   }

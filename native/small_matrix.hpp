@@ -113,7 +113,7 @@ MERCER_INLINE void tile(Matrix out, Matrix start, Matrix a, Matrix b, int64_t in
       for (int q = 0; q < 2; ++q) factor[r][q] = a.at(r, k)[q];
     for (int c = 0; c < C; ++c)
       for (int q = 0; q < 2; ++q) {
-        const Doubles entry = b.at(k, c)[q];
+        const Doubles entry = R > 1 ? rounded(b.at(k, c)[q]) : b.at(k, c)[q];
         for (int r = 0; r < R; ++r) {
           if (SIGN == PLUS)
             sum[r][c][q] += factor[r][q] * entry;

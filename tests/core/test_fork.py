@@ -12,7 +12,7 @@ import pytest
 from threadpoolctl import threadpool_info
 
 import mercer as mc
-from mercer import _config
+from mercer import _config, _native
 from mercer._cache import ByteCache
 from mercer._parallel import single_blas
 from mercer.families.estimator import fits
@@ -81,6 +81,34 @@ def test_a_fork_during_a_gram_matrix():
     try:
         assert inside.wait(30)
         found = in_child(lambda: kernel().fit_transform(PROTEINS))
+    finally:
+        done.set()
+        thread.join()
+    np.testing.assert_array_equal(found, expected)
+
+
+@pytest.mark.slow
+def test_a_fork_during_a_fit(monkeypatch):
+    rng = np.random.default_rng(0)
+    X, model = [rng.normal(size=(30, 2)) for _ in range(5)], mc.HMM(2, mc.Gaussian(), n_iter=3)
+    inside, done, call = threading.Event(), threading.Event(), _native.Prepared.__call__
+
+    def fit():
+        with mc.config(cache_bytes=0):
+            return mc.HMM(2, mc.Gaussian(), n_iter=3).fit(X).model_.transition
+
+    def waiting(self):
+        if threading.current_thread() is thread:
+            inside.set()
+            done.wait()
+        return call(self)
+
+    expected, thread = fit(), threading.Thread(target=lambda: model.fit(X))
+    monkeypatch.setattr(_native.Prepared, "__call__", waiting)
+    thread.start()
+    try:
+        assert inside.wait(30)
+        found = in_child(fit)
     finally:
         done.set()
         thread.join()

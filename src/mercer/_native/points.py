@@ -207,10 +207,10 @@ def _in_parts(compute: Callable[[Spans, Any], Floats], spans: Spans, width: int,
     ``compute`` takes spans and the pairs to which they belong.
     """
     begin, size, right, across = spans
+    if cost * float(size @ across.astype(np.float64)) <= LONG_CALL:
+        return compute(spans, slice(None))
     windows = np.maximum(size - width + 1, 1)
     work = cost * windows * across.astype(np.float64)
-    if work.sum() <= LONG_CALL:
-        return compute(spans, slice(None))
     length = -(-windows // np.ceil(work / LONG_CALL).clip(1).astype(np.int64))
     count = -(-windows // length)
     first, pair = np.cumsum(count) - count, np.repeat(np.arange(len(count)), count)

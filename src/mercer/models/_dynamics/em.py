@@ -41,7 +41,8 @@ class Regression(NamedTuple):
     def at(self, change: Floats) -> Regression:
         """Return the moments relative to coefficients that are larger by ``change``."""
         moved = change @ self.moment
-        noise = self.noise - change @ _t(self.cross) - self.cross @ _t(change) + moved @ _t(change)
+        shared = change @ _t(self.cross)
+        noise = self.noise - shared - _t(shared) + moved @ _t(change)
         return Regression(noise, self.cross - moved, self.moment, self.terms)
 
     def plus(self, other: Regression, weight: float) -> Regression:
@@ -100,9 +101,10 @@ def moments_of(systems: Systems, found: StateExpectations, counts: Counts) -> Mo
 def _totals(found: StateExpectations, data: Data) -> tuple[StateExpectations, Counts]:
     """Sum the expectations of the series of every model."""
     ends = data.sequence_offsets
+    alone = bool(np.all(np.diff(ends) == 1))
 
     def total(x: Floats) -> Floats:
-        return segment_sum(x.reshape(len(x), -1), ends).reshape(-1, *x.shape[1:])
+        return x if alone else segment_sum(x.reshape(len(x), -1), ends).reshape(-1, *x.shape[1:])
 
     steps = total(np.maximum(np.diff(data.offsets) - 1, 0).astype(float))
     sums = StateExpectations(found.log_prob, *(total(part) for part in found[1:]))
@@ -240,6 +242,8 @@ class LDSGoal(NamedTuple):
         columns = free[0].any(axis=0)
         change = np.zeros_like(present)
         if (free[0] == columns).all():  # whole columns are fixed, or none: a smaller regression
+            if columns.all():
+                return _t(np.linalg.solve(moment, _t(total.cross)))
             keep = np.flatnonzero(columns)
             part = moment[:, keep[:, None], keep]
             change[..., keep] = _t(np.linalg.solve(part, _t(total.cross[..., keep])))

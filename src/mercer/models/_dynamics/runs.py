@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -170,8 +171,9 @@ def sums_size(n: int, d: int) -> int:
 def split_sums(n: int, d: int, sums: Floats) -> list[Floats]:
     """Return the sums of the smoother, ``(S, sums_size)``, as the fields of `StateExpectations` from emission on."""
     shapes = [(d, n + 1), (n, n + 1), (n, n), (d, d), (n, n + 1), (n, n + 1)]
-    ends = np.cumsum([int(np.prod(shape)) for shape in shapes])[:-1]
-    return [part.reshape(len(sums), *shape) for part, shape in zip(np.split(sums, ends, axis=1), shapes, strict=True)]
+    ends = [0, *itertools.accumulate(rows * columns for rows, columns in shapes)]
+    parts = zip(itertools.pairwise(ends), shapes, strict=True)
+    return [sums[:, begin:end].reshape(len(sums), *shape) for (begin, end), shape in parts]
 
 
 def _smooth(systems: Systems, x: Floats, runs: Runs, **outputs: Floats) -> tuple[Floats, Floats, Floats]:

@@ -18,7 +18,7 @@ from mercer._coupling import FieldOperand
 from mercer._native.pairs import Machine, log_kernels
 from mercer._probability import ratio
 from mercer.data import Alphabet, Sequences
-from mercer.models._forward.interface import share
+from mercer.models._forward.interface import CHUNK_SECONDS, share
 from mercer.models._pairs.matches import Matches, read_pair
 
 GROUP = 8
@@ -107,8 +107,10 @@ def gradients(
         found.log_kernel[some] = log_kernels(machine, left, right, first[some], second[some], easy, sums)
         found.weights[some], found.table[some] = sums
 
-    tasks = [order[begin : begin + GROUP] for begin in range(0, len(order), GROUP)]
-    share(work, tasks, float((tall + 1) @ (wide + 1)) * len(machine.weights) * SECONDS_OF_AN_EDGE / GROUP)
+    seconds = float((tall + 1) @ (wide + 1)) * len(machine.weights) * SECONDS_OF_AN_EDGE / GROUP
+    # Many short pairs share a call.
+    size = GROUP * max(1, round(CHUNK_SECONDS * len(order) / GROUP / max(seconds, 1e-9)))
+    share(work, [order[begin : begin + size] for begin in range(0, len(order), size)], seconds)
     return found._replace(table=ratio(found.table, machine.table)) if easy else found
 
 
