@@ -108,6 +108,22 @@ def test_gaps_have_conditional_means():
         assert lost["conditional"] < 0.9 * lost["interpolated"]
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("dilation", [1, 8])
+def test_gaps_of_smooth_series(dilation):
+    """Also in the training series, and of windows that skip the steps next to a gap."""
+    lost = np.zeros((2, 2))
+    for seed in range(3):
+        rng = np.random.default_rng(seed)
+        X = [np.sin(np.arange(80) * f + s)[:, None] for f, s in rng.uniform([0.1, 0], [0.3, 6], size=(30, 2))]
+        gappy = [np.where(rng.random((80, 1)) < 0.3, np.nan, x) for x in X]
+        flat = [np.interp(np.arange(80), np.flatnonzero(~np.isnan(x)), x[~np.isnan(x)])[:, None] for x in gappy]
+        for row, train in zip(lost, (X, gappy), strict=True):
+            kernel = WindowScores("shape", 9, dilation).fit(train)
+            row += [1 - np.diag(kernel(Y, X)).mean() for Y in (gappy, flat)]
+    assert (lost[:, 0] < 0.85 * lost[:, 1]).all()
+
+
 def test_windows_with_few_values_do_not_count():
     X = series(1, 8, low=30, high=31)
     kernel = WindowScores("level", 5, 1).fit(X)

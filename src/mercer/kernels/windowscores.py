@@ -27,6 +27,8 @@ SMALLEST = 1e-4
 """Directions whose variance is a smaller fraction of the largest are left out, such as those without the mean."""
 FLOOR = 1e-3
 """Added to the variances of components; windows have variance 1."""
+NEAR = 9
+"""Steps of the windows that gaps are filled from."""
 FAR = 1e6
 """Standard deviations from the mean beyond which a value is no farther: its square would be too large."""
 CELLS = 2
@@ -46,9 +48,10 @@ class WindowScores(InnerProducts, Kernel):
     times, not the score of a model of the series. It compares series, but nothing follows from it about their
     probability.
 
-    Values that are missing are replaced by their conditional means, given the rest of the window in the same channel,
-    under the Gaussian of all windows. Windows with fewer than half of their values are left out; a series without a
-    window has the zero vector.
+    Values that are missing are replaced by their conditional means, given three or more of the nine steps around them
+    in the same channel, under the Gaussian of all windows of nine steps; in longer gaps, given the rest of each window,
+    under the Gaussian of these. Windows with fewer than half of their values are left out; a series without a window
+    has the zero vector.
 
     Parameters
     ----------
@@ -98,8 +101,13 @@ class WindowScores(InnerProducts, Kernel):
     def _learn(self, X: Sequences, y: Any = None) -> None:
         order = digest_order(X)
         some = X[order]
-        windows, time = self._windows(some, _evenly(some.offsets, max(1, POINTS // max(len(some), 1))))
-        self.center_, self.covariance_ = _moments(windows)
+        steps = _evenly(some.offsets, max(1, POINTS // max(len(some), 1)))
+        # With gaps, covariances of pairs of values are too rough for smooth series; those of interpolated ones are not.
+        whole = _interpolated(some)
+        near = whole.values[window_steps(whole.offsets, steps, NEAR, 1)]
+        self.near_ = [_moments(near[:, :, channel]) for channel in range(near.shape[2])]
+        self.center_, self.covariance_ = _moments(self._windows(whole, steps)[0])
+        windows, time = self._windows(some, steps)
         self.whitening_ = self._directions()
         filled, kept = self._filled(windows, {})
         self.model_ = self._mixture(self._points(filled, time)[kept])
@@ -147,7 +155,7 @@ class WindowScores(InnerProducts, Kernel):
 
     def _windows(self, X: Sequences, steps: Indices) -> tuple[Floats, Floats]:
         """Return the windows around some steps, ``(n, d length)``, and the time, from -sqrt(3) to sqrt(3)."""
-        values, offsets = X.values, X.offsets
+        values, offsets = self._completed(X), X.offsets
         if self.view == "change":
             before = np.arange(len(values)) - 1
             before[offsets[:-1][X.lengths > 0]] += 1
@@ -164,37 +172,39 @@ class WindowScores(InnerProducts, Kernel):
         white = np.clip(filled - self.center_, -reach, reach) @ self.whitening_
         return np.concatenate([white, time[:, None]], axis=1)
 
-    def _filled(self, windows: Floats, maps: dict[tuple[int, int], Floats]) -> tuple[Floats, Mask]:
-        """Replace missing values by conditional means: one linear map per channel and pattern, kept in ``maps``.
+    def _completed(self, X: Sequences) -> Floats:
+        """Return the values, where missing ones that are among enough others have their conditional means."""
+        gone = np.isnan(X.values)
+        if not gone.any():
+            return X.values
+        values = X.values.copy()
+        for channel, (center, covariance) in enumerate(self.near_):
+            steps = np.flatnonzero(gone[:, channel])
+            windows = X.values[window_steps(X.offsets, steps, NEAR, 1), channel]
+            enough = 3 * (~np.isnan(windows)).sum(axis=1) >= NEAR
+            values[steps[enough], channel] = _filled(windows[enough], center, covariance, {})[:, NEAR // 2]
+        return values
 
-        Also return which windows have enough values.
+    def _filled(self, windows: Floats, maps: dict[int, dict[int, Floats]]) -> tuple[Floats, Mask]:
+        """Replace missing values by conditional means, given the rest of the channel; also return what is sound.
+
+        Windows without half of their values are not.
         """
         seen = ~np.isnan(windows)
         kept = 2 * seen.sum(axis=1) >= windows.shape[1]
         if seen.all():
             return windows, kept
-        filled = np.where(seen, windows, self.center_)
-        places = np.arange(self.length)
+        filled = windows.copy()
         for start in range(0, windows.shape[1], self.length):
             own = slice(start, start + self.length)
-            patterns, owner = np.unique(seen[:, own] @ (1 << places), return_inverse=True)
-            for i, pattern in enumerate(patterns.tolist()):
-                known = (pattern >> places) & 1 == 1
-                if known.all() or not known.any():
-                    continue
-                if (start, pattern) not in maps:
-                    covariance = self.covariance_[own, own]
-                    inner = covariance[np.ix_(known, known)]
-                    inner = inner + (1e-6 * np.trace(inner) / len(inner) + 1e-12) * np.eye(len(inner))
-                    maps[start, pattern] = np.linalg.solve(inner, covariance[np.ix_(known, ~known)])
-                rows = np.flatnonzero(owner == i)[:, None]
-                here, gone = start + np.flatnonzero(known), start + np.flatnonzero(~known)
-                filled[rows, gone] += (windows[rows, here] - self.center_[here]) @ maps[start, pattern]
+            filled[:, own] = _filled(
+                windows[:, own], self.center_[own], self.covariance_[own, own], maps.setdefault(start, {})
+            )
         return filled, kept
 
     # -- scores --------------------------------------------------------------------------------------------
 
-    def _shared(self, one: Sequences, model: _Diagonal, maps: dict[tuple[int, int], Floats]) -> tuple[Floats, Floats]:
+    def _shared(self, one: Sequences, model: _Diagonal, maps: dict[int, dict[int, Floats]]) -> tuple[Floats, Floats]:
         """Return the `_wide` windows of one series and their shares of components, 0 for windows that are left out."""
         windows, time = self._windows(one, np.arange(len(one.values)))
         filled, kept = self._filled(windows, maps)
@@ -204,7 +214,7 @@ class WindowScores(InnerProducts, Kernel):
     def _scores(self, X: Sequences) -> Floats:
         """Return the mean scores in the whole series and in each of its parts, ``(N, (1 + CELLS) P)``."""
         model = self._diagonal()
-        maps: dict[tuple[int, int], Floats] = {}
+        maps: dict[int, dict[int, Floats]] = {}
         sums = np.zeros((len(X), CELLS, len(model.weights), 2 * model.mean.shape[1] + 1))
         for i in range(len(X)):  # each by itself: its bits do not depend on its neighbors
             wide, shares = self._shared(X[i : i + 1], model, maps)
@@ -287,15 +297,38 @@ def _evenly(offsets: Indices, each: int) -> Indices:
     return np.asarray(np.repeat(offsets[:-1], counts) + place)
 
 
+def _interpolated(X: Sequences) -> Sequences:
+    """Return series without gaps, by linear interpolation; a channel without a value is 0."""
+    if not np.isnan(X.values).any():
+        return X
+    values = X.values.copy()
+    for start, stop in pairwise(X.offsets.tolist()):
+        for column in values[start:stop].T:
+            seen = ~np.isnan(column)
+            column[~seen] = np.interp(np.flatnonzero(~seen), np.flatnonzero(seen), column[seen]) if seen.any() else 0.0
+    return X.mapped(lambda _: values)
+
+
+def _filled(windows: Floats, center: Floats, covariance: Floats, maps: dict[int, Floats]) -> Floats:
+    """Replace missing values of a channel by conditional means: one linear map per pattern, kept in ``maps``."""
+    seen, places = ~np.isnan(windows), np.arange(windows.shape[1])
+    filled = np.where(seen, windows, center)
+    patterns, owner = np.unique(seen @ (1 << places), return_inverse=True)
+    for i, pattern in enumerate(patterns.tolist()):
+        known = (pattern >> places) & 1 == 1
+        if known.all() or not known.any():
+            continue
+        if pattern not in maps:
+            inner = covariance[np.ix_(known, known)]
+            inner = inner + (1e-9 * np.trace(inner) / len(inner) + 1e-12) * np.eye(len(inner))
+            maps[pattern] = np.linalg.solve(inner, covariance[np.ix_(known, ~known)])
+        rows = np.flatnonzero(owner == i)
+        filled[np.ix_(rows, ~known)] += (windows[np.ix_(rows, known)] - center[known]) @ maps[pattern]
+    return filled
+
+
 def _moments(windows: Floats) -> tuple[Floats, Floats]:
-    """Return the mean and the covariance of windows; with gaps, from the pairs of values that were observed."""
-    seen = ~np.isnan(windows)
-    count = np.maximum(seen.sum(axis=0), 1)
-    center = np.where(seen, windows, 0.0).sum(axis=0) / count
-    deviation = np.where(seen, windows - center, 0.0)
-    if seen.all():
-        return center, deviation.T @ deviation / max(len(windows), 1)
-    numbers = seen.astype(float)
-    covariance = deviation.T @ deviation / np.maximum(numbers.T @ numbers, 1.0)
-    variances, axes = np.linalg.eigh(covariance)
-    return center, (axes * np.maximum(variances, 0.0)) @ axes.T
+    """Return the mean and the covariance of windows."""
+    center = windows.sum(axis=0) / max(len(windows), 1)
+    deviation = windows - center
+    return center, deviation.T @ deviation / max(len(windows), 1)
