@@ -132,6 +132,18 @@ def test_alpha_with_the_smallest_leave_one_out_error():
     assert np.mean((model.loo_predictions_ - Y + 3 * C[:, 0]) ** 2) < 0.2
 
 
+@pytest.mark.parametrize("size", [1.0, 1e8])
+@pytest.mark.parametrize("kernel", [mc.RBF(gamma=0.7), mc.Linear(normalize=False)], ids=["rbf", "linear"])
+def test_samples_that_are_all_alike_predict_the_mean(kernel, size):
+    """Rounding errors of the kernel matrix are not fitted: they predicted 1e12 away from the training samples."""
+    x, y = np.full((10, 2), size), np.random.default_rng(0).normal(size=10)
+    model = mc.KernelRidge(kernel, intervals=True).fit(x, y)
+    new = [[0.0, 0.0], [size, size], [5.0, 5.0]]
+    np.testing.assert_allclose(model.predict(new), y.mean(), atol=1e-10)
+    assert np.abs(model.predict_interval(new, 0.5)).max() <= np.abs(y).max() + 1
+    assert model.loo_score_ < 0
+
+
 def test_one_target_is_not_favored_for_its_unit():
     two = np.column_stack([Y, RNG.normal(size=N)])
     assert mc.KernelRidge().fit(K, two * [1.0, 1e-6]).alpha_ == pytest.approx(mc.KernelRidge().fit(K, two).alpha_)

@@ -233,7 +233,7 @@ class KernelRidge(CheckedParameters, MultiOutputMixin, RegressorMixin, BaseEstim
             alphas = np.array([float(self.alpha)])
         elif isinstance(self.alpha, str):
             scale = spectrum.values.clip(0).sum() / max(len(spectrum.vectors), 1)
-            alphas = GRID * (scale if scale > 0 else 1.0)
+            alphas = GRID * (scale if scale > 0 else spectrum.size or 1.0)
         else:
             alphas = np.sort(np.asarray(self.alpha, dtype=float))[::-1]
         least = spectrum.values.min(initial=0.0)
@@ -428,20 +428,23 @@ class Spectrum(NamedTuple):
 
     values: Floats
     vectors: Floats
+    size: float  # the largest absolute value of the matrix
 
 
 def _spectrum(K: Floats, basis: Floats) -> Spectrum:
     """Return the spectrum of K in the complement of an orthonormal basis."""
     n, p = basis.shape
     if p >= n:
-        return Spectrum(np.zeros(0), np.zeros((n, 0)))
+        return Spectrum(np.zeros(0), np.zeros((n, 0)), 0.0)
     # The complement has exactly n - p directions: eigenvectors of zero eigenvalue are not mixed with the basis.
     with single_blas() if n <= SMALL else nullcontext():
         complement = linalg.qr(basis)[0][:, p:] if p else np.eye(n)
         inner = complement.T @ K @ complement
         values, vectors = linalg.eigh((inner + inner.T) / 2)
-    tiny = 1e-13 * np.abs(values).max(initial=0.0)
-    return Spectrum(np.where(np.abs(values) <= tiny, 0.0, values), complement @ vectors)
+    # If all samples are alike, there is nothing but the rounding errors of the matrix, which predict nothing.
+    size = float(np.abs(K).max(initial=0.0))
+    tiny = max(1e-13 * np.abs(values).max(initial=0.0), n * np.finfo(float).eps * size)
+    return Spectrum(np.where(np.abs(values) <= tiny, 0.0, values), complement @ vectors, size)
 
 
 def _separated(X: Any, confounds: Any) -> tuple[Any, Any]:
