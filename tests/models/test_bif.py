@@ -137,6 +137,7 @@ def test_intervals_of_r_and_unicode():
         ("[ 3 ]", "[ 99999999999999999999 ]", "declares 9999999999 states"),
         ("type discrete [ 3 ]", "type continuous [ 3 ]", "must be discrete"),
         ("variable wet", "variable rain", "declared twice"),
+        ("(no) 0.7", "(yes) 0.7", "two rows for 'yes'"),
         ("probability ( rain )", "probability ( wet )", "two probability blocks"),
         ("network unknown", "network /* unknown", "no end"),
         ("rain )", '"rain )', "no end"),

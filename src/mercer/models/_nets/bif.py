@@ -149,6 +149,8 @@ def _table(graph: Graph, name: str, body: str) -> Floats:
             at = 0
             for u, state in zip(above, found.groups(), strict=True):
                 at = at * graph.sizes[u] + graph.states[u].index(state)
+            if not np.isnan(rows[at]).any():
+                _fail(f"probability of {name!r} has two rows for {_shown(states)!r}")
             rows[at] = _numbers(numbers, size, name)
         elif text:
             _fail(f"probability of {name!r}: expected a row, 'table' or 'default'; got {_shown(text)!r}")
