@@ -297,6 +297,14 @@ def test_verbs_of_the_estimator():
         mc.BayesNet({"a": 2}).fit(X[:, :1]).predict(X[:, :1])
 
 
+def test_numbered_states_are_predicted_as_numbers():
+    rows = pd.DataFrame({"a": [0, 1, 2, 2], "b": [0, 1, 1, 1]})
+    net = mc.BayesNet({"a": 3, "b": ["0", "1"]}, {"b": ["a"]}).fit(rows)
+    assert net.predict({"b": [0, 1]}, "a").tolist() == [0, 2]
+    assert net.predict_proba({"b": [0, 1]}, "a").columns.tolist() == [0, 1, 2]
+    assert net.predict(rows, "b").tolist() == ["0", "1", "1", "1"]
+
+
 def test_frames_of_several_networks():
     nets = mc.BayesNets({"a": [[0.2, 0.8], [0.5, 0.5]], "b": np.full((2, 2, 2), 0.5)}, {"a": 2, "b": 2}, {"b": ["a"]})
     found = nets.posterior(pd.DataFrame({"b": [0, 1, None]}, index=list("xyz")), "a", as_frame=True)

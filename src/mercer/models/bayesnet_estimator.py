@@ -121,7 +121,7 @@ class BayesNet(FittedModel, IterativeEstimator):
     # -- the fitted network ------------------------------------------------------------------------------------
 
     def predict(self, X: Any, node: str | None = None) -> Any:
-        """Return the name of the most probable state of a node in each row, an array of strings ``(T,)``.
+        """Return the most probable state of a node in each row, ``(T,)``: its name, or a number of numbered states.
 
         Parameters
         ----------
@@ -132,7 +132,7 @@ class BayesNet(FittedModel, IterativeEstimator):
         """
         table, node = self._asked_about(X, node)
         best = self.model_.posterior(table, node)[0].argmax(axis=-1)
-        return np.array(dict(self.model_.nodes)[node])[best]
+        return np.array(dict(self.model_.nodes)[node])[best] if np.iterable(self.nodes[node]) else best
 
     def predict_proba(self, X: Any, node: str | None = None) -> Any:
         """Return the posterior probabilities of the states of a node as a data frame: rows of ``X``, a column a state.
@@ -159,6 +159,8 @@ class BayesNet(FittedModel, IterativeEstimator):
         """
         table, node = self._asked_about(X, node)
         found = self.model_.posterior(table, node, as_frame=True)
+        if not np.iterable(self.nodes[node]):  # states that were given by their number
+            found.columns = found.columns.astype(int)
         return found.set_axis(X.index) if hasattr(X, "iloc") else found
 
     def _asked_about(self, X: Any, node: str | None) -> tuple[Floats, str]:
