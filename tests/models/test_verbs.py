@@ -256,8 +256,9 @@ def test_stacked_rows_with_lengths_are_a_list(name):
                 getattr(fitted, verb)(X, lengths=lengths), getattr(fitted, verb)(SERIES), strict=True
             ):
                 assert_array_equal(one, other)
-    with pytest.raises(ValueError, match="lengths must sum to the 43 rows"):
-        fitted.score(X, lengths=[3])
+    for wrong, match in (([3], "43 rows of X; got a sum of 3"), ([-3, 46], "0 or more .*; got the length -3")):
+        with pytest.raises(ValueError, match=match):
+            fitted.score(X, lengths=wrong)
 
 
 @pytest.mark.filterwarnings("ignore:X is read as")
@@ -276,6 +277,9 @@ def test_what_users_of_hmmlearn_pass():
             assert_array_equal(one, other)
         with pytest.warns(UserWarning, match=r"12 sequences of one symbol; pass one .* as \[x\]"):
             hmm.predict(symbols[0])
+    with pytest.warns(UserWarning, match="series of 1 values") as told:
+        mc.HMM(2, **SHORT).fit(RNG.normal(size=(12, 1)))
+    assert not any("symbol" in str(one.message) for one in told)
     poisson = mc.HMM(2, mc.Poisson(), **SHORT).fit(counts)
     assert poisson.emission_.rate.shape == (2, 1)
     assert_array_equal(poisson.predict(np.concatenate(counts)[:, None], lengths=[12, 9])[1], poisson.predict(counts)[1])

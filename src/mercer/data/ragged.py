@@ -31,7 +31,8 @@ def unstacked(X: Any, lengths: Any) -> Any:
     if rows.ndim == 0 or sizes.ndim != 1 or sizes.dtype.kind not in "iuf" or not np.all(sizes == np.floor(sizes)):
         raise TypeError(f"lengths must be a list of whole numbers; got {lengths!r}.")
     if sizes.sum() != len(rows) or (sizes < 0).any():
-        raise ValueError(f"lengths must sum to the {len(rows)} rows of X; got a sum of {sizes.sum()}.")
+        found = f"the length {sizes.min()}" if (sizes < 0).any() else f"a sum of {sizes.sum()}"
+        raise ValueError(f"lengths must be 0 or more and sum to the {len(rows)} rows of X; got {found}.")
     return np.split(rows, np.cumsum(sizes.astype(np.int64))[:-1])
 
 

@@ -229,7 +229,7 @@ class HMM(HintedParameters, Decoder, IterativeEstimator):
         if takes is None and context is not None:  # what the data of fit decided
             takes = "vectors" if context.alphabet is None else "symbols"
         shape: Any = getattr(X, "shape", ())
-        if takes != "vectors" and len(shape) == 2 and shape[1] == 1 < shape[0]:
+        if takes != "vectors" and len(shape) == 2 and shape[1] == 1 < shape[0] and np.asarray(X).dtype.kind != "f":
             notify(f"X is read as {shape[0]} sequences of one symbol; pass one sequence x of shape (T, 1) as [x].")
         X = columns_as_symbols(X) if takes in (None, "symbols") else X
         X = self._sequences(X, owner, reset, self._known_alphabet(context), self._unknown())
