@@ -62,3 +62,10 @@ def test_classes_groups_and_confounds():
 def test_one_channel_cannot_be_left_out(data):
     with pytest.raises(ValueError, match=r"X must have two or more channels.* got Sequences"):
         channel_importance(REGRESSOR, data, np.arange(6.0))
+
+
+def test_one_fold_has_no_standard_error():
+    found = channel_importance(mc.KernelRidge(FISHER), X, SPEED, cv=[(np.arange(18), np.arange(18, 36))])
+    assert np.isnan(found.error).all()
+    assert np.isfinite(found.importance).all()
+    mc.plot.importance(found)

@@ -5,6 +5,7 @@ from dataclasses import replace
 import matplotlib
 import numpy as np
 import pytest
+from sklearn.exceptions import NotFittedError
 from sklearn.pipeline import make_pipeline
 from sklearn.svm import SVC
 
@@ -155,6 +156,8 @@ class TestLogo:
         for wrong in (mc.models.ProfileHMMs.concat([profile, profile]), mc.Poissons([[1.0]])):
             with pytest.raises(TypeError, match="of one profile"):
                 plot.logo(wrong)
+        with pytest.raises(NotFittedError):
+            plot.logo(mc.ProfileHMM())
 
     def test_axes_that_are_given_keep_their_size(self):
         import matplotlib.pyplot as plt

@@ -302,11 +302,11 @@ class ProfileHMMs(Judged, Batch):
         --------
         >>> import mercer as mc
         >>> print(mc.ProfileHMM(alphabet="dna").fit(["ACG-T", "ACGGT", "AC--T"]).summary())
-        ProfileHMM of 4 nodes, Alphabet.of('dna'), mode local, 28 free parameters
+        ProfileHMM of 4 nodes, alphabet ACGT (dna), mode local, 28 free parameters
         consensus  ACgT
         """
         self._require_one()
-        head = f"ProfileHMM of {int(self.n_nodes[0])} nodes, {self.alphabet!r}, mode {self.mode}"
+        head = f"ProfileHMM of {int(self.n_nodes[0])} nodes, alphabet {self.alphabet.describe()}, mode {self.mode}"
         return headed(head, self.n_parameters, [["consensus", self.consensus[0]]])
 
     def viterbi(self, X: Any) -> tuple[list[Floats], Floats]:

@@ -7,6 +7,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.special import rel_entr
+from sklearn.base import BaseEstimator
+from sklearn.utils.validation import check_is_fitted
 
 from mercer._array import Floats
 from mercer._batch import Batch
@@ -117,6 +119,8 @@ def logo(found: Any, sequences: Any = None, ax: Any = None, *, output: Any = Non
     >>> ax.get_ylabel()
     'information (bits)'
     """
+    if isinstance(found, BaseEstimator):
+        check_is_fitted(found, "model_")
     profile = getattr(found, "model_", found)
     if isinstance(profile, Batch):
         heights, unit, label, first = _information(profile), "node", "information (bits)", 1
@@ -211,9 +215,11 @@ def importance(found: Any, ax: Any = None) -> Any:
     ax = axes(ax, (6.4, 1.4 + 0.3 * len(found.channels)))
     rows = np.arange(len(found.channels))
     ax.axvline(found.scores.mean(), color="0.6", linewidth=1, label="all channels")
+    n = len(found.scores)
     for move, (label, scores) in enumerate((("without it", found.without), ("with it only", found.alone))):
+        error = scores.std(axis=1, ddof=1) / n**0.5 if n > 1 else None
         ax.errorbar(
-            scores.mean(axis=1), rows + 0.2 * move - 0.1, xerr=scores.std(axis=1, ddof=1) / scores.shape[1] ** 0.5,
+            scores.mean(axis=1), rows + 0.2 * move - 0.1, xerr=error,
             fmt=MARKERS[move], color=(AGAINST, FOR)[move], markersize=5, linewidth=1.2, label=label,
         )  # fmt: skip
     ax.set_yticks(rows, found.channels, parse_math=False)

@@ -48,8 +48,13 @@ class ChannelImportance(NamedTuple):
 
     @property
     def error(self) -> Floats:
-        """Standard errors of `importance` over the folds, ``(d,)``; too small, since folds share training data."""
-        return np.asarray((self.scores - self.without).std(axis=1, ddof=1) / np.sqrt(len(self.scores)))
+        """Standard errors of `importance` over the folds, ``(d,)``; too small, since folds share training data.
+
+        NaN if there is only one fold.
+        """
+        n = len(self.scores)
+        lost = self.scores - self.without
+        return np.asarray(lost.std(axis=1, ddof=1) / np.sqrt(n)) if n > 1 else np.full(len(lost), np.nan)
 
     def to_frame(self) -> Any:
         """Return a pandas DataFrame with one row per channel: importance, its error, mean scores without and alone."""
