@@ -206,7 +206,7 @@ def general_pair_hmm(quick: bool, n: int) -> Work:
     step = rng.dirichlet(np.ones(n + 1), (1, n))
     emission = mc.Categoricals(rng.dirichlet(np.ones(4), (1, n)), alphabet="dna")
     silent = 0.5 * rng.random((1, n)) + 0.05
-    model = mc.PairHMMs(rng.dirichlet(np.ones(n), 1), step[..., :-1], step[..., -1], emission, silent)
+    model = mc.models.PairHMMs(rng.dirichlet(np.ones(n), 1), step[..., :-1], step[..., -1], emission, silent)
     X = mc.Sequences.from_codes(rng.integers(0, 4, (8, 20) if quick else (240 // n + 16, 60)), "dna")
     kernel = mc.Marginalization(model, normalize=False)
     return lambda: kernel.log(X)

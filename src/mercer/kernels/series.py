@@ -56,7 +56,8 @@ class _SeriesEstimator(CheckedParameters, BaseEstimator):
     @property
     def kernel(self) -> FisherEnsemble:
         """A new kernel of the preset, not fitted."""
-        return FisherEnsemble(**PRESETS.get(self.preset, {}), random_state=seed_of(self.random_state))
+        self._check_parameters()
+        return FisherEnsemble(**PRESETS[self.preset], random_state=seed_of(self.random_state))
 
     def _gram(self, X: Sequences) -> tuple[FisherEnsemble, Floats]:
         """Return the kernel, which no label has touched, and the matrix of the training series."""
