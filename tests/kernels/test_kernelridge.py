@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pandas as pd
 import pytest
 import sklearn
 from sklearn.linear_model import LinearRegression, Ridge
@@ -266,5 +267,8 @@ class TestMessages:
 
 
 def test_classes_are_named():
-    with pytest.raises(ValueError, match=r"y must be numbers; got \['a'\] first. Use SVC"):
-        mc.KernelRidge().fit(np.eye(3), ["a", "b", "c"])
+    for y in (["a", "b", "c"], np.array(["a", "b", "c"], dtype=object), pd.Categorical(["a", "b", "c"])):
+        with pytest.raises(ValueError, match=r"y must be numbers; got 'a' first. Use SVC"):
+            mc.KernelRidge().fit(np.eye(3), y)
+    with pytest.raises(ValueError, match=r"y contains -1e\+200, whose square overflows"):
+        mc.KernelRidge().fit(np.eye(3), [1.0, -1e200, 0.0])

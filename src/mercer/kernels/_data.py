@@ -156,10 +156,15 @@ def checked_targets(owner: Any, y: Any, classifier: str) -> Floats:
             f"{type(owner).__name__} requires y to be passed, but the target y is None. Pass one number per sample."
         )
     target = y if hasattr(y, "shape") else as_array(y, "y", "one number or row of numbers per sample")
-    if np.asarray(target).dtype.kind in "US":
-        first = np.asarray(target).ravel()[:1].tolist()
-        raise ValueError(f"y must be numbers; got {first} first. Use {classifier} for classes.")
-    return np.asarray(check_array(y, ensure_2d=False, allow_nd=False, dtype=float, input_name="y"))
+    listed = np.asarray(target)
+    texts = [value for value in listed.ravel() if isinstance(value, str)] if listed.dtype.kind in "USO" else []
+    if texts:
+        raise ValueError(f"y must be numbers; got {str(texts[0])!r} first. Use {classifier} for classes.")
+    found = np.asarray(check_array(y, ensure_2d=False, allow_nd=False, dtype=float, input_name="y"))
+    if np.abs(found).max() > 1e150:
+        most = found.flat[np.abs(found).argmax()]
+        raise ValueError(f"y contains {most:g}, whose square overflows float64. Rescale y.")
+    return found
 
 
 def copy_columns(owner: Any, kernel: Any) -> None:
