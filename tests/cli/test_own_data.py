@@ -426,6 +426,14 @@ class TestBadData:
         found = task(path, **{"label": "activity", "ignore": "sensor,notes"})
         assert set(found.y) == {"walk", "my run"}
 
+    def test_rows_with_a_time_need_an_id(self, tmp_path):
+        """The column of text with the most repeated values is proposed, and what is proposed is accepted."""
+        path = tmp_path / "walks.csv"
+        rows = [f"w{i},{t},{i + t},note {i}{t},{'ab'[i % 2]}" for i in range(12) for t in range(2)]
+        path.write_text("\n".join(["who,time,v,notes,activity", *rows]))
+        assert said(run("compare", str(path))).endswith("--id who --label activity --ignore notes")
+        assert task(path, id="who", label="activity", ignore="notes").about.startswith("12 series")
+
     def test_bad_records_can_be_skipped(self, tmp_path):
         path = tmp_path / "x.fa"
         path.write_text(FASTA + ">z|a|g\n\n>y|b|g\nAC-T\n")

@@ -127,7 +127,7 @@ def roles_of(
         roles = {name for role in kinds for level in NAMES[role] for name in _named(free, level.split())}
         roles |= {"folder"} if table.files is not None else set()
         free = [name for name in free if name not in roles and table.columns[name].kind != "empty"]
-        listed = _guess_values(table, free, partial(_unknown_role, table, ids, ignored, settled))
+        listed = _guess_values(table, free, partial(_unknown_role, table, ids, found["time"], ignored, settled))
         guessed.add("values")
     return Roles(ids, **found, values=listed, covariates=beside, guessed=frozenset(guessed))
 
@@ -234,14 +234,17 @@ def _guess_values(table: Table, free: list[str], unknown: Callable[[list[str]], 
 
 
 def _unknown_role(
-    table: Table, ids: tuple[str, ...], ignored: tuple[str, ...], settled: bool, names: list[str]
+    table: Table, ids: tuple[str, ...], time: str | None, ignored: tuple[str, ...], settled: bool, names: list[str]
 ) -> ValueError:
     """Return the error of columns of text or dates whose names do not tell their role, with a cure for all of them."""
     shown = ", ".join(f"{name!r} ({next(filter(None, table.columns[name].text), '')[:20]!r})" for name in names)
     what = f"the columns {shown} contain" if len(names) > 1 else f"the column {shown} contains"
-    label = None if settled else _as_label(table, ids, names)
-    others = [*ignored, *(name for name in names if name != label)]
-    options = [option(role, choice) for role, choice in (("label", label), ("ignore", others)) if choice]
+    kinds = {name: len(set(table.columns[name].text)) for name in names}
+    repeated = [name for name in names if kinds[name] < len(table)]
+    id = max(repeated, key=kinds.__getitem__) if repeated and time and not ids else None  # rows of series
+    label = None if settled else _as_label(table, ids if id is None else (id,), [name for name in names if name != id])
+    others = [*ignored, *(name for name in names if name not in (id, label))]
+    options = [option(role, choice) for role, choice in (("id", id), ("label", label), ("ignore", others)) if choice]
     words = wording()
     example = words.phrase("between options", ", ").join(options)
     return ValueError(
