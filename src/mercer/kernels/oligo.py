@@ -13,7 +13,6 @@ from mercer._array import Array, Floats
 from mercer._parameters import Rules, positive
 from mercer._verdict import Verdict
 from mercer.data import Sequences
-from mercer.data.ragged import windows_of
 from mercer.kernels._names import words
 from mercer.kernels._operands import Rows
 from mercer.kernels.base.transformer import WIDE, Bounds
@@ -98,9 +97,7 @@ class Oligo(Words):
     def _prepare(self, source: Sequences) -> Rows | FarColumns:
         number, blur = len(self.alphabet_) ** int(self.k), self.blur()
         columns = number * blur.shape[1]
-        found = windows_of(source.values, source.offsets, len(self.alphabet_), int(self.k))
-        if self.normalize and self.on_zero == "raise":
-            self._check_windows(source, found.owner)
+        found = self._windows(source)
         if number * max(len(source), blur.shape[1]) >= 2**63:
             raise ValueError(f"{number:,} words of {self.k} symbols are too many to index with int64. Lower k.")
         # One row for each word of each string: the sum of the rows of its positions.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import combinations, product
 from math import comb
@@ -17,7 +16,7 @@ from mercer._verdict import Verdict
 from mercer.data import Alphabet, Sequences
 from mercer.data.alphabet import ALPHABET
 from mercer.data.csr import CSRRows
-from mercer.data.ragged import windows_of
+from mercer.data.ragged import Windows, windows_of
 from mercer.kernels._evaluation import ZeroNorm
 from mercer.kernels._names import words
 from mercer.kernels._operands import CHEAP_COLUMNS, InnerProducts, Rows
@@ -71,14 +70,17 @@ class Words(InnerProducts, Kernel):
             )
         return X
 
-    def _check_windows(self, X: Sequences, owner: Floats) -> None:
-        without = np.flatnonzero(np.bincount(owner, minlength=len(X)) == 0)
-        if len(without):
+    def _windows(self, X: Sequences) -> Windows:
+        """Return the windows of plain symbols; raise if a string without any cannot be normalized."""
+        found = windows_of(X.values, X.offsets, len(self.alphabet_), int(self.k))
+        without = np.flatnonzero(np.bincount(found.owner, minlength=len(X)) == 0)
+        if len(without) and self.normalize and self.on_zero == "raise":
             i = int(without[0])
             raise ZeroNorm(
                 f"{X.name(i)} of length {X.lengths[i]} has no window of {self.k} plain symbols, so it has zero norm "
                 "and cannot be normalized. Leave it out, lower k, or set on_zero='zero'."
             )
+        return found
 
     def _features(self, a: Any) -> Any:
         if isinstance(a, FarColumns):
@@ -152,9 +154,7 @@ class Spectrum(Words):
 
     def _prepare(self, source: Sequences) -> Rows | FarColumns | GappedRows:
         columns = len(self.alphabet_) ** int(self.k)
-        found = windows_of(source.values, source.offsets, len(self.alphabet_), int(self.k))
-        if self.normalize and self.on_zero == "raise":
-            self._check_windows(source, found.owner)
+        found = self._windows(source)
         if columns <= DENSE_COLUMNS:
             cells = np.bincount(found.owner * columns + found.code, minlength=len(source) * columns)
             counts = cells.reshape(len(source), columns).astype(float)
@@ -163,7 +163,7 @@ class Spectrum(Words):
         rows = sparse.csr_array((np.ones(len(found.code)), (found.owner, found.code)), shape=shape)
         rows.sum_duplicates()
         if self.mismatches and self._gapped:
-            return GappedRows.of(rows, len(self.alphabet_), int(self.k), int(self.mismatches), operand_of)
+            return GappedRows.of(rows, len(self.alphabet_), int(self.k), int(self.mismatches))
         return operand_of(self._spread_rows(rows) if self.mismatches else rows)
 
     def _cheap_pairs(self, source: Sequences) -> bool:
@@ -331,8 +331,8 @@ class GappedRows:
         self.tile_hint = counts.tile_hint
 
     @classmethod
-    def of(cls, windows: Any, symbols: int, k: int, m: int, rows: Callable[[Any], Any]) -> GappedRows:
-        """Make the operand from counts of windows, a CSR array ``(N, symbols^k)``; ``rows`` makes one of its parts."""
+    def of(cls, windows: Any, symbols: int, k: int, m: int) -> GappedRows:
+        """Make the operand from counts of windows, a CSR array ``(N, symbols^k)``."""
         code, n = windows.indices.astype(np.int64), windows.shape[0]
         owner = np.repeat(np.arange(n), np.diff(windows.indptr))
         digits = [code // symbols ** (k - 1 - p) % symbols for p in range(k)]
@@ -350,7 +350,8 @@ class GappedRows:
         starts = np.cumsum([0] + [part.shape[1] for part in parts])
         factor = np.array(factors, dtype=float)[np.searchsorted(starts, counts.indices, side="right") - 1]
         weighted = sparse.csr_array((counts.data * factor, counts.indices, counts.indptr), shape=counts.shape)
-        return cls(rows(counts), rows(weighted), np.asarray(counts.multiply(weighted).sum(axis=1)).ravel(), windows)
+        norms = np.asarray(counts.multiply(weighted).sum(axis=1)).ravel()
+        return cls(operand_of(counts), operand_of(weighted), norms, windows)
 
     def __len__(self) -> int:
         return len(self.counts)
