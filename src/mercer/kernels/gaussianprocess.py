@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
@@ -18,14 +17,13 @@ from sklearn.utils.validation import check_consistent_length, check_is_fitted
 
 from mercer._array import Floats, to_numpy
 from mercer._notices import warns_once
-from mercer._parallel import single_blas
 from mercer._parameters import CheckedParameters, Rules
 from mercer.data.objects import Datum
 from mercer.kernels._data import check_matrix, checked_targets, copy_columns, n_objects, unwrapped
 from mercer.kernels.base.compound import KERNEL
 from mercer.kernels.base.kernel import Kernel
 from mercer.kernels.gp import GPKernel, ready
-from mercer.kernels.kernelridge import SMALL
+from mercer.kernels.kernelridge import few_threads
 
 
 @dataclass(eq=False, repr=False)
@@ -139,7 +137,7 @@ class GaussianProcess(MultiOutputMixin, RegressorMixin, _Process):
         prior = self._prior(unwrapped(X), y, sklearn_kernels.WhiteKernel(0.1, (1e-6, 10.0)))
         level, spread = y.mean(axis=0), y.std(axis=0)
         spread = np.where(spread > 1e-13 * np.abs(level), spread, 1.0)[()]
-        with single_blas() if len(y) <= SMALL else nullcontext():
+        with few_threads(len(y)):
             self.process_ = sklearn_processes.GaussianProcessRegressor(prior, optimizer=search)
             self.process_.fit(np.arange(len(y)), (y - level) / spread)
         tuned = self.process_.kernel_
@@ -208,7 +206,7 @@ class GaussianProcessClassifier(ClassifierMixin, _Process):
         y = column_or_1d(y, warn=True)
         check_classification_targets(y)
         prior = self._prior(unwrapped(X), y, sklearn_kernels.WhiteKernel(1e-10, "fixed"))
-        with single_blas() if len(y) <= SMALL else nullcontext():
+        with few_threads(len(y)):
             self.process_ = sklearn_processes.GaussianProcessClassifier(prior, optimizer=search)
             self.process_.fit(np.arange(len(y)), y)
         self.classes_ = self.process_.classes_

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from contextlib import nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple, Self
 
@@ -27,8 +27,6 @@ from mercer.kernels._data import check_matrix, checked_targets, copy_columns, un
 from mercer.kernels.base.kernel import Kernel
 from mercer.kernels.confounds import Confounded
 
-SMALL = 300
-"""Number of samples up to which one thread is faster: the threads of BLAS wait for each other at every step."""
 GRID = np.logspace(3, -6, 28)
 """Values of alpha that are tried, in units of the mean diagonal of the centered kernel matrix; ties keep the first."""
 ALPHAS = Rule(
@@ -431,13 +429,18 @@ class Spectrum(NamedTuple):
     size: float  # the largest absolute value of the matrix
 
 
+def few_threads(n: int) -> AbstractContextManager[None]:
+    """Use one thread of BLAS for up to 300 samples: it is faster, as threads wait for each other at every step."""
+    return single_blas() if n <= 300 else nullcontext()
+
+
 def _spectrum(K: Floats, basis: Floats) -> Spectrum:
     """Return the spectrum of K in the complement of an orthonormal basis."""
     n, p = basis.shape
     if p >= n:
         return Spectrum(np.zeros(0), np.zeros((n, 0)), 0.0)
     # The complement has exactly n - p directions: eigenvectors of zero eigenvalue are not mixed with the basis.
-    with single_blas() if n <= SMALL else nullcontext():
+    with few_threads(n):
         complement = linalg.qr(basis)[0][:, p:] if p else np.eye(n)
         inner = complement.T @ K @ complement
         values, vectors = linalg.eigh((inner + inner.T) / 2)

@@ -24,7 +24,7 @@ from mercer._random import seed_of
 from mercer.data import Sequences
 from mercer.data.segments import in_numbers
 from mercer.kernels._classes import check_target
-from mercer.kernels._data import unwrapped
+from mercer.kernels._data import copy_columns, unwrapped
 from mercer.kernels._explain import explain
 from mercer.kernels.fisherensemble import FisherEnsemble
 from mercer.kernels.kernelridge import KernelRidge
@@ -64,10 +64,7 @@ class _SeriesEstimator(CheckedParameters, BaseEstimator):
         kernel = self.kernel
         with self._threads():
             gram: Any = kernel.fit_transform(X)
-        for name in ("n_features_in_", "feature_names_in_"):
-            self.__dict__.pop(name, None)
-            if hasattr(kernel, name):
-                setattr(self, name, getattr(kernel, name))
+        copy_columns(self, kernel)
         return kernel, gram
 
     def _checked(self, X: Any, y: Any) -> tuple[Sequences, Any]:
