@@ -174,19 +174,16 @@ class SwitchingLDSs(Judged, Batch):
         """
         systems, d = self.systems, self.dimension
         k, n = self.initial.shape[-1], systems.state_dims[..., 0]
-        parts = {
-            "emission": n * d,
-            "observation_offset": d,
-            "observation_covariance": n_free(systems.observation_covariance)[..., 0],
-        }
-        found = k * k - 1 + k * (2 * n * n + 3 * n) - n * n - n
-        for name, count in parts.items():
-            value = to_numpy(getattr(systems, name)).reshape(*self.shape, k, -1)
-            shared = np.all(value == value[..., :1, :], axis=(-2, -1))
-            found = found + np.where(shared, 1, k) * count
-            if name == "emission":  # states that no regime observes
-                hidden = np.maximum(n - d * np.where(shared, 1, k), 0)
-        return np.asarray(found - hidden * (hidden + 1) // 2)
+
+        def times(part: Array) -> Floats:
+            """Count a part once where all regimes share it, else k times."""
+            value = to_numpy(part).reshape(*self.shape, k, -1)
+            return np.where(np.all(value == value[..., :1, :], axis=(-2, -1)), 1, k)
+
+        emissions, noise = times(systems.emission), systems.observation_covariance
+        own = k * (2 * n * n + 3 * n) + times(systems.observation_offset) * d + times(noise) * n_free(noise)[..., 0]
+        hidden = np.maximum(n - d * emissions, 0)  # coordinates of the state that no regime observes
+        return np.asarray(k * k - 1 + own + emissions * n * d - n * n - n - hidden * (hidden + 1) // 2)
 
     def log_prob(self, X: Any, n_particles: int = 512, random_state: Any = 0) -> Floats:
         """Log probability of each series under each model, ``(N, M)``.
