@@ -271,7 +271,7 @@ def test_nan_is_not_lost():
 
 @pytest.mark.parametrize("seconds", [0.0, 60.0])
 def test_a_long_fit_is_logged_in_one_line(seconds, monkeypatch, caplog):
-    monkeypatch.setattr(em, "LOG_FROM_SECONDS", seconds)
+    monkeypatch.setattr(em, "BAR_AFTER_SECONDS", seconds)
     with caplog.at_level("INFO", "mercer"):
         found = mc.Mixture(prior=None, n_init=1, tol=1e-2).fit(V)
         tree = mc.HiddenTree("(a,b,c);", alphabet="AC").fit(["ACA", "CCA"])

@@ -290,8 +290,6 @@ class ProfileHMMs(Judged, Batch):
                [0.44, 0.36, 0.01],
                [0.29, 0.  , 0.52]])
         """
-        from mercer.models._profile import inference
-
         self._require_one()
         return inference.state_probabilities(self, self.read(X))
 

@@ -19,8 +19,6 @@ from mercer.data.segments import segment_sum
 from mercer.models._fitting.data import Data
 
 _logger = logging.getLogger("mercer")
-LOG_FROM_SECONDS = BAR_AFTER_SECONDS
-"""A run of EM that takes longer is logged."""
 UNVISITED = 1e-8
 """A state with fewer expected visits counts as unvisited."""
 
@@ -192,7 +190,7 @@ def em_single(
 def _log(label: str, about: str, n_iter: int, begun: float) -> None:
     """Log a run of EM that took long: the model, the samples, the iterations and the seconds."""
     seconds = time.perf_counter() - begun
-    if seconds >= LOG_FROM_SECONDS:
+    if seconds >= BAR_AFTER_SECONDS:
         _logger.info("%s: %s, %d iterations, %.1f s", label, about, n_iter, seconds)
 
 
