@@ -462,7 +462,10 @@ def test_parameters_and_bic():
     found = [MarkovChain(order=m, alphabet="dna", prior=None).fit(X).model_.bic(X)[0] for m in range(4)]
     assert np.argmin(found) == 1  # what they were made of
     p = chains(1)
-    assert_allclose(p.bic(["ab", "a"]), 3 * np.log(3) - 2 * p.log_prob(["ab", "a"]).sum(axis=1))
+    for X in (["ab", "a"], mc.Sequences(["ab?", "a"], alphabet="ab", unknown="missing")):
+        twice = 2 * p.log_prob(X).sum(axis=1)
+        assert_allclose(p.bic(X), 3 * np.log(3) - twice)  # missing symbols do not count
+        assert_allclose(p.aic(X), 2 * 3 - twice)
 
 
 @pytest.mark.parametrize("order", [0, 1, 2])

@@ -21,7 +21,9 @@ from mercer.models._markov.operand import ProductOperand, check_cells, gram_oper
 from mercer.models._markov.readings import Chain, in_parts
 from mercer.models._markov.scores import sequence_scores
 from mercer.models.discount import check_lengths
+from mercer.models.inference import read
 from mercer.models.posterior import long_run_of_contexts
+from mercer.models.verbs import Judged
 
 if TYPE_CHECKING:
     from mercer.models.markov_estimator import MarkovChain
@@ -32,7 +34,7 @@ MODEL_CELLS = 1 << 22
 """Maximum number of log probabilities of windows in memory at once."""
 
 
-class MarkovChains(Batch):
+class MarkovChains(Judged, Batch):
     r"""A batch of Markov chains over one alphabet.
 
     Parameters
@@ -135,6 +137,10 @@ class MarkovChains(Batch):
 
         return MarkovChain(order=self.order, alphabet=self.alphabet, end=self.end)
 
+    def read(self, X: Any) -> Sequences:
+        """Convert ``X`` to sequences of the alphabet."""
+        return read(self, X)
+
     # -- probabilities -------------------------------------------------------------------------------------
 
     def log_prob(self, X: Any) -> Array:
@@ -156,7 +162,7 @@ class MarkovChains(Batch):
         array([[0.45, 0.05, 0.5 ]])
         """
         self._require_axis()
-        X = Sequences(X, alphabet=self.alphabet)
+        X = self.read(X)
         usual = self._usual(X)
         if usual.all():
             return self._log_prob_of_windows(X)
@@ -203,12 +209,6 @@ class MarkovChains(Batch):
         for part, readings in in_parts(X, self.alphabet, self.order, self.end):
             for i in range(len(self)):
                 out[i, columns[part]] = readings.log_probabilities(self._lookup(i))
-
-    def bic(self, X: Any) -> Floats:
-        """Bayesian information criterion of each chain on all of ``X``, ``(N,)``; smaller is better."""
-        X = Sequences(X, alphabet=self.alphabet)
-        total = to_numpy(self.log_prob(X)).sum(axis=1)
-        return np.asarray(self.n_parameters * np.log(max(len(X.values), 1)) - 2 * total)
 
     def stationary(self) -> Floats:
         """Return the long-run distribution of the contexts, from the initial distribution on, ``(N, k^order)``.
@@ -295,7 +295,7 @@ class MarkovChains(Batch):
         if not isinstance(sparse, bool | np.bool_) and not (isinstance(sparse, str) and sparse == "auto"):
             raise ValueError(f"sparse must be True, False or 'auto'; got {sparse!r}.")
         as_sparse = self.order >= SPARSE_ORDER if isinstance(sparse, str) else bool(sparse)
-        return sequence_scores(self, Sequences(X, alphabet=self.alphabet), parametrization, as_sparse)
+        return sequence_scores(self, self.read(X), parametrization, as_sparse)
 
     def score_names(self) -> list[str]:
         """Return the names of the columns of the scores, such as "transition[ab, c]": c after the context ab."""

@@ -18,13 +18,14 @@ from mercer.models._pairs.general import GeneralMachine, Parameters, sequence_sc
 from mercer.models._pairs.machine import MachineOperand, by_itself, logs_of, matches_of
 from mercer.models._scores.weighted import check_parametrization
 from mercer.models.inference import read
+from mercer.models.verbs import Judged
 
 if TYPE_CHECKING:
     from mercer.models._pairs.matches import Matches
     from mercer.models.pairhmm_estimator import PairHMM
 
 
-class PairHMMs(Batch):
+class PairHMMs(Judged, Batch):
     r"""A batch of pair hidden Markov models: a hidden trajectory shared by the two strings of a pair.
 
     A trajectory starts in a state, visits further states and stops. Each visit emits a symbol or nothing, independently
@@ -160,6 +161,10 @@ class PairHMMs(Batch):
 
         return PairHMM(n_states=self.n_states, alphabet=self.alphabet)
 
+    def read(self, X: Any) -> Sequences:
+        """Convert ``X`` to sequences of the alphabet."""
+        return read(self.emission, X)
+
     # -- pairs of strings --------------------------------------------------------------------------------
 
     def shared_history(self, X: Any) -> MachineOperand:
@@ -177,7 +182,7 @@ class PairHMMs(Batch):
                [0.      , 0.      , 0.015625]])
         """
         self._require_one()
-        return MachineOperand(read(self.emission, X), self._pairs_of(0))
+        return MachineOperand(self.read(X), self._pairs_of(0))
 
     def matches(self, first: Any, second: Any) -> Matches:
         """Posterior probabilities that symbols of two strings come from the same visit; needs a model of shape (1,).
@@ -220,16 +225,10 @@ class PairHMMs(Batch):
         array([[0.    , 0.25  , 0.0625]])
         """
         self._require_axis()
-        X = read(self.emission, X)
+        X = self.read(X)
         machines = [GeneralMachine.for_one(Parameters.of(self, c)).machine for c in range(len(self))]
         rows = [logs_of(machine, X, *by_itself(X)) for machine in machines]
         return np.stack(rows) if rows else np.empty((0, len(X)))
-
-    def bic(self, X: Any) -> Floats:
-        """Bayesian information criterion of each model on all of ``X``, ``(N,)``; smaller is better."""
-        X = read(self.emission, X)
-        total = self.log_prob(X).sum(axis=1)
-        return np.asarray(self.n_parameters * np.log(max(len(X.values), 1)) - 2 * total)
 
     def sequence_scores(self, X: Any, parametrization: str = "logit") -> Floats:
         """Fisher scores of each string under each model, ``(N, M, P)`` (FK-7).
@@ -254,7 +253,7 @@ class PairHMMs(Batch):
         """
         check_parametrization(parametrization)
         self._require_axis()
-        X = read(self.emission, X)
+        X = self.read(X)
         rows = [sequence_scores(self, c, X, parametrization) for c in range(len(self))]
         return np.stack(rows) if rows else np.empty((0, len(X), len(self.score_names())))
 

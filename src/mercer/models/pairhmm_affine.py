@@ -24,6 +24,7 @@ from mercer.models._pairs.affine import (
 from mercer.models._pairs.joint import checked_joint
 from mercer.models._pairs.machine import matches_of
 from mercer.models.inference import read
+from mercer.models.verbs import Judged
 
 if TYPE_CHECKING:
     from mercer.models._pairs.affine_operand import AffineOperand
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
     from mercer.models.pairhmm_affine_estimator import AffinePairHMM
 
 
-class AffinePairHMMs(Batch):
+class AffinePairHMMs(Judged, Batch):
     r"""A batch of pair hidden Markov models with affine gaps; two strings share hidden matches.
 
     Parameters
@@ -113,6 +114,10 @@ class AffinePairHMMs(Batch):
             raise ValueError(f"An estimator stands for one model; got a batch of shape {self.shape}. Use one member.")
         return AffinePairHMM(alphabet=self.alphabet, local=self.is_local, init=self.reshape(-1)[:1])
 
+    def read(self, X: Any) -> Sequences:
+        """Convert ``X`` to sequences of the alphabet."""
+        return read(self, X)
+
     # -- pairs of strings ----------------------------------------------------------------------------------
 
     def shared_history(self, X: Any) -> AffineOperand:
@@ -131,7 +136,7 @@ class AffinePairHMMs(Batch):
         from mercer.models._pairs.affine_operand import AffineOperand
 
         self._require_one()
-        return AffineOperand.of(self, read(self, X))
+        return AffineOperand.of(self, self.read(X))
 
     def matches(self, first: Any, second: Any) -> Matches:
         """Posterior probabilities that symbols of two strings are matched.
@@ -155,17 +160,12 @@ class AffinePairHMMs(Batch):
             M strings; ambiguity codes and missing symbols are marginalized.
         """
         self._require_axis()
-        return log_probabilities(self, read(self, X))
-
-    def bic(self, X: Any) -> Floats:
-        """Bayesian information criterion of each model on all of ``X``, ``(N,)``; smaller is better."""
-        X = read(self, X)
-        return self.n_parameters * np.log(max(len(X.values), 1)) - 2 * self.log_prob(X).sum(axis=1)
+        return log_probabilities(self, self.read(X))
 
     def sequence_scores(self, X: Any, parametrization: str = "logit") -> Floats:
         """Fisher scores of each string under each model, ``(N, M, P)``; `score_names` names the columns."""
         self._require_axis()
-        return scores(self, read(self, X), parametrization)
+        return scores(self, self.read(X), parametrization)
 
     def score_names(self) -> list[str]:
         """Name the columns of the Fisher scores."""
