@@ -386,3 +386,12 @@ class TestBadInput:
         x = series(40)
         x[3, 0] = 1e200
         refused("step 3 has the value 1e\\+200", [x])
+
+
+@pytest.mark.parametrize("kernel", [None, mc.RBF(1.0)])
+def test_data_far_from_zero_keep_their_digits(kernel):
+    """Such as pressures in Pa: distances were differences of squares, and the kernel not positive semi-definite."""
+    rng = np.random.default_rng(0)
+    X = [np.round(rng.normal(size=(n, 2)) * 1024) / 1024 for n in (12, 20, 15)]
+    near, far = (mc.EmbeddedHMM(kernel).fit([x + shift for x in X]) for shift in (0.0, 2.0**20))
+    assert far.score([x + 2.0**20 for x in X]) == pytest.approx(near.score(X), abs=1e-6)
