@@ -1,4 +1,4 @@
-"""How messages name parameters: as keyword arguments; where a command line reads data, as its options."""
+"""How messages name parameters, as keyword arguments or options of a command line, and numbers with units."""
 
 from __future__ import annotations
 
@@ -75,3 +75,9 @@ def option(name: str, value: Any = ...) -> str:
 def passing(name: str, value: Any = ..., *, start: bool = False) -> str:
     """Return the cure of passing a parameter; see `Wording.passing`."""
     return wording().passing(name, value, start=start)
+
+
+def counted(n: float, what: str) -> str:
+    """Return a number and its unit: "1 class", "2 classes"."""
+    plural = what + ("es" if what.endswith("s") else "s") if n != 1 and what != "series" else what
+    return f"{n:.15g} {plural}"

@@ -11,7 +11,7 @@ from sklearn.utils import get_tags
 
 from mercer._checks import is_whole
 from mercer._comparison.evaluation import INNER_FOLDS, Task, splits, too_few
-from mercer._wording import wording
+from mercer._wording import counted, wording
 
 LARGEST_TARGET = 1e100
 """Sums of squares of larger targets, and of the inverse of larger differences, may leave the range of floats."""
@@ -68,7 +68,7 @@ def check_answers(y: Any, folds: int) -> None:
         if y.dtype.kind in "iu":
             cure += "; if y are numbers to predict, pass floats"
         raise ValueError(
-            f"Class {str(classes[i])!r} has {members} member{'s' * (members != 1)}, too few for {folds} outer and "
+            f"Class {str(classes[i])!r} has {counted(members, 'member')}, too few for {folds} outer and "
             f"{INNER_FOLDS} inner folds; {cure}."
         )
 
@@ -116,7 +116,7 @@ def groups_of(groups: Any, n: int, folds: int) -> Any:
     needed = max(folds, INNER_FOLDS + 1)
     if number < needed:
         raise ValueError(
-            f"groups has {number} different group{'s' * (number != 1)}, and {folds} outer and {INNER_FOLDS} inner "
+            f"groups has {counted(number, 'different group')}, and {folds} outer and {INNER_FOLDS} inner "
             f"folds need {needed}. " + ("Decrease folds." if number > INNER_FOLDS else "Use smaller groups.")
         )
     return groups if groups.dtype.kind != "O" else np.unique([str(value) for value in groups], return_inverse=True)[1]

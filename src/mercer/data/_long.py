@@ -13,10 +13,10 @@ from numpy.typing import NDArray
 from mercer._array import Floats
 from mercer._checks import is_number
 from mercer._notices import notify
-from mercer._wording import SEVERAL, option, passing, wording
+from mercer._wording import SEVERAL, counted, option, passing, wording
 from mercer.data._container import naming
 from mercer.data._forms import Flat
-from mercer.data._samples import Samples, counted, rows_of_ids
+from mercer.data._samples import Samples, rows_of_ids
 from mercer.data.columns import Column, Table
 from mercer.data.ragged import offsets_of
 from mercer.data.roles import Roles

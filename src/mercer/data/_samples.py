@@ -19,12 +19,6 @@ from mercer.data.roles import Roles
 from mercer.data.text import whole_or_text
 
 
-def counted(n: float, what: str) -> str:
-    """Return a number and its unit: "1 class", "2 classes"."""
-    plural = what + ("es" if what.endswith("s") else "s") if n != 1 and what != "series" else what
-    return f"{n:g} {plural}"
-
-
 @dataclass
 class Samples:
     """Rows of every sample: sample i has the rows ``order[offsets[i]:offsets[i + 1]]`` of the table."""

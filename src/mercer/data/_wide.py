@@ -11,10 +11,10 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_matrix
 
 from mercer._notices import notify
-from mercer._wording import SEVERAL, option, passing, wording
+from mercer._wording import SEVERAL, counted, option, passing, wording
 from mercer.data._forms import Flat, code_points, flatten
 from mercer.data._long import Series, step_of
-from mercer.data._samples import Samples, counted
+from mercer.data._samples import Samples
 from mercer.data.columns import table_of
 from mercer.data.ragged import offsets_of
 from mercer.data.roles import looks_like

@@ -10,11 +10,11 @@ import numpy as np
 
 from mercer._notices import warns_once
 from mercer._parameters import NONE, boolean, check, one_of
-from mercer._wording import option, passing, wording
+from mercer._wording import counted, option, passing, wording
 from mercer.data._container import build_flat, naming
 from mercer.data._forms import Flat
 from mercer.data._long import Series, long_series
-from mercer.data._samples import Samples, counted, first_error, labels_of, numbers_of, read_as_missing, rows_of_ids
+from mercer.data._samples import Samples, first_error, labels_of, numbers_of, read_as_missing, rows_of_ids
 from mercer.data._wide import list_series, text_series, wide_series
 from mercer.data.columns import Table, table_of
 from mercer.data.recordings import FILE, FOLDER, TEXT, collection, is_collection, joined

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 import numpy as np
 
 from mercer._array import Floats
+from mercer._wording import counted
 from mercer.data import ragged as _ragged
 from mercer.data.ragged import offsets_of
 
@@ -110,7 +111,7 @@ class Points:
     def counted(self, what: str) -> str:
         """Return how many points the sets have: "1 to 3 points"."""
         few, many = (int(self.sizes.min()), int(self.sizes.max())) if len(self) else (0, 0)
-        return f"{few} to {many} {what}s" if few != many else f"{few} {what}{'s' * (few != 1)}"
+        return (f"{few} to " if few != many else "") + counted(many, what)
 
     def new_shape(self, shape: tuple[int, ...]) -> tuple[int, ...]:
         """Return the shape of a batch: one axis, or none for a single model; raise for others."""

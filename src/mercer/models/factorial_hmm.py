@@ -11,6 +11,7 @@ from mercer._batch import Batch
 from mercer._coupling import Coupling, Operand
 from mercer._probability import checked_probability, drawn
 from mercer._random import random_generator, whole_size
+from mercer._wording import counted
 from mercer.data import Sequences
 from mercer.families.gaussian import Gaussians
 from mercer.models._factorial.bound import ChainBound
@@ -26,7 +27,7 @@ from mercer.models.hidden import Clique
 from mercer.models.hmm import HMMs
 from mercer.models.inference import double, read
 from mercer.models.posterior import Posterior, long_run
-from mercer.models.summaries import chain_table, counted, headed, structure_of
+from mercer.models.summaries import chain_table, headed, structure_of
 from mercer.models.verbs import Judged
 
 if TYPE_CHECKING:

@@ -13,6 +13,7 @@ from mercer._checks import check_gamma, check_rho
 from mercer._coupling import Coupling, Leaf, Operand
 from mercer._parallel import n_threads, thread_map
 from mercer._random import random_generator, whole_size
+from mercer._wording import counted
 from mercer.data import Sequences
 from mercer.data.segments import point_name
 from mercer.families.characteristic import log_polar
@@ -129,7 +130,7 @@ class KDEs(Batch):
 
     def __repr__(self) -> str:
         count = self.points.counted("point")
-        return f"KDEs(shape={self.shape}, {count} of {self.dimension} coordinate{'s' * (self.dimension != 1)})"
+        return f"KDEs(shape={self.shape}, {count} of {counted(self.dimension, 'coordinate')})"
 
     def estimator(self) -> KDE:
         """Return an estimator that accepts the samples of these estimates."""

@@ -12,6 +12,7 @@ from mercer._array import Array, Floats, as_float, to_numpy
 from mercer._batch import Batch
 from mercer._coupling import Coupling, Operand
 from mercer._random import random_generator, whole_size
+from mercer._wording import counted
 from mercer.data import Sequences
 from mercer.families.gaussian import Gaussians
 from mercer.models._chains.characteristic import system_characteristic
@@ -22,7 +23,7 @@ from mercer.models._dynamics.scores import score_names, sequence_scores
 from mercer.models._forward.interface import Runs
 from mercer.models.discount import check_lengths
 from mercer.models.inference import own_runs, read
-from mercer.models.summaries import counted, headed, mode_table, n_free, structure_of
+from mercer.models.summaries import headed, mode_table, n_free, structure_of
 from mercer.models.verbs import Judged
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ import numpy as np
 from mercer._array import Floats, to_numpy
 from mercer.models.verbs import n_common
 
-__all__ = ["chain_table", "counted", "described", "headed", "kind_of", "mode_table", "n_free", "structure_of"]
+__all__ = ["chain_table", "described", "headed", "kind_of", "mode_table", "n_free", "structure_of"]
 
 SHOWN = 8
 """Number of states that a row of transitions shows."""
@@ -39,11 +39,6 @@ def kind_of(family: Any) -> str:
     tied = family.shape[-1] > 1 and np.all(n_common(family))
     structure = "tied" if tied else getattr(family, "structure", None)
     return type(family).__name__ + (f" of {structure} covariance" if structure else "")
-
-
-def counted(n: int, what: str) -> str:
-    """Return a number of things: "1 channel", "2 channels"."""
-    return f"{n} {what}{'s' * (n != 1)}"
 
 
 def headed(head: str, n_parameters: Any, rows: Sequence[Sequence[str]] = ()) -> str:

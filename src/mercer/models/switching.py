@@ -13,6 +13,7 @@ from mercer._batch import Batch
 from mercer._coupling import Coupling, Operand
 from mercer._probability import checked_probability, drawn
 from mercer._random import random_generator, whole_size
+from mercer._wording import counted
 from mercer.data import Sequences
 from mercer.models._dynamics.checks import possible, within_range
 from mercer.models._dynamics.runs import drawn_series
@@ -23,7 +24,7 @@ from mercer.models.discount import check_lengths
 from mercer.models.inference import own_runs, read
 from mercer.models.lds import LDSs
 from mercer.models.posterior import Posterior, long_run
-from mercer.models.summaries import chain_table, counted, headed, n_free, structure_of
+from mercer.models.summaries import chain_table, headed, n_free, structure_of
 from mercer.models.verbs import Judged
 
 if TYPE_CHECKING:
