@@ -112,6 +112,17 @@ def test_many_series_are_compared_by_their_windows(monkeypatch):
     assert len(mc.FisherEnsemble(windows=(), n_states=(2,), n_iter=2).fit(X).kernels_) == 5  # nothing else is there
 
 
+def test_features_are_those_of_prepared_series():
+    X = series(0, 7)
+    kernel = mc.FisherEnsemble((2,), clock=None, n_components=4, n_iter=2).fit(X)
+    whole = kernel.features(X)
+    np.testing.assert_array_equal(whole, kernel._features(kernel.operands(X)[1].operand))
+    np.testing.assert_allclose(whole @ whole.T, kernel.transform(X), atol=1e-6)
+    X[3] = 1e200 * X[3]
+    with pytest.raises(ValueError, match="sequence 3"):
+        kernel.features(X)
+
+
 def test_windows_of_all_scales():
     X = series(0, 5, low=40, high=41)
     kernel = mc.FisherEnsemble((), clock=None, n_components=4).fit(X)

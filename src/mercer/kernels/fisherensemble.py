@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -267,15 +268,32 @@ class FisherEnsemble(Compound):
     def _mean(self, values: list[Array]) -> Array:
         return sum(float(w) * v for w, v in zip(self.weights_, values, strict=True))
 
+    def features(self, X: Any) -> Array:
+        """Return explicit features whose inner products are the kernel, in single precision; ``clock`` must be None."""
+        kernel, source, _ = self.sources(X)
+        ends = np.cumsum([0] + [block.shape[1] for block in kernel._blocks(kernel._in_turn(source[:1]))])
+        found = np.empty((len(source), ends[-1]), np.float32)
+        for start, stop, block in zip(ends, ends[1:], kernel._blocks(kernel._in_turn(source)), strict=False):
+            found[:, start:stop] = block
+        return found
+
+    def _in_turn(self, source: Views) -> Iterator[Any]:
+        """Prepare the data of one part after the other: those of all parts together are larger than the features."""
+        for part, data in zip(self.kernels_, source.parts, strict=True):
+            part._train_side.spend("scores")  # those of the training series, which `fit` keeps for their Gram matrix
+            yield part._evaluation.prepared(data)
+
     def _features(self, a: Views) -> Array:
+        return np.concatenate(list(self._blocks(a.parts)), axis=1)
+
+    def _blocks(self, operands: Iterable[Any]) -> Iterator[Array]:
+        """Yield the features of every part."""
         if any(isinstance(part, EmpiricalMeanMap) for part in self.kernels_):
             raise NoFeatures("FisherEnsemble has explicit features only without the clock. Use clock=None.")
-        blocks = []
-        for part, weight, operand in zip(self.kernels_, self.weights_, a.parts, strict=True):
+        for part, weight, operand in zip(self.kernels_, self.weights_, operands, strict=True):
             rows = part._features(operand.operand)
             norm = np.sqrt(operand.norm)[:, None] if part.normalize else 1.0
-            blocks.append((rows * (np.sqrt(weight) / norm)).astype(np.float32))
-        return np.concatenate(blocks, axis=1)
+            yield (rows * (np.sqrt(weight) / norm)).astype(np.float32)
 
     @property
     def psd(self) -> Verdict:
