@@ -29,7 +29,7 @@ BUDGETS = {
     "embedding": 10720,
     "families": 33213,
     "gram": 10053,
-    "kernels": 82865,
+    "kernels": 83220,
     "models": 173367,
     "native": 63197,
     "plot": 9990,

@@ -75,7 +75,9 @@ def window_steps(offsets: Offsets, steps: NDArray[Any], length: int, dilation: i
     owner = np.searchsorted(offsets, steps, side="right") - 1
     first, last = offsets[owner][:, None], (np.diff(offsets)[owner] - 1)[:, None]
     period = np.maximum(2 * last, 1)
-    place = np.abs(steps[:, None] - first + dilation * (np.arange(length) - length // 2)) % period
+    place = np.abs(steps[:, None] - first + dilation * (np.arange(length) - length // 2))
+    if len(steps) and last.min() < dilation * (length // 2):  # reflected more than once; divisions take long
+        place %= period
     return np.asarray(first + np.minimum(place, period - place))
 
 
