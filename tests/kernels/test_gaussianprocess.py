@@ -170,6 +170,8 @@ class TestMessages:
             mc.GaussianProcess(mc.Spectrum(2)).fit(WORDS, CLASSES)
         with pytest.raises(ValueError, match=r"[Uu]nknown label type"):
             GaussianProcessClassifier(mc.Spectrum(2)).fit(WORDS, COUNTS)
+        with pytest.raises(ValueError, match=r"2 samples or more, .* got 1 sample"):
+            mc.GaussianProcess(mc.RBF()).fit([[1.0]], [5.0])  # it was certain of 5 to .003, everywhere
 
     def test_no_covariance(self):
         with pytest.raises(ValueError, match=r"eigenvalue -.*Wrap the kernel in mc.kernels.Repaired"):

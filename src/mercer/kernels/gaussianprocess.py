@@ -134,6 +134,8 @@ class GaussianProcess(MultiOutputMixin, RegressorMixin, _Process):
         """
         self._check_parameters()
         y = checked_targets(self, y, "mc.kernels.GaussianProcessClassifier")
+        if len(y) < 2:
+            raise ValueError("GaussianProcess needs 2 samples or more, from which it learns the noise; got 1 sample.")
         prior = self._prior(unwrapped(X), y, sklearn_kernels.WhiteKernel(0.1, (1e-6, 10.0)))
         level, spread = y.mean(axis=0), y.std(axis=0)
         spread = np.where(spread > 1e-13 * np.abs(level), spread, 1.0)[()]
