@@ -303,6 +303,8 @@ def test_numbered_states_are_predicted_as_numbers():
     assert net.predict({"b": [0, 1]}, "a").tolist() == [0, 2]
     assert net.predict_proba({"b": [0, 1]}, "a").columns.tolist() == [0, 1, 2]
     assert net.predict(rows, "b").tolist() == ["0", "1", "1", "1"]
+    with pytest.raises(ValueError, match=r"same length; got {'a': 2, 'b': 1}"):
+        net.predict({"a": [0, 1], "b": [0]}, "a")
 
 
 def test_frames_of_several_networks():

@@ -36,7 +36,10 @@ def values_of(graph: Graph, x: Any, *, complete: bool = False) -> Floats:
         if unknown or missing:
             what = f"{unknown[0]!r} is not one. Rename or drop it" if unknown else f"{missing[0]!r} is missing. Add it"
             raise ValueError(f"The columns must be the observed nodes {_some(names)}; {what}.")
-        absent = np.full(max(map(len, found.values()), default=1), np.nan)
+        sizes = {name: len(column) for name, column in found.items()}
+        if len(set(sizes.values())) > 1:
+            raise ValueError(f"The columns must have the same length; got {sizes}.")
+        absent = np.full(max(sizes.values(), default=1), np.nan)
         columns = [found.get(name, absent) for name in names]
     else:
         table = to_numpy(x if hasattr(x, "shape") else as_array(x, "Points", f"rows of {len(names)} states"))
