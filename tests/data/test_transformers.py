@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pickle
 import re
+from itertools import product
 
 import numpy as np
 import pytest
@@ -367,10 +368,10 @@ def test_windows_have_no_probability():
     y = [0, 0, 1, 1]
     with pytest.raises(TypeError, match=r"LikelihoodRatio requires the probability of a series; windows overlap"):
         make_pipeline(Windows(3), mc.LikelihoodRatio(mc.Gaussian())).fit(data, y)
-    for model in (mc.HMM(2), mc.LDS(1)):
+    for model in (mc.HMM(2), mc.LDS(1), mc.Mixture(n_components=2, tol=1.0)):
         fitted = model.fit(X)
-        for owner in (fitted, fitted.model_):
-            with pytest.raises(TypeError, match="bic requires the probability of a series"):
-                owner.bic(X)
+        for owner, name in product((fitted, fitted.model_), ("aic", "bic")):
+            with pytest.raises(TypeError, match=f"{name} requires the probability of a series"):
+                getattr(owner, name)(X)
     with pytest.raises(TypeError, match="goodness_of_fit requires"):
         mc.stats.goodness_of_fit(mc.HMM(2).fit(X), mc.Sequences(data).windows(2))

@@ -21,7 +21,6 @@ class Judged:
 
     def _judged(self, X: Any) -> tuple[Floats, int]:
         """Return the log probability of all of ``X`` under each model, and the number of observations."""
-        refuse_windows(X, "bic")
         X = self.read(X)  # type: ignore[attr-defined]
         return to_numpy(self.log_prob(X)).sum(axis=1), n_observed(X.values, X.alphabet)  # type: ignore[attr-defined]
 
@@ -38,6 +37,7 @@ class Judged:
         >>> model.aic(["aab", "abb"]).round(2)
         array([20.43])
         """
+        refuse_windows(X, "aic")
         return np.asarray(2 * self.n_parameters - 2 * self._judged(X)[0])
 
     def bic(self, X: Any) -> Floats:
@@ -54,6 +54,7 @@ class Judged:
         >>> model.n_parameters, model.bic(["aab", "abb"]).round(2)
         (array([5]), array([19.38]))
         """
+        refuse_windows(X, "bic")
         log_prob, count = self._judged(X)
         return np.asarray(self.n_parameters * np.log(max(count, 1)) - 2 * log_prob)
 
