@@ -149,7 +149,7 @@ def take(source: Any, index: Floats) -> Any:
     return source[index]
 
 
-def checked_targets(owner: Any, y: Any, classifier: str) -> Floats:
+def checked_targets(owner: Any, y: Any, classifier: str = "SVC(kernel='precomputed')") -> Floats:
     """Return targets as numbers, ``(N,)`` or ``(N, T)``; the message about classes names the ``classifier``."""
     if y is None:
         raise ValueError(

@@ -146,7 +146,7 @@ class KernelRidge(CheckedParameters, MultiOutputMixin, RegressorMixin, BaseEstim
         """
         self._check_parameters()
         X, confounds = _separated(X, confounds)
-        y = checked_targets(self, y, "SVC(kernel='precomputed')")
+        y = checked_targets(self, y)
         K = self._train_matrix(X, y)
         check_consistent_length(K, y)
         weights = np.ones(len(y)) if sample_weight is None else _check_sample_weight(sample_weight, K, dtype=float)
@@ -347,7 +347,7 @@ class KernelRidge(CheckedParameters, MultiOutputMixin, RegressorMixin, BaseEstim
             Their confounds.
         """
         check_is_fitted(self, "dual_coef_")
-        y = checked_targets(self, y, "SVC(kernel='precomputed')")
+        y = checked_targets(self, y)
         slope, level = self._of_confounds
         return np.asarray(y - self._columns(confounds, len(y)) @ slope - level)
 
@@ -367,7 +367,7 @@ class KernelRidge(CheckedParameters, MultiOutputMixin, RegressorMixin, BaseEstim
         """
         X, confounds = _separated(X, confounds)
         predicted = self.predict(X, confounds)
-        y = checked_targets(self, y, "SVC(kernel='precomputed')")
+        y = checked_targets(self, y)
         check_consistent_length(predicted, y)
         rest = y if confounds is None else self.unexplained(y, confounds)
         return float(r2_score(rest, predicted - y + rest, sample_weight=sample_weight))
