@@ -81,6 +81,15 @@ class TestSources:
         with pytest.raises(ValueError, match="looks like an id"):
             mc.Sequences(pd.DataFrame(ROWS)[["id", "time", "x"]].set_index(["id", "time"]))
 
+    def test_an_index_that_pandas_wrote_is_no_channel(self, tmp_path):
+        frame = pd.DataFrame(ROWS).sample(frac=1.0, random_state=0)[1:]
+        frame.to_csv(tmp_path / "a.csv")
+        frame.to_parquet(tmp_path / "a.parquet")
+        for name in ("a.csv", "a.parquet"):
+            assert mc.read_table(tmp_path / name).channels == mc.read_table(frame).channels
+        named = frame.rename(columns={"x": "column 1"}).assign(**{"column 2": 1.0})
+        assert "column 1" in mc.read_table(named.reset_index(drop=True)).channels
+
     def test_polars(self):
         pl = pytest.importorskip("polars")
         check_long(mc.read_table(pl.DataFrame(ROWS)))

@@ -249,7 +249,9 @@ def test_stacked_rows_with_lengths_are_a_list(name):
     fitted, X, lengths = FITTED[name], np.concatenate(SERIES), [25, 18]
     if name in ("HMM", "LDS"):
         assert_array_equal(clone(fitted).fit(X, lengths=lengths).transition_, fitted.transition_)
-    assert fitted.score(X, lengths=lengths) == fitted.score(SERIES)
+    for verb in ("score", "aic", "bic"):
+        assert getattr(fitted, verb)(X, lengths=lengths) == getattr(fitted, verb)(SERIES)
+    assert_array_equal(fitted.score_samples(X, lengths=lengths), fitted.score_samples(SERIES))
     if name in STATES:
         for verb in ("predict", "predict_proba"):
             for one, other in zip(

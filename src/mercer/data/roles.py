@@ -204,11 +204,13 @@ def _guess(table: Table, role: str, names: list[str]) -> list[str]:
 
 
 def _is_row_number(table: Table, name: str) -> bool:
-    """Whether a column without a name holds the numbers of the rows, as pandas writes them."""
-    if not re.fullmatch(r"column 1|Unnamed: ?\d+|index", name) or not table.header:
+    """Whether a column holds the numbers of rows, as pandas writes them: whole numbers without a name, in any order."""
+    if not re.fullmatch(r"column 1|Unnamed: ?\d+|__index_level_\d+__|index", name) or not table.header:
         return False
     numbers = table.columns[name].numbers
-    return bool((numbers[1:] - numbers[:-1] == 1).all() and numbers[:1] in (0.0, 1.0))
+    if name == "index" or (name == "column 1" and "column 2" in table.columns):  # names, so only rows that are counted
+        return bool((numbers[1:] - numbers[:-1] == 1).all() and numbers[:1] in (0.0, 1.0))
+    return bool((numbers == numbers.round()).all())
 
 
 def _guess_values(table: Table, free: list[str], unknown: Callable[[list[str]], ValueError]) -> tuple[str, ...]:

@@ -137,6 +137,18 @@ class FittedSeries(FittedModel):
         """Mean log probability of a sequence under the model that ``fit`` learned; ``lengths`` as for ``fit``."""
         return super().score(unstacked(X, lengths), y)
 
+    def score_samples(self, X: Any, lengths: Any = None) -> Floats:
+        """Log probability of every sequence under the model that ``fit`` learned; ``lengths`` as for ``fit``."""
+        return super().score_samples(unstacked(X, lengths))
+
+    def aic(self, X: Any, lengths: Any = None) -> float:
+        """Akaike information criterion of ``model_`` on ``X``; smaller is better; ``lengths`` as for ``fit``."""
+        return super().aic(unstacked(X, lengths))
+
+    def bic(self, X: Any, lengths: Any = None) -> float:
+        """Bayesian information criterion of ``model_`` on ``X``; smaller is better; ``lengths`` as for ``fit``."""
+        return super().bic(unstacked(X, lengths))
+
     def filter(self, X: Any) -> Any:
         """Hidden states given the observations up to each time: ``model_.filter(X)``."""
         return self._asked("filter", X)
