@@ -24,7 +24,7 @@ BUDGETS = {
     "cli": 15334,
     "core": 16691,
     "cuda": 10136,
-    "data": 48092,
+    "data": 48198,
     "datasets": 8072,
     "embedding": 10724,
     "families": 33213,

@@ -60,7 +60,10 @@ def _stamps_of(column: Column, by_month: bool) -> _Stamps:
         return _Stamps(column.numbers)
     import pandas as pd
 
-    dates = pd.to_datetime(pd.Series(column.text), format="ISO8601", utc=True, errors="coerce").dt.tz_localize(None)
+    texts = pd.Series(column.text)
+    zoned = texts.astype(str).str.contains(r":\d\d.*(?:Z|[+-]\d\d:?\d*)$")  # apart: pandas 2.2 lends a zone to others
+    parts = [pd.to_datetime(texts[which], format="ISO8601", utc=True, errors="coerce") for which in (zoned, ~zoned)]
+    dates = pd.concat(parts).sort_index().dt.tz_localize(None)
     months = dates.dt.to_period("M")
     if by_month and (dates - months.dt.to_timestamp()).nunique() == 1 and months.nunique() > 1:
         return _Stamps((12.0 * dates.dt.year + dates.dt.month).to_numpy(dtype=np.float64), "month")

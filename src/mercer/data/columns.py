@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from threading import Lock
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -44,7 +44,7 @@ class Column:
             return numbers, np.isnan(numbers), np.zeros(len(numbers), dtype=bool)
         if self.decimal == ".":
             with suppress(ValueError, TypeError):  # fast, where all entries are numbers or empty
-                numbers = pd.to_numeric(raw).to_numpy(dtype=np.float64)
+                numbers = _as_numbers(raw, "raise")
                 return numbers, np.isnan(numbers), np.zeros(len(numbers), dtype=bool)
         strings = raw.astype(object).map(_stripped, na_action="ignore")
         missing = strings.isna().to_numpy()
@@ -52,7 +52,7 @@ class Column:
             return np.full(len(raw), np.nan), missing, ~missing
         if self.decimal != ".":  # a point separates thousands then, which are refused
             strings = strings.map(lambda x: x.replace(".", "_").replace(self.decimal, "."), na_action="ignore")
-        numbers = pd.to_numeric(strings, errors="coerce").to_numpy(dtype=np.float64)
+        numbers = _as_numbers(strings, "coerce")
         return numbers, missing, np.isnan(numbers) & ~missing
 
     @staticmethod
@@ -108,6 +108,16 @@ class Column:
             shown = self.raw.astype(str).str.strip().to_numpy(dtype=object, copy=True)
         shown[self.missing] = None
         return shown
+
+
+def _as_numbers(strings: Any, errors: Literal["raise", "coerce"]) -> Floats:
+    """Parse a Series as pandas does, but to the last digit, which pandas before version 3 can lose."""
+    import pandas as pd
+
+    numbers = pd.to_numeric(strings, errors=errors).to_numpy(dtype=np.float64, copy=True)
+    seen = ~np.isnan(numbers)
+    numbers[seen] = strings.to_numpy(dtype=object)[seen].astype(np.float64)
+    return numbers
 
 
 def _stripped(x: Any) -> Any:
