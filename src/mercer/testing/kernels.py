@@ -215,8 +215,8 @@ class KernelContract:
         points = [rng.normal(size=(n, 2)) for n in (5, 9, 4, 7, 5, 8)]
         strings = ["".join(rng.choice(list("ab"), size=n)) for n in (8, 12, 9, 7, 11, 10)]
         return {
-            "counts": (mc.Multinomial(prior="pooled"), counts),
-            "sparse counts": (mc.Multinomial(prior="pooled"), sparse.csr_array(counts)),
+            "counts": (mc.Multinomial(), counts),
+            "sparse counts": (mc.Multinomial(), sparse.csr_array(counts)),  # without a prior, so are parameters
             "points": (mc.Gaussian("diagonal"), points),
             "symbols": (mc.Categorical(prior="pooled"), strings),
             "strings": (mc.MarkovChain(prior="pooled"), strings),
