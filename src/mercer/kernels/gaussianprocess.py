@@ -13,12 +13,13 @@ from sklearn.base import BaseEstimator, ClassifierMixin, MultiOutputMixin, Regre
 from sklearn.gaussian_process import kernels as sklearn_kernels
 from sklearn.utils import column_or_1d
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import check_consistent_length, check_is_fitted
+from sklearn.utils.validation import check_is_fitted
 
 from mercer._array import Floats, to_numpy
 from mercer._notices import warns_once
 from mercer._parameters import CheckedParameters, Rules
 from mercer.data.objects import Datum
+from mercer.kernels._classes import check_target
 from mercer.kernels._data import check_matrix, checked_targets, copy_columns, n_objects, unwrapped
 from mercer.kernels.base.compound import KERNEL
 from mercer.kernels.base.kernel import Kernel
@@ -39,7 +40,7 @@ class _Process(CheckedParameters, BaseEstimator):
         """Fit the kernel; return the covariance of the targets of its training objects."""
         kernel: Kernel = clone(self.kernel)
         gram = np.asarray(to_numpy(kernel.fit_transform(X, y)), dtype=float)
-        check_consistent_length(gram, y)
+        check_target(y, len(gram))
         check_matrix(len(gram), len(gram), f"{type(self).__name__} (its Cholesky factor)", copies=4)
         copy_columns(self, kernel)
         values = np.linalg.eigvalsh(gram)
