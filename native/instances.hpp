@@ -27,6 +27,7 @@
 #include "gaussians.hpp"
 #include "kalman_pairs.hpp"
 #include "kalman_smoother.hpp"
+#include "mixtures.hpp"
 #include "moments.hpp"
 #include "pairs.hpp"
 #include "pairs_affine.hpp"

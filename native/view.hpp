@@ -37,6 +37,11 @@ MERCER_INLINE void exchange(T& a, T& b) {
   a = b, b = c;
 }
 
+// The next multiple of a unit.
+MERCER_INLINE int64_t whole(int64_t number, int64_t unit) {
+  return (number + unit - 1) / unit * unit;
+}
+
 // MORE: the work is not finished, and the next call goes on.
 enum Status : int64_t { DONE = 0, OUT_OF_MEMORY = -1, MORE = 1 };
 

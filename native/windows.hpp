@@ -21,10 +21,6 @@ struct WindowArguments : Spans {
 constexpr int64_t BLOCK_ROWS = 64,
                   BLOCK_COLUMNS = 256;  // windows of a block, whose distances stay in the cache
 
-MERCER_INLINE int64_t whole(int64_t number, int64_t unit) {
-  return (number + unit - 1) / unit * unit;
-}
-
 // Squared distances of points: rows of the left side, `across` points of the right; anything beyond
 // the ends.
 inline void window_table(const WindowArguments& a, int64_t p, int64_t row, int64_t column,

@@ -19,23 +19,23 @@ SOURCES = ("src/mercer", "native")
 AROUND = ("tests", "benchmarks", "examples", "reproductions")
 BUDGETS = {
     "_comparison": 9866,
-    "_native": 7781,
-    "_report": 8665,
+    "_native": 7997,
+    "_report": 8658,
     "cli": 15334,
-    "core": 16691,
+    "core": 16722,
     "cuda": 10136,
     "data": 48198,
     "datasets": 8072,
     "embedding": 10724,
     "families": 33213,
     "gram": 10037,
-    "kernels": 83155,
+    "kernels": 83105,
     "models": 173456,
-    "native": 63237,
+    "native": 65626,
     "plot": 10017,
     "saving": 9081,
     "stats": 12906,
-    "testing": 14344,
+    "testing": 14338,
 }
 """Tokens of a room without comments and docstrings; 3 % above is an error, and less is a reason to lower the number."""
 MOST_LINES_AROUND = 59000

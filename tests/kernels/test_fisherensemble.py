@@ -15,8 +15,8 @@ from mercer.kernels import fisherensemble
 from mercer.kernels.windowscores import WindowScores
 from mercer.testing.kernels import KernelContract
 
-SMALL = {"n_states": (2, 3), "windows": (), "n_iter": 5}
-BOTH = {"n_states": (2,), "n_components": 4, "n_iter": 5}
+SMALL = {"n_states": 3, "windows": (), "n_iter": 5}
+BOTH = {"n_states": 2, "n_components": 4, "n_iter": 5}
 
 
 def series(seed, n, d=1, low=12, high=20):
@@ -34,12 +34,13 @@ def two_classes(n=24, seed=0):
 
 
 class TestOnSeries(KernelContract):
-    """The formula, by a kernel for every part and, for the clock, by loops over points."""
+    """The formula, by a kernel for every part."""
 
     needs_fit = True
+    features = True
 
     def kernel(self):
-        return mc.FisherEnsemble(**SMALL)
+        return mc.FisherEnsemble(**BOTH)
 
     def data(self, seed, n):
         return series(seed, n)
@@ -50,48 +51,34 @@ class TestOnSeries(KernelContract):
     def truth(self, X):
         levels = make_pipeline(mc.Derivatives(), mc.Standardize()).fit_transform(X)
         shapes = make_pipeline(mc.Standardize("series"), mc.Derivatives(), mc.Standardize()).fit_transform(X)
-        return (self.fishers(levels, 0) + self.fishers(shapes, 4) + self.clock(levels)) / 3
-
-    @staticmethod
-    def fishers(data, seed):
-        found = []
-        for topology in (("left-right", 2), "ergodic"):
-            for n in (2, 3):
-                model = mc.HMM(n, topology=topology, n_init=1, n_iter=5, random_state=seed + len(found))
-                with warnings.catch_warnings():
-                    warnings.simplefilter("ignore")
-                    found.append(mc.Fisher(model, information="diagonal", per="step", power=0.5).fit_transform(data))
-        return np.mean(found, axis=0)
-
-    @staticmethod
-    def clock(X):
-        data = []
-        for x in X:
-            places = np.linspace(0, len(x) - 1, 100)
-            data.append(np.stack([np.interp(places, np.arange(len(x)), column) for column in x.T], axis=1))
-        time = 10 * np.sqrt(3) * np.linspace(-1, 1, 100)
-        apart = 4 * (time[:, None] - time) ** 2  # of one channel and its derivative; gamma is 8 over their number
-
-        def base(x, y):
-            squares = ((x[:, None] - y[None]) ** 2).sum(axis=-1)
-            return np.exp(-4 * squares - apart).mean()
-
-        K = np.array([[base(x, y) for y in data] for x in data])
-        return K / np.sqrt(np.outer(np.diag(K), np.diag(K)))
+        model = mc.HMM(2, topology="left-right", n_init=1, n_iter=5, random_state=0)
+        fisher = mc.Fisher(model, information="diagonal", per="step", power=0.5)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            models = [fisher.fit_transform(data) for data in (levels, shapes)]
+        scaled = mc.Standardize().fit_transform(X)
+        windows = [WindowScores("shape", 9, 4).fit_transform(scaled), WindowScores("level", 5, 4).fit_transform(scaled)]
+        share = 0.4 / (1 + (len(X) / 200) ** 2)
+        return (np.mean(windows, axis=0) + share * np.mean(models, axis=0)) / (1 + share)
 
 
 def test_the_parts():
     X, _ = two_classes(12)
-    kernel = mc.FisherEnsemble(n_states=(3, 60), windows=(), n_iter=2).fit(X)
-    states = [part.model.n_states for part in kernel.kernels_[:-1]]
-    assert states == [3, int(np.median([len(x) for x in X])) // 2] * 4
-    np.testing.assert_allclose(kernel.weights_, [1 / 12] * 8 + [1 / 3])
-    assert isinstance(kernel.kernels_[-1], mc.EmpiricalMeanMap)
-    np.testing.assert_allclose(np.diag(kernel(X)), 1.0, rtol=1e-12)
-    few = mc.FisherEnsemble(
-        n_states=(2,), topologies=("ergodic",), scales=("series",), windows=(), clock=None, n_iter=2
-    ).fit(X)
-    assert len(few.kernels_) == 1
+    kernel = mc.FisherEnsemble(n_states=60, windows=(), n_iter=2).fit(X)
+    assert [part.model.n_states for part in kernel.kernels_] == [int(np.median([len(x) for x in X])) // 2] * 2
+    np.testing.assert_allclose(kernel.weights_, [0.5, 0.5])
+    few = mc.FisherEnsemble(n_states=None, windows=("shape",)).fit(X)
+    assert [type(part) for part in few.kernels_] == [WindowScores]
+
+
+def test_the_parts_of_training_series_and_of_the_same_series_later():
+    """Both models have a transformer of their own, also where these are of one kind."""
+    X, _ = two_classes(12)
+    X = [np.stack([x, np.arange(len(x)) * x], axis=1) for x in X]
+    kernel = mc.FisherEnsemble(**BOTH)
+    K = kernel.fit_transform(X)
+    np.testing.assert_allclose(kernel.transform(X), K, rtol=1e-9, atol=1e-12)
+    np.testing.assert_allclose(np.diag(kernel.transform(X)), 1.0, rtol=1e-12)
 
 
 def test_series_of_two_steps():
@@ -105,35 +92,33 @@ def test_many_series_are_compared_by_their_windows(monkeypatch):
     shares = []
     for many in (1000, 12, 1):
         monkeypatch.setattr(fisherensemble, "MANY", many)
-        kernel = mc.FisherEnsemble(n_states=(2,), n_iter=2).fit(X)
+        kernel = mc.FisherEnsemble(n_states=2, n_iter=2).fit(X)
         windows = np.array([isinstance(part, WindowScores) for part in kernel.kernels_])
-        shares.append(kernel.weights_[~windows].sum() / kernel.weights_[windows].sum() * 1.5)
-    np.testing.assert_allclose(shares, [1.5 / (1 + 0.012**2), 0.75, 0.0])
-    assert len(mc.FisherEnsemble(windows=(), n_states=(2,), n_iter=2).fit(X).kernels_) == 5  # nothing else is there
+        shares.append(kernel.weights_[~windows].sum() / kernel.weights_[windows].sum())
+    np.testing.assert_allclose(shares, [0.4 / (1 + 0.012**2), 0.2, 0.0])
+    assert len(mc.FisherEnsemble(n_states=2, windows=(), n_iter=2).fit(X).kernels_) == 2  # nothing else is there
 
 
-def test_features_are_those_of_prepared_series():
+def test_features():
     X = series(0, 7)
-    kernel = mc.FisherEnsemble((2,), clock=None, n_components=4, n_iter=2).fit(X)
-    whole = kernel.features(X)
-    np.testing.assert_array_equal(whole, kernel._features(kernel.operands(X)[1].operand))
-    np.testing.assert_allclose(whole @ whole.T, kernel.transform(X), atol=1e-6)
-    X[3] = 1e200 * X[3]
-    with pytest.raises(ValueError, match="sequence 3"):
-        kernel.features(X)
+    kernel = mc.FisherEnsemble(**BOTH)
+    whole = kernel.fit_features(X)
+    np.testing.assert_allclose(kernel.features(X), whole, rtol=1e-9, atol=1e-12)
+    np.testing.assert_allclose(whole @ whole.T, kernel.transform(X), atol=1e-12)
+    np.testing.assert_allclose(np.linalg.norm(whole, axis=1), 1.0)
+    weights = np.random.default_rng(0).normal(size=(2, whole.shape[1]))
+    parts = zip(kernel.kernels_, kernel.views(kernel._accept(X, reset=False)), kernel.split(weights), strict=True)
+    sums = sum(part.features(view) @ own.T for part, view, own in parts)
+    np.testing.assert_allclose(sums, whole @ weights.T, atol=1e-10)
 
 
 def test_windows_of_all_scales():
     X = series(0, 5, low=40, high=41)
-    kernel = mc.FisherEnsemble((), clock=None, n_components=4).fit(X)
-    scales = {kind: [part.dilation for part in kernel.kernels_ if part.view == kind] for kind in fisherensemble.LENGTHS}
-    assert scales == {"shape": [1, 2, 4], "change": [1, 2, 4], "level": [1, 2, 4, 8]}
-    np.testing.assert_allclose(kernel.weights_, np.repeat([1 / 9, 1 / 9, 1 / 12], [3, 3, 4]))
-    F = kernel.features(X)
-    assert F.dtype == np.float32
-    np.testing.assert_allclose(F @ F.T, kernel(X), atol=1e-6)
-    with pytest.raises(TypeError, match=r"only without the clock\. Use clock=None"):
-        mc.FisherEnsemble(**SMALL).fit(X).features(X)
+    kernel = mc.FisherEnsemble(n_states=None, n_components=4).fit(X)
+    scales = {part.view: (part.length, part.dilations_) for part in kernel.kernels_}
+    assert scales == {"shape": (9, (1, 2, 4)), "level": (5, (1, 2, 4, 8))}
+    several = mc.FisherEnsemble(n_states=None, n_components=4).fit(series(0, 5, d=2))
+    assert [part.length for part in several.kernels_] == [5, 3]
 
 
 class TestKindsOfSeries:
@@ -149,12 +134,6 @@ class TestKindsOfSeries:
         K = kernel.fit_transform(X)
         assert np.isfinite(K).all()
         np.testing.assert_allclose(kernel.transform(X[4:6]), K[4:6], rtol=1e-9, atol=1e-10)
-
-    def test_levels_do_not_matter_to_shapes(self):
-        X = series(1, 6)
-        kernel = mc.FisherEnsemble(scales=("series",), clock=None, **SMALL)
-        moved = [2.0**i * x for i, x in enumerate(X)]  # powers of two: the same bits
-        np.testing.assert_allclose(kernel.fit_transform(moved), kernel.fit_transform(X), rtol=1e-9, atol=1e-10)
 
     def test_units_of_channels_do_not_matter(self):
         X = series(2, 6, d=2)
@@ -190,22 +169,18 @@ class TestInScikitLearn:
         X, y = two_classes(12)
         with warnings.catch_warnings():
             warnings.simplefilter("error")
-            mc.FisherEnsemble(n_states=(2, 4), n_iter=2).fit_transform(X, y)
+            mc.FisherEnsemble(n_states=4, n_iter=2).fit_transform(X, y)
 
 
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"n_states": 4}, r"n_states must be a tuple of whole numbers, 1 or more; got 4\. Use \(6, 12"),
-        ({"n_states": (4, 0)}, "n_states must be"),
-        ({"topologies": "ergodic"}, "topologies must be a tuple of one or more topologies; got 'ergodic'"),
-        ({"topologies": ("left-right", 2)}, "topology must be"),
-        ({"scales": ("step",)}, "scales must be a tuple of 'channel' and 'series', or one of them; got"),
+        ({"n_states": (4,)}, r"n_states must be a whole number, 1 or more, or None; got \(4,\)\. None leaves"),
+        ({"n_states": 0}, "n_states must be"),
         ({"power": 0.0}, "power must be"),
-        ({"clock": 0.0}, "clock must be a positive number, or None; got 0.0. .* None leaves it out"),
-        ({"windows": ("shapes",)}, "windows must be a tuple of 'shape', 'change' and 'level'; got"),
+        ({"windows": ("shapes",)}, "windows must be a tuple of 'shape' and 'level'; got"),
         ({"n_components": 0}, "n_components must be"),
-        ({"n_states": (), "windows": (), "clock": None}, "windows and n_states are empty and clock is None. Pass"),
+        ({"n_states": None, "windows": ()}, "windows is empty and n_states is None. Pass"),
         ({"n_iter": 0}, "n_iter must be"),
         ({"random_state": "x"}, "random_state"),
     ],
@@ -241,7 +216,7 @@ def test_accuracy_on_real_series(name, floor):
 
 
 def test_checking_the_data_learns_nothing():
-    kernel = mc.FisherEnsemble(n_states=(2,))
+    kernel = mc.FisherEnsemble(n_states=2)
     kernel._accept([np.arange(9.0), np.arange(8.0)], reset=True)
     assert not hasattr(kernel, "kernels_")
     assert not hasattr(kernel, "transformers_")

@@ -43,7 +43,7 @@ def test_probabilities_are_calibrated():
     """With a quarter of the labels wrong, no left-out prediction can be right more often than three times of four."""
     X, y = waves(240)
     y = np.where(np.random.default_rng(1).random(240) < 0.25, 1 - y, y)
-    model = SeriesClassifier("fast", C=1.0).fit(X[:160], y[:160])
+    model = SeriesClassifier("fast").fit(X[:160], y[:160])
     p = model.predict_proba(X[160:])
     sure = p.max(axis=1).mean()
     assert abs(sure - model.score(X[160:], y[160:])) < 0.12
@@ -61,13 +61,29 @@ def test_the_inner_score_of_random_labels_is_at_chance(n):
         assert abs(np.mean(scores) - 0.5) < 3 * 0.5 / np.sqrt(n * len(scores)) + 1 / n  # folds balance the classes
 
 
-def test_noisy_labels_have_a_smaller_C():
+def test_noisy_labels_are_regularized_more():
     X, y = waves(160)
-    assert clone(FAST).fit(X, y).C_ == 10.0
     noisy = np.where(np.random.default_rng(0).random(160) < 0.3, 1 - y, y)
-    model = clone(FAST).fit(X, noisy)
-    assert model.C_ == 1.0
-    assert model.set_params(C=3.0).fit(X, noisy).C_ == 3.0
+    assert clone(FAST).fit(X, noisy).alpha_ > 5 * clone(FAST).fit(X, y).alpha_
+
+
+@pytest.mark.parametrize("classes", [2, 3])
+def test_the_inner_score_is_that_of_regressions_without_one_series(classes):
+    """One by one, on features that were learned without labels; the regularization is the chosen one."""
+    X, y = waves(20, classes=classes)
+    model = SeriesClassifier("fast").fit(X, y)
+    K = model.kernel.fit_transform(X)
+    target = np.eye(classes)[y] if classes > 2 else y[:, None] - 0.5
+    right = []
+    for i in range(20):
+        rest = np.arange(20) != i
+        ridge = mc.KernelRidge(alpha=model.alpha_).fit(K[np.ix_(rest, rest)], target[rest])
+        decision = ridge.predict(K[[i]][:, rest])[0] + (target[i] - target.mean(axis=0)) / 19  # the mean of all
+        right.append((decision.argmax() if classes > 2 else int(decision[0] > 0)) == y[i])
+    assert model.inner_score_ == np.mean(right)
+    ridge = mc.KernelRidge(alpha=model.alpha_).fit(K, target)
+    decisions = ridge.predict(model.kernel.fit(X).transform(X))
+    np.testing.assert_allclose(model.decision_function(X).reshape(20, -1), decisions, atol=1e-6)
 
 
 def test_few_series_make_nobody_sure():
@@ -152,7 +168,7 @@ def test_regression():
     ("make", "message"),
     [
         (lambda X, y: SeriesClassifier("slow").fit(X, y), "preset must be"),
-        (lambda X, y: SeriesClassifier(C=0).fit(X, y), "C must be"),
+        (lambda X, y: SeriesClassifier(n_jobs=-2).fit(X, y), "n_jobs must be"),
         (lambda X, y: SeriesClassifier("fast").fit(X, y[:5]), r"10 samples, and y of shape \(5,\)\. Pass one"),
         (lambda X, y: SeriesClassifier("fast").fit(X, np.ones(10)), "two classes or more; got 1 class"),
         (lambda X, y: SeriesClassifier("fast").fit(X, np.linspace(0, 1, 10)), "Unknown label type"),

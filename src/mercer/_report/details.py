@@ -170,10 +170,8 @@ def _fitted(task: Task, pipeline: Any) -> tuple[Any, Kernel | None, Floats | Non
     """Return the pipeline fitted to all samples, its kernel, and the Gram matrix."""
     model = fit_weighted(clone(pipeline), task.X, task.y, task.weights)
     model = getattr(model, "best_estimator_", model)  # a search that was passed as it is
-    model = getattr(model, "pipeline_", model)  # that of a SeriesClassifier
-    if not isinstance(model, Pipeline):
-        return model, None, None
-    for i, (_, step) in enumerate(model.steps):
+    steps = [step for _, step in model.steps] if isinstance(model, Pipeline) else [model]
+    for i, step in enumerate(steps):
         kernel = step if isinstance(step, Kernel) else getattr(step, "kernel_", None)
         if isinstance(kernel, Kernel):
             before = model[:i].transform(task.X) if i else task.X

@@ -46,7 +46,7 @@ def check_fitted(step: Any, purpose: str) -> None:
 
 
 def found_by_search(step: Any, purpose: str) -> Any:
-    """Return the best estimator of a search, or the pipeline of a `SeriesClassifier`; any other step as it is."""
+    """Return the best estimator of a search; any other step as it is."""
     check_fitted(step, purpose)
     while SEARCH in kinds(step):
         if not hasattr(step, "best_estimator_"):
@@ -55,7 +55,12 @@ def found_by_search(step: Any, purpose: str) -> Any:
             )
         step = step.best_estimator_
         check_fitted(step, purpose)
-    return getattr(step, "pipeline_", step)
+    return step
+
+
+def weighs_features(step: Any) -> bool:
+    """Whether a fitted estimator is a linear function of explicit features of its own kernel: a `SeriesClassifier`."""
+    return isinstance(getattr(step, "kernel_", None), Kernel) and hasattr(step, "coef_")
 
 
 class LinearFunction(NamedTuple):
@@ -73,6 +78,8 @@ def linear_function(step: Any) -> LinearFunction | None:
     if names & LINEAR and not hasattr(step, "sigma_"):  # a covariance of coefficients reads the row as well
         weights = step.coef_ if sparse.issparse(step.coef_) else np.atleast_2d(step.coef_)  # sparse after sparsify()
         bias = -step.offset_ if hasattr(step, "offset_") else step.intercept_
+    elif weighs_features(step):
+        return LinearFunction(step.coef_, np.asarray(step.intercept_))
     elif isinstance(step, KernelRidge) or ("KernelRidge" in names and step.kernel == "precomputed"):
         weights, bias = np.atleast_2d(step.dual_coef_.T), getattr(step, "intercept_", 0.0)
     else:

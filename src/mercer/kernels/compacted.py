@@ -15,7 +15,15 @@ from sklearn.utils.metaestimators import available_if
 from mercer._array import Indices
 from mercer._config import without_caches
 from mercer.kernels._data import n_objects
-from mercer.kernels._estimators import SVM, check_fitted, found_by_search, is_word, kinds, linear_function
+from mercer.kernels._estimators import (
+    SVM,
+    check_fitted,
+    found_by_search,
+    is_word,
+    kinds,
+    linear_function,
+    weighs_features,
+)
 from mercer.kernels._evaluation import Side
 from mercer.kernels._subset import subset
 from mercer.kernels._trained import TrainedWrapper
@@ -83,6 +91,8 @@ def compact(pipeline: Any) -> Compacted:
     if isinstance(pipeline, Compacted):
         return pipeline
     model = found_by_search(pipeline, PURPOSE)
+    if weighs_features(model):
+        return Compacted(copy.deepcopy(model))  # it has no training objects
     whole = "Pipeline" in kinds(model)
     steps = [(name, step) for name, step in model.steps if not is_word(step, "passthrough")] if whole else [("", model)]
     *before, (last, estimator) = steps

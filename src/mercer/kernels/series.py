@@ -1,4 +1,4 @@
-"""Ready estimators for time series: the ensemble of kernels, a support vector machine or ridge regression."""
+"""Ready estimators for time series: the ensemble of kernels, and a ridge regression on its features."""
 
 from __future__ import annotations
 
@@ -10,41 +10,34 @@ import numpy as np
 from scipy.optimize import minimize_scalar
 from scipy.special import logsumexp, softmax
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
-from sklearn.model_selection import StratifiedKFold
-from sklearn.pipeline import Pipeline
-from sklearn.svm import SVC
+from sklearn.metrics import r2_score
 from sklearn.utils import column_or_1d
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
 
 from mercer import _config
 from mercer._array import Floats
-from mercer._parameters import NONE, CheckedParameters, Rules, one_of, positive, seed, whole
+from mercer._parallel import single_blas
+from mercer._parameters import NONE, CheckedParameters, Rules, one_of, seed, whole
 from mercer._random import seed_of
 from mercer.data import Sequences
 from mercer.data.segments import in_numbers
 from mercer.kernels._classes import check_target
-from mercer.kernels._data import copy_columns, unwrapped
+from mercer.kernels._data import checked_targets, copy_columns, unwrapped
 from mercer.kernels._explain import explain
+from mercer.kernels._subset import subset
 from mercer.kernels.fisherensemble import FisherEnsemble
 from mercer.kernels.kernelridge import KernelRidge
 
-FOLDS = 5
-"""Folds of the training series that C and the probabilities of classes are chosen with."""
-COSTS = (10.0, 1.0)
-"""Values of C; the second is for noisy labels."""
-PRESETS: dict[str, dict[str, Any]] = {
-    "best": {},
-    "fast": {"n_states": (), "clock": None, "windows": ("shape", "level"), "n_components": 16},
-}
+PRESETS: dict[str, dict[str, Any]] = {"best": {}, "fast": {"n_states": None, "n_components": 16}}
 """Parameters of `FisherEnsemble`."""
 
 
 class _SeriesEstimator(CheckedParameters, BaseEstimator):
-    """An estimator after `FisherEnsemble`, in a pipeline of its own."""
+    """A kernel ridge regression with `FisherEnsemble`, kept as a linear function of explicit features."""
 
     _parameters: ClassVar[Rules] = {
-        "preset": one_of(*PRESETS, cure="'fast' has few windows and no hidden Markov models."),
+        "preset": one_of(*PRESETS, cure="'fast' has no hidden Markov models."),
         "n_jobs": whole(-1) | NONE,
         "random_state": seed(),
     }
@@ -59,13 +52,20 @@ class _SeriesEstimator(CheckedParameters, BaseEstimator):
         self._check_parameters()
         return FisherEnsemble(**PRESETS[self.preset], random_state=seed_of(self.random_state))
 
-    def _gram(self, X: Sequences) -> tuple[FisherEnsemble, Floats]:
-        """Return the kernel, which no label has touched, and the matrix of the training series."""
-        kernel = self.kernel
+    def _regress(self, X: Sequences, targets: Floats) -> Floats:
+        """Fit the kernel and the regression of targets ``(N, T)``; return their leave-one-out predictions."""
+        kernel, n = self.kernel, len(X)
         with self._threads():
-            gram: Any = kernel.fit_transform(X)
+            features = kernel.fit_features(X)
+        with single_blas():  # results do not depend on the number of threads
+            ridge = KernelRidge().fit(features @ features.T, targets)
+            self.coef_: Floats = (ridge.dual_coef_.T @ features).astype(np.float32)
         copy_columns(self, kernel)
-        return kernel, gram
+        self.kernel_ = subset(kernel, np.arange(1))  # its features need no training series
+        self.intercept_: Floats = np.atleast_1d(ridge.intercept_)
+        self.alpha_ = ridge.alpha_
+        # Without a series its class is rarer, and others would be predicted by this alone: the mean is that of all.
+        return np.asarray(ridge.loo_predictions_ + (targets - targets.mean(axis=0)) / max(n - 1, 1))
 
     def _checked(self, X: Any, y: Any) -> tuple[Sequences, Any]:
         """Check the parameters, and return the series and y."""
@@ -79,12 +79,12 @@ class _SeriesEstimator(CheckedParameters, BaseEstimator):
     def _threads(self) -> Any:
         return nullcontext() if self.n_jobs is None else _config.config(n_jobs=self.n_jobs)
 
-    def _rows(self, X: Any) -> Floats:
-        """Return the kernel of new series with the training series."""
-        check_is_fitted(self, "pipeline_")
+    def _predicted(self, X: Any) -> Floats:
+        """Return the regressions of new series, ``(M, T)``."""
+        check_is_fitted(self, "kernel_")
         with self._threads():
-            rows: Floats = self.pipeline_[0].transform(_read(X))
-        return rows
+            features = self.kernel_.features(_read(X))
+        return np.asarray(features @ self.coef_.T + self.intercept_, dtype=np.float64)
 
     def explain(self, X: Any, **parameters: Any) -> Any:
         """Explain predictions by the time steps of the series; see `mercer.explain`.
@@ -96,8 +96,8 @@ class _SeriesEstimator(CheckedParameters, BaseEstimator):
         **parameters
             Further parameters of `mercer.explain`.
         """
-        check_is_fitted(self, "pipeline_")
-        return explain(self.pipeline_, X, **parameters)
+        check_is_fitted(self, "kernel_")
+        return explain(self, X, **parameters)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -107,33 +107,33 @@ class _SeriesEstimator(CheckedParameters, BaseEstimator):
 
 @dataclass(eq=False, repr=False)
 class SeriesClassifier(ClassifierMixin, _SeriesEstimator):
-    r"""Classify time series: `FisherEnsemble`, a support vector machine and calibrated probabilities.
+    r"""Classify time series: `FisherEnsemble`, a ridge regression of the classes, and calibrated probabilities.
 
     Series may have any length, gaps (NaN), and one or many channels. Nothing needs to be scaled or tuned.
 
     Parameters
     ----------
     preset : {"best", "fast"}, default="best"
-        Parts of the kernel: all of `FisherEnsemble`, or a few windows without hidden Markov models.
-    C : float or None, default=None
-        Regularization of the support vector machine. None is 10; or 1, as for noisy labels, if that predicts left-out
-        series better by more than a standard error.
+        Parts of the kernel: all of `FisherEnsemble`, or windows with few components and no hidden Markov models.
     n_jobs : int or None, default=None
         Number of threads; None is the setting of ``mc.set_config``.
     random_state : int, Generator, RandomState or None, default=0
-        Seed of the fits and of the folds.
+        Seed of the fits.
 
     Attributes
     ----------
     classes_ : ndarray of shape (k,)
         The classes.
-    pipeline_ : Pipeline
-        The fitted kernel and the support vector machine, for `mercer.explain` and `mercer.compact`.
-    C_ : float
-        The regularization that was used.
+    kernel_ : FisherEnsemble
+        The fitted kernel, without the training series.
+    coef_ : ndarray of shape (k, n_features) or (1, n_features)
+        Weights of the features of the kernel (``kernel_.features``) for every class, or for the second of two.
+    intercept_ : ndarray of shape (k,) or (1,)
+        What is added to these.
+    alpha_ : float
+        The regularization that was chosen by leave-one-out.
     inner_score_ : float
-        Accuracy on left-out fifths of the training series, with C chosen by the others; NaN if a class has one series
-        only.
+        Accuracy on left-out training series: of each one by a regression on all others.
     temperature_ : float
         What decision values are divided by before they become probabilities.
     n_features_in_ : int
@@ -143,8 +143,10 @@ class SeriesClassifier(ClassifierMixin, _SeriesEstimator):
 
     Notes
     -----
-    The kernel learns from the series alone, not from their classes. So folds of one matrix are as good as fits of their
-    own: their decision values d on left-out series give C, ``inner_score_`` and the temperature of
+    Every class is a target of one `KernelRidge`, 1 for its series and 0 for others, and the largest prediction wins; of
+    two classes, the sign of one regression of 1/2 and -1/2 decides.
+    The kernel learns from the series alone, not from their classes. So leave-one-out is a closed form, from one matrix
+    that no label has touched: its predictions d give the regularization, ``inner_score_``, and the temperature of
     :math:`p_c = e^{d_c/t} / \sum_k e^{d_k/t}` with the smallest log loss.
 
     See Also
@@ -167,15 +169,12 @@ class SeriesClassifier(ClassifierMixin, _SeriesEstimator):
     (20, 2)
     """
 
-    _parameters: ClassVar[Rules] = {**_SeriesEstimator._parameters, "C": positive() | NONE}
-
     preset: str = "best"
-    C: float | None = None
     n_jobs: int | None = None
     random_state: Any = 0
 
     def fit(self, X: Any, y: Any) -> Self:
-        """Fit the kernel, the support vector machine and the calibration.
+        """Fit the kernel, the regression and the calibration.
 
         Parameters
         ----------
@@ -189,38 +188,13 @@ class SeriesClassifier(ClassifierMixin, _SeriesEstimator):
         self.classes_, codes = np.unique(y, return_inverse=True)
         if len(self.classes_) < 2:
             raise ValueError(f"y must have two classes or more; got {len(self.classes_)} class.")
-        kernel, gram = self._gram(X)
-        self._calibrate(gram, codes)
-        self.pipeline_ = Pipeline([("kernel", kernel), ("svc", _svm(self.C_).fit(gram, y))])
+        target = np.eye(len(self.classes_))[codes]
+        left_out = _by_class(self._regress(X, codes[:, None] - 0.5 if len(self.classes_) == 2 else target))
+        known = np.isfinite(left_out).all(axis=1)
+        left_out, target = left_out[known], target[known]
+        self.inner_score_ = float((left_out.argmax(axis=1) == codes[known]).mean()) if known.any() else np.nan
+        self.temperature_ = _temperature(left_out, target) if known.any() else 1.0
         return self
-
-    def _calibrate(self, gram: Floats, codes: Any) -> None:
-        """Choose C and the temperature by decision values of left-out series."""
-        costs = COSTS if self.C is None else (float(self.C),)
-        self.C_, self.inner_score_, self.temperature_ = costs[0], np.nan, 1.0
-        folds = min(FOLDS, int(np.bincount(codes).min()))
-        if folds < 2:
-            return
-        decisions = np.zeros((len(costs), len(codes), len(self.classes_)))
-        split = StratifiedKFold(folds, shuffle=True, random_state=seed_of(self.random_state) % 2**32)
-        parts = list(split.split(gram, codes))
-        for train, test in parts:
-            for own, cost in zip(decisions, costs, strict=True):
-                svm = _svm(cost).fit(gram[np.ix_(train, train)], codes[train])
-                own[test] = _by_class(svm.decision_function(gram[np.ix_(test, train)]))
-        right = decisions.argmax(axis=2) == codes
-        self.inner_score_ = float(np.concatenate([right[_better(right[:, a]), b] for a, b in parts]).mean())
-        chosen = _better(right)
-        self.C_, left_out = costs[chosen], decisions[chosen]
-
-        # One more series, of all classes equally: without it, classes that are apart would have probabilities of 1.
-        target = (len(codes) * np.eye(len(self.classes_))[codes] + 1 / len(self.classes_)) / (len(codes) + 1)
-
-        def loss(log_temperature: float) -> float:
-            scaled = left_out / np.exp(log_temperature)
-            return float(np.mean(logsumexp(scaled, axis=1) - (target * scaled).sum(axis=1)))
-
-        self.temperature_ = float(np.exp(minimize_scalar(loss, bounds=(-4.0, 4.0), method="bounded").x))
 
     def decision_function(self, X: Any) -> Floats:
         """Return the decision values of new series, ``(M,)`` for two classes, else ``(M, k)``.
@@ -230,8 +204,8 @@ class SeriesClassifier(ClassifierMixin, _SeriesEstimator):
         X : Sequences or array-like
             Series.
         """
-        rows = self._rows(X)
-        return np.asarray(self.pipeline_[1].decision_function(rows))
+        found = self._predicted(X)
+        return found[:, 0] if len(self.classes_) == 2 else found
 
     def predict(self, X: Any) -> Any:
         """Return the most probable class of every series, ``(M,)``.
@@ -241,7 +215,7 @@ class SeriesClassifier(ClassifierMixin, _SeriesEstimator):
         X : Sequences or array-like
             Series.
         """
-        best = _by_class(self.decision_function(X)).argmax(axis=1)
+        best = _by_class(self._predicted(X)).argmax(axis=1)
         return self.classes_[best]
 
     def predict_proba(self, X: Any) -> Floats:
@@ -252,12 +226,12 @@ class SeriesClassifier(ClassifierMixin, _SeriesEstimator):
         X : Sequences or array-like
             Series.
         """
-        return np.asarray(softmax(_by_class(self.decision_function(X)) / self.temperature_, axis=1))
+        return np.asarray(softmax(_by_class(self._predicted(X)) / self.temperature_, axis=1))
 
 
 @dataclass(eq=False, repr=False)
 class SeriesRegressor(RegressorMixin, _SeriesEstimator):
-    """Predict numbers from time series: `FisherEnsemble` and kernel ridge regression.
+    """Predict numbers from time series: `FisherEnsemble` and ridge regression.
 
     Series may have any length, gaps (NaN), and one or many channels. Nothing needs to be scaled or tuned: the
     regularization is chosen by leave-one-out.
@@ -265,7 +239,7 @@ class SeriesRegressor(RegressorMixin, _SeriesEstimator):
     Parameters
     ----------
     preset : {"best", "fast"}, default="best"
-        Parts of the kernel: all of `FisherEnsemble`, or a few windows without hidden Markov models.
+        Parts of the kernel: all of `FisherEnsemble`, or windows with few components and no hidden Markov models.
     n_jobs : int or None, default=None
         Number of threads; None is the setting of ``mc.set_config``.
     random_state : int, Generator, RandomState or None, default=0
@@ -273,8 +247,14 @@ class SeriesRegressor(RegressorMixin, _SeriesEstimator):
 
     Attributes
     ----------
-    pipeline_ : Pipeline
-        The fitted kernel and `KernelRidge`, for `mercer.explain` and `mercer.compact`.
+    kernel_ : FisherEnsemble
+        The fitted kernel, without the training series.
+    coef_ : ndarray of shape (1, n_features)
+        Weights of the features of the kernel (``kernel_.features``).
+    intercept_ : ndarray of shape (1,)
+        What is added.
+    alpha_ : float
+        The regularization that was chosen by leave-one-out.
     inner_score_ : float
         R2 of the leave-one-out predictions of the training series.
     n_features_in_ : int
@@ -312,10 +292,10 @@ class SeriesRegressor(RegressorMixin, _SeriesEstimator):
             Their numbers.
         """
         X, y = self._checked(X, y)
-        kernel, gram = self._gram(X)
-        ridge = KernelRidge().fit(gram, y)
-        self.inner_score_ = float(ridge.loo_score_)
-        self.pipeline_ = Pipeline([("kernel", kernel), ("ridge", ridge)])
+        y = checked_targets(self, y)
+        left_out = self._regress(X, y[:, None])[:, 0]
+        known = np.isfinite(left_out)
+        self.inner_score_ = float(r2_score(y[known], left_out[known])) if known.sum() > 1 else np.nan
         return self
 
     def predict(self, X: Any) -> Floats:
@@ -326,8 +306,7 @@ class SeriesRegressor(RegressorMixin, _SeriesEstimator):
         X : Sequences or array-like
             Series.
         """
-        rows = self._rows(X)
-        return np.asarray(self.pipeline_[1].predict(rows))
+        return self._predicted(X)[:, 0]
 
 
 def _read(X: Any) -> Sequences:
@@ -335,17 +314,18 @@ def _read(X: Any) -> Sequences:
     return in_numbers(Sequences(unwrapped(X)))
 
 
-def _svm(C: float) -> SVC:
-    return SVC(kernel="precomputed", C=C)
-
-
-def _better(right: Any) -> int:
-    """Return the row with the most hits; the first, unless another is better by more than a standard error."""
-    scores = right.mean(axis=1)
-    error = np.sqrt(scores[0] * (1 - scores[0]) / right.shape[1])
-    return int(scores.argmax()) if scores.max() > scores[0] + error else 0
-
-
-def _by_class(decision: Floats) -> Floats:
+def _by_class(found: Floats) -> Floats:
     """Return decision values with one column per class, for two classes, too."""
-    return np.stack([-decision, decision], axis=1) / 2 if decision.ndim == 1 else decision
+    return np.concatenate([-found, found], axis=1) if found.shape[1] == 1 else found
+
+
+def _temperature(decisions: Floats, target: Floats) -> float:
+    """Return the temperature of the probabilities with the smallest log loss."""
+    # One more series, of all classes equally: without it, classes that are apart would have probabilities of 1.
+    target = (len(target) * target + 1 / target.shape[1]) / (len(target) + 1)
+
+    def loss(log_temperature: float) -> float:
+        scaled = decisions / np.exp(log_temperature)
+        return float(np.mean(logsumexp(scaled, axis=1) - (target * scaled).sum(axis=1)))
+
+    return float(np.exp(minimize_scalar(loss, bounds=(-6.0, 4.0), method="bounded").x))

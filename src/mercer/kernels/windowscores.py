@@ -1,15 +1,16 @@
-"""Fisher vectors of series: scores of a Gaussian mixture of their dilated windows, the shapes of `FisherEnsemble`."""
+"""Fisher vectors of series: scores of Gaussian mixtures of their dilated windows, the shapes of `FisherEnsemble`."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cached_property
 from itertools import pairwise
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from mercer._array import Floats, Indices, Mask
+from mercer._native.mixtures import mixture_sums, window_points
 from mercer._random import generator, seeds
 from mercer._verdict import Verdict
 from mercer.data import Sequences
@@ -22,7 +23,7 @@ from mercer.models.mixture import Mixtures
 
 POINTS = 10_000
 """About the number of windows that a mixture is fitted to."""
-DIRECTIONS = 16
+DIRECTIONS = 32
 """Most principal directions of windows."""
 SMALLEST = 1e-4
 """Directions whose variance is a smaller fraction of the largest are left out, such as those without the mean."""
@@ -32,18 +33,24 @@ NEAR = 9
 """Steps of the windows that gaps are filled from."""
 FAR = 1e6
 """Standard deviations from the mean beyond which a value is no farther: its square would be too large."""
+CONTRAST = 0.3
+"""Added to the sizes of windows that shapes are divided by, relative to the root of their mean square."""
 CELLS = 2
 """Parts of a series that have scores of their own, besides the whole series."""
+BLOCK = 1 << 15
+"""About the number of windows that are scored in one call."""
 
 
 @dataclass(eq=False, repr=False)
 class WindowScores(InnerProducts, Kernel):
-    r"""The Fisher kernel of a mixture of diagonal Gaussians over the dilated windows of a series.
+    r"""The mean of the Fisher kernels of Gaussian mixtures over the windows of a series at every scale.
 
-    A window is made of ``length`` steps, ``dilation`` apart, around every step; series are reflected at their ends.
-    Windows are whitened, and get the time in the series as one more coordinate. The scores of the mixture (FK-5, with
-    the complete-data information) are averaged over the whole series and over each of its halves, divided by their
-    root mean square over the training series, raised to a power with their sign, and have norm 1 in each part.
+    A window is made of ``length`` steps, 1, 2, 4, ... apart (while it is shorter than a series of median length),
+    around every step; series are reflected at their ends. Shapes have no mean and nearly one size: every channel x of
+    a window becomes :math:`(x - \bar x) / (s + 0.3 \sqrt{E\,s^2})` with its standard deviation s. Windows are whitened,
+    and get the time in the series as one more coordinate. For every scale, the scores of the mixture (FK-5, with the
+    complete-data information) are averaged over the whole series and over each of its halves, divided by their root
+    mean square over the training series, raised to a power with their sign, and have norm 1 in each part.
 
     Windows overlap: the mean of their scores is that of a composite likelihood, in which every step counts several
     times, not the score of a model of the series. It compares series, but nothing follows from it about their
@@ -56,23 +63,25 @@ class WindowScores(InnerProducts, Kernel):
 
     Parameters
     ----------
-    view : {"shape", "change", "level"}
-        Windows without their means, windows of differences, or windows as they are.
-    length, dilation : int
-        Number of steps of a window, and their distance.
+    view : {"shape", "level"}
+        Windows without their means and sizes, or windows as they are.
+    length : int
+        Number of steps of a window.
     n_components : int, default=32
         Number of components, at most a quarter of the number of windows.
     power : float, default=0.5
         Power of the scores.
     n_iter : int, default=12
-        Iterations of the fit.
+        Iterations of the fits.
     random_state : int, default=0
-        Seed of the start.
+        Seed of the starts.
 
     Attributes
     ----------
-    model_ : Mixtures of shape (1,)
-        The mixture, of whitened windows and their time.
+    dilations_ : tuple of int
+        The scales: numbers of steps between two values of a window.
+    model_ : Mixtures of shape (n_scales,)
+        The mixtures, of whitened windows and their time.
     """
 
     domain = "linear"
@@ -80,13 +89,12 @@ class WindowScores(InnerProducts, Kernel):
 
     view: str
     length: int
-    dilation: int
     n_components: int = 32
     power: float = 0.5
     n_iter: int = 12
     random_state: int = 0
 
-    _needs_fit = "it learns a mixture of the windows of the training series"
+    _needs_fit = "it learns mixtures of the windows of the training series"
 
     def _accept(self, X: Any, *, reset: bool) -> Sequences:
         return Sequences(X).require("vectors", self)
@@ -97,7 +105,7 @@ class WindowScores(InnerProducts, Kernel):
     def _cheap_pairs(self, source: Any) -> bool:
         return True
 
-    # -- the mixture ---------------------------------------------------------------------------------------
+    # -- the mixtures --------------------------------------------------------------------------------------
 
     def _learn(self, X: Sequences, y: Any = None) -> None:
         order = digest_order(X)
@@ -107,195 +115,183 @@ class WindowScores(InnerProducts, Kernel):
         whole = _interpolated(some)
         near = whole.values[window_steps(whole.offsets, steps, NEAR, 1)]
         self.near_ = [_moments(near[:, :, channel]) for channel in range(near.shape[2])]
-        self.center_, self.covariance_ = _moments(self._windows(whole, steps)[0])
-        windows, time = self._windows(some, steps)
+        typical, span = int(np.median(X.lengths)), self.length - 1
+        self.dilations_ = (1, *(2**j for j in range(1, 31) if span * 2**j < typical))
+        windows = [_cut(whole.values, whole.offsets, steps, self.length, dilation) for dilation in self.dilations_]
+        self.floor_ = None
+        if self.view == "shape":
+            self.floor_ = CONTRAST * np.stack([_sizes(part, near.shape[2]) for part in windows])
+            windows = [_standardized(part, floor) for part, floor in zip(windows, self.floor_, strict=True)]
+        moments = [_moments(part) for part in windows]
+        self.center_, self.covariance_ = (np.stack(part) for part in zip(*moments, strict=True))
+        self.reach_ = FAR * np.sqrt(np.trace(self.covariance_, axis1=1, axis2=2))
         self.whitening_ = self._directions()
-        filled, kept = self._filled(windows, {})
-        self.model_ = self._mixture(self._points(filled, time)[kept])
+        self.model_ = self._mixtures(some, steps)
         scores = self._scores(X)
-        self.scale_ = np.sqrt((scores[order] ** 2).mean(axis=0)) + 1e-9
+        size = np.sqrt((scores[order] ** 2).mean(axis=0)) + 1e-9
+        self.scale_ = np.where(self._unused(), np.inf, size)
         self._train_side.keep("scores", scores)
 
     def _directions(self) -> Floats:
-        """Return the matrix that whitens the windows."""
-        width, channels = self.length, len(self.center_) // self.length
-        # Shapes are without the mean of each channel.
-        change: Floats = np.eye(width) - (1.0 / width if self.view == "shape" else 0.0)
-        change = np.kron(np.eye(channels), change)
-        variances, axes = np.linalg.eigh(change @ self.covariance_ @ change)
-        kept = np.flatnonzero((variances > SMALLEST * variances[-1]) & (variances > 0))[: -DIRECTIONS - 1 : -1]
-        chosen: Floats = axes[:, kept]
-        chosen = chosen * np.where(
-            chosen.T @ (1.0 / np.arange(1, len(axes) + 1)) < 0, -1.0, 1.0
-        )  # the sign is arbitrary
-        return np.asarray(change @ chosen / np.sqrt(variances[kept]))
+        """Return what whitens the windows, ``(M, d length, p)``; scales with fewer directions have zeros."""
+        variances, axes = np.linalg.eigh(self.covariance_)
+        variances, axes = variances[:, : -DIRECTIONS - 1 : -1], axes[:, :, : -DIRECTIONS - 1 : -1]
+        kept = (variances > SMALLEST * variances[:, :1]) & (variances > 0)
+        sign = np.where(np.einsum("mvp,v->mp", axes, 1.0 / np.arange(1, axes.shape[1] + 1)) < 0, -1.0, 1.0)
+        scale = np.where(kept, sign / np.sqrt(np.where(kept, variances, 1.0)), 0.0)  # the sign is arbitrary
+        most = max(1, int(kept.any(axis=0).sum()))
+        return np.asarray((axes * scale[:, None, :])[:, :, :most])
 
-    def _mixture(self, points: Floats) -> Mixtures:
-        """Fit a mixture by EM; matrix products and exponentials dominate."""
-        n, width = points.shape
-        if n == 0:
-            points, n = np.zeros((1, width)), 1
-        size = max(1, min(int(self.n_components), n // 4))
-        chosen = seeds(points, np.ones(n), size, generator(int(self.random_state), 0))
-        model = _Diagonal(np.full(size, 1 / size), points[chosen], np.full((size, width), 0.5))
-        wide = _wide(points)
+    def _unused(self) -> Mask:
+        """Return which scores are of directions that a scale does not have, ``(M, P)``."""
+        components = self.model_.weights.shape[1]
+        of_points = np.pad(~self.whitening_.any(axis=1), ((0, 0), (0, 1)))  # the time is always there
+        return np.pad(np.repeat(np.tile(of_points, 2), components, axis=1), ((0, 0), (components, 0)))
+
+    def _mixtures(self, some: Sequences, steps: Indices) -> Mixtures:
+        """Fit the mixtures by EM."""
+        points = self._points(some, steps)
+        width, size = points.shape[2], max(1, min(int(self.n_components), len(steps) // 4))
+        kept, places = (~np.isnan(points[:, :, 0])).astype(float), np.nan_to_num(points)
+        mean = np.stack(
+            [
+                own[seeds(own, weights, size, generator(int(self.random_state) + at, 0))]
+                for at, (own, weights) in enumerate(zip(places, kept, strict=True))
+            ]
+        )
+        weights, variance = np.full(mean.shape[:2], 1 / size), np.full(mean.shape, 0.5)
         for _ in range(int(self.n_iter)):
-            sums = model.shares(wide).T @ wide
-            mass = sums[:, -1:] + 1e-3
-            mean = sums[:, :width] / mass
-            variance = np.maximum(sums[:, width:-1] / mass - mean**2, 0.0) + FLOOR
-            model = _Diagonal(mass[:, 0] / mass.sum(), mean, variance)
-        components = Gaussians(mean=model.mean[None], covariance=model.variance[None])
-        return Mixtures(model.weights[None], components)
-
-    def _diagonal(self) -> _Diagonal:
-        found: _Diagonal | None = self._computed.get("diagonal")
-        if found is None:
-            components = self.model_.components
-            found = _Diagonal(self.model_.weights[0], components.mean[0], components.covariance[0])
-            self._computed["diagonal"] = found
-        return found
+            factors = _Mixture.of(weights, mean, variance).factors
+            sums = np.swapaxes(mixture_sums(points, factors, np.array([0, len(steps)]))[:, 0], 1, 2)
+            mass = sums[:, :, -1:] + 1e-3
+            mean = sums[:, :, :width] / mass
+            variance = np.maximum(sums[:, :, width:-1] / mass - mean**2, 0.0) + FLOOR
+            weights = mass[:, :, 0] / mass.sum(axis=1)
+        return Mixtures(weights, Gaussians(mean=mean, covariance=variance))
 
     # -- windows -------------------------------------------------------------------------------------------
 
-    def _windows(self, X: Sequences, steps: Indices) -> tuple[Floats, Floats]:
-        """Return the windows around some steps, ``(n, d length)``, and the time, from -sqrt(3) to sqrt(3)."""
-        values, offsets = self._completed(X), X.offsets
-        if self.view == "change":
-            before = np.arange(len(values)) - 1
-            before[offsets[:-1][X.lengths > 0]] += 1
-            values = values - values[before]
-        windows = values[window_steps(offsets, steps, self.length, self.dilation)]  # (n, length, d)
-        owner = np.searchsorted(offsets, steps, side="right") - 1
-        last = X.lengths[owner] - 1
-        time = np.sqrt(3.0) * (2 * (steps - offsets[owner]) - last) / np.maximum(last, 1)
-        return np.swapaxes(windows, 1, 2).reshape(len(steps), -1), time
-
-    def _points(self, filled: Floats, time: Floats) -> Floats:
-        """Return whitened windows with their time."""
-        reach = FAR * np.sqrt(np.trace(self.covariance_))
-        white = np.clip(filled - self.center_, -reach, reach) @ self.whitening_
-        return np.concatenate([white, time[:, None]], axis=1)
-
-    def _completed(self, X: Sequences) -> Floats:
-        """Return the values, where missing ones that are among enough others have their conditional means."""
-        gone = np.isnan(X.values)
-        if not gone.any():
-            return X.values
-        values = X.values.copy()
-        for channel, (center, covariance) in enumerate(self.near_):
-            steps = np.flatnonzero(gone[:, channel])
-            windows = X.values[window_steps(X.offsets, steps, NEAR, 1), channel]
-            enough = 3 * (~np.isnan(windows)).sum(axis=1) >= NEAR
-            values[steps[enough], channel] = _filled(windows[enough], center, covariance, {})[:, NEAR // 2]
+    def _seen(self, X: Sequences) -> Floats:
+        """Return the values, where missing ones among enough others have conditional means."""
+        values = X.values
+        gone = np.isnan(values)
+        if gone.any():
+            values = values.copy()
+            for channel, (center, covariance) in enumerate(self.near_):
+                steps = np.flatnonzero(gone[:, channel])
+                windows = X.values[window_steps(X.offsets, steps, NEAR, 1), channel]
+                enough = 3 * (~np.isnan(windows)).sum(axis=1) >= NEAR
+                values[steps[enough], channel] = _filled(windows[enough], center, covariance)[:, NEAR // 2]
         return values
 
-    def _filled(self, windows: Floats, maps: dict[int, dict[int, Floats]]) -> tuple[Floats, Mask]:
-        """Replace missing values by conditional means, given the rest of the channel; also return what is sound.
-
-        Windows without half of their values are not.
-        """
-        seen = ~np.isnan(windows)
-        if seen.all():
-            return windows, np.ones(len(windows), dtype=bool)
-        kept = 2 * seen.sum(axis=1) >= windows.shape[1]
-        filled = windows.copy()
-        for start in range(0, windows.shape[1], self.length):
-            own = slice(start, start + self.length)
-            filled[:, own] = _filled(
-                windows[:, own], self.center_[own], self.covariance_[own, own], maps.setdefault(start, {})
-            )
-        return filled, kept
+    def _points(self, X: Sequences, steps: Indices) -> Floats:
+        """Return whitened windows and their time, ``(M, n, p + 1)``; NaN if fewer than half of the values are seen."""
+        values, floor = self._seen(X), self.floor_
+        points = window_points(
+            values, X.offsets, steps, self.dilations_, floor, self.center_, self.whitening_, self.reach_
+        )
+        for at, own in enumerate(points if np.isnan(values).any() else ()):
+            gappy = np.flatnonzero(np.isnan(own[:, 0]))
+            windows = _cut(values, X.offsets, steps[gappy], self.length, self.dilations_[at])
+            kept = 2 * (~np.isnan(windows)).sum(axis=1) >= windows.shape[1]
+            windows = windows if floor is None else _standardized(windows, floor[at])
+            center, covariance, reach = self.center_[at], self.covariance_[at], self.reach_[at]
+            for start in range(0, windows.shape[1], self.length):  # given the rest of the channel
+                part = slice(start, start + self.length)
+                windows[:, part] = _filled(windows[:, part], center[part], covariance[part, part])
+            away = np.clip(windows - center, -reach, reach) @ self.whitening_[at]
+            own[gappy, :-1] = np.where(kept[:, None], away, np.nan)
+        return points
 
     # -- scores --------------------------------------------------------------------------------------------
 
-    def _shared(self, one: Sequences, model: _Diagonal, maps: dict[int, dict[int, Floats]]) -> tuple[Floats, Floats]:
-        """Return the `_wide` windows of one series and their shares of components, 0 for windows that are left out."""
-        windows, time = self._windows(one, np.arange(len(one.values)))
-        filled, kept = self._filled(windows, maps)
-        wide = _wide(self._points(filled, time))
-        return wide, model.shares(wide) * kept[:, None]
+    @property
+    def _mixture(self) -> _Mixture:
+        """The mixtures of all scales, ready for scores."""
+        found: _Mixture | None = self._computed.get("mixture")
+        if found is None:
+            parts = self.model_.components
+            found = self._computed["mixture"] = _Mixture.of(self.model_.weights, parts.mean, parts.covariance)
+        return found
 
     def _scores(self, X: Sequences) -> Floats:
-        """Return the mean scores in the whole series and in each of its parts, ``(N, (1 + CELLS) P)``."""
-        model = self._diagonal()
-        maps: dict[int, dict[int, Floats]] = {}
-        sums = np.zeros((len(X), CELLS, len(model.weights), 2 * model.mean.shape[1] + 1))
-        for i in range(len(X)):  # each by itself: its bits do not depend on its neighbors
-            wide, shares = self._shared(X[i : i + 1] if len(X) > 1 else X, model, maps)
-            ends = np.arange(CELLS + 1) * len(wide) // CELLS
-            for cell, (start, stop) in enumerate(pairwise(ends)):
-                sums[i, cell] = shares[start:stop].T @ wide[start:stop]
-        return model.scores(np.concatenate([sums.sum(axis=1, keepdims=True), sums], axis=1)).reshape(len(X), -1)
+        """Return the mean scores of the whole series and each part at all scales, ``(N, 1 + CELLS, M, P)``."""
+        starts = np.flatnonzero(np.diff(X.offsets[:-1] // BLOCK, prepend=-1)).tolist()
+        blocks = [X] if len(starts) == 1 else [X[a:b] for a, b in pairwise([*starts, len(X)])]
+        return np.concatenate([self._block_scores(block) for block in blocks])
+
+    def _block_scores(self, X: Sequences) -> Floats:
+        ends = X.offsets[:-1, None] + np.arange(CELLS) * X.lengths[:, None] // CELLS
+        ends = np.append(ends, X.offsets[-1])
+        sums = mixture_sums(self._points(X, np.arange(len(X.values))), self._mixture.factors, ends)
+        sums = np.moveaxis(sums.reshape(len(sums), len(X), CELLS, *sums.shape[2:]), 0, 2)
+        return self._mixture.scores(np.concatenate([sums.sum(axis=1, keepdims=True), sums], axis=1))
 
     def _prepare(self, source: Sequences) -> Rows:
         scores = self._kept(source, "scores")
         if scores is None:
             scores = self._scores(source)
-        features = np.sign(scores) * np.abs(scores / self.scale_) ** float(self.power)
-        parts = features.reshape(len(features), 1 + CELLS, -1)
-        norm = np.linalg.norm(parts, axis=2)  # the whole series has half of all
-        weight = np.sqrt(np.array([0.5] + [0.5 / CELLS] * CELLS))
-        parts *= np.divide(weight, norm, out=np.zeros_like(norm), where=norm > 0)[:, :, None]
-        return Rows(features)
+        features = np.abs(scores / self.scale_)
+        features **= float(self.power)
+        norm = np.linalg.norm(features, axis=-1, keepdims=True)
+        weight = np.array([0.5] + [0.5 / CELLS] * CELLS) / len(self.dilations_)  # the whole series has half of all
+        features *= np.divide(np.sqrt(weight)[:, None, None], norm, out=np.zeros_like(norm), where=norm > 0)
+        np.copysign(features, scores, out=features)
+        return Rows(features.reshape(len(features), -1))
 
-    def worth(self, one: Sequences, vector: Floats) -> tuple[Floats, Floats]:
-        """Return what each window of a series adds to weighted sums of features, ``(T, R)``, and the sums ``(R,)``."""
-        model = self._diagonal()
-        wide, shares = self._shared(one, model, {})
-        rows = model.scores(shares[:, :, None] * wide[:, None, :])
-        score, feature = self._scores(one)[0], self._prepare(one).values[0]
-        each = vector * np.divide(feature, score, out=np.zeros_like(score), where=score != 0)
-        kept, ends = shares.sum(axis=1) > 0, np.arange(CELLS + 1) * len(rows) // CELLS
-        cells = [slice(None), *(slice(start, stop) for start, stop in pairwise(ends))]
-        found = np.zeros((len(rows), len(vector)))
-        for cell, own in zip(cells, np.split(each, 1 + CELLS, axis=1), strict=True):
-            found[cell] += rows[cell] @ own.T / max(int(kept[cell].sum()), 1)
-        return found, vector @ feature
+    def worth(self, one: Sequences, vector: Floats) -> Iterator[tuple[int, Floats]]:
+        """Yield every dilation, and what each of its windows adds to weighted sums of features, ``(T, R)``."""
+        score, steps, mixture = self._scores(one)[0], len(one.values), self._mixture
+        feature = self._prepare(one).values.reshape(score.shape)
+        each = vector.reshape(-1, *score.shape) * np.divide(feature, score, out=np.zeros_like(score), where=score != 0)
+        cells = [slice(None), *(slice(*ends) for ends in pairwise(np.arange(CELLS + 1) * steps // CELLS))]
+        points = self._points(one, np.arange(steps))
+        shares = np.empty((*points.shape[:2], mixture.root.shape[2]))
+        mixture_sums(points, mixture.factors, np.array([0, steps]), shares)
+        for at, (dilation, place) in enumerate(zip(self.dilations_, points, strict=True)):
+            kept = ~np.isnan(place[:, 0])
+            wide = np.nan_to_num(np.concatenate([place, place**2, np.ones((steps, 1))], axis=1))
+            rows = _Mixture(*(part[at] for part in mixture)).scores(wide[:, :, None] * shares[at, :, None, :])
+            found = np.zeros((steps, len(vector)))
+            for cell, own in zip(cells, each[:, :, at].swapaxes(0, 1), strict=True):
+                found[cell] += rows[cell] @ own.T / max(int(kept[cell].sum()), 1)
+            yield dilation, found
 
     def _learned(self) -> Any:
-        return self.model_.digests(), self.center_, self.covariance_, self.scale_
+        return self.model_.digests(), self.dilations_, self.center_, self.covariance_, self.scale_
 
 
-@dataclass(frozen=True)
-class _Diagonal:
-    """A mixture of diagonal Gaussians, as matrices: weights ``(K,)``, means and variances ``(K, p)``."""
+class _Mixture(NamedTuple):
+    """Mixtures of diagonal Gaussians, with components last."""
 
-    weights: Floats
+    factors: Floats
+    """Of points y, of y^2, and of 1, in logarithms of joint densities, ``(..., 2 p + 1, K)``."""
+    root: Floats
+    """Of the weights, ``(..., 1, K)``."""
     mean: Floats
+    """``(..., p, K)``."""
     variance: Floats
 
-    @cached_property
-    def factors(self) -> Floats:
-        """Factors of `_wide` rows in the logarithms of joint densities, ``(K, 2 p + 1)``."""
-        own = np.log(self.weights) - 0.5 * (self.mean**2 / self.variance + np.log(self.variance)).sum(axis=1)
-        return np.concatenate([self.mean / self.variance, -0.5 / self.variance, own[:, None]], axis=1)
-
-    def shares(self, wide: Floats) -> Floats:
-        """Return the posterior probabilities of the components, ``(n, K)``."""
-        logs: Floats = self.factors @ wide.T  # NumPy reduces the first axis faster
-        logs -= logs.max(axis=0)
-        np.exp(logs, out=logs)
-        logs /= logs.sum(axis=0)
-        return logs.T
+    @classmethod
+    def of(cls, weights: Floats, mean: Floats, variance: Floats) -> _Mixture:
+        """Return mixtures with weights ``(..., K)``, means and variances ``(..., K, p)``."""
+        weights = weights[..., None, :]
+        mean, variance = (np.ascontiguousarray(np.swapaxes(part, -1, -2)) for part in (mean, variance))
+        own = np.log(weights) - 0.5 * (mean**2 / variance + np.log(variance)).sum(axis=-2, keepdims=True)
+        factors = np.concatenate([mean / variance, -0.5 / variance, own], axis=-2)
+        return cls(factors, np.sqrt(weights), mean, variance)
 
     def scores(self, sums: Floats) -> Floats:
-        """Return the mean scores from sums of shares times `_wide` rows, ``(..., K, 2 p + 1)``; 0 without a window."""
-        width = self.mean.shape[1]
-        zeroth, first, second = sums[..., -1:], sums[..., :width], sums[..., width:-1]
-        n = np.maximum(zeroth.sum(axis=-2, keepdims=True), 1e-9)
-        root = np.sqrt(self.weights)[:, None]
-        mean = (first - zeroth * self.mean) / (np.sqrt(self.variance) * root)
-        variance = (second - 2 * self.mean * first + zeroth * self.mean**2) / self.variance - zeroth
-        weights = zeroth / root - root * n
-        found = np.concatenate([weights, mean, variance / (np.sqrt(2) * root)], axis=-1) / n
+        """Return the mean scores from sums of shares times (y, y^2, 1), ``(..., 2 p + 1, K)``; 0 without a window."""
+        width = self.mean.shape[-2]
+        first, second, zeroth = sums[..., :width, :], sums[..., width:-1, :], sums[..., -1:, :]
+        n = np.maximum(zeroth.sum(axis=-1, keepdims=True), 1e-9)
+        of_mean = (first - zeroth * self.mean) / (np.sqrt(self.variance) * self.root)
+        of_variance = (second - 2 * self.mean * first + zeroth * self.mean**2) / self.variance - zeroth
+        of_variance /= np.sqrt(2) * self.root
+        found = np.concatenate([zeroth / self.root - self.root * n, of_mean, of_variance], axis=-2) / n
         found = np.where(n > 1e-6, found, 0.0)
         return np.asarray(found.reshape(*sums.shape[:-2], -1))
-
-
-def _wide(points: Floats) -> Floats:
-    """Return points, their squares and 1: sums of these are all that a diagonal Gaussian needs."""
-    return np.concatenate([points, points * points, np.ones((len(points), 1))], axis=1)
 
 
 def _evenly(offsets: Indices, each: int) -> Indices:
@@ -319,8 +315,33 @@ def _interpolated(X: Sequences) -> Sequences:
     return X.mapped(lambda _: values)
 
 
-def _filled(windows: Floats, center: Floats, covariance: Floats, maps: dict[int, Floats]) -> Floats:
-    """Replace missing values of a channel by conditional means: one linear map per pattern, kept in ``maps``."""
+def _cut(values: Floats, offsets: Indices, steps: Indices, length: int, dilation: int) -> Floats:
+    """Return the windows around some steps, channel by channel, ``(n, d length)``."""
+    windows = values[window_steps(offsets, steps, length, dilation)]
+    return np.swapaxes(windows, 1, 2).reshape(len(steps), length * values.shape[1])
+
+
+def _standardized(windows: Floats, floor: Floats) -> Floats:
+    """Subtract the mean of every channel, and divide it by its standard deviation plus ``floor``."""
+    channels = windows.reshape(len(windows), len(floor), windows.shape[1] // len(floor))
+    seen = ~np.isnan(channels)
+    n = np.maximum(seen.sum(axis=2, keepdims=True), 1)
+    away = np.where(seen, channels - np.where(seen, channels / n, 0.0).sum(axis=2, keepdims=True), 0.0)
+    largest = np.abs(away).max(axis=2, keepdims=True)  # whose square may overflow
+    unit = np.divide(away, largest, out=np.zeros_like(away), where=largest > 0)
+    size = largest * np.sqrt((unit**2).sum(axis=2, keepdims=True) / n) + floor[:, None]
+    found = np.divide(away, size, out=np.zeros_like(away), where=size > 0)
+    return np.where(seen, found, np.nan).reshape(windows.shape)
+
+
+def _sizes(windows: Floats, channels: int) -> Floats:
+    """Return the root of the mean over windows of the variance within each channel."""
+    inside = windows.reshape(len(windows), channels, -1).var(axis=2)
+    return np.sqrt(inside.sum(axis=0) / max(len(windows), 1))
+
+
+def _filled(windows: Floats, center: Floats, covariance: Floats) -> Floats:
+    """Replace missing values of a channel by conditional means, by one linear map per pattern."""
     seen, places = ~np.isnan(windows), np.arange(windows.shape[1])
     filled = np.where(seen, windows, center)
     patterns, owner = np.unique(seen @ (1 << places), return_inverse=True)
@@ -328,12 +349,11 @@ def _filled(windows: Floats, center: Floats, covariance: Floats, maps: dict[int,
         known = (pattern >> places) & 1 == 1
         if known.all() or not known.any():
             continue
-        if pattern not in maps:
-            inner = covariance[np.ix_(known, known)]
-            inner = inner + (1e-9 * np.trace(inner) / len(inner) + 1e-12) * np.eye(len(inner))
-            maps[pattern] = np.linalg.solve(inner, covariance[np.ix_(known, ~known)])
+        inner = covariance[np.ix_(known, known)]
+        inner = inner + (1e-9 * np.trace(inner) / len(inner) + 1e-12) * np.eye(len(inner))
+        map_of_gap = np.linalg.solve(inner, covariance[np.ix_(known, ~known)])
         rows = np.flatnonzero(owner == i)
-        filled[np.ix_(rows, ~known)] += (windows[np.ix_(rows, known)] - center[known]) @ maps[pattern]
+        filled[np.ix_(rows, ~known)] += (windows[np.ix_(rows, known)] - center[known]) @ map_of_gap
     return filled
 
 

@@ -22,6 +22,7 @@ from mercer.kernels._estimators import (
     is_word,
     kinds,
     linear_function,
+    weighs_features,
 )
 from mercer.kernels._evaluation import Side
 from mercer.kernels.base.kernel import Kernel
@@ -125,6 +126,8 @@ def _read(step: Any, chain: tuple[Any, ...]) -> Decision:
     weights = np.asarray(weights.toarray() if sparse.issparse(weights) else weights, dtype=np.float64)
     classes = getattr(step, "classes_", None)
     outputs = _outputs(len(weights), classes)
+    if weighs_features(step):
+        return Decision(chain, step.kernel_, weights, bias, outputs, classes, "features")
     if SVM in names and len(weights) > 1:
         pairs = list(combinations(range(len(step.classes_)), 2))
         outputs = tuple(f"{step.classes_[i]} - {step.classes_[j]}" for i, j in pairs)

@@ -246,22 +246,20 @@ def _spread(shares: Shares, source: Sequences, start: Indices, sums: Floats, wid
 
 @plain_shares.register(WindowScores)
 def _window_scores(kernel: Any, data: Any, source: Sequences, weights: Weights) -> Shares:
-    """Spread what every window adds equally over its observed values; half of a difference goes to each step."""
+    """Spread what every window adds equally over its observed values."""
     vector = weights.of_features(kernel)
     shares = Shares.zeros(source, len(vector))
+    features = kernel._evaluation.prepared(source).operand.values
     for i, (start, stop) in enumerate(pairwise(source.offsets.tolist())):
-        worth, total = kernel.worth(source[i : i + 1], vector)
         steps = np.arange(stop - start)
-        before = np.maximum(steps - 1, 0) if kernel.view == "change" else steps
         seen = ~np.isnan(source.values[start:stop])
-        place = window_steps(np.array([0, len(steps)]), steps, kernel.length, kernel.dilation)
-        inside = (seen & seen[before])[place].astype(float)
-        inside /= np.maximum(inside.sum(axis=(1, 2), keepdims=True), 1.0)
-        own = np.zeros((*seen.shape, len(vector)))
-        np.add.at(own, place, inside[..., None] * worth[:, None, None, :])
-        np.add.at(shares.values[start:stop], steps, own / 2)
-        np.add.at(shares.values[start:stop], before, own / 2)
-        shares.bias[i] = total - own.sum(axis=(0, 1))
+        own = shares.values[start:stop]
+        for dilation, worth in kernel.worth(source[i : i + 1], vector):
+            place = window_steps(np.array([0, len(steps)]), steps, kernel.length, dilation)
+            inside = seen[place].astype(float)
+            inside /= np.maximum(inside.sum(axis=(1, 2), keepdims=True), 1.0)
+            np.add.at(own, place, inside[..., None] * worth[:, None, None, :])
+        shares.bias[i] = vector @ features[i] - own.sum(axis=(0, 1))
     return shares
 
 
@@ -418,12 +416,13 @@ def _weighted_parts(kernel: Any, data: Any, source: Any, weights: Weights) -> Sh
 @plain_shares.register(FisherEnsemble)
 def _ensemble(kernel: Any, data: Any, source: Any, weights: Weights) -> Shares:
     """Add the shares of all parts, passed back through the transformers of their views."""
-    series = kernel._accept(data, reset=False)
-    total = Shares.zeros(series, len(weights.values))
-    for view, transformer in enumerate(kernel.transformers_):
-        parts = [at for at, own in enumerate(kernel._view_of) if own == view]
-        own = (part_shares(kernel, at, data, source, weights, float(kernel.weights_[at])) for at in parts)
-        total = total.plus(pulled_back(transformer, series, reduce(Shares.plus, own)))
+    total = Shares.zeros(source, len(weights.values))
+    parts = zip(
+        kernel.kernels_, kernel._view_of, kernel.views(source), kernel.split(weights.of_features(kernel)), strict=True
+    )
+    for part, view, own, vector in parts:
+        found = shares_of(part, own, own, Weights(vector))
+        total = total.plus(pulled_back(kernel.transformers_[view], source, found))
     return total
 
 

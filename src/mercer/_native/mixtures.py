@@ -1,0 +1,84 @@
+"""Windows of series at all scales, and sums over mixtures of diagonal Gaussians, by native/mixtures.hpp."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from mercer._array import Floats
+from mercer._native import call
+
+
+def window_points(
+    values: Floats,
+    offsets: Any,
+    steps: Any,
+    dilations: Any,
+    floor: Floats | None,
+    center: Floats,
+    whitening: Floats,
+    reach: Floats,
+) -> Floats:
+    """Return whitened windows around some steps, and the time in the series, from -sqrt(3) to sqrt(3).
+
+    Parameters
+    ----------
+    values : ndarray of shape (T, c)
+        Series, one after the other; they are reflected at their ends. A window with a NaN is NaN.
+    offsets : ndarray of int of shape (S + 1,)
+        Series s has the steps ``offsets[s]:offsets[s + 1]``.
+    steps : ndarray of int of shape (n,)
+        Steps in the middle of the windows, in increasing order.
+    dilations : sequence of int of length M
+        Steps between two values of a window, for every scale.
+    floor : ndarray of shape (M, c) or None
+        The channels of a window lose their means, and are divided by their standard deviations plus these.
+    center : ndarray of shape (M, c * length)
+        Means of the windows, channel by channel.
+    whitening : ndarray of shape (M, c * length, p)
+        What windows are multiplied with.
+    reach : ndarray of shape (M,)
+        Values that are farther from the center are moved to this distance.
+
+    Returns
+    -------
+    ndarray of shape (M, n, p + 1)
+    """
+    points = np.empty((len(center), len(steps), whitening.shape[2] + 1))
+    call(
+        "window_points",
+        values=values,
+        offsets=offsets,
+        steps=steps,
+        dilations=dilations,
+        reach=reach,
+        floor=floor,
+        center=center,
+        whitening=whitening,
+        points=points,
+    )
+    return points
+
+
+def mixture_sums(points: Floats, factors: Floats, ends: Any, shares: Floats | None = None) -> Floats:
+    """Return sums over points y of the shares of components times (y, y^2, 1), in parts of the points.
+
+    Parameters
+    ----------
+    points : ndarray of shape (M, n, q)
+        Points of every mixture; those with a NaN do not count.
+    factors : ndarray of shape (M, 2 q + 1, K)
+        Log joint densities of the components are (y, y^2, 1) times these.
+    ends : ndarray of int of shape (S + 1,)
+        Part s has the points ``ends[s]:ends[s + 1]``.
+    shares : ndarray of shape (M, n, K), optional
+        Gets the posterior probabilities of the components.
+
+    Returns
+    -------
+    ndarray of shape (M, S, 2 q + 1, K)
+    """
+    sums = np.empty((len(points), len(ends) - 1, *factors.shape[1:]))
+    call("mixture_sums", points=points, factors=factors, ends=ends, sums=sums, shares=shares)
+    return sums
