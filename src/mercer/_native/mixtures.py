@@ -10,6 +10,32 @@ from mercer._array import Floats
 from mercer._native import call
 
 
+def windows(values: Floats, offsets: Any, steps: Any, length: int, dilation: int, floor: Floats | None) -> Floats:
+    """Return the windows of one scale around some steps, channel by channel; a missing value is NaN.
+
+    Parameters
+    ----------
+    values : ndarray of shape (T, c)
+        Series, one after the other; they are reflected at their ends.
+    offsets : ndarray of int of shape (S + 1,)
+        Series s has the steps ``offsets[s]:offsets[s + 1]``.
+    steps : ndarray of int of shape (n,)
+        Steps in the middle of the windows, in increasing order.
+    length, dilation : int
+        Number of values of a window and channel, and the steps between two of them.
+    floor : ndarray of shape (c,) or None
+        The channels of a window lose their means, and are divided by their standard deviations plus these.
+
+    Returns
+    -------
+    ndarray of shape (n, c * length)
+    """
+    floors = None if floor is None else floor[None]
+    found = np.empty((1, len(steps), values.shape[1] * length))
+    _cut(values, offsets, steps, [dilation], floors, None, None, None, found)
+    return found[0]
+
+
 def window_points(
     values: Floats,
     offsets: Any,
@@ -20,22 +46,18 @@ def window_points(
     whitening: Floats,
     reach: Floats,
 ) -> Floats:
-    """Return whitened windows around some steps, and the time in the series, from -sqrt(3) to sqrt(3).
+    """Return whitened windows of all scales, and the time in the series, from -sqrt(3) to sqrt(3).
 
     Parameters
     ----------
-    values : ndarray of shape (T, c)
-        Series, one after the other; they are reflected at their ends. A window with a NaN is NaN.
-    offsets : ndarray of int of shape (S + 1,)
-        Series s has the steps ``offsets[s]:offsets[s + 1]``.
-    steps : ndarray of int of shape (n,)
-        Steps in the middle of the windows, in increasing order.
+    values, offsets, steps
+        As in `windows`; a window with a NaN is NaN.
     dilations : sequence of int of length M
         Steps between two values of a window, for every scale.
     floor : ndarray of shape (M, c) or None
-        The channels of a window lose their means, and are divided by their standard deviations plus these.
+        As in `windows`, for every scale.
     center : ndarray of shape (M, c * length)
-        Means of the windows, channel by channel.
+        Means of the windows.
     whitening : ndarray of shape (M, c * length, p)
         What windows are multiplied with.
     reach : ndarray of shape (M,)
@@ -46,19 +68,13 @@ def window_points(
     ndarray of shape (M, n, p + 1)
     """
     points = np.empty((len(center), len(steps), whitening.shape[2] + 1))
-    call(
-        "window_points",
-        values=values,
-        offsets=offsets,
-        steps=steps,
-        dilations=dilations,
-        reach=reach,
-        floor=floor,
-        center=center,
-        whitening=whitening,
-        points=points,
-    )
+    _cut(values, offsets, steps, dilations, floor, center, whitening, reach, points)
     return points
+
+
+def _cut(*arguments: Any) -> None:
+    names = ("values", "offsets", "steps", "dilations", "floor", "center", "whitening", "reach", "points")
+    call("window_points", **dict(zip(names, arguments, strict=True)))
 
 
 def mixture_sums(points: Floats, factors: Floats, ends: Any, shares: Floats | None = None) -> Floats:

@@ -10,11 +10,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from mercer._array import Floats, Indices, Mask
-from mercer._native.mixtures import mixture_sums, window_points
+from mercer._native.mixtures import mixture_sums, window_points, windows
 from mercer._random import generator, seeds
 from mercer._verdict import Verdict
 from mercer.data import Sequences
-from mercer.data.ragged import window_steps
 from mercer.data.segments import digest_order
 from mercer.families.gaussian import Gaussians
 from mercer.kernels._operands import InnerProducts, Rows
@@ -113,16 +112,17 @@ class WindowScores(InnerProducts, Kernel):
         steps = _evenly(some.offsets, max(1, POINTS // max(len(some), 1)))
         # With gaps, covariances of pairs of values are too rough for smooth series; those of interpolated ones are not.
         whole = _interpolated(some)
-        near = whole.values[window_steps(whole.offsets, steps, NEAR, 1)]
-        self.near_ = [_moments(near[:, :, channel]) for channel in range(near.shape[2])]
+        near = windows(whole.values, whole.offsets, steps, NEAR, 1, None)
+        self.near_ = [_moments(near[:, start : start + NEAR]) for start in range(0, near.shape[1], NEAR)]
         typical, span = int(np.median(X.lengths)), self.length - 1
         self.dilations_ = (1, *(2**j for j in range(1, 31) if span * 2**j < typical))
-        windows = [_cut(whole.values, whole.offsets, steps, self.length, dilation) for dilation in self.dilations_]
+        scales = [windows(whole.values, whole.offsets, steps, self.length, d, None) for d in self.dilations_]
         self.floor_ = None
         if self.view == "shape":
-            self.floor_ = CONTRAST * np.stack([_sizes(part, near.shape[2]) for part in windows])
-            windows = [_standardized(part, floor) for part, floor in zip(windows, self.floor_, strict=True)]
-        moments = [_moments(part) for part in windows]
+            self.floor_ = CONTRAST * np.stack([_sizes(part, len(self.near_)) for part in scales])
+            cut = zip(self.dilations_, self.floor_, strict=True)
+            scales = [windows(whole.values, whole.offsets, steps, self.length, d, floor) for d, floor in cut]
+        moments = [_moments(part) for part in scales]
         self.center_, self.covariance_ = (np.stack(part) for part in zip(*moments, strict=True))
         self.reach_ = FAR * np.sqrt(np.trace(self.covariance_, axis1=1, axis2=2))
         self.whitening_ = self._directions()
@@ -179,9 +179,9 @@ class WindowScores(InnerProducts, Kernel):
             values = values.copy()
             for channel, (center, covariance) in enumerate(self.near_):
                 steps = np.flatnonzero(gone[:, channel])
-                windows = X.values[window_steps(X.offsets, steps, NEAR, 1), channel]
-                enough = 3 * (~np.isnan(windows)).sum(axis=1) >= NEAR
-                values[steps[enough], channel] = _filled(windows[enough], center, covariance)[:, NEAR // 2]
+                near = windows(X.values[:, [channel]], X.offsets, steps, NEAR, 1, None)
+                enough = 3 * (~np.isnan(near)).sum(axis=1) >= NEAR
+                values[steps[enough], channel] = _filled(near[enough], center, covariance)[:, NEAR // 2]
         return values
 
     def _points(self, X: Sequences, steps: Indices) -> Floats:
@@ -192,14 +192,14 @@ class WindowScores(InnerProducts, Kernel):
         )
         for at, own in enumerate(points if np.isnan(values).any() else ()):
             gappy = np.flatnonzero(np.isnan(own[:, 0]))
-            windows = _cut(values, X.offsets, steps[gappy], self.length, self.dilations_[at])
-            kept = 2 * (~np.isnan(windows)).sum(axis=1) >= windows.shape[1]
-            windows = windows if floor is None else _standardized(windows, floor[at])
+            own_floor = None if floor is None else floor[at]
+            cut = windows(values, X.offsets, steps[gappy], self.length, self.dilations_[at], own_floor)
+            kept = 2 * (~np.isnan(cut)).sum(axis=1) >= cut.shape[1]
             center, covariance, reach = self.center_[at], self.covariance_[at], self.reach_[at]
-            for start in range(0, windows.shape[1], self.length):  # given the rest of the channel
+            for start in range(0, cut.shape[1], self.length):  # given the rest of the channel
                 part = slice(start, start + self.length)
-                windows[:, part] = _filled(windows[:, part], center[part], covariance[part, part])
-            away = np.clip(windows - center, -reach, reach) @ self.whitening_[at]
+                cut[:, part] = _filled(cut[:, part], center[part], covariance[part, part])
+            away = np.clip(cut - center, -reach, reach) @ self.whitening_[at]
             own[gappy, :-1] = np.where(kept[:, None], away, np.nan)
         return points
 
@@ -315,35 +315,16 @@ def _interpolated(X: Sequences) -> Sequences:
     return X.mapped(lambda _: values)
 
 
-def _cut(values: Floats, offsets: Indices, steps: Indices, length: int, dilation: int) -> Floats:
-    """Return the windows around some steps, channel by channel, ``(n, d length)``."""
-    windows = values[window_steps(offsets, steps, length, dilation)]
-    return np.swapaxes(windows, 1, 2).reshape(len(steps), length * values.shape[1])
-
-
-def _standardized(windows: Floats, floor: Floats) -> Floats:
-    """Subtract the mean of every channel, and divide it by its standard deviation plus ``floor``."""
-    channels = windows.reshape(len(windows), len(floor), windows.shape[1] // len(floor))
-    seen = ~np.isnan(channels)
-    n = np.maximum(seen.sum(axis=2, keepdims=True), 1)
-    away = np.where(seen, channels - np.where(seen, channels / n, 0.0).sum(axis=2, keepdims=True), 0.0)
-    largest = np.abs(away).max(axis=2, keepdims=True)  # whose square may overflow
-    unit = np.divide(away, largest, out=np.zeros_like(away), where=largest > 0)
-    size = largest * np.sqrt((unit**2).sum(axis=2, keepdims=True) / n) + floor[:, None]
-    found = np.divide(away, size, out=np.zeros_like(away), where=size > 0)
-    return np.where(seen, found, np.nan).reshape(windows.shape)
-
-
-def _sizes(windows: Floats, channels: int) -> Floats:
+def _sizes(rows: Floats, channels: int) -> Floats:
     """Return the root of the mean over windows of the variance within each channel."""
-    inside = windows.reshape(len(windows), channels, -1).var(axis=2)
-    return np.sqrt(inside.sum(axis=0) / max(len(windows), 1))
+    inside = rows.reshape(len(rows), channels, -1).var(axis=2)
+    return np.sqrt(inside.sum(axis=0) / max(len(rows), 1))
 
 
-def _filled(windows: Floats, center: Floats, covariance: Floats) -> Floats:
-    """Replace missing values of a channel by conditional means, by one linear map per pattern."""
-    seen, places = ~np.isnan(windows), np.arange(windows.shape[1])
-    filled = np.where(seen, windows, center)
+def _filled(rows: Floats, center: Floats, covariance: Floats) -> Floats:
+    """Replace missing values of windows of a channel by conditional means, by one linear map per pattern."""
+    seen, places = ~np.isnan(rows), np.arange(rows.shape[1])
+    filled = np.where(seen, rows, center)
     patterns, owner = np.unique(seen @ (1 << places), return_inverse=True)
     for i, pattern in enumerate(patterns.tolist()):
         known = (pattern >> places) & 1 == 1
@@ -352,13 +333,13 @@ def _filled(windows: Floats, center: Floats, covariance: Floats) -> Floats:
         inner = covariance[np.ix_(known, known)]
         inner = inner + (1e-9 * np.trace(inner) / len(inner) + 1e-12) * np.eye(len(inner))
         map_of_gap = np.linalg.solve(inner, covariance[np.ix_(known, ~known)])
-        rows = np.flatnonzero(owner == i)
-        filled[np.ix_(rows, ~known)] += (windows[np.ix_(rows, known)] - center[known]) @ map_of_gap
+        same = np.flatnonzero(owner == i)
+        filled[np.ix_(same, ~known)] += (rows[np.ix_(same, known)] - center[known]) @ map_of_gap
     return filled
 
 
-def _moments(windows: Floats) -> tuple[Floats, Floats]:
+def _moments(rows: Floats) -> tuple[Floats, Floats]:
     """Return the mean and the covariance of windows."""
-    center = windows.sum(axis=0) / max(len(windows), 1)
-    deviation = windows - center
-    return center, deviation.T @ deviation / max(len(windows), 1)
+    center = rows.sum(axis=0) / max(len(rows), 1)
+    deviation = rows - center
+    return center, deviation.T @ deviation / max(len(rows), 1)
