@@ -22,6 +22,7 @@ SEQUENCES = [
     mc.Windows(3),
     mc.data.Resample(8),
     mc.data.Clock(1.0),
+    mc.data.FillGaps(),
     mc.PerStep(StandardScaler()),
 ]
 TABLES = [

@@ -200,8 +200,8 @@ class TestByName:
     @pytest.mark.parametrize(
         "model",
         [SMALL, mc.LDS(1, n_iter=2, tol=0.1), mc.Gaussian(), mc.Mixture(n_components=2), mc.KDE(), mc.Standardize(),
-         mc.Derivatives(), mc.Windows(3), mc.data.Clock(), mc.data.Resample(4), mc.PerStep(StandardScaler()),
-         Summary(), mc.EmbeddedHMM(n_components=2), mc.LikelihoodRatio(mc.Gaussian()),
+         mc.Derivatives(), mc.Windows(3), mc.data.Clock(), mc.data.FillGaps(), mc.data.Resample(4),
+         mc.PerStep(StandardScaler()), Summary(), mc.EmbeddedHMM(n_components=2), mc.LikelihoodRatio(mc.Gaussian()),
          mc.FactorialHMM(n_chains=2, n_states=2, n_iter=2, tol=0.1)],
         ids=lambda model: type(model).__name__,
     )  # fmt: skip

@@ -21,6 +21,7 @@ from sklearn.preprocessing import FunctionTransformer, KBinsDiscretizer, Standar
 from sklearn.svm import SVC
 
 import mercer as mc
+from mercer.data.gaps import FillGaps
 from mercer.data.sequences import Sequences
 from mercer.data.standardize import Clock, Lengths, Resample, Standardize
 from mercer.data.transformers import Derivatives, PerStep, Windows
@@ -34,6 +35,7 @@ ON_VECTORS = [
     Standardize(),
     Standardize(per="series"),
     Clock(2.0),
+    FillGaps(),
 ]
 
 
@@ -226,6 +228,66 @@ class TestResample:
         assert Resample(3).fit_transform(series([4], dtype=np.float32)).values.dtype == np.float32
 
 
+def resonances(n=40, seed=0):
+    """A stationary process, whose windows are Gaussian."""
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, 60, 1))
+    for t in range(2, 60):
+        X[:, t] += 1.2 * X[:, t - 1] - 0.8 * X[:, t - 2]
+    return list(X)
+
+
+class TestFillGaps:
+    @pytest.mark.parametrize("fraction", [0.1, 0.3])
+    def test_it_is_closer_than_interpolation(self, fraction):
+        rng = np.random.default_rng(1)
+        X = Sequences(resonances())
+        gone = rng.random(X.values.shape) < fraction
+        gappy = X.mapped(lambda values: np.where(gone, np.nan, values))
+        for train in (X, gappy):
+            found = FillGaps().fit(train).transform(gappy).values
+            left = np.isnan(found)
+            assert left.mean() < 0.01
+            flat = Resample(60).fit_transform(gappy).values
+            errors = [np.square(filled - X.values)[gone & ~left].mean() for filled in (found, flat)]
+            assert errors[0] < 0.6 * errors[1]
+
+    def test_values_are_conditional_means(self):
+        X = resonances(160)  # all of their windows are used
+        x = X[0].copy()
+        gone = [20, 22, 23]
+        x[gone] = np.nan
+        found = FillGaps().fit(X).transform([x])[0]
+        windows = np.concatenate([[w.ravel() for w in Windows(9).fit_transform(X)[i]] for i in range(160)])
+        mean, covariance = windows.mean(axis=0), np.cov(windows.T, bias=True)
+        for t in gone:
+            known = [k for k in range(9) if t - 4 + k not in gone]
+            weights = np.linalg.solve(covariance[np.ix_(known, known)], covariance[known, 4])
+            expected = mean[4] + weights @ (x[t - 4 : t + 5, 0] - mean)[known]
+            np.testing.assert_allclose(found[t, 0], expected, rtol=1e-5)
+        assert (np.delete(found, gone) == np.delete(x, gone)).all()
+
+    def test_the_middle_of_long_gaps_stays_missing(self):
+        x = resonances(1)[0]
+        x[10:30] = np.nan
+        found = FillGaps().fit(resonances()).transform([x])[0][:, 0]
+        assert np.flatnonzero(np.isnan(found)).tolist() == list(range(12, 28))
+
+    def test_channels_are_filled_by_themselves(self):
+        X = [np.concatenate([x, 100 + 3 * x[::-1]], axis=1) for x in resonances()]
+        x = X[0].copy()
+        x[::5, 0] = x[::7, 1] = np.nan
+        both = FillGaps().fit(X).transform([x])[0]
+        for channel in (0, 1):
+            only = FillGaps().fit([z[:, [channel]] for z in X]).transform([x[:, [channel]]])[0]
+            np.testing.assert_allclose(both[:, [channel]], only, atol=1e-3)
+
+    def test_what_is_never_observed_stays_missing(self):
+        X = [np.array([[1.0, np.nan], [2.0, np.nan], [np.nan, np.nan]]), np.zeros((0, 2))]
+        assert np.isnan(FillGaps().fit_transform(X)[0][:, 1]).all()
+        assert len(FillGaps().fit_transform([np.zeros((0, 1))]).values) == 0
+
+
 @pytest.mark.parametrize(
     ("ask", "data", "error", "sentence"),
     [
@@ -259,6 +321,7 @@ class TestResample:
         (Clock(-1).fit_transform, series([3]), ValueError, "weight must be a number, 0 or more; got"),
         (Clock(np.nan).fit_transform, series([3]), ValueError, "weight must be a number, 0 or more; got"),
         (Clock("1").fit_transform, series([3]), ValueError, "weight must be a number, 0 or more; got"),
+        (FillGaps().transform, series([3]), NotFittedError, "not fitted yet"),
         (Resample(0).fit_transform, series([3]), ValueError, "n_steps must be a whole number, 1 or more; got 0"),
         (Resample(3).fit_transform, [np.zeros((0, 1)), np.ones((2, 1))], ValueError, "is empty"),
         (PerStep(StandardScaler()).transform, series([3]), NotFittedError, ""),

@@ -152,8 +152,9 @@ def test_leaves_of_a_tree():
         [mc.Derivatives(), mc.Standardize()],
         [mc.data.Resample(6), mc.data.Clock(2.0)],
         [mc.data.Windows(3)],
+        [mc.data.FillGaps()],
     ],
-    ids=["derivatives", "standardize", "clock", "windows"],
+    ids=["derivatives", "standardize", "clock", "windows", "gaps"],
 )
 def test_shares_pass_back_through_transformers(steps):
     pipeline = make_pipeline(*steps, mc.Fisher(hmm()), estimator()).fit(SERIES, LABELS)

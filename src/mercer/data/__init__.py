@@ -3,6 +3,7 @@
 from mercer.data.alignment import read_alignment
 from mercer.data.alphabet import Alphabet
 from mercer.data.fasta import fasta_blocks, read_fasta
+from mercer.data.gaps import FillGaps
 from mercer.data.identical import identical_groups
 from mercer.data.objects import objects
 from mercer.data.sequences import Sequences
@@ -17,6 +18,7 @@ __all__ = [
     "Alphabet",
     "Clock",
     "Derivatives",
+    "FillGaps",
     "Lengths",
     "PerStep",
     "Records",

@@ -11,7 +11,7 @@ from sklearn.utils.validation import validate_data
 
 from mercer._array import Floats, Indices
 from mercer._batch import row_digests
-from mercer.data import Sequences
+from mercer.data.sequences import Sequences
 
 NARROW = 16
 """Columns of a matrix whose rows are sorted faster by their bits than by their digests."""

@@ -263,6 +263,13 @@ def _interpolated(x: Floats, steps: int) -> Floats:
     return out
 
 
+def interpolated(X: Sequences) -> Floats:
+    """Return the values of series, interpolated in gaps; a channel without any value in a series is 0."""
+    if not np.isnan(X.values).any():
+        return X.values
+    return np.concatenate([_interpolated(x, len(x)) for x in X])
+
+
 class Lengths(CheckedParameters, TransformerMixin, BaseEstimator):
     """Transform every sequence to its length, as a baseline feature.
 

@@ -15,6 +15,7 @@ from mercer._parameters import NONE, Rule, Rules, positive, seed, whole
 from mercer._random import seed_of
 from mercer._verdict import Verdict
 from mercer.data import Sequences
+from mercer.data.gaps import FillGaps
 from mercer.data.segments import segment_sum
 from mercer.data.standardize import Standardize
 from mercer.data.transformers import Derivatives
@@ -84,8 +85,9 @@ class FisherEnsemble(InnerProducts, Kernel):
 
     A window kernel averages the scores of overlapping windows: that of a composite likelihood, not of a model of the
     series. Windows are whitened (at most 32 directions) and get the time in the series as one more coordinate; scores
-    are averaged over the series and over each half of it. Missing values are replaced by their conditional means under
-    the Gaussian of all windows; windows with fewer than half of their values are left out.
+    are averaged over the series and over each half of it. Short gaps are filled before (`FillGaps`); in longer ones,
+    missing values have their conditional means under the Gaussian of all windows, windows with fewer than half of their
+    values are left out, and models marginalize.
 
     The kernel is an inner product of explicit features, whose number does not depend on the data (``features``), so
     that the cost of linear models grows linearly with the number of series.
@@ -161,6 +163,7 @@ class FisherEnsemble(InnerProducts, Kernel):
 
     def _learn(self, X: Sequences, y: Any = None) -> None:
         parts, self._view_of = self._parts(X)
+        X = self.transformer_.fit_transform(X)
         views = [view.fit_transform(X) for view in self.transformers_]
 
         def fitted(at: int) -> Floats:
@@ -182,8 +185,9 @@ class FisherEnsemble(InnerProducts, Kernel):
         seed, channels, most = seed_of(self.random_state), X.values.shape[1], max(1, int(np.median(X.lengths)) // 2)
         share = 0.4 / (1 + (len(X) / MANY) ** 2)  # of windows: 1
         lengths = LENGTHS if channels == 1 else LENGTHS_OF_CHANNELS
+        self.transformer_ = make_pipeline(Standardize(), FillGaps())
         self.transformers_ = [
-            Standardize(),
+            make_pipeline("passthrough"),
             make_pipeline(Derivatives(), Standardize()),
             make_pipeline(Standardize(per="series"), Derivatives(), Standardize()),
         ]
@@ -204,6 +208,7 @@ class FisherEnsemble(InnerProducts, Kernel):
 
     def views(self, X: Sequences) -> list[Sequences]:
         """Return the series as every part takes them."""
+        X = self.transformer_.transform(X)
         views = [view.transform(X) for view in self.transformers_]
         return [part._accept(views[at], reset=False) for part, at in zip(self.kernels_, self._view_of, strict=True)]
 

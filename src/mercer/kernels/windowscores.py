@@ -14,22 +14,20 @@ from mercer._native.mixtures import mixture_sums, window_points, windows
 from mercer._random import generator, seeds
 from mercer._verdict import Verdict
 from mercer.data import Sequences
+from mercer.data.gaps import conditional_means, evenly, moments
 from mercer.data.segments import digest_order
+from mercer.data.standardize import interpolated
 from mercer.families.gaussian import Gaussians
 from mercer.kernels._operands import InnerProducts, Rows
 from mercer.kernels.base.kernel import Kernel
 from mercer.models.mixture import Mixtures
 
-POINTS = 10_000
-"""About the number of windows that a mixture is fitted to."""
 DIRECTIONS = 32
 """Most principal directions of windows."""
 SMALLEST = 1e-4
 """Directions whose variance is a smaller fraction of the largest are left out, such as those without the mean."""
 FLOOR = 1e-3
 """Added to the variances of components; windows have variance 1."""
-NEAR = 9
-"""Steps of the windows that gaps are filled from."""
 FAR = 1e6
 """Standard deviations from the mean beyond which a value is no farther: its square would be too large."""
 CONTRAST = 0.3
@@ -55,10 +53,9 @@ class WindowScores(InnerProducts, Kernel):
     times, not the score of a model of the series. It compares series, but nothing follows from it about their
     probability.
 
-    Values that are missing are replaced by their conditional means, given three or more of the nine steps around them
-    in the same channel, under the Gaussian of all windows of nine steps; in longer gaps, given the rest of each window,
-    under the Gaussian of these. Windows with fewer than half of their values are left out; a series without a window
-    has the zero vector.
+    Missing values are replaced by their conditional means, given the rest of the channel in a window, under the
+    Gaussian of all windows; short gaps should be filled before (`FillGaps`). Windows with fewer than half of their
+    values are left out; a series without a window has the zero vector.
 
     Parameters
     ----------
@@ -109,21 +106,19 @@ class WindowScores(InnerProducts, Kernel):
     def _learn(self, X: Sequences, y: Any = None) -> None:
         order = digest_order(X)
         some = X[order]
-        steps = _evenly(some.offsets, max(1, POINTS // max(len(some), 1)))
+        steps, channels = evenly(some.offsets), some.values.shape[1]
         # With gaps, covariances of pairs of values are too rough for smooth series; those of interpolated ones are not.
-        whole = _interpolated(some)
-        near = windows(whole.values, whole.offsets, steps, NEAR, 1, None)
-        self.near_ = [_moments(near[:, start : start + NEAR]) for start in range(0, near.shape[1], NEAR)]
+        whole = interpolated(some)
         typical, span = int(np.median(X.lengths)), self.length - 1
         self.dilations_ = (1, *(2**j for j in range(1, 31) if span * 2**j < typical))
-        scales = [windows(whole.values, whole.offsets, steps, self.length, d, None) for d in self.dilations_]
+        scales = [windows(whole, some.offsets, steps, self.length, d, None) for d in self.dilations_]
         self.floor_ = None
         if self.view == "shape":
-            self.floor_ = CONTRAST * np.stack([_sizes(part, len(self.near_)) for part in scales])
+            within = (part.reshape(len(part), channels, -1).var(axis=2).sum(axis=0) for part in scales)
+            self.floor_ = CONTRAST * np.sqrt(np.stack(list(within)) / max(len(steps), 1))
             cut = zip(self.dilations_, self.floor_, strict=True)
-            scales = [windows(whole.values, whole.offsets, steps, self.length, d, floor) for d, floor in cut]
-        moments = [_moments(part) for part in scales]
-        self.center_, self.covariance_ = (np.stack(part) for part in zip(*moments, strict=True))
+            scales = [windows(whole, some.offsets, steps, self.length, d, floor) for d, floor in cut]
+        self.center_, self.covariance_ = (np.stack(part) for part in zip(*map(moments, scales), strict=True))
         self.reach_ = FAR * np.sqrt(np.trace(self.covariance_, axis1=1, axis2=2))
         self.whitening_ = self._directions()
         self.model_ = self._mixtures(some, steps)
@@ -171,22 +166,9 @@ class WindowScores(InnerProducts, Kernel):
 
     # -- windows -------------------------------------------------------------------------------------------
 
-    def _seen(self, X: Sequences) -> Floats:
-        """Return the values, where missing ones among enough others have conditional means."""
-        values = X.values
-        gone = np.isnan(values)
-        if gone.any():
-            values = values.copy()
-            for channel, (center, covariance) in enumerate(self.near_):
-                steps = np.flatnonzero(gone[:, channel])
-                near = windows(X.values[:, [channel]], X.offsets, steps, NEAR, 1, None)
-                enough = 3 * (~np.isnan(near)).sum(axis=1) >= NEAR
-                values[steps[enough], channel] = _filled(near[enough], center, covariance)[:, NEAR // 2]
-        return values
-
     def _points(self, X: Sequences, steps: Indices) -> Floats:
         """Return whitened windows and their time, ``(M, n, p + 1)``; NaN if fewer than half of the values are seen."""
-        values, floor = self._seen(X), self.floor_
+        values, floor = X.values, self.floor_
         points = window_points(
             values, X.offsets, steps, self.dilations_, floor, self.center_, self.whitening_, self.reach_
         )
@@ -198,7 +180,7 @@ class WindowScores(InnerProducts, Kernel):
             center, covariance, reach = self.center_[at], self.covariance_[at], self.reach_[at]
             for start in range(0, cut.shape[1], self.length):  # given the rest of the channel
                 part = slice(start, start + self.length)
-                cut[:, part] = _filled(cut[:, part], center[part], covariance[part, part])
+                cut[:, part] = conditional_means(cut[:, part], center[part], covariance[part, part])
             away = np.clip(cut - center, -reach, reach) @ self.whitening_[at]
             own[gappy, :-1] = np.where(kept[:, None], away, np.nan)
         return points
@@ -292,54 +274,3 @@ class _Mixture(NamedTuple):
         found = np.concatenate([zeroth / self.root - self.root * n, of_mean, of_variance], axis=-2) / n
         found = np.where(n > 1e-6, found, 0.0)
         return np.asarray(found.reshape(*sums.shape[:-2], -1))
-
-
-def _evenly(offsets: Indices, each: int) -> Indices:
-    """Return at most ``each`` steps of every sequence, evenly spaced."""
-    lengths = np.diff(offsets)
-    counts = np.minimum(lengths, each)
-    local = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
-    place = (2 * local + 1) * np.repeat(lengths, counts) // (2 * np.repeat(counts, counts))
-    return np.asarray(np.repeat(offsets[:-1], counts) + place)
-
-
-def _interpolated(X: Sequences) -> Sequences:
-    """Return series without gaps, by linear interpolation; a channel without a value is 0."""
-    if not np.isnan(X.values).any():
-        return X
-    values = X.values.copy()
-    for start, stop in pairwise(X.offsets.tolist()):
-        for column in values[start:stop].T:
-            seen = ~np.isnan(column)
-            column[~seen] = np.interp(np.flatnonzero(~seen), np.flatnonzero(seen), column[seen]) if seen.any() else 0.0
-    return X.mapped(lambda _: values)
-
-
-def _sizes(rows: Floats, channels: int) -> Floats:
-    """Return the root of the mean over windows of the variance within each channel."""
-    inside = rows.reshape(len(rows), channels, -1).var(axis=2)
-    return np.sqrt(inside.sum(axis=0) / max(len(rows), 1))
-
-
-def _filled(rows: Floats, center: Floats, covariance: Floats) -> Floats:
-    """Replace missing values of windows of a channel by conditional means, by one linear map per pattern."""
-    seen, places = ~np.isnan(rows), np.arange(rows.shape[1])
-    filled = np.where(seen, rows, center)
-    patterns, owner = np.unique(seen @ (1 << places), return_inverse=True)
-    for i, pattern in enumerate(patterns.tolist()):
-        known = (pattern >> places) & 1 == 1
-        if known.all() or not known.any():
-            continue
-        inner = covariance[np.ix_(known, known)]
-        inner = inner + (1e-9 * np.trace(inner) / len(inner) + 1e-12) * np.eye(len(inner))
-        map_of_gap = np.linalg.solve(inner, covariance[np.ix_(known, ~known)])
-        same = np.flatnonzero(owner == i)
-        filled[np.ix_(same, ~known)] += (rows[np.ix_(same, known)] - center[known]) @ map_of_gap
-    return filled
-
-
-def _moments(rows: Floats) -> tuple[Floats, Floats]:
-    """Return the mean and the covariance of windows."""
-    center = rows.sum(axis=0) / max(len(rows), 1)
-    deviation = rows - center
-    return center, deviation.T @ deviation / max(len(rows), 1)

@@ -15,6 +15,7 @@ import numpy as np
 
 from mercer._checks import NotAdditive
 from mercer.data.channels import inside
+from mercer.data.gaps import NEAR, FillGaps
 from mercer.data.ragged import window_steps
 from mercer.data.segments import segment_sum
 from mercer.data.sequences import Sequences
@@ -85,6 +86,22 @@ def _windows(step: Any, X: Sequences, shares: Any) -> Any:
     return replace(shares, values=values)
 
 
+def _filled(step: Any, X: Sequences, shares: Any) -> Any:
+    """Give the share of a filled value to the observed values around it, in equal parts."""
+    values, bias, gone = shares.values.copy(), shares.bias.copy(), np.isnan(X.values)
+    for channel in range(values.shape[1]):
+        steps = np.flatnonzero(gone[:, channel])
+        near = window_steps(X.offsets, steps, NEAR, 1)
+        seen = (~gone[near, channel]).astype(float)
+        number = seen.sum(axis=1, keepdims=True)
+        given = values[steps, channel]
+        values[steps, channel] = 0.0
+        np.add.at(values[:, channel], near, given[:, None] * (seen / np.maximum(number, 1))[:, :, None])
+        owner = np.searchsorted(X.offsets, steps, side="right") - 1
+        np.add.at(bias, owner, np.where(number > 0, 0.0, given))  # values that stay missing contribute nothing else
+    return replace(shares, values=values, bias=bias)
+
+
 def _resampled(step: Any, X: Sequences, shares: Any) -> Any:
     """Give the share of an interpolated value to the two values that it lies between."""
     values, bias = np.zeros((len(X.values), *shares.values.shape[1:])), shares.bias.copy()
@@ -110,6 +127,7 @@ def _resampled(step: Any, X: Sequences, shares: Any) -> Any:
 BACK: dict[type, Callable[[Any, Sequences, Any], Any]] = {
     Clock: _clock,
     Derivatives: _derivatives,
+    FillGaps: _filled,
     Resample: _resampled,
     Windows: _windows,
     Standardize: lambda step, X, shares: shares,  # every value is shifted and scaled by itself

@@ -416,14 +416,15 @@ def _weighted_parts(kernel: Any, data: Any, source: Any, weights: Weights) -> Sh
 @plain_shares.register(FisherEnsemble)
 def _ensemble(kernel: Any, data: Any, source: Any, weights: Weights) -> Shares:
     """Add the shares of all parts, passed back through the transformers of their views."""
+    filled = kernel.transformer_.transform(source)
     total = Shares.zeros(source, len(weights.values))
     parts = zip(
         kernel.kernels_, kernel._view_of, kernel.views(source), kernel.split(weights.of_features(kernel)), strict=True
     )
     for part, view, own, vector in parts:
         found = shares_of(part, own, own, Weights(vector))
-        total = total.plus(pulled_back(kernel.transformers_[view], source, found))
-    return total
+        total = total.plus(pulled_back(kernel.transformers_[view], filled, found))
+    return pulled_back(kernel.transformer_, source, total)
 
 
 @plain_shares.register(Centered)
