@@ -34,6 +34,7 @@
 #include "profile_paths.hpp"
 #include "profile_product.hpp"
 #include "profiles.hpp"
+#include "series_windows.hpp"
 #include "windows.hpp"
 
 namespace mercer::instances {

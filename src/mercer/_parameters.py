@@ -195,14 +195,9 @@ class CheckedParameters:
             check(name, getattr(self, name))
 
 
-_declared: dict[type, dict[str, Check]] = {}
-
-
 def declared(cls: type) -> dict[str, Check]:
     """Return the rules of a class and of its base classes, these first."""
-    if cls not in _declared:
-        merged: dict[str, Check | None] = {}
-        for base in reversed(cls.__mro__):
-            merged.update(vars(base).get("_parameters", {}))
-        _declared[cls] = {name: check for name, check in merged.items() if check is not None}
-    return _declared[cls]
+    merged: dict[str, Check | None] = {}
+    for base in reversed(cls.__mro__):
+        merged.update(vars(base).get("_parameters", {}))
+    return {name: check for name, check in merged.items() if check is not None}

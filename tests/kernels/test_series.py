@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from sklearn.base import clone
 from sklearn.model_selection import cross_val_score
+from sklearn.pipeline import make_pipeline
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import mercer as mc
@@ -58,7 +59,7 @@ def test_the_inner_score_of_random_labels_is_at_chance(n):
         for seed in range(6 if n == 300 else 20):
             y = np.random.default_rng(seed).permutation(np.arange(n) % 2)
             scores.append(SeriesClassifier(preset).fit(X, y).inner_score_)
-        assert abs(np.mean(scores) - 0.5) < 3 * 0.5 / np.sqrt(n * len(scores)) + 1 / n  # folds balance the classes
+        assert abs(np.mean(scores) - 0.5) < 3 * 0.5 / np.sqrt(n * len(scores)) + 1 / n
 
 
 def test_noisy_labels_are_regularized_more():
@@ -146,6 +147,37 @@ def test_files_and_threads(tmp_path):
     again = mc.load(tmp_path / "model.mercer")
     np.testing.assert_array_equal(again.predict_proba(X), model.predict_proba(X))
     np.testing.assert_array_equal(clone(model).set_params(n_jobs=1).fit(X, y).predict_proba(X), model.predict_proba(X))
+
+
+def test_the_score_without_a_series_is_that_of_a_regression_of_noise():
+    X, _ = waves(12)
+    scores = []
+    for seed in range(20):
+        y = np.random.default_rng(seed).normal(size=12)
+        scores.append(SeriesRegressor("fast").fit(X, y).inner_score_)
+    assert np.mean(scores) < 0
+
+
+def test_training_series_are_predicted_with_the_features_that_were_fitted():
+    """Also those that have no windows in one half."""
+    X, y = waves(20)
+    X[2][: len(X[2]) // 2 + 5] = np.nan
+    X[3] = X[3][:1]
+    model = SeriesClassifier("fast").fit(X, y)
+    kernel = model.kernel.fit(X)
+    np.testing.assert_allclose(np.diag(kernel.transform(X)), 1 - 0.25 * np.isin(np.arange(20), [2, 3]), atol=1e-9)
+    ridge = mc.KernelRidge(alpha=model.alpha_).fit(kernel.fit_transform(X), y - 0.5)
+    np.testing.assert_allclose(model.decision_function(X), ridge.predict(kernel.transform(X)), atol=1e-9)
+
+
+def test_in_pipelines():
+    X, y = waves(20)
+    chain = make_pipeline(mc.Derivatives(), clone(FAST)).fit(X, y)
+    found = mc.explain(chain, X[:3])
+    np.testing.assert_allclose(found.totals + found.bias, chain.decision_function(X[:3]), atol=1e-9)
+    small = mc.compact(chain)
+    assert small.kept_ == []
+    np.testing.assert_allclose(small.predict_proba(X), chain.predict_proba(X))
 
 
 def test_in_cross_validation():

@@ -30,9 +30,19 @@ def windows(values: Floats, offsets: Any, steps: Any, length: int, dilation: int
     -------
     ndarray of shape (n, c * length)
     """
-    floors = None if floor is None else floor[None]
     found = np.empty((1, len(steps), values.shape[1] * length))
-    _cut(values, offsets, steps, [dilation], floors, None, None, None, found)
+    call(
+        "window_points",
+        values=values,
+        offsets=offsets,
+        steps=steps,
+        dilations=[dilation],
+        floor=None if floor is None else floor[None],
+        center=None,
+        whitening=None,
+        reach=None,
+        points=found,
+    )
     return found[0]
 
 
@@ -61,20 +71,26 @@ def window_points(
     whitening : ndarray of shape (M, c * length, p)
         What windows are multiplied with.
     reach : ndarray of shape (M,)
-        Values that are farther from the center are moved to this distance.
+        Deviations from the center are clipped to this.
 
     Returns
     -------
     ndarray of shape (M, n, p + 1)
     """
     points = np.empty((len(center), len(steps), whitening.shape[2] + 1))
-    _cut(values, offsets, steps, dilations, floor, center, whitening, reach, points)
+    call(
+        "window_points",
+        values=values,
+        offsets=offsets,
+        steps=steps,
+        dilations=dilations,
+        floor=floor,
+        center=center,
+        whitening=whitening,
+        reach=reach,
+        points=points,
+    )
     return points
-
-
-def _cut(*arguments: Any) -> None:
-    names = ("values", "offsets", "steps", "dilations", "floor", "center", "whitening", "reach", "points")
-    call("window_points", **dict(zip(names, arguments, strict=True)))
 
 
 def mixture_sums(points: Floats, factors: Floats, ends: Any, shares: Floats | None = None) -> Floats:

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mercer._array import Floats, as_array
+from mercer._native import mixtures as native
 
 Offsets = NDArray[np.int64]
 
@@ -72,13 +73,8 @@ def digests(values: NDArray[Any], offsets: Offsets, prefix: bytes) -> list[bytes
 
 def window_steps(offsets: Offsets, steps: NDArray[Any], length: int, dilation: int) -> NDArray[np.int64]:
     """Return the steps of windows around some steps, ``(n, length)``; a sequence is reflected at its ends."""
-    owner = np.searchsorted(offsets, steps, side="right") - 1
-    first, last = offsets[owner][:, None], (np.diff(offsets)[owner] - 1)[:, None]
-    period = np.maximum(2 * last, 1)
-    place = np.abs(steps[:, None] - first + dilation * (np.arange(length) - length // 2))
-    if len(steps) and last.min() < dilation * (length // 2):  # reflected more than once; divisions take long
-        place %= period
-    return np.asarray(first + np.minimum(place, period - place))
+    place = np.arange(float(offsets[-1]))[:, None]
+    return native.windows(place, offsets, steps, length, dilation, None).astype(np.int64)
 
 
 def windows(values: NDArray[Any], offsets: Offsets, order: int) -> tuple[NDArray[Any], Offsets]:

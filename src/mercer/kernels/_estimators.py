@@ -58,9 +58,12 @@ def found_by_search(step: Any, purpose: str) -> Any:
     return step
 
 
-def weighs_features(step: Any) -> bool:
-    """Whether a fitted estimator is a linear function of explicit features of its own kernel: a `SeriesClassifier`."""
-    return isinstance(getattr(step, "kernel_", None), Kernel) and hasattr(step, "coef_")
+class LinearInFeatures:
+    """An estimator whose decisions are ``kernel_.features(X) @ coef_.T + intercept_``."""
+
+    kernel_: Kernel
+    coef_: Floats
+    intercept_: Floats
 
 
 class LinearFunction(NamedTuple):
@@ -75,11 +78,10 @@ def linear_function(step: Any) -> LinearFunction | None:
     names = kinds(step)
     if SVM in names and step.kernel == "precomputed":
         return LinearFunction(_decisions(step), np.array(step.intercept_, dtype=np.float64))
-    if names & LINEAR and not hasattr(step, "sigma_"):  # a covariance of coefficients reads the row as well
+    if isinstance(step, LinearInFeatures) or (names & LINEAR and not hasattr(step, "sigma_")):
+        # a covariance of coefficients reads the row as well
         weights = step.coef_ if sparse.issparse(step.coef_) else np.atleast_2d(step.coef_)  # sparse after sparsify()
         bias = -step.offset_ if hasattr(step, "offset_") else step.intercept_
-    elif weighs_features(step):
-        return LinearFunction(step.coef_, np.asarray(step.intercept_))
     elif isinstance(step, KernelRidge) or ("KernelRidge" in names and step.kernel == "precomputed"):
         weights, bias = np.atleast_2d(step.dual_coef_.T), getattr(step, "intercept_", 0.0)
     else:

@@ -17,12 +17,12 @@ from mercer._config import without_caches
 from mercer.kernels._data import n_objects
 from mercer.kernels._estimators import (
     SVM,
+    LinearInFeatures,
     check_fitted,
     found_by_search,
     is_word,
     kinds,
     linear_function,
-    weighs_features,
 )
 from mercer.kernels._evaluation import Side
 from mercer.kernels._subset import subset
@@ -91,15 +91,15 @@ def compact(pipeline: Any) -> Compacted:
     if isinstance(pipeline, Compacted):
         return pipeline
     model = found_by_search(pipeline, PURPOSE)
-    if weighs_features(model):
-        return Compacted(copy.deepcopy(model))  # it has no training objects
     whole = "Pipeline" in kinds(model)
     steps = [(name, step) for name, step in model.steps if not is_word(step, "passthrough")] if whole else [("", model)]
     *before, (last, estimator) = steps
     for _, step in before:
         check_fitted(step, PURPOSE)
     estimator = found_by_search(estimator, PURPOSE)
-    if isinstance(estimator, KernelRidge) and isinstance(estimator.kernel, Kernel):
+    if isinstance(estimator, LinearInFeatures):
+        ending, kept = [(last, copy.deepcopy(estimator))], list[Objects]()  # it needs no training objects
+    elif isinstance(estimator, KernelRidge) and isinstance(estimator.kernel, Kernel):
         kernel = estimator.kernel_
         small, changes, kept = _reduced(kernel, estimator, last or type(kernel).__name__.lower())
         ending = [(last, _changed(estimator, **changes, kernel=clone(estimator.kernel), kernel_=small))]

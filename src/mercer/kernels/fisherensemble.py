@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import Any, ClassVar
 
 import numpy as np
 from sklearn.pipeline import make_pipeline
 
-from mercer._array import Floats, Indices
+from mercer._array import Floats
 from mercer._parallel import n_threads, thread_map
 from mercer._parameters import NONE, Rule, Rules, positive, seed, whole
 from mercer._random import seed_of
@@ -20,14 +20,13 @@ from mercer.data.segments import segment_sum
 from mercer.data.standardize import Standardize
 from mercer.data.transformers import Derivatives
 from mercer.kernels._operands import InnerProducts, Rows
-from mercer.kernels._subset import subset
 from mercer.kernels.base.kernel import Kernel
 from mercer.kernels.fisher import Fisher
 from mercer.kernels.windowscores import WindowScores
 from mercer.models.hmm_estimator import HMM
 
 MANY = 200
-"""Number of training series with which hidden Markov models have half the weight that they have with few."""
+"""Number of training series at which the weight of hidden Markov models is halved."""
 NEGLIGIBLE = 0.02
 """Models with a smaller weight, relative to windows, are left out."""
 LENGTHS = {"shape": 9, "level": 5}
@@ -64,6 +63,10 @@ class FisherEnsemble(InnerProducts, Kernel):
     ----------
     kernels_ : tuple of Kernel
         The fitted parts.
+    transformers_ : tuple of Pipeline
+        What the series of every part pass through, after `transformer_`.
+    transformer_ : Pipeline
+        What all series pass through first: `Standardize` and `FillGaps`.
     weights_ : array of shape (n_kernels,)
         Their weights, which sum to 1.
     n_features_in_ : int
@@ -89,8 +92,8 @@ class FisherEnsemble(InnerProducts, Kernel):
     missing values have their conditional means under the Gaussian of all windows, windows with fewer than half of their
     values are left out, and models marginalize.
 
-    The kernel is an inner product of explicit features, whose number does not depend on the data (``features``), so
-    that the cost of linear models grows linearly with the number of series.
+    The kernel is an inner product of explicit features (``features``). Their number grows with the logarithm of the
+    length, not with the number of series, so that linear models learn from thousands of series in linear time.
 
     See Also
     --------
@@ -126,7 +129,6 @@ class FisherEnsemble(InnerProducts, Kernel):
         "n_iter": whole(1),
         "random_state": seed(),
     }
-    domain = "linear"
     psd = Verdict("always", "a mean of inner products of scores (FK-1)")
     _needs_fit = "it learns models of the training series"
 
@@ -153,120 +155,61 @@ class FisherEnsemble(InnerProducts, Kernel):
         if not self.windows and self.n_states is None:
             raise ValueError("windows is empty and n_states is None. Pass windows=('shape',), for example.")
 
-    def _check_empty(self, X: Sequences) -> None:
-        """Do nothing: `_accept` raises for empty series."""
-
     def _cheap_pairs(self, source: Any) -> bool:
         return True
 
     # -- parts ---------------------------------------------------------------------------------------------
 
     def _learn(self, X: Sequences, y: Any = None) -> None:
-        parts, self._view_of = self._parts(X)
-        X = self.transformer_.fit_transform(X)
-        views = [view.fit_transform(X) for view in self.transformers_]
+        self._make_parts(X)
+        filled = self.transformer_.fit_transform(X)
 
         def fitted(at: int) -> Floats:
-            part = parts[at]
-            part._check_parameters()
-            data = part._accept(views[self._view_of[at]], reset=True)
-            part._fit_accepted(data, None)
-            part._keep_training(data)
-            rows = self._part_rows(part, data, self.weights_[at])
-            parts[at] = subset(part, np.arange(1))  # features need no training series
+            part = self.kernels_[at]
+            part._fit_objects(self.transformers_[at].fit_transform(filled), None)
+            rows = part._training_features()
+            part._set_training(part.train_[[0]])  # features need no training series
             return rows
 
-        features, self._ends = self._joined(fitted, len(parts))
-        self.kernels_ = tuple(parts)
-        self._train_side.keep("features", features)
+        self._train_side.keep("features", self._joined(fitted))
 
-    def _parts(self, X: Sequences) -> tuple[list[Kernel], list[int]]:
-        """Make the transformers, the weights, the parts, and the transformer of each part."""
-        seed, channels, most = seed_of(self.random_state), X.values.shape[1], max(1, int(np.median(X.lengths)) // 2)
-        share = 0.4 / (1 + (len(X) / MANY) ** 2)  # of windows: 1
-        lengths = LENGTHS if channels == 1 else LENGTHS_OF_CHANNELS
-        self.transformer_ = make_pipeline(Standardize(), FillGaps())
-        self.transformers_ = [
-            make_pipeline("passthrough"),
-            make_pipeline(Derivatives(), Standardize()),
-            make_pipeline(Standardize(per="series"), Derivatives(), Standardize()),
-        ]
-        parts: list[Kernel] = [
-            WindowScores(kind, lengths[kind], self.n_components, self.power, random_state=seed) for kind in self.windows
-        ]
-        view_of, weights = [0] * len(parts), [1 / max(len(parts), 1)] * len(parts)
-        for view in (1, 2) if share >= NEGLIGIBLE or not parts else ():
-            if self.n_states is None:
-                break
-            states = min(int(self.n_states), most)
-            model = _Rough(states, topology="left-right", n_init=1, n_iter=self.n_iter, random_state=seed)
-            parts.append(Fisher(model, information="diagonal", per="step", power=self.power))
-            view_of.append(view)
-            weights.append(share / 2)
+    def _make_parts(self, X: Sequences) -> None:
+        """Make the parts, which are not fitted yet, their transformers and weights."""
+        start, several = seed_of(self.random_state), X.values.shape[1] > 1
+        lengths = LENGTHS_OF_CHANNELS if several else LENGTHS
+        parts: list[tuple[float, Any, Kernel]] = []
+        for kind in self.windows:
+            kernel = WindowScores(kind, lengths[kind], self.n_components, self.power, random_state=start)
+            parts.append((1 / len(self.windows), make_pipeline("passthrough"), kernel))
+        share = 0.4 / (1 + (len(X) / MANY) ** 2)  # of models; windows have 1
+        if self.n_states is not None and (share >= NEGLIGIBLE or not parts):
+            states = min(int(self.n_states), max(1, int(np.median(X.lengths)) // 2))
+            model = _Rough(states, topology="left-right", n_init=1, n_iter=self.n_iter, random_state=start)
+            for first in ([], [Standardize(per="series")]):
+                view = make_pipeline(*first, Derivatives(), Standardize())
+                parts.append((share / 2, view, Fisher(model, information="diagonal", per="step", power=self.power)))
+        weights, self.transformers_, self.kernels_ = zip(*parts, strict=True)
         self.weights_: Floats = np.array(weights) / sum(weights)
-        return parts, view_of
-
-    def views(self, X: Sequences) -> list[Sequences]:
-        """Return the series as every part takes them."""
-        X = self.transformer_.transform(X)
-        views = [view.transform(X) for view in self.transformers_]
-        return [part._accept(views[at], reset=False) for part, at in zip(self.kernels_, self._view_of, strict=True)]
-
-    @staticmethod
-    def _part_rows(part: Any, source: Any, weight: Any) -> Floats:
-        """Return the features of one part, times the root of its weight."""
-        prepared = part._evaluation.prepared(source)
-        rows = part._features(prepared.operand)
-        return np.asarray(rows * np.sqrt(weight if prepared.norm is None else weight / prepared.norm[:, None]))
-
-    def _joined(self, rows: Any, n: int) -> tuple[Floats, Indices]:
-        """Return the features of n parts side by side, which ``rows`` computes, and the columns where parts end."""
-        blocks: list[Any] = [None] * n
-
-        def work(at: int) -> None:
-            blocks[at] = rows(at)
-
-        thread_map(work, list(range(n)), threads=n_threads(), label="FisherEnsemble")
-        ends: Indices = np.cumsum([0] + [block.shape[1] for block in blocks])
-        found = np.empty((len(blocks[0]), ends[-1]))
-        for at, (start, stop) in enumerate(pairwise(ends)):  # in turn: memory is enough for one copy
-            found[:, start:stop] = blocks[at]
-            blocks[at] = None
-        return found, ends
+        self.transformer_ = make_pipeline(Standardize(), FillGaps())
 
     # -- values --------------------------------------------------------------------------------------------
 
     def _prepare(self, source: Sequences) -> Rows:
         features = self._kept(source, "features")
         if features is None:
-            views = self.views(source)
-            features, _ = self._joined(
-                lambda at: self._part_rows(self.kernels_[at], views[at], self.weights_[at]), len(views)
-            )
+            filled = self.transformer_.transform(source)
+            features = self._joined(lambda at: self.kernels_[at].features(self.transformers_[at].transform(filled)))
         return Rows(features)
 
-    def features(self, X: Any) -> Floats:
-        """Return explicit features whose inner products are the kernel."""
-        if hasattr(self, "train_"):
-            self._train_side.spend("features")  # those that `fit` keeps: memory is enough for one copy
-        return np.asarray(super().features(X))
+    def _joined(self, rows: Callable[[int], Floats]) -> Floats:
+        """Return the features of all parts side by side, times the roots of their weights."""
+        blocks: list[Any] = [None] * len(self.weights_)
 
-    def fit_features(self, X: Any) -> Floats:
-        """Fit the kernel, and return the features of the training series.
+        def work(at: int) -> None:
+            blocks[at] = rows(at) * np.sqrt(self.weights_[at])
 
-        Parameters
-        ----------
-        X : Sequences or array-like
-            Series.
-        """
-        found: Floats = self.fit(X)._prepare(self.train_).values
-        norm = np.linalg.norm(found, axis=1, keepdims=True)
-        return np.divide(found, norm, out=found, where=norm > 0)
-
-    def split(self, weights: Floats) -> list[Floats]:
-        """Split weights of features, ``(R, P)``, into those of the features of every part."""
-        parts = np.split(weights, self._ends[1:-1], axis=1)
-        return [np.sqrt(weight) * part for weight, part in zip(self.weights_, parts, strict=True)]
+        thread_map(work, list(range(len(blocks))), threads=n_threads(), label="FisherEnsemble")
+        return np.concatenate(blocks, axis=1)
 
     def _learned(self) -> Any:
         return [part._learned() for part in self.kernels_], self.weights_

@@ -10,7 +10,6 @@ import numpy as np
 from scipy.optimize import minimize_scalar
 from scipy.special import logsumexp, softmax
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
-from sklearn.metrics import r2_score
 from sklearn.utils import column_or_1d
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
@@ -24,8 +23,8 @@ from mercer.data import Sequences
 from mercer.data.segments import in_numbers
 from mercer.kernels._classes import check_target
 from mercer.kernels._data import checked_targets, copy_columns, unwrapped
+from mercer.kernels._estimators import LinearInFeatures
 from mercer.kernels._explain import explain
-from mercer.kernels._subset import subset
 from mercer.kernels.fisherensemble import FisherEnsemble
 from mercer.kernels.kernelridge import KernelRidge
 
@@ -33,7 +32,7 @@ PRESETS: dict[str, dict[str, Any]] = {"best": {}, "fast": {"n_states": None, "n_
 """Parameters of `FisherEnsemble`."""
 
 
-class _SeriesEstimator(CheckedParameters, BaseEstimator):
+class _SeriesEstimator(LinearInFeatures, CheckedParameters, BaseEstimator):
     """A kernel ridge regression with `FisherEnsemble`, kept as a linear function of explicit features."""
 
     _parameters: ClassVar[Rules] = {
@@ -52,20 +51,19 @@ class _SeriesEstimator(CheckedParameters, BaseEstimator):
         self._check_parameters()
         return FisherEnsemble(**PRESETS[self.preset], random_state=seed_of(self.random_state))
 
-    def _regress(self, X: Sequences, targets: Floats) -> Floats:
-        """Fit the kernel and the regression of targets ``(N, T)``; return their leave-one-out predictions."""
-        kernel, n = self.kernel, len(X)
+    def _regressed(self, X: Sequences, targets: Floats) -> KernelRidge:
+        """Fit the kernel and the regression of targets, ``(N,)`` or ``(N, T)``; return the latter."""
+        self.kernel_ = self.kernel
         with self._threads():
-            features = kernel.fit_features(X)
+            features = self.kernel_.fit(X)._training_features()
+        copy_columns(self, self.kernel_)
+        self.kernel_._set_training(self.kernel_.train_[[0]])  # its features need no training series
         with single_blas():  # results do not depend on the number of threads
             ridge = KernelRidge().fit(features @ features.T, targets)
-            self.coef_: Floats = (ridge.dual_coef_.T @ features).astype(np.float32)
-        copy_columns(self, kernel)
-        self.kernel_ = subset(kernel, np.arange(1))  # its features need no training series
-        self.intercept_: Floats = np.atleast_1d(ridge.intercept_)
+            self.coef_ = np.atleast_2d(ridge.dual_coef_.T @ features)
+        self.intercept_ = np.atleast_1d(ridge.intercept_)
         self.alpha_ = ridge.alpha_
-        # Without a series its class is rarer, and others would be predicted by this alone: the mean is that of all.
-        return np.asarray(ridge.loo_predictions_ + (targets - targets.mean(axis=0)) / max(n - 1, 1))
+        return ridge
 
     def _checked(self, X: Any, y: Any) -> tuple[Sequences, Any]:
         """Check the parameters, and return the series and y."""
@@ -84,7 +82,7 @@ class _SeriesEstimator(CheckedParameters, BaseEstimator):
         check_is_fitted(self, "kernel_")
         with self._threads():
             features = self.kernel_.features(_read(X))
-        return np.asarray(features @ self.coef_.T + self.intercept_, dtype=np.float64)
+        return np.asarray(features @ self.coef_.T + self.intercept_)
 
     def explain(self, X: Any, **parameters: Any) -> Any:
         """Explain predictions by the time steps of the series; see `mercer.explain`.
@@ -125,17 +123,17 @@ class SeriesClassifier(ClassifierMixin, _SeriesEstimator):
     classes_ : ndarray of shape (k,)
         The classes.
     kernel_ : FisherEnsemble
-        The fitted kernel, without the training series.
+        The fitted kernel, with one of the training series only.
     coef_ : ndarray of shape (k, n_features) or (1, n_features)
         Weights of the features of the kernel (``kernel_.features``) for every class, or for the second of two.
     intercept_ : ndarray of shape (k,) or (1,)
-        What is added to these.
+        Intercept of every class, or of the second of two.
     alpha_ : float
         The regularization that was chosen by leave-one-out.
     inner_score_ : float
-        Accuracy on left-out training series: of each one by a regression on all others.
+        Accuracy on left-out training series: of each one by a regression on all others, with the mean target of all.
     temperature_ : float
-        What decision values are divided by before they become probabilities.
+        The temperature t of the probabilities softmax(d / t) of decision values d.
     n_features_in_ : int
         Number of channels.
     feature_names_in_ : array of str
@@ -143,8 +141,9 @@ class SeriesClassifier(ClassifierMixin, _SeriesEstimator):
 
     Notes
     -----
-    Every class is a target of one `KernelRidge`, 1 for its series and 0 for others, and the largest prediction wins; of
-    two classes, the sign of one regression of 1/2 and -1/2 decides.
+    `KernelRidge` is fitted to one target per class, 1 for its series and 0 for the others, and the class with the
+    largest prediction wins. For two classes, one target of 1/2 or -1/2 is enough: its sign decides, and the decision
+    values of the classes are -d and d.
     The kernel learns from the series alone, not from their classes. So leave-one-out is a closed form, from one matrix
     that no label has touched: its predictions d give the regularization, ``inner_score_``, and the temperature of
     :math:`p_c = e^{d_c/t} / \sum_k e^{d_k/t}` with the smallest log loss.
@@ -189,11 +188,13 @@ class SeriesClassifier(ClassifierMixin, _SeriesEstimator):
         if len(self.classes_) < 2:
             raise ValueError(f"y must have two classes or more; got {len(self.classes_)} class.")
         target = np.eye(len(self.classes_))[codes]
-        left_out = _by_class(self._regress(X, codes[:, None] - 0.5 if len(self.classes_) == 2 else target))
-        known = np.isfinite(left_out).all(axis=1)
-        left_out, target = left_out[known], target[known]
-        self.inner_score_ = float((left_out.argmax(axis=1) == codes[known]).mean()) if known.any() else np.nan
-        self.temperature_ = _temperature(left_out, target) if known.any() else 1.0
+        used = codes[:, None] - 0.5 if len(self.classes_) == 2 else target
+        ridge = self._regressed(X, used)
+        # Leaving a series out also moves the mean target away from its class; without information, the other class
+        # would be predicted. The mean is put back.
+        left_out = _by_class(ridge.loo_predictions_ + (used - used.mean(axis=0)) / (len(X) - 1))
+        self.inner_score_ = float((left_out.argmax(axis=1) == codes).mean())
+        self.temperature_ = _temperature(left_out, target)
         return self
 
     def decision_function(self, X: Any) -> Floats:
@@ -248,11 +249,11 @@ class SeriesRegressor(RegressorMixin, _SeriesEstimator):
     Attributes
     ----------
     kernel_ : FisherEnsemble
-        The fitted kernel, without the training series.
+        The fitted kernel, with one of the training series only.
     coef_ : ndarray of shape (1, n_features)
         Weights of the features of the kernel (``kernel_.features``).
     intercept_ : ndarray of shape (1,)
-        What is added.
+        The intercept.
     alpha_ : float
         The regularization that was chosen by leave-one-out.
     inner_score_ : float
@@ -292,10 +293,7 @@ class SeriesRegressor(RegressorMixin, _SeriesEstimator):
             Their numbers.
         """
         X, y = self._checked(X, y)
-        y = checked_targets(self, y)
-        left_out = self._regress(X, y[:, None])[:, 0]
-        known = np.isfinite(left_out)
-        self.inner_score_ = float(r2_score(y[known], left_out[known])) if known.sum() > 1 else np.nan
+        self.inner_score_ = self._regressed(X, checked_targets(self, y)).loo_score_
         return self
 
     def predict(self, X: Any) -> Floats:

@@ -1,4 +1,4 @@
-"""Fisher vectors of series: scores of Gaussian mixtures of their dilated windows, the shapes of `FisherEnsemble`."""
+"""Fisher vectors of series: scores of Gaussian mixtures of their dilated windows, the windows of `FisherEnsemble`."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from mercer._array import Floats, Indices, Mask
+from mercer._array import Floats, Indices
 from mercer._native.mixtures import mixture_sums, window_points, windows
 from mercer._random import generator, seeds
 from mercer._verdict import Verdict
@@ -29,7 +29,8 @@ SMALLEST = 1e-4
 FLOOR = 1e-3
 """Added to the variances of components; windows have variance 1."""
 FAR = 1e6
-"""Standard deviations from the mean beyond which a value is no farther: its square would be too large."""
+"""Deviations from the mean are clipped to this many standard deviations (root of the total variance): squares stay
+finite."""
 CONTRAST = 0.3
 """Added to the sizes of windows that shapes are divided by, relative to the root of their mean square."""
 CELLS = 2
@@ -80,7 +81,6 @@ class WindowScores(InnerProducts, Kernel):
         The mixtures, of whitened windows and their time.
     """
 
-    domain = "linear"
     psd = Verdict("always", "an inner product of (whitened) scores (FK-1)")
 
     view: str
@@ -124,7 +124,10 @@ class WindowScores(InnerProducts, Kernel):
         self.model_ = self._mixtures(some, steps)
         scores = self._scores(X)
         size = np.sqrt((scores[order] ** 2).mean(axis=0)) + 1e-9
-        self.scale_ = np.where(self._unused(), np.inf, size)
+        components = self.model_.weights.shape[1]
+        missing = np.pad(~self.whitening_.any(axis=1), ((0, 0), (0, 1)))  # directions; the time is always there
+        missing = np.pad(np.repeat(np.tile(missing, 2), components, axis=1), ((0, 0), (components, 0)))
+        self.scale_ = np.where(missing, np.inf, size)
         self._train_side.keep("scores", scores)
 
     def _directions(self) -> Floats:
@@ -137,12 +140,6 @@ class WindowScores(InnerProducts, Kernel):
         most = max(1, int(kept.any(axis=0).sum()))
         return np.asarray((axes * scale[:, None, :])[:, :, :most])
 
-    def _unused(self) -> Mask:
-        """Return which scores are of directions that a scale does not have, ``(M, P)``."""
-        components = self.model_.weights.shape[1]
-        of_points = np.pad(~self.whitening_.any(axis=1), ((0, 0), (0, 1)))  # the time is always there
-        return np.pad(np.repeat(np.tile(of_points, 2), components, axis=1), ((0, 0), (components, 0)))
-
     def _mixtures(self, some: Sequences, steps: Indices) -> Mixtures:
         """Fit the mixtures by EM."""
         points = self._points(some, steps)
@@ -150,7 +147,7 @@ class WindowScores(InnerProducts, Kernel):
         kept, places = (~np.isnan(points[:, :, 0])).astype(float), np.nan_to_num(points)
         mean = np.stack(
             [
-                own[seeds(own, weights, size, generator(int(self.random_state) + at, 0))]
+                own[seeds(own, weights, size, generator(int(self.random_state), at))]
                 for at, (own, weights) in enumerate(zip(places, kept, strict=True))
             ]
         )
@@ -190,24 +187,21 @@ class WindowScores(InnerProducts, Kernel):
     @property
     def _mixture(self) -> _Mixture:
         """The mixtures of all scales, ready for scores."""
-        found: _Mixture | None = self._computed.get("mixture")
-        if found is None:
-            parts = self.model_.components
-            found = self._computed["mixture"] = _Mixture.of(self.model_.weights, parts.mean, parts.covariance)
-        return found
+        parts = self.model_.components
+        return _Mixture.of(self.model_.weights, parts.mean, parts.covariance)
 
     def _scores(self, X: Sequences) -> Floats:
         """Return the mean scores of the whole series and each part at all scales, ``(N, 1 + CELLS, M, P)``."""
         starts = np.flatnonzero(np.diff(X.offsets[:-1] // BLOCK, prepend=-1)).tolist()
-        blocks = [X] if len(starts) == 1 else [X[a:b] for a, b in pairwise([*starts, len(X)])]
-        return np.concatenate([self._block_scores(block) for block in blocks])
+        return np.concatenate([self._block_scores(X[a:b]) for a, b in pairwise([*starts, len(X)])])
 
     def _block_scores(self, X: Sequences) -> Floats:
         ends = X.offsets[:-1, None] + np.arange(CELLS) * X.lengths[:, None] // CELLS
         ends = np.append(ends, X.offsets[-1])
-        sums = mixture_sums(self._points(X, np.arange(len(X.values))), self._mixture.factors, ends)
+        mixture = self._mixture
+        sums = mixture_sums(self._points(X, np.arange(len(X.values))), mixture.factors, ends)
         sums = np.moveaxis(sums.reshape(len(sums), len(X), CELLS, *sums.shape[2:]), 0, 2)
-        return self._mixture.scores(np.concatenate([sums.sum(axis=1, keepdims=True), sums], axis=1))
+        return mixture.scores(np.concatenate([sums.sum(axis=1, keepdims=True), sums], axis=1))
 
     def _prepare(self, source: Sequences) -> Rows:
         scores = self._kept(source, "scores")

@@ -17,12 +17,12 @@ from mercer.kernels._estimators import (
     AFFINE,
     SVM,
     LinearFunction,
+    LinearInFeatures,
     check_fitted,
     found_by_search,
     is_word,
     kinds,
     linear_function,
-    weighs_features,
 )
 from mercer.kernels._evaluation import Side
 from mercer.kernels.base.kernel import Kernel
@@ -126,7 +126,7 @@ def _read(step: Any, chain: tuple[Any, ...]) -> Decision:
     weights = np.asarray(weights.toarray() if sparse.issparse(weights) else weights, dtype=np.float64)
     classes = getattr(step, "classes_", None)
     outputs = _outputs(len(weights), classes)
-    if weighs_features(step):
+    if isinstance(step, LinearInFeatures):
         return Decision(chain, step.kernel_, weights, bias, outputs, classes, "features")
     if SVM in names and len(weights) > 1:
         pairs = list(combinations(range(len(step.classes_)), 2))

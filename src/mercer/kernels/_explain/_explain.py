@@ -134,10 +134,9 @@ def explain(pipeline: Any, X: Any, *, method: str = "auto", window: int = 1, out
 
 def _additive(decision: Decision, X: Any) -> Explanation:
     """Explain decisions by exact shares; raise `NotAdditive` where the kernel has none."""
-    data = decision.transformed(X)
-    view = source = decision.source(data)
+    view = source = decision.source(decision.transformed(X))
     weights = Weights(decision.weights, None if decision.over == "features" else decision.objects)
-    total = shares_of(decision.kernel, data, source, weights).with_bias(decision.bias)
+    total = shares_of(decision.kernel, source, weights).with_bias(decision.bias)
     while hasattr(view, "parts"):
         view = view.parts[0]
     positions = inside(unwrapped(X))

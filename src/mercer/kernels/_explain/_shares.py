@@ -99,30 +99,28 @@ def weighted_rows(weights: Floats, operand: Any) -> Floats:
 
 
 @singledispatch
-def plain_shares(kernel: Any, data: Any, source: Any, weights: Weights) -> Shares:
+def plain_shares(kernel: Any, source: Any, weights: Weights) -> Shares:
     """Return shares before normalization; the parameters are those of `shares_of`."""
     raise not_additive(kernel, "is not a sum over positions")
 
 
-def shares_of(kernel: Any, data: Any, source: Any, weights: Weights) -> Shares:
+def shares_of(kernel: Any, source: Any, weights: Weights) -> Shares:
     """Return the shares of all positions in weighted sums of kernel values or features.
 
     Parameters
     ----------
     kernel : Kernel
         A fitted kernel.
-    data : input of the kernel
-        Data, as they were passed to the kernel.
     source : source
         The compared objects that the kernel makes of them.
     weights : Weights
         Weights of reference objects or of features.
     """
     if not kernel.normalize:
-        return plain_shares(kernel, data, source, weights)
+        return plain_shares(kernel, source, weights)
     if not weights.over_features:
         weights = weights._replace(values=weights.values * unit_factor(kernel, weights.reference))
-    return plain_shares(kernel, data, source, weights).scaled(unit_factor(kernel, source))
+    return plain_shares(kernel, source, weights).scaled(unit_factor(kernel, source))
 
 
 def not_additive(kernel: Any, why: str) -> NotAdditive:
@@ -172,7 +170,7 @@ def over_channels(steps: Floats, source: Any) -> Floats:
 
 
 @plain_shares.register(Spectrum)
-def _spectrum(kernel: Any, data: Any, source: Sequences, weights: Weights) -> Shares:
+def _spectrum(kernel: Any, source: Sequences, weights: Weights) -> Shares:
     """Spread the count of every window equally over its k positions."""
     width = int(kernel.k)
     found = windows_of(source.values, source.offsets, len(kernel.alphabet_), width)
@@ -186,7 +184,7 @@ def _spectrum(kernel: Any, data: Any, source: Sequences, weights: Weights) -> Sh
 
 
 @plain_shares.register(Oligo)
-def _oligo(kernel: Any, data: Any, source: Sequences, weights: Weights) -> Shares:
+def _oligo(kernel: Any, source: Sequences, weights: Weights) -> Shares:
     """Spread what every word at its position adds equally over its symbols."""
     blur, vector = kernel.blur(), weights.values
     if not weights.over_features:
@@ -200,7 +198,7 @@ def _oligo(kernel: Any, data: Any, source: Sequences, weights: Weights) -> Share
 
 
 @plain_shares.register(EmpiricalMeanMap)
-def _mean_map(kernel: Any, data: Any, source: Sequences, weights: Weights) -> Shares:
+def _mean_map(kernel: Any, source: Sequences, weights: Weights) -> Shares:
     """Spread what every window adds to the mean equally over its positions."""
     width = int(kernel.order) + 1
     counts = source.lengths - width + 1
@@ -245,7 +243,7 @@ def _spread(shares: Shares, source: Sequences, start: Indices, sums: Floats, wid
 
 
 @plain_shares.register(WindowScores)
-def _window_scores(kernel: Any, data: Any, source: Sequences, weights: Weights) -> Shares:
+def _window_scores(kernel: Any, source: Sequences, weights: Weights) -> Shares:
     """Spread what every window adds equally over its observed values."""
     vector = weights.of_features(kernel)
     shares = Shares.zeros(source, len(vector))
@@ -267,7 +265,7 @@ def _window_scores(kernel: Any, data: Any, source: Sequences, weights: Weights) 
 
 
 @plain_shares.register(Linear)
-def _linear(kernel: Any, data: Any, source: Any, weights: Weights) -> Shares:
+def _linear(kernel: Any, source: Any, weights: Weights) -> Shares:
     """Share an inner product by columns."""
     vector = weights.of_features(kernel)
     shares = Shares.zeros(source, len(vector))
@@ -286,7 +284,7 @@ def _column_shares(source: Any, each: Floats) -> Floats:
 
 
 @plain_shares.register(Fisher)
-def _fisher(kernel: Any, data: Any, source: Any, weights: Weights) -> Shares:
+def _fisher(kernel: Any, source: Any, weights: Weights) -> Shares:
     r"""Share :math:`\langle w, \phi(W g)\rangle` with :math:`g = \sum_t g_t`; of a power, in proportion (AS)."""
     models = kernel.model_
     if is_posterior(source):
@@ -391,48 +389,50 @@ def _tokens(models: Any, source: Any, vector: Floats, parametrization: str) -> S
 # -- kernels that are made of others ---------------------------------------------------------------------------
 
 
-def part_shares(kernel: Any, at: int, data: Any, source: Any, weights: Weights, factor: Any = 1.0) -> Shares:
+def part_shares(kernel: Any, at: int, source: Any, weights: Weights, factor: Any = 1.0) -> Shares:
     """Return the shares of one part of a compound kernel, whose sources have a view for each part."""
     if weights.over_features:
         raise not_additive(kernel, "has no features that are sums over positions")
     own = Weights(weights.values * factor, weights.reference.parts[at])
-    return shares_of(kernel._parts()[at], data, source.parts[at], own)
+    return shares_of(kernel._parts()[at], source.parts[at], own)
 
 
 @plain_shares.register(Sum)
 @plain_shares.register(Scaled)
 @plain_shares.register(Normalized)
 @plain_shares.register(TargetAligned)
-def _weighted_parts(kernel: Any, data: Any, source: Any, weights: Weights) -> Shares:
+def _weighted_parts(kernel: Any, source: Any, weights: Weights) -> Shares:
     factors = [1.0] * len(kernel._parts())
     if isinstance(kernel, Scaled):
         factors = [float(kernel.weight)]
     elif isinstance(kernel, TargetAligned):
         factors = kernel.weights_[kernel.weights_ > 0].tolist()
-    parts = (part_shares(kernel, at, data, source, weights, factor) for at, factor in enumerate(factors))
+    parts = (part_shares(kernel, at, source, weights, factor) for at, factor in enumerate(factors))
     return reduce(Shares.plus, parts)
 
 
 @plain_shares.register(FisherEnsemble)
-def _ensemble(kernel: Any, data: Any, source: Any, weights: Weights) -> Shares:
-    """Add the shares of all parts, passed back through the transformers of their views."""
+def _ensemble(kernel: Any, source: Any, weights: Weights) -> Shares:
+    """Add the shares of all parts, passed back through their transformers."""
+    ends = np.cumsum([part._training_features().shape[1] for part in kernel.kernels_])
+    vectors = np.split(weights.of_features(kernel), ends[:-1], axis=1)
     filled = kernel.transformer_.transform(source)
     total = Shares.zeros(source, len(weights.values))
-    parts = zip(
-        kernel.kernels_, kernel._view_of, kernel.views(source), kernel.split(weights.of_features(kernel)), strict=True
-    )
-    for part, view, own, vector in parts:
-        found = shares_of(part, own, own, Weights(vector))
-        total = total.plus(pulled_back(kernel.transformers_[view], filled, found))
+    for part, transformer, weight, vector in zip(
+        kernel.kernels_, kernel.transformers_, kernel.weights_, vectors, strict=True
+    ):
+        own = part._accept(transformer.transform(filled), reset=False)
+        found = shares_of(part, own, Weights(np.sqrt(weight) * vector))
+        total = total.plus(pulled_back(transformer, filled, found))
     return pulled_back(kernel.transformer_, source, total)
 
 
 @plain_shares.register(Centered)
-def _centered(kernel: Any, data: Any, source: Any, weights: Weights) -> Shares:
+def _centered(kernel: Any, source: Any, weights: Weights) -> Shares:
     """Shares of :math:`k(x, z) - m(x) - m(z) + m`: the training objects get weights, the rest is bias."""
-    found = part_shares(kernel, 0, data, source, weights)
+    found = part_shares(kernel, 0, source, weights)
     numbers = to_numpy(kernel._evaluation.prepared(weights.reference).operand.numbers)
     total, inner = weights.values.sum(axis=1), kernel._inner
     equal = np.repeat(-total[:, None] / len(inner.train_), len(inner.train_), axis=1)
-    found = found.plus(shares_of(inner, data, source.parts[0], Weights(equal, inner.train_)))
+    found = found.plus(shares_of(inner, source.parts[0], Weights(equal, inner.train_)))
     return found.with_bias(float(kernel._mean) * total - weights.values @ numbers)

@@ -75,13 +75,19 @@ class Kernel(Transformer):
     def features(self, X: Any) -> Array:
         """Return explicit features whose inner products are the kernel, if the kernel has any."""
         kernel, a, _ = self._for_matrix(X)
-        values = kernel._features(a.operand)
-        if kernel.domain == "log":
-            logs = values - a.norm[:, None] / 2 if kernel.normalize else values  # type: ignore[index]
-            values = kernel._evaluation.exp(logs)
-        elif kernel.normalize:
+        return kernel._normalized_features(a)
+
+    def _training_features(self) -> Array:
+        """Return explicit features of the training objects; what `fit` has kept for them is used."""
+        return self._normalized_features(self._evaluation.prepared_side(self._train_side))
+
+    def _normalized_features(self, a: Prepared) -> Array:
+        values = self._features(a.operand)
+        if self.domain == "log":
+            values = self._evaluation.exp(values - a.norm[:, None] / 2 if self.normalize else values)  # type: ignore[index]
+        elif self.normalize:
             values = scaled_rows(values, 1 / namespace(a.norm).sqrt(a.norm))
-        return kernel._evaluation.returned(values, a)
+        return self._evaluation.returned(values, a)
 
     # -- evaluation --------------------------------------------------------------------------------------
 
