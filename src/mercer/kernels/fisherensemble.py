@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
-from sklearn.pipeline import make_pipeline
 
 from mercer._array import Floats
 from mercer._parallel import n_threads, thread_map
@@ -63,10 +62,10 @@ class FisherEnsemble(InnerProducts, Kernel):
     ----------
     kernels_ : tuple of Kernel
         The fitted parts.
-    transformers_ : tuple of Pipeline
-        What the series of every part pass through, after `transformer_`.
-    transformer_ : Pipeline
+    filling_ : tuple of transformers
         What all series pass through first: `Standardize` and `FillGaps`.
+    transformers_ : tuple of tuples of transformers
+        What they pass through next, for every part.
     weights_ : array of shape (n_kernels,)
         Their weights, which sum to 1.
     n_features_in_ : int
@@ -162,11 +161,11 @@ class FisherEnsemble(InnerProducts, Kernel):
 
     def _learn(self, X: Sequences, y: Any = None) -> None:
         self._make_parts(X)
-        filled = self.transformer_.fit_transform(X)
+        filled = _through(self.filling_, X, fit=True)
 
         def fitted(at: int) -> Floats:
             part = self.kernels_[at]
-            part._fit_objects(self.transformers_[at].fit_transform(filled), None)
+            part._fit_objects(_through(self.transformers_[at], filled, fit=True), None)
             rows = part._training_features()
             part._set_training(part.train_[[0]])  # features need no training series
             return rows
@@ -180,25 +179,25 @@ class FisherEnsemble(InnerProducts, Kernel):
         parts: list[tuple[float, Any, Kernel]] = []
         for kind in self.windows:
             kernel = WindowScores(kind, lengths[kind], self.n_components, self.power, random_state=start)
-            parts.append((1 / len(self.windows), make_pipeline("passthrough"), kernel))
+            parts.append((1 / len(self.windows), (), kernel))
         share = 0.4 / (1 + (len(X) / MANY) ** 2)  # of models; windows have 1
         if self.n_states is not None and (share >= NEGLIGIBLE or not parts):
             states = min(int(self.n_states), max(1, int(np.median(X.lengths)) // 2))
             model = _Rough(states, topology="left-right", n_init=1, n_iter=self.n_iter, random_state=start)
-            for first in ([], [Standardize(per="series")]):
-                view = make_pipeline(*first, Derivatives(), Standardize())
-                parts.append((share / 2, view, Fisher(model, information="diagonal", per="step", power=self.power)))
+            for first in ((), (Standardize(per="series"),)):
+                steps = (*first, Derivatives(), Standardize())
+                parts.append((share / 2, steps, Fisher(model, information="diagonal", per="step", power=self.power)))
         weights, self.transformers_, self.kernels_ = zip(*parts, strict=True)
         self.weights_: Floats = np.array(weights) / sum(weights)
-        self.transformer_ = make_pipeline(Standardize(), FillGaps())
+        self.filling_ = Standardize(), FillGaps()
 
     # -- values --------------------------------------------------------------------------------------------
 
     def _prepare(self, source: Sequences) -> Rows:
         features = self._kept(source, "features")
         if features is None:
-            filled = self.transformer_.transform(source)
-            features = self._joined(lambda at: self.kernels_[at].features(self.transformers_[at].transform(filled)))
+            filled = _through(self.filling_, source)
+            features = self._joined(lambda at: self.kernels_[at].features(_through(self.transformers_[at], filled)))
         return Rows(features)
 
     def _joined(self, rows: Callable[[int], Floats]) -> Floats:
@@ -218,6 +217,13 @@ class FisherEnsemble(InnerProducts, Kernel):
         tags = super().__sklearn_tags__()
         tags.input_tags = HMM().__sklearn_tags__().input_tags
         return tags
+
+
+def _through(steps: tuple[Any, ...], X: Sequences, *, fit: bool = False) -> Sequences:
+    """Return series after several transformers; `Pipeline` takes as long to check itself as these to transform one."""
+    for step in steps:
+        X = step.fit_transform(X) if fit else step.transform(X)
+    return X
 
 
 class _Rough(HMM):

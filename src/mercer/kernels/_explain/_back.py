@@ -30,6 +30,11 @@ def through(steps: Any, data: Any, shares: Any) -> Any:
     inputs = [data]
     for step in steps[:-1]:
         inputs.append(step.transform(inputs[-1]))
+    return passed_back(steps, inputs, shares)
+
+
+def passed_back(steps: Any, inputs: list[Any], shares: Any) -> Any:
+    """Return the shares of the positions of the first input, from those of the output of the last of some steps."""
     for step, before in zip(steps[::-1], inputs[::-1], strict=True):
         shares = pulled_back(step, before, shares)
     return shares

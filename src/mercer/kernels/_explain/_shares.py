@@ -21,7 +21,7 @@ from mercer.data.ragged import window_steps, windows_of
 from mercer.data.segments import segment_sum
 from mercer.data.sequences import Sequences
 from mercer.kernels._data import n_objects
-from mercer.kernels._explain._back import pulled_back
+from mercer.kernels._explain._back import passed_back
 from mercer.kernels._operands import CenteredCounts
 from mercer.kernels.algebra import Scaled, Sum
 from mercer.kernels.centered import Centered
@@ -416,15 +416,14 @@ def _ensemble(kernel: Any, source: Any, weights: Weights) -> Shares:
     """Add the shares of all parts, passed back through their transformers."""
     ends = np.cumsum([part._training_features().shape[1] for part in kernel.kernels_])
     vectors = np.split(weights.of_features(kernel), ends[:-1], axis=1)
-    filled = kernel.transformer_.transform(source)
     total = Shares.zeros(source, len(weights.values))
-    for part, transformer, weight, vector in zip(
-        kernel.kernels_, kernel.transformers_, kernel.weights_, vectors, strict=True
-    ):
-        own = part._accept(transformer.transform(filled), reset=False)
-        found = shares_of(part, own, Weights(np.sqrt(weight) * vector))
-        total = total.plus(pulled_back(transformer, filled, found))
-    return pulled_back(kernel.transformer_, source, total)
+    for part, last, weight, vector in zip(kernel.kernels_, kernel.transformers_, kernel.weights_, vectors, strict=True):
+        inputs = [source]
+        for step in (steps := (*kernel.filling_, *last)):
+            inputs.append(step.transform(inputs[-1]))
+        found = shares_of(part, part._accept(inputs.pop(), reset=False), Weights(np.sqrt(weight) * vector))
+        total = total.plus(passed_back(steps, inputs, found))
+    return total
 
 
 @plain_shares.register(Centered)
