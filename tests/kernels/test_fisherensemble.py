@@ -57,9 +57,9 @@ class TestOnSeries(KernelContract):
             warnings.simplefilter("ignore")
             models = [fisher.fit_transform(data) for data in (levels, shapes)]
         scaled = mc.Standardize().fit_transform(X)
-        windows = [WindowScores("shape", 9, 4).fit_transform(scaled), WindowScores("level", 5, 4).fit_transform(scaled)]
+        shape, level = (WindowScores(kind, n, 4).fit_transform(scaled) for kind, n in (("shape", 9), ("level", 5)))
         share = 0.4 / (1 + (len(X) / 200) ** 2)
-        return (np.mean(windows, axis=0) + share * np.mean(models, axis=0)) / (1 + share)
+        return ((2 * shape + level) / 3 + share * np.mean(models, axis=0)) / (1 + share)
 
 
 def test_the_parts():

@@ -28,6 +28,8 @@ MANY = 200
 """Number of training series at which the weight of hidden Markov models is halved."""
 NEGLIGIBLE = 0.02
 """Models with a smaller weight, relative to windows, are left out."""
+WEIGHTS = {"shape": 2.0, "level": 1.0}
+"""Weights of the kinds of windows, relative to each other."""
 LENGTHS = {"shape": 9, "level": 5}
 """Number of steps of the windows of each kind."""
 LENGTHS_OF_CHANNELS = {"shape": 5, "level": 3}
@@ -77,10 +79,10 @@ class FisherEnsemble(InnerProducts, Kernel):
     -----
     With Fisher kernels :math:`k_m` the kernel is
 
-    .. math:: k(x, y) \propto \frac1{|V|} \sum_{v\in V} k_v(x, y)
+    .. math:: k(x, y) \propto \frac23 k_{\text{shape}}(x, y) + \frac13 k_{\text{level}}(x, y)
               + \frac a2 \sum_{m=1}^2 k_m(f_m(x), f_m(y)), \qquad a = \frac{0.4}{1 + (n / 200)^2},
 
-    where :math:`k_v` is the mean over all scales for each kind v of windows, and each hidden Markov model m has a
+    where the kernel of each kind of windows is the mean over all scales, and each hidden Markov model m has a
     transformer :math:`f_m`, which also appends derivatives. Windows see shapes anywhere in a series, models the order
     of events; few series need both, many series (n in training) the windows only: models with a < 0.02 are left out.
     The fits use no labels, and run in parallel (``mc.config(n_jobs=...)``).
@@ -177,9 +179,10 @@ class FisherEnsemble(InnerProducts, Kernel):
         start, several = seed_of(self.random_state), X.values.shape[1] > 1
         lengths = LENGTHS_OF_CHANNELS if several else LENGTHS
         parts: list[tuple[float, Any, Kernel]] = []
+        total = sum(WEIGHTS[kind] for kind in self.windows)
         for kind in self.windows:
             kernel = WindowScores(kind, lengths[kind], self.n_components, self.power, random_state=start)
-            parts.append((1 / len(self.windows), (), kernel))
+            parts.append((WEIGHTS[kind] / total, (), kernel))
         share = 0.4 / (1 + (len(X) / MANY) ** 2)  # of models; windows have 1
         if self.n_states is not None and (share >= NEGLIGIBLE or not parts):
             states = min(int(self.n_states), max(1, int(np.median(X.lengths)) // 2))
