@@ -4,8 +4,8 @@ Time series without tuning
 
 :class:`~mercer.FisherEnsemble` takes series of different lengths, with gaps, as they
 are. It is the mean of kernels that look at the levels of the series, at their shapes,
-and at values of the same time. Here the first two classes differ in the direction of
-time, the first and the last in the level.
+and at the order of events. Here the first two classes differ in the direction of time,
+the first and the last in the level.
 """
 
 # sphinx_gallery_thumbnail_number = 2
@@ -50,26 +50,22 @@ for label, axis in enumerate(axes):
     axis.set(title=names[label], xlabel="step")
 
 # %%
-# All parts together, and some alone.
+# All parts together, and some by themselves.
 
 ensembles = {
     "all": mc.FisherEnsemble(),
-    "windows": mc.FisherEnsemble(n_states=(), clock=None),
-    "levels": mc.FisherEnsemble(scales=("channel",), windows=(), clock=None),
-    "shapes": mc.FisherEnsemble(scales=("series",), windows=(), clock=None),
-    "ergodic shapes": mc.FisherEnsemble(
-        scales=("series",), topologies=("ergodic",), windows=(), clock=None
-    ),
+    "windows": mc.FisherEnsemble(n_states=None),
+    "shapes of windows": mc.FisherEnsemble(n_states=None, windows=("shape",)),
+    "hidden Markov models": mc.FisherEnsemble(windows=()),
 }
 for name, kernel in ensembles.items():
     classifier = make_pipeline(kernel, SVC(kernel="precomputed", C=10))
     classifier.fit(X[train], y[train])
-    print(f"{name:16} {classifier.score(X[test], y[test]):.2f}")
+    print(f"{name:22} {classifier.score(X[test], y[test]):.2f}")
 
 # %%
-# Shapes alone cannot tell two series that differ in their level; without left-right
-# models and a clock, they hardly tell the direction of time. The Gram matrix shows all
-# three classes.
+# Shapes by themselves cannot tell two series that differ in their level. The Gram
+# matrix shows all three classes.
 
 ax = mc.plot.gram(ensembles["all"].fit_transform(X), y)
 ax.set_title("Gram matrix of all parts")

@@ -59,9 +59,12 @@ class TestDerivatives:
             wanted = range(1, orders + 1) if isinstance(orders, int) else orders
             np.testing.assert_allclose(z, np.hstack([x, *(blocks[k] for k in wanted)]), atol=1e-14)
 
-    def test_what_was_not_observed_makes_its_neighbours_unknown(self):
-        z = Derivatives().fit_transform([[1.0, np.nan, 3.0, 4.0]])[0]
-        np.testing.assert_array_equal(z[:, 1], [np.nan, 1, np.nan, 1])
+    def test_next_to_gaps_it_is_the_slope_between_observed_values(self):
+        x = [np.nan, 1.0, np.nan, np.nan, 7.0, 4.0, np.nan]
+        first, single, nothing = Derivatives().fit_transform([x, [np.nan, 5.0], [np.nan]])
+        np.testing.assert_array_equal(first[:, 1], [np.nan, 2, 2, 2, 0.75, -3, np.nan])
+        np.testing.assert_array_equal(single[:, 1], [np.nan, 0])
+        assert np.isnan(nothing).all()
 
 
 class TestWindows:
@@ -267,11 +270,22 @@ class TestFillGaps:
             np.testing.assert_allclose(found[t, 0], expected, rtol=1e-5)
         assert (np.delete(found, gone) == np.delete(x, gone)).all()
 
-    def test_the_middle_of_long_gaps_stays_missing(self):
-        x = resonances(1)[0]
-        x[10:30] = np.nan
-        found = FillGaps().fit(resonances()).transform([x])[0][:, 0]
-        assert np.flatnonzero(np.isnan(found)).tolist() == list(range(12, 28))
+    def test_longer_gaps(self):
+        """Up to 17 steps are interpolated; of longer gaps, two steps have three values around them on each side."""
+        for last, missing in ((27, []), (28, list(range(12, 26)))):
+            x = resonances(1)[0]
+            x[10:last] = np.nan
+            found = FillGaps().fit(resonances()).transform([x])[0][:, 0]
+            assert np.flatnonzero(np.isnan(found)).tolist() == missing
+            line = np.interp(np.arange(60), [9, last], x[[9, last], 0])
+            np.testing.assert_allclose(
+                found[12 : last - 2], line[12 : last - 2] + (np.nan if missing else 0.0), rtol=1e-12
+            )
+
+    def test_channels_that_are_observed_rarely(self):
+        X = [np.where(np.arange(60)[:, None] % 8, np.nan, np.sin(x / 5)) for x in resonances()]
+        found = FillGaps().fit_transform(X)[0][:57]
+        np.testing.assert_allclose(found[:, 0], np.interp(np.arange(57), np.arange(0, 57, 8), X[0][::8, 0]))
 
     def test_channels_are_filled_by_themselves(self):
         X = [np.concatenate([x, 100 + 3 * x[::-1]], axis=1) for x in resonances()]

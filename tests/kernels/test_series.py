@@ -87,6 +87,34 @@ def test_the_inner_score_is_that_of_regressions_without_one_series(classes):
     np.testing.assert_allclose(model.decision_function(X).reshape(20, -1), decisions, atol=1e-6)
 
 
+@pytest.mark.parametrize("preset", ["fast", "best"])
+def test_without_information_everything_is_at_chance(preset):
+    """The corrected predictions are equal up to rounding, which knows the class."""
+    rng = np.random.default_rng(0)
+    alike = [np.ones(20)] * 12
+    sparse = [np.where(np.arange(300) % 30 == 0, rng.normal(size=300), np.nan) for _ in range(12)]
+    for X in (alike, sparse):
+        for classes in (2, 3):
+            model = SeriesClassifier(preset).fit(X, np.arange(12) % classes)
+            if X is alike:
+                assert model.inner_score_ == pytest.approx(1 / classes)
+            assert np.abs(model.predict_proba(X[:1]) - 1 / classes).max() < 0.3
+    p = SeriesClassifier(preset).fit(waves(2)[0], [0, 1]).predict_proba(waves(20, seed=1)[0])
+    assert np.abs(p - 0.5).max() < 0.2
+
+
+@pytest.mark.parametrize("every", [4, 10, 25])
+def test_series_that_are_observed_rarely(every):
+    X, y = waves(24)
+    both = [
+        np.stack([x, np.where(np.arange(len(x)) % every, np.nan, x + c)], axis=1) for x, c in zip(X, y, strict=True)
+    ]
+    model = SeriesClassifier("best").fit(both, y)
+    assert np.isfinite(model.predict_proba(both)).all()
+    only = [x[:, 1:] for x in both]
+    assert SeriesClassifier("best").fit(only, y).score(only, y) > 0.9
+
+
 def test_few_series_make_nobody_sure():
     X, y = waves(40)
     X = [x + 10.0 * c * np.sin(np.arange(len(x))) for x, c in zip(X, y, strict=True)]

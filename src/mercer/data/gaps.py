@@ -9,6 +9,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from mercer._array import Floats, Indices
 from mercer._native.mixtures import windows
+from mercer.data.ragged import evenly, neighbors
 from mercer.data.segments import in_digest_order
 from mercer.data.sequences import Sequences
 from mercer.data.standardize import interpolated
@@ -24,7 +25,8 @@ class FillGaps(_Transformer):
     r"""Replace missing values in short gaps of series by what the values around them tell.
 
     A missing value becomes its conditional mean, given the observed ones of the nine steps around it in the same
-    channel, if there are three or more. In the middle of longer gaps values stay missing.
+    channel, if there are three or more. Other gaps of at most 17 steps are interpolated. In the middle of longer ones,
+    values stay missing.
 
     Attributes
     ----------
@@ -73,7 +75,7 @@ class FillGaps(_Transformer):
         """
         super().fit(X)
         some = in_digest_order(self._vectors(X))
-        near = windows(interpolated(some), some.offsets, evenly(some.offsets), NEAR, 1, None)
+        near = windows(interpolated(some), some.offsets, some_steps(some.offsets), NEAR, 1, None)
         parts = [moments(near[:, start : start + NEAR]) for start in range(0, near.shape[1], NEAR)]
         self.mean_: Floats = np.array([mean for mean, _ in parts])
         self.covariance_: Floats = np.array([covariance for _, covariance in parts])
@@ -84,13 +86,17 @@ class FillGaps(_Transformer):
         gone = np.isnan(X.values)
         if not gone.any():
             return X
-        values = X.values.copy()
+        before, after = neighbors(~gone, X.offsets)
+        steps = np.arange(len(gone))[:, None]
+        part = (steps - before) / np.maximum(after - before, 1)
+        left, right = (np.take_along_axis(X.values, place, axis=0) for place in (before, after))
+        values = np.where(gone & (after - before <= 2 * NEAR), left + part * (right - left), X.values)
         for channel, (mean, covariance) in enumerate(zip(self.mean_, self.covariance_, strict=True)):
             steps = np.flatnonzero(gone[:, channel])
             near = windows(X.values[:, [channel]], X.offsets, steps, NEAR, 1, None)
             enough = 3 * (~np.isnan(near)).sum(axis=1) >= NEAR
             values[steps[enough], channel] = conditional_means(near[enough], mean, covariance)[:, NEAR // 2]
-        return X.mapped(lambda _: values)
+        return X.mapped(lambda _: values.astype(X.values.dtype, copy=False))
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -98,13 +104,10 @@ class FillGaps(_Transformer):
         return tags
 
 
-def evenly(offsets: Indices) -> Indices:
-    """Return steps that are evenly spaced in every sequence, the same number in each of them, about `POINTS` in all."""
+def some_steps(offsets: Indices) -> Indices:
+    """Return the same number of steps of every sequence, evenly spaced, about `POINTS` in all."""
     lengths = np.diff(offsets)
-    counts = np.minimum(lengths, max(1, POINTS // max(len(lengths), 1)))
-    local = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
-    place = (2 * local + 1) * np.repeat(lengths, counts) // (2 * np.repeat(counts, counts))
-    return np.asarray(np.repeat(offsets[:-1], counts) + place)
+    return evenly(offsets, np.minimum(lengths, max(1, POINTS // max(len(lengths), 1))))
 
 
 def moments(rows: Floats) -> tuple[Floats, Floats]:

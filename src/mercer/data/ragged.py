@@ -77,6 +77,24 @@ def window_steps(offsets: Offsets, steps: NDArray[Any], length: int, dilation: i
     return native.windows(place, offsets, steps, length, dilation, None).astype(np.int64)
 
 
+def evenly(offsets: Offsets, counts: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return steps that are evenly spaced in every sequence, ``counts`` of them."""
+    lengths = np.repeat(np.diff(offsets), counts)
+    local = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
+    return np.asarray(np.repeat(offsets[:-1], counts) + (2 * local + 1) * lengths // (2 * np.repeat(counts, counts)))
+
+
+def neighbors(seen: NDArray[np.bool_], offsets: Offsets) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return the nearest observed steps before and after every step and channel; the step itself if there is none."""
+    lengths, steps = np.diff(offsets), np.arange(len(seen))[:, None]
+    first, last = np.repeat(offsets[:-1], lengths)[:, None], np.repeat(offsets[1:], lengths)[:, None] - 1
+    edge = np.full((1, seen.shape[1]), -1)
+    before = np.concatenate([edge, np.maximum.accumulate(np.where(seen, steps, -1), axis=0)[:-1]])
+    backward = np.minimum.accumulate(np.where(seen, steps, len(seen))[::-1], axis=0)[::-1]
+    after = np.concatenate([backward[1:], edge + len(seen) + 1])
+    return np.where(before < first, steps, before), np.where(after > last, steps, after)
+
+
 def windows(values: NDArray[Any], offsets: Offsets, order: int) -> tuple[NDArray[Any], Offsets]:
     """Stack ``order + 1`` consecutive points, oldest first; every sequence must be that long."""
     lengths = np.diff(offsets) - order

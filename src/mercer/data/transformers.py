@@ -14,7 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 from mercer._parameters import CheckedParameters, Rules, whole
 from mercer.data._forms import as_floats
 from mercer.data.channels import by_name, inside, wrapped_like
-from mercer.data.ragged import window_steps
+from mercer.data.ragged import neighbors, window_steps
 from mercer.data.sequences import OverlappingWindows, Sequences
 
 
@@ -131,9 +131,10 @@ class Derivatives(_Transformer):
     Notes
     -----
     The first derivative is `numpy.gradient` with unit steps: ``(x[t + 1] - x[t - 1]) / 2`` inside, the one-sided
-    difference at both ends, and 0 in a sequence of length 1. Higher orders repeat it. Missing values (NaN) propagate
-    to the derivatives. d coordinates and m orders give ``d (m + 1)`` coordinates: the values, then one block per
-    order. Channels with a name, such as "speed", have derivatives with a name, "d1(speed)".
+    difference at both ends, and 0 in a sequence of length 1. Higher orders repeat it. Next to missing values (NaN), and
+    in gaps, it is the slope between the nearest observed values on both sides. d coordinates and m orders give
+    ``d (m + 1)`` coordinates: the values, then one block per order. Channels with a name, such as "speed", have
+    derivatives with a name, "d1(speed)".
 
     See Also
     --------
@@ -159,7 +160,7 @@ class Derivatives(_Transformer):
     def _transformed(self, X: Sequences) -> Sequences:
         orders, found = numbers_from_one("orders", self.orders), [X.values]
         for _ in range(max(orders)):
-            found.append(_gradient(found[-1], X.offsets))
+            found.append(slopes(found[-1], X.offsets))
         return X.mapped(lambda values: np.concatenate([values, *(found[k] for k in orders)], axis=1))
 
     def _names_out(self, channels: tuple[str, ...]) -> list[str]:
@@ -359,11 +360,9 @@ def numbers_from_one(name: str, value: Any) -> tuple[int, ...]:
     return tuple(int(v) for v in chosen) if several else tuple(range(1, int(value) + 1))
 
 
-def _gradient(values: NDArray[Any], offsets: NDArray[np.int64]) -> NDArray[Any]:
-    """Differentiate every sequence like `numpy.gradient`."""
-    lengths = np.diff(offsets)
-    steps = np.arange(len(values))
-    before = np.maximum(steps - 1, np.repeat(offsets[:-1], lengths))
-    after = np.minimum(steps + 1, np.repeat(offsets[1:], lengths) - 1)
-    apart = np.maximum(after - before, 1)[:, None]  # 1 avoids 0 / 0 in sequences of length 1
-    return (values[after] - values[before]) / apart.astype(values.dtype)
+def slopes(values: NDArray[Any], offsets: NDArray[np.int64]) -> NDArray[Any]:
+    """Return the slopes between the nearest observed values before and after every step, as `numpy.gradient` does."""
+    before, after = neighbors(~np.isnan(values), offsets)
+    apart = np.maximum(after - before, 1)  # 1 avoids 0 / 0 in sequences with a single value
+    change = np.take_along_axis(values, after, axis=0) - np.take_along_axis(values, before, axis=0)
+    return np.asarray(change / apart.astype(values.dtype))

@@ -146,6 +146,10 @@ class FisherEnsemble(InnerProducts, Kernel):
         if len(unseen):
             raise ValueError(f"{X.name(int(unseen[0]))} has no observed value (all are NaN). Leave it out.")
         if reset:
+            never = np.flatnonzero(np.isnan(X.values).all(axis=0))
+            if len(never):
+                name = int(never[0]) if X.channels is None else repr(X.channels[never[0]])
+                raise ValueError(f"Channel {name} is not observed in any series (all values are NaN). Leave it out.")
             self.n_features_in_ = X.dimension
         else:
             X.require_dimension(self.n_features_in_)

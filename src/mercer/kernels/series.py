@@ -133,7 +133,7 @@ class SeriesClassifier(ClassifierMixin, _SeriesEstimator):
     inner_score_ : float
         Accuracy on left-out training series: of each one by a regression on all others, with the mean target of all.
     temperature_ : float
-        The temperature t of the probabilities softmax(d / t) of decision values d.
+        The temperature t of the probabilities softmax(d / t) of decision values d; infinite if they tell nothing.
     n_features_in_ : int
         Number of channels.
     feature_names_in_ : array of str
@@ -192,8 +192,10 @@ class SeriesClassifier(ClassifierMixin, _SeriesEstimator):
         ridge = self._regressed(X, used)
         # Leaving a series out also moves the mean target away from its class; without information, the other class
         # would be predicted. The mean is put back.
-        left_out = _by_class(ridge.loo_predictions_ + (used - used.mean(axis=0)) / (len(X) - 1))
-        self.inner_score_ = float((left_out.argmax(axis=1) == codes).mean())
+        left_out = ridge.loo_predictions_ + (used - used.mean(axis=0)) / (len(X) - 1)
+        left_out = _by_class(np.round(left_out, 9))  # without information, all classes are equal up to rounding
+        best = left_out == left_out.max(axis=1, keepdims=True)
+        self.inner_score_ = float((best / best.sum(axis=1, keepdims=True))[np.arange(len(X)), codes].mean())
         self.temperature_ = _temperature(left_out, target)
         return self
 
@@ -326,4 +328,5 @@ def _temperature(decisions: Floats, target: Floats) -> float:
         scaled = decisions / np.exp(log_temperature)
         return float(np.mean(logsumexp(scaled, axis=1) - (target * scaled).sum(axis=1)))
 
-    return float(np.exp(minimize_scalar(loss, bounds=(-6.0, 4.0), method="bounded").x))
+    found = minimize_scalar(loss, bounds=(-6.0, 4.0), method="bounded")
+    return float(np.exp(found.x)) if found.fun < np.log(target.shape[1]) - 1e-9 else np.inf  # all are as probable

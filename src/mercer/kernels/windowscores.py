@@ -14,7 +14,7 @@ from mercer._native.mixtures import mixture_sums, window_points, windows
 from mercer._random import generator, seeds
 from mercer._verdict import Verdict
 from mercer.data import Sequences
-from mercer.data.gaps import conditional_means, evenly, moments
+from mercer.data.gaps import conditional_means, moments, some_steps
 from mercer.data.segments import digest_order
 from mercer.data.standardize import interpolated
 from mercer.families.gaussian import Gaussians
@@ -106,7 +106,7 @@ class WindowScores(InnerProducts, Kernel):
     def _learn(self, X: Sequences, y: Any = None) -> None:
         order = digest_order(X)
         some = X[order]
-        steps, channels = evenly(some.offsets), some.values.shape[1]
+        steps, channels = some_steps(some.offsets), some.values.shape[1]
         # With gaps, covariances of pairs of values are too rough for smooth series; those of interpolated ones are not.
         whole = interpolated(some)
         typical, span = int(np.median(X.lengths)), self.length - 1

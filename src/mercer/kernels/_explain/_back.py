@@ -15,12 +15,12 @@ import numpy as np
 
 from mercer._checks import NotAdditive
 from mercer.data.channels import inside
-from mercer.data.gaps import NEAR, FillGaps
-from mercer.data.ragged import window_steps
+from mercer.data.gaps import FillGaps
+from mercer.data.ragged import neighbors, window_steps
 from mercer.data.segments import segment_sum
 from mercer.data.sequences import Sequences
 from mercer.data.standardize import Clock, Resample, Standardize
-from mercer.data.transformers import Derivatives, Windows, numbers_from_one
+from mercer.data.transformers import Derivatives, Windows, numbers_from_one, slopes
 from mercer.kernels._data import unwrapped
 from mercer.kernels._estimators import is_word, kinds
 
@@ -69,15 +69,16 @@ def _derivatives(step: Any, X: Sequences, shares: Any) -> Any:
     """Give half of the share of a difference to each of the two values."""
     orders = numbers_from_one("orders", step.orders)
     own, *blocks = np.split(shares.values, len(orders) + 1, axis=1)
-    steps = np.arange(len(own))
-    before = np.maximum(steps - 1, np.repeat(X.offsets[:-1], X.lengths))
-    after = np.minimum(steps + 1, np.repeat(X.offsets[1:], X.lengths) - 1)
-    values = own.copy()
+    levels = [X.values]
+    for _ in range(max(orders) - 1):
+        levels.append(slopes(levels[-1], X.offsets))
+    sides = [neighbors(~np.isnan(level), X.offsets) for level in levels]
+    values, channels = own.copy(), np.arange(X.values.shape[1])
     for order, block in zip(orders, blocks, strict=True):
-        for _ in range(order):
+        for both in sides[order - 1 :: -1]:
             given, block = block / 2, np.zeros_like(block)
-            np.add.at(block, before, given)
-            np.add.at(block, after, given)
+            for place in both:
+                np.add.at(block, (place, channels), given)
         values += block
     return replace(shares, values=values)
 
@@ -92,19 +93,15 @@ def _windows(step: Any, X: Sequences, shares: Any) -> Any:
 
 
 def _filled(step: Any, X: Sequences, shares: Any) -> Any:
-    """Give the share of a filled value to the observed values around it, in equal parts."""
-    values, bias, gone = shares.values.copy(), shares.bias.copy(), np.isnan(X.values)
-    for channel in range(values.shape[1]):
-        steps = np.flatnonzero(gone[:, channel])
-        near = window_steps(X.offsets, steps, NEAR, 1)
-        seen = (~gone[near, channel]).astype(float)
-        number = seen.sum(axis=1, keepdims=True)
-        given = values[steps, channel]
-        values[steps, channel] = 0.0
-        np.add.at(values[:, channel], near, given[:, None] * (seen / np.maximum(number, 1))[:, :, None])
-        owner = np.searchsorted(X.offsets, steps, side="right") - 1
-        np.add.at(bias, owner, np.where(number > 0, 0.0, given))  # values that stay missing contribute nothing else
-    return replace(shares, values=values, bias=bias)
+    """Give half of the share of a filled value to each of the nearest observed values, or all of it to a single one."""
+    gone, channels, values = np.isnan(X.values), np.arange(X.values.shape[1]), shares.values.copy()
+    before, after = neighbors(~gone, X.offsets)
+    steps = np.arange(len(gone))[:, None]
+    given = np.where(gone[:, :, None], values / 2, 0.0)
+    values -= 2 * given
+    np.add.at(values, (np.where(before == steps, after, before), channels), given)
+    np.add.at(values, (np.where(after == steps, before, after), channels), given)
+    return replace(shares, values=values)
 
 
 def _resampled(step: Any, X: Sequences, shares: Any) -> Any:

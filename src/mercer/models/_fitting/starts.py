@@ -8,7 +8,8 @@ import numpy as np
 
 from mercer._array import Floats, Indices
 from mercer._probability import normalized
-from mercer._random import along_axis, generator
+from mercer._random import generator
+from mercer.data.ragged import evenly
 from mercer.data.segments import segment_sum
 from mercer.families.categorical import Categorical, Categoricals
 from mercer.families.estimator import Context
@@ -19,7 +20,7 @@ from mercer.models.hmm import HMMs
 from mercer.models.mixture import Mixtures
 
 POINTS = 20_000
-"""Maximum number of observations per model that a start uses."""
+"""About the largest number of observations per model that a start uses; every sequence has some."""
 
 
 def starts(emission: Any, data: Data, context: Context, mask: tuple[Floats, Floats], seed: int, attempt: int) -> HMMs:
@@ -44,7 +45,7 @@ def starts(emission: Any, data: Data, context: Context, mask: tuple[Floats, Floa
     ordered = bool(n > 1 and not np.tril(step, -1).any())  # left-right: the states are successive segments
     ends = data.sequence_offsets
     rngs = [generator(seed, attempt) for _ in range(data.size)]
-    models = [_Model.of(data, data.offsets[ends[i] : ends[i + 1] + 1], context, rng) for i, rng in enumerate(rngs)]
+    models = [_Model.of(data.offsets[ends[i] : ends[i + 1] + 1], rng) for i, rng in enumerate(rngs)]
     offsets = np.concatenate([[0], np.cumsum([len(model.points) for model in models])])
     x = data.x[np.concatenate([model.points for model in models])]
     if n == 1:
@@ -87,19 +88,15 @@ class _Model(NamedTuple):
     offsets: Indices
     """The sequences of the model."""
     points: Indices
-    """Ascending indices of its observations, at most ``POINTS`` of them."""
+    """Ascending indices of its observations, about ``POINTS`` of them at most."""
     rng: np.random.Generator
 
     @classmethod
-    def of(cls, data: Data, offsets: Indices, context: Context, rng: np.random.Generator) -> _Model:
-        """Return the model of some sequences of ``data``."""
+    def of(cls, offsets: Indices, rng: np.random.Generator) -> _Model:
+        """Return the model of some sequences."""
         points = np.arange(offsets[0], offsets[-1])
-        if len(points) > POINTS:
-            places = (np.arange(POINTS) + 0.5) * len(points) / POINTS
-            x = data.x[points]
-            counts = context.alphabet is not None or hasattr(x, "indptr")  # have no last digits
-            order = np.arange(len(points)) if counts else along_axis(numbers(x, context))
-            points = np.sort(points[order[places.astype(int)]])
+        if len(points) > POINTS:  # the same of each sequence, whatever the others
+            points = evenly(offsets, -(-np.diff(offsets) * POINTS // len(points)))
         return cls(offsets, points, rng)
 
 
