@@ -193,7 +193,7 @@ def test_bad_data():
         kernel.fit(["ACGT", "AC"])
     with pytest.raises(ValueError, match=r"sequence 1 has no observed value \(all are NaN\). Leave it out"):
         kernel.fit([np.zeros((3, 1)), np.full((4, 1), np.nan)])
-    with pytest.raises(ValueError, match="Channel 1 is not observed in any series .* Leave it out"):
+    with pytest.raises(ValueError, match=r"Channel 1 is not observed in any series .* Leave it out"):
         kernel.fit([np.array([[1.0, np.nan], [2.0, np.nan]])] * 3)
     with pytest.raises(ValueError, match="sequence 1 is empty"):
         kernel.fit([np.zeros((3, 1)), np.zeros((0, 1))])

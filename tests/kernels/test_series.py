@@ -158,6 +158,37 @@ def test_a_value_that_is_far_outside_is_not_too_large():
     assert abs(far[0] - far[1]) < 1e-3
 
 
+def pulses(n, seed, noise=0.0):
+    """Pulses of two widths, and nothing else."""
+    rng = np.random.default_rng(seed)
+    y, X = np.arange(n) % 2, np.zeros((n, 100))
+    for x, c in zip(X, y, strict=True):
+        start = rng.integers(10, 70)
+        x[start : start + 9 - 3 * c] = 1.0
+    return X + noise * rng.normal(size=X.shape), y
+
+
+def test_noise_that_no_training_series_has():
+    model = clone(FAST).fit(*pulses(40, 0))
+    for noise in (1e-6, 1e-4, 1e-3):
+        assert model.score(*pulses(60, 1, noise)) == 1.0
+
+
+CONSTANTS = [np.full(20, i % 2 + 0.1 * np.sin(i)) for i in range(30)]
+
+
+@pytest.mark.parametrize(("preset", "X"), [("fast", CONSTANTS), ("fast", pulses(30, 0)[0]), ("best", pulses(30, 0)[0])])
+def test_the_last_digit_of_exact_data_does_not_matter(preset, X):
+    """Many of their scores are exactly zero."""
+    X, y = list(X), np.arange(30) % 2
+    model = SeriesClassifier(preset).fit(X, y)
+    other = [np.where(np.arange(len(x)) == 6, x + 1e-12, x) for x in X]
+    expected = model.decision_function(X)
+    np.testing.assert_allclose(model.decision_function(other), expected, atol=1e-6)
+    again = SeriesClassifier(preset).fit([*X[:7], other[7], *X[8:]], y)
+    np.testing.assert_allclose(again.decision_function(X), expected, atol=1e-6)
+
+
 def test_explanations_find_the_wave():
     X, y = waves(80)
     model = SeriesClassifier().fit(X[:60], y[:60])

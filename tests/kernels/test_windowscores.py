@@ -51,7 +51,7 @@ class Truth(KernelContract):
         rows = []
         windows = [[window(x, t, 5, dilation) for t in range(len(x))] for x in X]
         within = np.concatenate(windows).var(axis=2)  # of about 2,500 windows of each series: of all
-        floor = 0.3 * np.sqrt(within.mean(axis=0))
+        floor = 0.3 * np.sqrt(within.mean(axis=0) + 1e-8 * np.concatenate(windows).var(axis=(0, 2)))
         for own in windows:
             scores = []
             for t, y in enumerate(own):
@@ -69,7 +69,8 @@ class Truth(KernelContract):
             half = len(own) // 2
             rows.append([np.mean(part, axis=0) for part in (scores, scores[:half], scores[half:])])
         parts = np.array(rows)
-        z = parts / (np.sqrt((parts**2).mean(axis=0)) + 1e-9)
+        size = np.sqrt((parts**2).mean(axis=0))
+        z = parts / (size + 0.05 * np.sqrt((size**2).mean(axis=1, keepdims=True)))
         z = np.sign(z) * np.sqrt(np.abs(z))
         z /= np.linalg.norm(z, axis=2, keepdims=True)
         return np.einsum("ncp,mcp,c->nm", z, z, [0.5, 0.25, 0.25])

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from sklearn.base import BaseEstimator
+from sklearn.base import BaseEstimator, is_regressor
 from sklearn.calibration import CalibratedClassifierCV
 from sklearn.pipeline import Pipeline, make_pipeline
 from threadpoolctl import threadpool_limits
@@ -153,7 +153,8 @@ def predicted(path: Path, source: Path, *, proba: bool, **options: Any) -> tuple
     """Return a row per new sample, its id, prediction and with ``proba`` probabilities, and what was read."""
     model, records = opened(path, source, **options)
     if proba and not hasattr(model, "predict_proba"):
-        raise ValueError(f"{path} does not predict probabilities; fit it again with mercer fit --proba.")
+        cure = "omit --proba: it predicts numbers" if is_regressor(model) else "fit it again with mercer fit --proba"
+        raise ValueError(f"{path} does not predict probabilities; {cure}.")
     X = records.data
     predictions = np.asarray(model.predict(X)).tolist()
     rows = [{"id": str(name), "prediction": one} for name, one in zip(records.ids, predictions, strict=True)]

@@ -10,12 +10,12 @@ import numpy as np
 
 from mercer._array import Floats
 from mercer._parallel import n_threads, thread_map
-from mercer._parameters import NONE, Rule, Rules, positive, seed, whole
+from mercer._parameters import NONE, Rule, Rules, between, seed, whole
 from mercer._random import seed_of
 from mercer._verdict import Verdict
 from mercer.data import Sequences
 from mercer.data.gaps import FillGaps
-from mercer.data.segments import segment_sum
+from mercer.data.segments import in_numbers, segment_sum
 from mercer.data.standardize import Standardize
 from mercer.data.transformers import Derivatives
 from mercer.kernels._operands import InnerProducts, Rows
@@ -126,7 +126,7 @@ class FisherEnsemble(InnerProducts, Kernel):
             "Use () for no windows.",
         ),
         "n_components": whole(1),
-        "power": positive(),
+        "power": between(0, 1, "right"),
         "n_iter": whole(1),
         "random_state": seed(),
     }
@@ -141,7 +141,7 @@ class FisherEnsemble(InnerProducts, Kernel):
     random_state: Any = 0
 
     def _accept(self, X: Any, *, reset: bool) -> Sequences:
-        X = Sequences(X).require("vectors", self, "For symbols use mc.Fisher(mc.HMM()).").require_nonempty()
+        X = in_numbers(Sequences(X)).require("vectors", self, "For symbols use mc.Fisher(mc.HMM()).").require_nonempty()
         unseen = np.flatnonzero(segment_sum((~np.isnan(X.values)).any(axis=1).astype(float), X.offsets) == 0)
         if len(unseen):
             raise ValueError(f"{X.name(int(unseen[0]))} has no observed value (all are NaN). Leave it out.")

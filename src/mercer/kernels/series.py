@@ -20,7 +20,6 @@ from mercer._parallel import single_blas
 from mercer._parameters import NONE, CheckedParameters, Rules, one_of, seed, whole
 from mercer._random import seed_of
 from mercer.data import Sequences
-from mercer.data.segments import in_numbers
 from mercer.kernels._classes import check_target
 from mercer.kernels._data import checked_targets, copy_columns, unwrapped
 from mercer.kernels._estimators import LinearInFeatures
@@ -70,7 +69,7 @@ class _SeriesEstimator(LinearInFeatures, CheckedParameters, BaseEstimator):
         self._check_parameters()
         if y is None:
             raise ValueError(f"{type(self).__name__} requires y to be passed, but the target y is None.")
-        y, X = column_or_1d(y, warn=True), _read(X).require_some()
+        y, X = column_or_1d(y, warn=True), Sequences(unwrapped(X)).require_some()
         check_target(y, len(X))
         return X, y
 
@@ -81,7 +80,7 @@ class _SeriesEstimator(LinearInFeatures, CheckedParameters, BaseEstimator):
         """Return the regressions of new series, ``(M, T)``."""
         check_is_fitted(self, "kernel_")
         with self._threads():
-            features = self.kernel_.features(_read(X))
+            features = self.kernel_.features(X)
         return np.asarray(features @ self.coef_.T + self.intercept_)
 
     def explain(self, X: Any, **parameters: Any) -> Any:
@@ -295,7 +294,7 @@ class SeriesRegressor(RegressorMixin, _SeriesEstimator):
             Their numbers.
         """
         X, y = self._checked(X, y)
-        self.inner_score_ = self._regressed(X, checked_targets(self, y)).loo_score_
+        self.inner_score_ = self._regressed(X, checked_targets(self, y, "mc.SeriesClassifier")).loo_score_
         return self
 
     def predict(self, X: Any) -> Floats:
@@ -307,11 +306,6 @@ class SeriesRegressor(RegressorMixin, _SeriesEstimator):
             Series.
         """
         return self._predicted(X)[:, 0]
-
-
-def _read(X: Any) -> Sequences:
-    """Return series of numbers; integers are numbers, too."""
-    return in_numbers(Sequences(unwrapped(X)))
 
 
 def _by_class(found: Floats) -> Floats:

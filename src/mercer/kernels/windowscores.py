@@ -31,6 +31,9 @@ FLOOR = 1e-3
 FAR = 1e6
 """Deviations from the mean are clipped to this many standard deviations (root of the total variance): squares stay
 finite."""
+RARE = 0.05
+"""Added to the size of every score, relative to the root mean square of all: scores that are nearly zero in all
+training series must not become large in others."""
 CONTRAST = 0.3
 """Added to the sizes of windows that shapes are divided by, relative to the root of their mean square."""
 CELLS = 2
@@ -48,7 +51,8 @@ class WindowScores(InnerProducts, Kernel):
     a window becomes :math:`(x - \bar x) / (s + 0.3 \sqrt{E\,s^2})` with its standard deviation s. Windows are whitened,
     and get the time in the series as one more coordinate. For every scale, the scores of the mixture (FK-5, with the
     complete-data information) are averaged over the whole series and over each of its halves, divided by their root
-    mean square over the training series, raised to a power with their sign, and have norm 1 in each part.
+    mean square over the training series (plus a twentieth of that of all), raised to a power with their sign, and have
+    norm 1 in each part.
 
     Windows overlap: the mean of their scores is that of a composite likelihood, in which every step counts several
     times, not the score of a model of the series. It compares series, but nothing follows from it about their
@@ -114,8 +118,9 @@ class WindowScores(InnerProducts, Kernel):
         scales = [windows(whole, some.offsets, steps, self.length, d, None) for d in self.dilations_]
         self.floor_ = None
         if self.view == "shape":
-            within = (part.reshape(len(part), channels, -1).var(axis=2).sum(axis=0) for part in scales)
-            self.floor_ = CONTRAST * np.sqrt(np.stack(list(within)) / max(len(steps), 1))
+            cubes = [part.reshape(len(part), channels, -1) for part in scales]
+            squares = [cube.var(axis=2).mean(axis=0) + 1e-8 * cube.var(axis=(0, 2)) for cube in cubes]
+            self.floor_ = CONTRAST * np.sqrt(np.stack(squares))
             cut = zip(self.dilations_, self.floor_, strict=True)
             scales = [windows(whole, some.offsets, steps, self.length, d, floor) for d, floor in cut]
         self.center_, self.covariance_ = (np.stack(part) for part in zip(*map(moments, scales), strict=True))
@@ -123,18 +128,20 @@ class WindowScores(InnerProducts, Kernel):
         self.whitening_ = self._directions()
         self.model_ = self._mixtures(some, steps)
         scores = self._scores(X)
-        size = np.sqrt((scores[order] ** 2).mean(axis=0)) + 1e-9
+        size = np.sqrt((scores[order] ** 2).mean(axis=0))
         components = self.model_.weights.shape[1]
         missing = np.pad(~self.whitening_.any(axis=1), ((0, 0), (0, 1)))  # directions; the time is always there
         missing = np.pad(np.repeat(np.tile(missing, 2), components, axis=1), ((0, 0), (components, 0)))
-        self.scale_ = np.where(missing, np.inf, size)
+        usual = np.sqrt((size**2).mean(axis=-1, keepdims=True, where=~missing))
+        self.scale_ = np.where(missing | (usual == 0), np.inf, size + RARE * usual)
         self._train_side.keep("scores", scores)
 
     def _directions(self) -> Floats:
         """Return what whitens the windows, ``(M, d length, p)``; scales with fewer directions have zeros."""
         variances, axes = np.linalg.eigh(self.covariance_)
         variances, axes = variances[:, : -DIRECTIONS - 1 : -1], axes[:, :, : -DIRECTIONS - 1 : -1]
-        kept = (variances > SMALLEST * variances[:, :1]) & (variances > 0)
+        least = 0.0 if self.floor_ is None else SMALLEST  # shapes have sizes of about 1, or are rounding errors
+        kept = variances > SMALLEST * np.maximum(variances[:, :1], least)
         sign = np.where(np.einsum("mvp,v->mp", axes, 1.0 / np.arange(1, axes.shape[1] + 1)) < 0, -1.0, 1.0)
         scale = np.where(kept, sign / np.sqrt(np.where(kept, variances, 1.0)), 0.0)  # the sign is arbitrary
         most = max(1, int(kept.any(axis=0).sum()))
