@@ -1,7 +1,8 @@
-"""Accuracy of SeriesClassifier on sets of time series, without tuning, beside published numbers.
+"""Accuracy of SeriesClassifier and SeriesRegressor on sets of time series, without tuning, beside other numbers.
 
     MERCER_DATA=... python benchmarks/accuracy_series.py                    # all sets, some minutes on one core
     MERCER_DATA=... python benchmarks/accuracy_series.py Beef NATOPS --preset fast --seed 1
+    python benchmarks/accuracy_series.py numbers                            # R2 on generated series, a minute
 
 Official splits of the UCR archive (``ucr_more``, ``ucr_large``) and the UEA archive. Published numbers of the same
 splits: ``ucr_published.csv``, from tsml-eval (Middlehurst, Schäfer and Bagnall, Bake off redux, Data Mining and
@@ -15,12 +16,19 @@ import argparse
 import csv
 import os
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from sklearn.linear_model import RidgeCV
+from sklearn.model_selection import GroupKFold, KFold
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
 
 import mercer as mc
+from mercer.data.baseline_features import Summary
+from mercer.datasets import make_traits
 
 GROUPS = {
     "one length": "ArrowHead Beef BirdChicken Chinatown FaceFour Ham ItalyPowerDemand Lightning7 MoteStrain Plane "
@@ -66,10 +74,47 @@ def accuracies(names: list[str], preset: str, seed: int) -> None:
             print(f"| **mean of {len(rows)}, {group}** | | {means} | |", flush=True)
 
 
+def numbers() -> Iterator[tuple[str, Any, Any, Any]]:
+    """Yield series with numbers and their five folds: those of two pages, and periods in noise with gaps."""
+    people = make_traits(random_state=0)
+    yield "traits", people.data, people.target, GroupKFold(5).split(people.data, groups=people.groups)
+    folds = KFold(5, shuffle=True, random_state=0)
+    rng = np.random.default_rng(1)
+    speed = rng.uniform(0.1, 1.2, size=60)
+    X = []
+    for s in speed:
+        angle = s * np.arange(rng.integers(60, 140)) + rng.uniform(0, 6)
+        X.append(np.column_stack([np.sin(angle), np.sin(angle + 1), 0 * angle]))
+    X = [x + [0.3, 0.3, 1] * rng.normal(size=x.shape) for x in X]
+    yield "speeds", mc.Sequences(X), speed, folds.split(X)
+    rng = np.random.default_rng(2)
+    frequency = rng.uniform(0.02, 0.08, size=120)
+    X = []
+    for f in frequency:
+        time = np.arange(rng.integers(60, 140))
+        wave = np.sin(2 * np.pi * f * time + rng.uniform(0, 6)) + 0.3 * rng.normal(size=len(time))
+        x = np.column_stack([wave, rng.normal(size=len(time))])
+        X.append(np.where(rng.random((len(time), 1)) < 0.1, np.nan, x))
+    yield "frequencies, gaps", mc.Sequences(X), 50 + 300 * frequency + 1.5 * rng.normal(size=120), folds.split(X)
+
+
+def r2(preset: str, seed: int) -> None:
+    """Print R2 in five folds, beside ridge regression on summaries of the series."""
+    print(f"| set | series | linear model of summaries | {preset} |\n|---|--:|--:|--:|")
+    for name, X, y, folds in numbers():
+        summaries = make_pipeline(Summary(), StandardScaler(), RidgeCV(np.logspace(-3, 3, 13)))
+        models = summaries, mc.SeriesRegressor(preset, random_state=seed)
+        found = np.mean([[m.fit(X[a], y[a]).score(X[b], y[b]) for m in models] for a, b in folds], axis=0)
+        print(f"| {name} | {len(X)} | {found[0]:.3f} | {found[1]:.3f} |", flush=True)
+
+
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("names", nargs="*", help="sets; all of them by default")
+    parser.add_argument("names", nargs="*", help="sets, or numbers; all of them by default")
     parser.add_argument("--preset", default="best", help="best or fast")
     parser.add_argument("--seed", type=int, default=0)
     given = parser.parse_args()
-    accuracies(given.names, given.preset, given.seed)
+    if given.names != ["numbers"]:
+        accuracies(given.names, given.preset, given.seed)
+    if given.names in ([], ["numbers"]):
+        r2(given.preset, given.seed)

@@ -144,7 +144,7 @@ class TestOneSeries:
         for fitted in (*(p.fit(X, y).predict for p in pipelines), states.fit(X).predict, states.score):
             with pytest.raises(ValueError, match=r"must have 2 coordinates.*; got 1\..* as \[x\]"):
                 fitted(self.x[:12])
-        for kernel in (mc.EmpiricalMeanMap(gamma=1.0), mc.FisherEnsemble(2, windows=(), n_iter=2)):
+        for kernel in (mc.EmpiricalMeanMap(gamma=1.0), mc.FisherEnsemble((2,), windows=(), n_iter=2)):
             with pytest.raises(ValueError, match=r"must have 2 coordinates.*; got 1\..* as \[x\]"):
                 kernel.fit(X).transform(self.x[:12])
         for fitted in (pipelines[1].predict, mc.Standardize().fit(X).transform):

@@ -54,8 +54,8 @@ for label, axis in enumerate(axes):
 
 ensembles = {
     "all": mc.FisherEnsemble(),
-    "windows": mc.FisherEnsemble(n_states=None),
-    "shapes of windows": mc.FisherEnsemble(n_states=None, windows=("shape",)),
+    "windows": mc.FisherEnsemble(n_states=()),
+    "shapes of windows": mc.FisherEnsemble(n_states=(), windows=("shape",)),
     "hidden Markov models": mc.FisherEnsemble(windows=()),
 }
 for name, kernel in ensembles.items():

@@ -364,7 +364,7 @@ class TestForeign:
 
     def test_targets_beyond_integers(self):
         y = [1e300, 1e300, -1e300, 2.0]
-        found = mc.FisherEnsemble(n_states=1).fit(SERIES, y)
+        found = mc.FisherEnsemble(n_states=(1,)).fit(SERIES, y)
         assert np.isfinite(found.transform(SERIES)).all()
 
     @pytest.mark.parametrize("n", [2, 3, 12])

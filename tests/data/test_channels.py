@@ -168,7 +168,7 @@ class TestByName:
             mc.ProbabilityProduct(mc.Gaussian()),
             mc.ProbabilityProduct(SMALL, length=3),
             mc.EmpiricalMeanMap(gamma=0.1),
-            mc.FisherEnsemble(2, windows=(), n_iter=2),
+            mc.FisherEnsemble((2,), windows=(), n_iter=2),
             mc.Fisher(SMALL) + mc.EmpiricalMeanMap(gamma=0.1),
             mc.EmpiricalMeanMap(gamma=0.1) * mc.Fisher(SMALL),
             mc.kernels.Normalized(mc.EmpiricalMeanMap(gamma=0.1)),

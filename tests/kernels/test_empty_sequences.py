@@ -56,7 +56,7 @@ ON_STRINGS = {
 ON_SERIES = {
     mc.MeanMap: lambda: mc.MeanMap(mc.Gaussian(prior="pooled")),
     mc.EmpiricalMeanMap: lambda: mc.EmpiricalMeanMap(),
-    mc.FisherEnsemble: lambda: mc.FisherEnsemble(n_states=2, random_state=0),
+    mc.FisherEnsemble: lambda: mc.FisherEnsemble(n_states=(2,), random_state=0),
     mc.SubspaceAngles: lambda: mc.SubspaceAngles(mc.LDS(1, n_iter=1)),
     mc.kernels.BinetCauchy: lambda: mc.kernels.BinetCauchy(mc.LDS(1, n_iter=1)),
     mc.embedding.BeliefKernel: lambda: mc.embedding.BeliefKernel(mc.EmbeddedHMM(n_components=2)),

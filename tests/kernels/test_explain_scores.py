@@ -179,7 +179,7 @@ def test_derivatives_pass_shares_on():
 
 @pytest.mark.slow
 def test_the_ensemble_is_explained():
-    kernel = mc.FisherEnsemble(n_states=2, n_components=4, n_iter=3)
+    kernel = mc.FisherEnsemble(n_states=(2,), n_components=4, n_iter=3)
     pipeline = make_pipeline(kernel, estimator()).fit(SERIES, LABELS)
     found = exact(pipeline, GAPS, pipeline.decision_function(GAPS))
     for x, c in zip(GAPS, found.contributions, strict=True):

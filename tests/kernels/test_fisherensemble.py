@@ -15,8 +15,8 @@ from mercer.kernels import fisherensemble
 from mercer.kernels.windowscores import WindowScores
 from mercer.testing.kernels import KernelContract
 
-SMALL = {"n_states": 3, "windows": (), "n_iter": 5}
-BOTH = {"n_states": 2, "n_components": 4, "n_iter": 5}
+SMALL = {"n_states": (3,), "windows": (), "n_iter": 5}
+BOTH = {"n_states": (2,), "n_components": 4, "n_iter": 5}
 
 
 def series(seed, n, d=1, low=12, high=20):
@@ -64,10 +64,14 @@ class TestOnSeries(KernelContract):
 
 def test_the_parts():
     X, _ = two_classes(12)
-    kernel = mc.FisherEnsemble(n_states=60, windows=(), n_iter=2).fit(X)
+    kernel = mc.FisherEnsemble(n_states=(60,), windows=(), n_iter=2).fit(X)
     assert [part.model.n_states for part in kernel.kernels_] == [int(np.median([len(x) for x in X])) // 2] * 2
     np.testing.assert_allclose(kernel.weights_, [0.5, 0.5])
-    few = mc.FisherEnsemble(n_states=None, windows=("shape",)).fit(X)
+    several = mc.FisherEnsemble((2, 3), ("ergodic", "left-right"), 3.0, n_iter=2).fit(X)
+    assert len(several.kernels_) == 2 + 8
+    share = 3.0 / (1 + (12 / 200) ** 2)
+    np.testing.assert_allclose(several.weights_ * (1 + share), [2 / 3, 1 / 3, *[share / 8] * 8])
+    few = mc.FisherEnsemble(n_states=(), windows=("shape",)).fit(X)
     assert [type(part) for part in few.kernels_] == [WindowScores]
 
 
@@ -92,11 +96,11 @@ def test_many_series_are_compared_by_their_windows(monkeypatch):
     shares = []
     for many in (1000, 12, 1):
         monkeypatch.setattr(fisherensemble, "MANY", many)
-        kernel = mc.FisherEnsemble(n_states=2, n_iter=2).fit(X)
+        kernel = mc.FisherEnsemble(n_states=(2,), n_iter=2).fit(X)
         windows = np.array([isinstance(part, WindowScores) for part in kernel.kernels_])
         shares.append(kernel.weights_[~windows].sum() / kernel.weights_[windows].sum())
     np.testing.assert_allclose(shares, [0.4 / (1 + 0.012**2), 0.2, 0.0])
-    assert len(mc.FisherEnsemble(n_states=2, windows=(), n_iter=2).fit(X).kernels_) == 2  # nothing else is there
+    assert len(mc.FisherEnsemble(n_states=(2,), windows=(), n_iter=2).fit(X).kernels_) == 2  # nothing else is there
 
 
 def test_features():
@@ -109,10 +113,10 @@ def test_features():
 
 def test_windows_of_all_scales():
     X = series(0, 5, low=40, high=41)
-    kernel = mc.FisherEnsemble(n_states=None, n_components=4).fit(X)
+    kernel = mc.FisherEnsemble(n_states=(), n_components=4).fit(X)
     scales = {part.view: (part.length, part.dilations_) for part in kernel.kernels_}
     assert scales == {"shape": (9, (1, 2, 4)), "level": (5, (1, 2, 4, 8))}
-    several = mc.FisherEnsemble(n_states=None, n_components=4).fit(series(0, 5, d=2))
+    several = mc.FisherEnsemble(n_states=(), n_components=4).fit(series(0, 5, d=2))
     assert [part.length for part in several.kernels_] == [5, 3]
 
 
@@ -164,18 +168,22 @@ class TestInScikitLearn:
         X, y = two_classes(12)
         with warnings.catch_warnings():
             warnings.simplefilter("error")
-            mc.FisherEnsemble(n_states=4, n_iter=2).fit_transform(X, y)
+            mc.FisherEnsemble(n_states=(4,), n_iter=2).fit_transform(X, y)
 
 
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"n_states": (4,)}, r"n_states must be a whole number, 1 or more, or None; got \(4,\)\. None leaves"),
-        ({"n_states": 0}, "n_states must be"),
+        ({"n_states": 4}, r"n_states must be a tuple of whole numbers, 1 or more; got 4\. Use \(6,\), for example"),
+        ({"n_states": (4, 0)}, "n_states must be"),
+        ({"topologies": "ergodic"}, "topologies must be a tuple of one or more topologies; got 'ergodic'"),
+        ({"topologies": ("left-right", 2)}, "topology must be"),
+        ({"model_weight": 0.0}, r"model_weight must be a positive number; got 0.0. n_states=\(\) leaves"),
+        ({"power": 2.0}, "power must be a number, above 0 and at most 1"),
         ({"power": 0.0}, "power must be"),
         ({"windows": ("shapes",)}, "windows must be a tuple of 'shape' and 'level'; got"),
         ({"n_components": 0}, "n_components must be"),
-        ({"n_states": None, "windows": ()}, "windows is empty and n_states is None. Pass"),
+        ({"n_states": (), "windows": ()}, "windows and n_states are empty. Pass"),
         ({"n_iter": 0}, "n_iter must be"),
         ({"random_state": "x"}, "random_state"),
     ],
@@ -213,7 +221,7 @@ def test_accuracy_on_real_series(name, floor):
 
 
 def test_checking_the_data_learns_nothing():
-    kernel = mc.FisherEnsemble(n_states=2)
+    kernel = mc.FisherEnsemble(n_states=(2,))
     kernel._accept([np.arange(9.0), np.arange(8.0)], reset=True)
     assert not hasattr(kernel, "kernels_")
     assert not hasattr(kernel, "transformers_")

@@ -53,7 +53,7 @@ KERNELS = {
     "LatentMeanMap": (mc.LatentMeanMap(mc.HMM(2, n_iter=5, tol=0), gamma=0.5), SERIES),
     "LatentMeanMap(FactorialHMM)": (mc.LatentMeanMap(mc.FactorialHMM(n_iter=3, tol=0, n_init=1), gamma=0.5), SERIES),
     "ProbabilityProduct": (mc.ProbabilityProduct(mc.HMM(2, n_iter=5, tol=0), length=5), SERIES),
-    "FisherEnsemble": (mc.FisherEnsemble(n_states=2, n_iter=3), SERIES),
+    "FisherEnsemble": (mc.FisherEnsemble(n_states=(2,), n_iter=3), SERIES),
     "Landmarks": (mc.Landmarks(mc.EmpiricalMeanMap(gamma=0.1), n_components=5), SETS),
     "Landmarks far apart": (mc.Landmarks(mc.RBF(gamma=1.0), n_components=5, method="kmeans++"), NUMBERS),
 }

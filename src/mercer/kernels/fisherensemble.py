@@ -10,7 +10,7 @@ import numpy as np
 
 from mercer._array import Floats
 from mercer._parallel import n_threads, thread_map
-from mercer._parameters import NONE, Rule, Rules, between, seed, whole
+from mercer._parameters import Rule, Rules, between, positive, seed, whole
 from mercer._random import seed_of
 from mercer._verdict import Verdict
 from mercer.data import Sequences
@@ -45,9 +45,14 @@ class FisherEnsemble(InnerProducts, Kernel):
 
     Parameters
     ----------
-    n_states : int or None, default=6
-        Number of states of two left-right hidden Markov models (`HMM`), at most half the median length of the training
-        series: one of the values as they are, and one of every series standardized by itself. None leaves them out.
+    n_states : tuple of int, default=(6,)
+        Numbers of states of hidden Markov models (`HMM`), at most half the median length of the training series. For
+        each number and topology there are two: of the values as they are, and of every series standardized by itself.
+        () leaves the models out.
+    topologies : tuple, default=("left-right",)
+        Topologies of the models, as in `HMM`.
+    model_weight : float, default=0.4
+        Weight of all models relative to that of all windows, for few training series.
     windows : tuple of "shape" and "level", default=("shape", "level")
         Windows of the series at all scales, under mixtures of Gaussians: without their means and sizes, and as they
         are. () leaves them out.
@@ -80,12 +85,12 @@ class FisherEnsemble(InnerProducts, Kernel):
     With Fisher kernels :math:`k_m` the kernel is
 
     .. math:: k(x, y) \propto \frac23 k_{\text{shape}}(x, y) + \frac13 k_{\text{level}}(x, y)
-              + \frac a2 \sum_{m=1}^2 k_m(f_m(x), f_m(y)), \qquad a = \frac{0.4}{1 + (n / 200)^2},
+              + \frac a{|M|} \sum_{m\in M} k_m(f_m(x), f_m(y)), \qquad a = \frac w{1 + (n / 200)^2},
 
-    where the kernel of each kind of windows is the mean over all scales, and each hidden Markov model m has a
-    transformer :math:`f_m`, which also appends derivatives. Windows see shapes anywhere in a series, models the order
-    of events; few series need both, many series (n in training) the windows only: models with a < 0.02 are left out.
-    The fits use no labels, and run in parallel (``mc.config(n_jobs=...)``).
+    where the kernel of each kind of windows is the mean over all scales, each hidden Markov model m has transformers
+    :math:`f_m`, which also append derivatives, and w is ``model_weight``. Windows see shapes anywhere in a series,
+    models the order of events; few series need both, many series (n in training) the windows only: models with a < 0.02
+    are left out. The fits use no labels, and run in parallel (``mc.config(n_jobs=...)``).
 
     A window kernel averages the scores of overlapping windows: that of a composite likelihood, not of a model of the
     series. Windows are whitened (at most 32 directions) and get the time in the series as one more coordinate; scores
@@ -119,7 +124,17 @@ class FisherEnsemble(InnerProducts, Kernel):
     """
 
     _parameters: ClassVar[Rules] = {
-        "n_states": whole(1, cure="None leaves hidden Markov models out.") | NONE,
+        "n_states": Rule(
+            "a tuple of whole numbers, 1 or more",
+            lambda value: isinstance(value, tuple | list) and all(whole(1).good(n) for n in value),
+            "Use (6,), for example, or () for no hidden Markov models.",
+        ),
+        "topologies": Rule(
+            "a tuple of one or more topologies",
+            lambda value: isinstance(value, tuple | list) and len(value) > 0,
+            "See HMM for them.",
+        ),
+        "model_weight": positive(cure="n_states=() leaves hidden Markov models out."),
         "windows": Rule(
             "a tuple of 'shape' and 'level'",
             lambda value: isinstance(value, tuple | list) and all(kind in tuple(LENGTHS) for kind in value),
@@ -133,7 +148,9 @@ class FisherEnsemble(InnerProducts, Kernel):
     psd = Verdict("always", "a mean of inner products of scores (FK-1)")
     _needs_fit = "it learns models of the training series"
 
-    n_states: int | None = 6
+    n_states: Any = (6,)
+    topologies: Any = ("left-right",)
+    model_weight: float = 0.4
     windows: Any = ("shape", "level")
     n_components: int = 32
     power: float = 0.5
@@ -157,8 +174,8 @@ class FisherEnsemble(InnerProducts, Kernel):
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
-        if not self.windows and self.n_states is None:
-            raise ValueError("windows is empty and n_states is None. Pass windows=('shape',), for example.")
+        if not (self.windows or self.n_states):
+            raise ValueError("windows and n_states are empty. Pass windows=('shape',), for example.")
 
     def _cheap_pairs(self, source: Any) -> bool:
         return True
@@ -187,13 +204,18 @@ class FisherEnsemble(InnerProducts, Kernel):
         for kind in self.windows:
             kernel = WindowScores(kind, lengths[kind], self.n_components, self.power, random_state=start)
             parts.append((WEIGHTS[kind] / total, (), kernel))
-        share = 0.4 / (1 + (len(X) / MANY) ** 2)  # of models; windows have 1
-        if self.n_states is not None and (share >= NEGLIGIBLE or not parts):
-            states = min(int(self.n_states), max(1, int(np.median(X.lengths)) // 2))
-            model = _Rough(states, topology="left-right", n_init=1, n_iter=self.n_iter, random_state=start)
-            for first in ((), (Standardize(per="series"),)):
-                steps = (*first, Derivatives(), Standardize())
-                parts.append((share / 2, steps, Fisher(model, information="diagonal", per="step", power=self.power)))
+        share = float(self.model_weight) / (1 + (len(X) / MANY) ** 2)  # windows have 1
+        most = max(1, int(np.median(X.lengths)) // 2)
+        sizes = sorted({min(int(n), most) for n in self.n_states}) if share >= NEGLIGIBLE or not parts else []
+        models = [
+            _Rough(n, topology=topology, n_init=1, n_iter=self.n_iter, random_state=start)
+            for topology in self.topologies
+            for n in sizes
+        ]
+        for first in ((), (Standardize(per="series"),)):
+            for model in models:
+                kernel = Fisher(model, information="diagonal", per="step", power=self.power)
+                parts.append((share / (2 * len(models)), (*first, Derivatives(), Standardize()), kernel))
         weights, self.transformers_, self.kernels_ = zip(*parts, strict=True)
         self.weights_: Floats = np.array(weights) / sum(weights)
         self.filling_ = Standardize(), FillGaps()

@@ -27,8 +27,10 @@ from mercer.kernels._explain import explain
 from mercer.kernels.fisherensemble import FisherEnsemble
 from mercer.kernels.kernelridge import KernelRidge
 
-PRESETS: dict[str, dict[str, Any]] = {"best": {}, "fast": {"n_states": None, "n_components": 16}}
+PRESETS: dict[str, dict[str, Any]] = {"best": {}, "fast": {"n_states": (), "n_components": 16}}
 """Parameters of `FisherEnsemble`."""
+MORE_MODELS = {"n_states": (6, 12), "topologies": ("left-right", "ergodic"), "model_weight": 2.0}
+"""Those of "best" for numbers, which are smoother functions of a series than classes."""
 
 
 class _SeriesEstimator(LinearInFeatures, CheckedParameters, BaseEstimator):
@@ -40,6 +42,8 @@ class _SeriesEstimator(LinearInFeatures, CheckedParameters, BaseEstimator):
         "random_state": seed(),
     }
 
+    _presets: ClassVar[dict[str, dict[str, Any]]] = PRESETS
+
     preset: str
     n_jobs: int | None
     random_state: Any
@@ -48,7 +52,7 @@ class _SeriesEstimator(LinearInFeatures, CheckedParameters, BaseEstimator):
     def kernel(self) -> FisherEnsemble:
         """A new kernel of the preset, not fitted."""
         self._check_parameters()
-        return FisherEnsemble(**PRESETS[self.preset], random_state=seed_of(self.random_state))
+        return FisherEnsemble(**self._presets[self.preset], random_state=seed_of(self.random_state))
 
     def _regressed(self, X: Sequences, targets: Floats) -> KernelRidge:
         """Fit the kernel and the regression of targets, ``(N,)`` or ``(N, T)``; return the latter."""
@@ -241,7 +245,8 @@ class SeriesRegressor(RegressorMixin, _SeriesEstimator):
     Parameters
     ----------
     preset : {"best", "fast"}, default="best"
-        Parts of the kernel: all of `FisherEnsemble`, or windows with few components and no hidden Markov models.
+        Parts of the kernel: all of `FisherEnsemble`, with more hidden Markov models and a larger weight of them than
+        for classes, or windows with few components only.
     n_jobs : int or None, default=None
         Number of threads; None is the setting of ``mc.set_config``.
     random_state : int, Generator, RandomState or None, default=0
@@ -278,6 +283,8 @@ class SeriesRegressor(RegressorMixin, _SeriesEstimator):
     >>> bool(regressor.score(X[30:], speed[30:]) > 0.8)
     True
     """
+
+    _presets: ClassVar[dict[str, dict[str, Any]]] = {**PRESETS, "best": MORE_MODELS}
 
     preset: str = "best"
     n_jobs: int | None = None
