@@ -229,15 +229,32 @@ class FisherEnsemble(InnerProducts, Kernel):
             features = self._joined(lambda at: self.kernels_[at].features(_through(self.transformers_[at], filled)))
         return Rows(features)
 
+    def features(self, X: Any) -> Floats:
+        """Return explicit features whose inner products are the kernel.
+
+        Parameters
+        ----------
+        X : Sequences or array-like
+            Series.
+        """
+        if hasattr(self, "train_"):
+            self._train_side.spend("features")  # of the training series: memory is for one copy
+        return np.asarray(super().features(X))
+
     def _joined(self, rows: Callable[[int], Floats]) -> Floats:
         """Return the features of all parts side by side, times the roots of their weights."""
         blocks: list[Any] = [None] * len(self.weights_)
 
         def work(at: int) -> None:
-            blocks[at] = rows(at) * np.sqrt(self.weights_[at])
+            blocks[at] = rows(at)
 
         thread_map(work, list(range(len(blocks))), threads=n_threads(), label="FisherEnsemble")
-        return np.concatenate(blocks, axis=1)
+        ends = np.cumsum([0] + [block.shape[1] for block in blocks])
+        found = np.empty((len(blocks[0]), ends[-1]))
+        for at, weight in enumerate(self.weights_):  # one after the other: they are large
+            np.multiply(blocks[at], np.sqrt(weight), out=found[:, ends[at] : ends[at + 1]])
+            blocks[at] = None
+        return found
 
     def _learned(self) -> Any:
         return [part._learned() for part in self.kernels_], self.weights_

@@ -199,28 +199,32 @@ class WindowScores(InnerProducts, Kernel):
 
     def _scores(self, X: Sequences) -> Floats:
         """Return the mean scores of the whole series and each part at all scales, ``(N, 1 + CELLS, M, P)``."""
-        starts = np.flatnonzero(np.diff(X.offsets[:-1] // BLOCK, prepend=-1)).tolist()
-        return np.concatenate([self._block_scores(X[a:b]) for a, b in pairwise([*starts, len(X)])])
-
-    def _block_scores(self, X: Sequences) -> Floats:
-        ends = X.offsets[:-1, None] + np.arange(CELLS) * X.lengths[:, None] // CELLS
-        ends = np.append(ends, X.offsets[-1])
         mixture = self._mixture
-        sums = mixture_sums(self._points(X, np.arange(len(X.values))), mixture.factors, ends)
-        sums = np.moveaxis(sums.reshape(len(sums), len(X), CELLS, *sums.shape[2:]), 0, 2)
-        return mixture.scores(np.concatenate([sums.sum(axis=1, keepdims=True), sums], axis=1))
+        scales, *shape = mixture.factors.shape
+        found = np.empty((len(X), 1 + CELLS, scales, shape[0] * shape[1]))
+        starts = np.flatnonzero(np.diff(X.offsets[:-1] // BLOCK, prepend=-1)).tolist()
+        for start, stop in pairwise([*starts, len(X)]):
+            block = X[start:stop]
+            cells = block.offsets[:-1, None] + np.arange(CELLS) * block.lengths[:, None] // CELLS
+            points = self._points(block, np.arange(len(block.values)))
+            sums = mixture_sums(points, mixture.factors, np.append(cells, block.offsets[-1]))
+            sums = np.moveaxis(sums.reshape(scales, len(block), CELLS, *shape), 0, 2)
+            found[start:stop] = mixture.scores(np.concatenate([sums.sum(axis=1, keepdims=True), sums], axis=1))
+        return found
 
     def _prepare(self, source: Sequences) -> Rows:
-        scores = self._kept(source, "scores")
-        if scores is None:
-            scores = self._scores(source)
-        features = np.abs(scores / self.scale_)
-        features **= float(self.power)
-        norm = np.linalg.norm(features, axis=-1, keepdims=True)
+        found = self._kept(source, "scores")
+        if found is None:
+            found = self._scores(source)
+        found /= self.scale_  # in place: the features of thousands of series are large
+        negative = found < 0
+        np.abs(found, out=found)
+        found **= float(self.power)
+        norm = np.sqrt(np.einsum("...p,...p->...", found, found))
         weight = np.array([0.5] + [0.5 / CELLS] * CELLS) / len(self.dilations_)  # the whole series has half of all
-        features *= np.divide(np.sqrt(weight)[:, None, None], norm, out=np.zeros_like(norm), where=norm > 0)
-        np.copysign(features, scores, out=features)
-        return Rows(features.reshape(len(features), -1))
+        found *= np.divide(np.sqrt(weight)[:, None], norm, out=np.zeros_like(norm), where=norm > 0)[..., None]
+        np.negative(found, out=found, where=negative)
+        return Rows(found.reshape(len(found), -1))
 
     def worth(self, one: Sequences, vector: Floats) -> Iterator[tuple[int, Floats]]:
         """Yield every dilation, and what each of its windows adds to weighted sums of features, ``(T, R)``."""
