@@ -51,7 +51,7 @@ def methods(dimension: int, *, gaps: bool = False) -> dict[str, Method]:
         "ProbabilityProduct(HMM)": on_vectors(
             mc.ProbabilityProduct(hmm, length=10), model__prior_strength=[5.0, 20.0, 100.0]
         ),
-        "FisherEnsemble": (make_pipeline(mc.FisherEnsemble(), SVC(kernel="precomputed", C=10)), {}),
+        "SeriesClassifier": (mc.SeriesClassifier(), {}),
         "Fisher(LDS)": on_vectors(mc.Fisher(system, **fisher), **sizes),
         "ProbabilityProduct(LDS)": on_vectors(mc.ProbabilityProduct(system, length=10), **shrunk, length=[10, 30]),
         "ProbabilityProduct(LDS), time=independent": on_vectors(

@@ -51,11 +51,13 @@ class TestOnSeries(KernelContract):
     def truth(self, X):
         levels = make_pipeline(mc.Derivatives(), mc.Standardize()).fit_transform(X)
         shapes = make_pipeline(mc.Standardize("series"), mc.Derivatives(), mc.Standardize()).fit_transform(X)
-        model = mc.HMM(2, topology="left-right", n_init=1, n_iter=5, random_state=0)
-        fisher = mc.Fisher(model, information="diagonal", per="step", power=0.5)
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            models = [fisher.fit_transform(data) for data in (levels, shapes)]
+        models = []
+        for topology in ("left-right", "ergodic"):
+            model = mc.HMM(2, topology=topology, n_init=1, n_iter=5, random_state=0)
+            fisher = mc.Fisher(model, information="diagonal", per="step", power=0.5)
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                models += [fisher.fit_transform(data) for data in (levels, shapes)]
         scaled = mc.Standardize().fit_transform(X)
         shape, level = (WindowScores(kind, n, 4).fit_transform(scaled) for kind, n in (("shape", 9), ("level", 5)))
         share = 0.4 / (1 + (len(X) / 200) ** 2)
@@ -65,8 +67,8 @@ class TestOnSeries(KernelContract):
 def test_the_parts():
     X, _ = two_classes(12)
     kernel = mc.FisherEnsemble(n_states=(60,), windows=(), n_iter=2).fit(X)
-    assert [part.model.n_states for part in kernel.kernels_] == [int(np.median([len(x) for x in X])) // 2] * 2
-    np.testing.assert_allclose(kernel.weights_, [0.5, 0.5])
+    assert [part.model.n_states for part in kernel.kernels_] == [int(np.median([len(x) for x in X])) // 2] * 4
+    np.testing.assert_allclose(kernel.weights_, [0.25] * 4)
     several = mc.FisherEnsemble((2, 3), ("ergodic", "left-right"), 3.0, n_iter=2).fit(X)
     assert len(several.kernels_) == 2 + 8
     share = 3.0 / (1 + (12 / 200) ** 2)
@@ -100,7 +102,7 @@ def test_many_series_are_compared_by_their_windows(monkeypatch):
         windows = np.array([isinstance(part, WindowScores) for part in kernel.kernels_])
         shares.append(kernel.weights_[~windows].sum() / kernel.weights_[windows].sum())
     np.testing.assert_allclose(shares, [0.4 / (1 + 0.012**2), 0.2, 0.0])
-    assert len(mc.FisherEnsemble(n_states=(2,), windows=(), n_iter=2).fit(X).kernels_) == 2  # nothing else is there
+    assert len(mc.FisherEnsemble(n_states=(2,), windows=(), n_iter=2).fit(X).kernels_) == 4  # nothing else is there
 
 
 def test_features():

@@ -90,17 +90,24 @@ def test_the_inner_score_is_that_of_regressions_without_one_series(classes):
 @pytest.mark.parametrize("preset", ["fast", "best"])
 def test_without_information_everything_is_at_chance(preset):
     """The corrected predictions are equal up to rounding, which knows the class."""
-    rng = np.random.default_rng(0)
-    alike = [np.ones(20)] * 12
-    sparse = [np.where(np.arange(300) % 30 == 0, rng.normal(size=300), np.nan) for _ in range(12)]
-    for X in (alike, sparse):
-        for classes in (2, 3):
-            model = SeriesClassifier(preset).fit(X, np.arange(12) % classes)
-            if X is alike:
-                assert model.inner_score_ == pytest.approx(1 / classes)
-            assert np.abs(model.predict_proba(X[:1]) - 1 / classes).max() < 0.3
+    for classes in (2, 3):
+        model = SeriesClassifier(preset).fit([np.ones(20)] * 12, np.arange(12) % classes)
+        assert model.inner_score_ == pytest.approx(1 / classes)
+        np.testing.assert_allclose(model.predict_proba([np.ones(20)]), 1 / classes)
     p = SeriesClassifier(preset).fit(waves(2)[0], [0, 1]).predict_proba(waves(20, seed=1)[0])
     assert np.abs(p - 0.5).max() < 0.2
+
+
+def test_models_are_chosen_without_their_labels():
+    """Regimes that come again need ergodic models, events in an order left-right ones or none."""
+    X, y = mc.datasets.make_hmm_sequences(60, n_features=2, length=(15, 45), noise=0.3, random_state=0)
+    model = SeriesClassifier().fit(X, y)
+    topologies = {part.model.topology for part in model.kernel_.kernels_ if isinstance(part, mc.Fisher)}
+    assert topologies == {"ergodic"}
+    np.testing.assert_allclose(model.kernel_.weights_.sum(), 1.0)
+    assert model.coef_.shape[1] == model.kernel_.features(X[:1]).shape[1]
+    found = model.explain(X[:3])
+    np.testing.assert_allclose(found.totals + found.bias, model.decision_function(X[:3]), atol=1e-9)
 
 
 @pytest.mark.parametrize("every", [4, 10, 25])

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from mercer._array import Floats
+from mercer._array import Floats, Indices
 from mercer._parallel import n_threads, thread_map
 from mercer._parameters import Rule, Rules, between, positive, seed, whole
 from mercer._random import seed_of
@@ -49,8 +49,8 @@ class FisherEnsemble(InnerProducts, Kernel):
         Numbers of states of hidden Markov models (`HMM`), at most half the median length of the training series. For
         each number and topology there are two: of the values as they are, and of every series standardized by itself.
         () leaves the models out.
-    topologies : tuple, default=("left-right",)
-        Topologies of the models, as in `HMM`.
+    topologies : tuple, default=("left-right", "ergodic")
+        Topologies of the models, as in `HMM`: parts of a series that follow each other, and regimes that come again.
     model_weight : float, default=0.4
         Weight of all models relative to that of all windows, for few training series.
     windows : tuple of "shape" and "level", default=("shape", "level")
@@ -149,7 +149,7 @@ class FisherEnsemble(InnerProducts, Kernel):
     _needs_fit = "it learns models of the training series"
 
     n_states: Any = (6,)
-    topologies: Any = ("left-right",)
+    topologies: Any = ("left-right", "ergodic")
     model_weight: float = 0.4
     windows: Any = ("shape", "level")
     n_components: int = 32
@@ -193,7 +193,8 @@ class FisherEnsemble(InnerProducts, Kernel):
             part._set_training(part.train_[[0]])  # features need no training series
             return rows
 
-        self._train_side.keep("features", self._joined(fitted))
+        features, self._ends = self._joined(fitted)
+        self._train_side.keep("features", features)
 
     def _make_parts(self, X: Sequences) -> None:
         """Make the parts, which are not fitted yet, their transformers and weights."""
@@ -207,15 +208,15 @@ class FisherEnsemble(InnerProducts, Kernel):
         share = float(self.model_weight) / (1 + (len(X) / MANY) ** 2)  # windows have 1
         most = max(1, int(np.median(X.lengths)) // 2)
         sizes = sorted({min(int(n), most) for n in self.n_states}) if share >= NEGLIGIBLE or not parts else []
-        models = [
-            _Rough(n, topology=topology, n_init=1, n_iter=self.n_iter, random_state=start)
-            for topology in self.topologies
-            for n in sizes
-        ]
+        self._kind_of = [-1] * len(parts)  # numbers of topologies
         for first in ((), (Standardize(per="series"),)):
-            for model in models:
-                kernel = Fisher(model, information="diagonal", per="step", power=self.power)
-                parts.append((share / (2 * len(models)), (*first, Derivatives(), Standardize()), kernel))
+            for kind, topology in enumerate(self.topologies):
+                for n in sizes:
+                    model = _Rough(n, topology=topology, n_init=1, n_iter=self.n_iter, random_state=start)
+                    kernel = Fisher(model, information="diagonal", per="step", power=self.power)
+                    weight = share / (2 * len(self.topologies) * len(sizes))
+                    parts.append((weight, (*first, Derivatives(), Standardize()), kernel))
+                    self._kind_of.append(kind)
         weights, self.transformers_, self.kernels_ = zip(*parts, strict=True)
         self.weights_: Floats = np.array(weights) / sum(weights)
         self.filling_ = Standardize(), FillGaps()
@@ -226,7 +227,7 @@ class FisherEnsemble(InnerProducts, Kernel):
         features = self._kept(source, "features")
         if features is None:
             filled = _through(self.filling_, source)
-            features = self._joined(lambda at: self.kernels_[at].features(_through(self.transformers_[at], filled)))
+            features, _ = self._joined(lambda at: self.kernels_[at].features(_through(self.transformers_[at], filled)))
         return Rows(features)
 
     def features(self, X: Any) -> Floats:
@@ -241,8 +242,8 @@ class FisherEnsemble(InnerProducts, Kernel):
             self._train_side.spend("features")  # of the training series: memory is for one copy
         return np.asarray(super().features(X))
 
-    def _joined(self, rows: Callable[[int], Floats]) -> Floats:
-        """Return the features of all parts side by side, times the roots of their weights."""
+    def _joined(self, rows: Callable[[int], Floats]) -> tuple[Floats, Indices]:
+        """Return the features of all parts side by side, times the roots of their weights, and the columns' ends."""
         blocks: list[Any] = [None] * len(self.weights_)
 
         def work(at: int) -> None:
@@ -254,7 +255,31 @@ class FisherEnsemble(InnerProducts, Kernel):
         for at, weight in enumerate(self.weights_):  # one after the other: they are large
             np.multiply(blocks[at], np.sqrt(weight), out=found[:, ends[at] : ends[at + 1]])
             blocks[at] = None
-        return found
+        return found, ends
+
+    # -- a choice of parts ---------------------------------------------------------------------------------
+
+    def _choices(self) -> list[Floats]:
+        """Return factors of the parts' weights: of all, and with the models of one topology or none only."""
+        kinds = np.array(self._kind_of)
+        models = kinds >= 0
+        each = np.unique(kinds[models])
+        kept = [models, *(kinds == kind for kind in each if len(each) > 1)]
+        if models.any() and not models.all():
+            kept.append(np.zeros_like(models))
+        factors = [np.where(models, some * models.sum() / max(some.sum(), 1), 1.0) for some in kept]
+        return [own / (self.weights_ @ own) for own in factors]
+
+    def _choose(self, factors: Floats) -> None:
+        """Multiply the weights of a fitted kernel by some factors, and forget the parts that have no weight then."""
+        kept = np.flatnonzero(factors)
+        self.weights_ = (self.weights_ * factors)[kept]
+        self.kernels_, self.transformers_ = (
+            tuple(parts[at] for at in kept) for parts in (self.kernels_, self.transformers_)
+        )
+        self._kind_of = [self._kind_of[at] for at in kept]
+        self._ends = np.cumsum(np.append(0, np.diff(self._ends)[kept]))
+        self._train_side.spend("features")
 
     def _learned(self) -> Any:
         return [part._learned() for part in self.kernels_], self.weights_

@@ -29,7 +29,7 @@ from mercer.kernels.kernelridge import KernelRidge
 
 PRESETS: dict[str, dict[str, Any]] = {"best": {}, "fast": {"n_states": (), "n_components": 16}}
 """Parameters of `FisherEnsemble`."""
-MORE_MODELS = {"n_states": (6, 12), "topologies": ("left-right", "ergodic"), "model_weight": 2.0}
+MORE_MODELS = {"n_states": (6, 12), "model_weight": 2.0}
 """Those of "best" for numbers, which are smoother functions of a series than classes."""
 
 
@@ -54,16 +54,25 @@ class _SeriesEstimator(LinearInFeatures, CheckedParameters, BaseEstimator):
         self._check_parameters()
         return FisherEnsemble(**self._presets[self.preset], random_state=seed_of(self.random_state))
 
-    def _regressed(self, X: Sequences, targets: Floats) -> KernelRidge:
-        """Fit the kernel and the regression of targets, ``(N,)`` or ``(N, T)``; return the latter."""
-        self.kernel_ = self.kernel
+    def _regressed(self, X: Sequences, targets: Floats, *, choose: bool) -> KernelRidge:
+        """Fit the kernel, choose among its models, and fit the regression of targets, ``(N,)`` or ``(N, T)``."""
+        kernel = self.kernel_ = self.kernel
         with self._threads():
-            features = self.kernel_.fit(X)._training_features()
-        copy_columns(self, self.kernel_)
-        self.kernel_._set_training(self.kernel_.train_[[0]])  # its features need no training series
+            features = kernel.fit(X)._training_features()
+        copy_columns(self, kernel)
+        blocks = np.split(features, kernel._ends[1:-1], axis=1)
         with single_blas():  # results do not depend on the number of threads
-            ridge = KernelRidge().fit(features @ features.T, targets)
-            self.coef_ = np.atleast_2d(ridge.dual_coef_.T @ features)
+            squares = [block @ block.T for block in blocks]
+            found: list[tuple[Any, ...]] = []
+            for factors in kernel._choices()[: None if choose else 1]:
+                K = sum(factor * square for factor, square in zip(factors, squares, strict=True) if factor)
+                ridge = KernelRidge().fit(K, targets)
+                found.append((np.mean((ridge.loo_predictions_ - targets) ** 2), len(found), factors, ridge))
+            _, _, factors, ridge = min(found)
+            chosen = [np.sqrt(factor) * block for factor, block in zip(factors, blocks, strict=True) if factor]
+            self.coef_ = np.atleast_2d(np.concatenate([ridge.dual_coef_.T @ block for block in chosen], axis=-1))
+        kernel._choose(factors)
+        kernel._set_training(kernel.train_[[0]])  # its features need no training series
         self.intercept_ = np.atleast_1d(ridge.intercept_)
         self.alpha_ = ridge.alpha_
         return ridge
@@ -147,8 +156,9 @@ class SeriesClassifier(ClassifierMixin, _SeriesEstimator):
     `KernelRidge` is fitted to one target per class, 1 for its series and 0 for the others, and the class with the
     largest prediction wins. For two classes, one target of 1/2 or -1/2 is enough: its sign decides, and the decision
     values of the classes are -d and d.
-    The kernel learns from the series alone, not from their classes. So leave-one-out is a closed form, from one matrix
-    that no label has touched: its predictions d give the regularization, ``inner_score_``, and the temperature of
+    The kernel learns from the series alone, not from their classes. So leave-one-out is a closed form, from matrices
+    that no label has touched. Its smallest squared error tells the regularization, and which hidden Markov models help:
+    of all topologies, of one of them, or none. Its predictions d give ``inner_score_`` and the temperature of
     :math:`p_c = e^{d_c/t} / \sum_k e^{d_k/t}` with the smallest log loss.
 
     See Also
@@ -192,7 +202,7 @@ class SeriesClassifier(ClassifierMixin, _SeriesEstimator):
             raise ValueError(f"y must have two classes or more; got {len(self.classes_)} class.")
         target = np.eye(len(self.classes_))[codes]
         used = codes[:, None] - 0.5 if len(self.classes_) == 2 else target
-        ridge = self._regressed(X, used)
+        ridge = self._regressed(X, used, choose=True)
         # Leaving a series out also moves the mean target away from its class; without information, the other class
         # would be predicted. The mean is put back.
         left_out = ridge.loo_predictions_ + (used - used.mean(axis=0)) / (len(X) - 1)
@@ -301,7 +311,7 @@ class SeriesRegressor(RegressorMixin, _SeriesEstimator):
             Their numbers.
         """
         X, y = self._checked(X, y)
-        self.inner_score_ = self._regressed(X, checked_targets(self, y, "mc.SeriesClassifier")).loo_score_
+        self.inner_score_ = self._regressed(X, checked_targets(self, y, "mc.SeriesClassifier"), choose=False).loo_score_
         return self
 
     def predict(self, X: Any) -> Floats:

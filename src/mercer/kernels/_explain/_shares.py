@@ -414,8 +414,7 @@ def _weighted_parts(kernel: Any, source: Any, weights: Weights) -> Shares:
 @plain_shares.register(FisherEnsemble)
 def _ensemble(kernel: Any, source: Any, weights: Weights) -> Shares:
     """Add the shares of all parts, passed back through their transformers."""
-    ends = np.cumsum([part._training_features().shape[1] for part in kernel.kernels_])
-    vectors = np.split(weights.of_features(kernel), ends[:-1], axis=1)
+    vectors = np.split(weights.of_features(kernel), kernel._ends[1:-1], axis=1)
     total = Shares.zeros(source, len(weights.values))
     for part, last, weight, vector in zip(kernel.kernels_, kernel.transformers_, kernel.weights_, vectors, strict=True):
         inputs = [source]
