@@ -14,10 +14,9 @@ struct WindowPointArguments {
   View<const int64_t, 1> offsets;    // [S1] series s has the steps from offsets[s] on
   View<const int64_t, 1> steps;      // [n] in the middle of the windows, in increasing order
   View<const int64_t, 1> dilations;  // [M] steps between the values of a window, for every scale
-  View<const double, 2> floor;       // [M c]? channels lose their mean and size, beyond this
+  View<const double, 2> floor;       // [M c]? added to the sizes of channels, which are scaled
   View<const double, 2> center;      // [M v]? length values of every channel, v = c * length
   View<const double, 3> whitening;   // [M v p]?
-  View<const double, 1> reach;       // [M]? deviations from the center are clipped to this
   View<double, 3> points;            // [M n q] q = p + 1: the last one is the time; or q = v
 };
 
@@ -79,10 +78,7 @@ struct WindowScale {
       standardize(window + c * length, length, a.floor(m, c));
   }
   void whiten(double* point) {
-    for (int64_t i = 0; i < v; ++i) {
-      const double away = window[i] - a.center(m, i), reach = a.reach(m);
-      window[i] = away < -reach ? -reach : away > reach ? reach : away;
-    }
+    for (int64_t i = 0; i < v; ++i) window[i] -= a.center(m, i);
     for (int64_t j = 0; j < p; j += WIDTH) {
       Doubles sum{};
       for (int64_t i = 0; i < v; ++i) sum += window[i] * load<Doubles>(whitening + i * width + j);

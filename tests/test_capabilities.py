@@ -139,7 +139,8 @@ def compact(expression: str) -> None:
 def explain(expression: str) -> None:
     """Check that contributions sum to the decision."""
     found = mc.explain(fitted(expression), STRINGS[:2])
-    assert np.abs(found.residual).max() < 1e-8
+    largest = max(np.abs(part).max() for part in found.contributions)  # Lars has coefficients of 1e8 that cancel
+    assert np.abs(found.residual).max() < 1e-8 * max(1.0, largest)
     assert all(np.isfinite(part).all() for part in found.contributions)
 
 

@@ -56,10 +56,10 @@ def test_the_inner_score_of_random_labels_is_at_chance(n):
     X, _ = waves(n)
     for preset in ("fast", "best"):
         scores = []
-        for seed in range(6 if n == 300 else 20):
+        for seed in range(6 if n == 300 else 60):
             y = np.random.default_rng(seed).permutation(np.arange(n) % 2)
             scores.append(SeriesClassifier(preset).fit(X, y).inner_score_)
-        assert abs(np.mean(scores) - 0.5) < 3 * 0.5 / np.sqrt(n * len(scores)) + 1 / n
+        assert abs(np.mean(scores) - 0.5) < 3 * 0.5 / np.sqrt(n * len(scores))
 
 
 def test_noisy_labels_are_regularized_more():
@@ -154,9 +154,10 @@ def test_gaps_and_short_series():
     assert np.isfinite(model.predict_proba(X)).all()
 
 
-def test_a_value_that_is_far_outside_is_not_too_large():
+@pytest.mark.parametrize("preset", ["fast", "best"])
+def test_a_value_that_is_far_outside_is_not_too_large(preset):
     X, y = waves(40)
-    model = clone(FAST).fit(X, y)
+    model = SeriesClassifier(preset).fit(X, y)
     far = []
     for value in (1e9, 1e300):
         x = X[0].copy()
@@ -184,7 +185,8 @@ def test_noise_that_no_training_series_has():
 CONSTANTS = [np.full(20, i % 2 + 0.1 * np.sin(i)) for i in range(30)]
 
 
-@pytest.mark.parametrize(("preset", "X"), [("fast", CONSTANTS), ("fast", pulses(30, 0)[0]), ("best", pulses(30, 0)[0])])
+@pytest.mark.parametrize("preset", ["fast", "best"])
+@pytest.mark.parametrize("X", [CONSTANTS, pulses(30, 0)[0]], ids=["constants", "pulses"])
 def test_the_last_digit_of_exact_data_does_not_matter(preset, X):
     """Many of their scores are exactly zero."""
     X, y = list(X), np.arange(30) % 2
@@ -194,6 +196,15 @@ def test_the_last_digit_of_exact_data_does_not_matter(preset, X):
     np.testing.assert_allclose(model.decision_function(other), expected, atol=1e-6)
     again = SeriesClassifier(preset).fit([*X[:7], other[7], *X[8:]], y)
     np.testing.assert_allclose(again.decision_function(X), expected, atol=1e-6)
+
+
+def test_series_that_are_alike():
+    """Up to rounding, which must not decide with huge weights."""
+    x = np.sin(np.arange(30.0))
+    X = [x + 1e-12 * (np.arange(30) == i) for i in range(20)]
+    model = SeriesClassifier().fit(X, np.arange(20) % 2)
+    assert np.abs(model.coef_).max() < 1.0
+    assert np.abs(model.decision_function([x, x + 0.01, -x])).max() < 1.0
 
 
 def test_explanations_find_the_wave():

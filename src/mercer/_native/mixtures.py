@@ -40,7 +40,6 @@ def windows(values: Floats, offsets: Any, steps: Any, length: int, dilation: int
         floor=None if floor is None else floor[None],
         center=None,
         whitening=None,
-        reach=None,
         points=found,
     )
     return found[0]
@@ -54,7 +53,6 @@ def window_points(
     floor: Floats | None,
     center: Floats,
     whitening: Floats,
-    reach: Floats,
 ) -> Floats:
     """Return whitened windows of all scales, and the time in the series, from -sqrt(3) to sqrt(3).
 
@@ -70,8 +68,6 @@ def window_points(
         Means of the windows.
     whitening : ndarray of shape (M, c * length, p)
         What windows are multiplied with.
-    reach : ndarray of shape (M,)
-        Deviations from the center are clipped to this.
 
     Returns
     -------
@@ -87,7 +83,6 @@ def window_points(
         floor=floor,
         center=center,
         whitening=whitening,
-        reach=reach,
         points=points,
     )
     return points

@@ -25,8 +25,8 @@ class FillGaps(_Transformer):
     r"""Replace missing values in short gaps of series by what the values around them tell.
 
     A missing value becomes its conditional mean, given the observed ones of the nine steps around it in the same
-    channel, if there are three or more. Other gaps of at most 17 steps are interpolated. In the middle of longer ones,
-    values stay missing.
+    channel, if there are three or more. Other gaps of at most 17 steps between observed values are interpolated.
+    Elsewhere values stay missing.
 
     Attributes
     ----------
@@ -127,7 +127,7 @@ def conditional_means(rows: Floats, center: Floats, covariance: Floats) -> Float
         if known.all() or not known.any():
             continue
         inner = covariance[np.ix_(known, known)]
-        inner = inner + (1e-9 * np.trace(inner) / len(inner) + 1e-12) * np.eye(len(inner))
+        inner = inner + (1e-9 * np.trace(inner) / len(inner) + np.finfo(float).tiny) * np.eye(len(inner))
         map_of_gap = np.linalg.solve(inner, covariance[np.ix_(known, ~known)])
         same = np.flatnonzero(owner == i)
         filled[np.ix_(same, ~known)] += (rows[np.ix_(same, known)] - center[known]) @ map_of_gap

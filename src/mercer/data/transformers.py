@@ -228,8 +228,10 @@ class Windows(_Transformer):
         self.dilation = dilation
 
     def _transformed(self, X: Sequences) -> Sequences:
-        steps = window_steps(X.offsets, np.arange(len(X.values)), int(self.length), int(self.dilation))
-        return OverlappingWindows._make(X.values[steps].reshape(len(steps), -1), X.offsets, None, X.ids)
+        length = int(self.length)
+        steps = window_steps(X.offsets, np.arange(len(X.values)), length, int(self.dilation))
+        windows = X.values[steps].reshape(len(steps), length * X.values.shape[1])
+        return OverlappingWindows._make(windows, X.offsets, None, X.ids)
 
     def _names_out(self, channels: tuple[str, ...]) -> list[str]:
         places = (np.arange(self.length) - self.length // 2) * self.dilation

@@ -28,6 +28,8 @@ MANY = 200
 """Number of training series at which the weight of hidden Markov models is halved."""
 NEGLIGIBLE = 0.02
 """Models with a smaller weight, relative to windows, are left out."""
+FAR = 1e6
+"""Standard deviations at which values are clipped, so that their squares are not too large."""
 WEIGHTS = {"shape": 2.0, "level": 1.0}
 """Weights of the kinds of windows, relative to each other."""
 LENGTHS = {"shape": 9, "level": 5}
@@ -184,7 +186,7 @@ class FisherEnsemble(InnerProducts, Kernel):
 
     def _learn(self, X: Sequences, y: Any = None) -> None:
         self._make_parts(X)
-        filled = _through(self.filling_, X, fit=True)
+        filled = self._filled(X, fit=True)
 
         def fitted(at: int) -> Floats:
             part = self.kernels_[at]
@@ -196,27 +198,30 @@ class FisherEnsemble(InnerProducts, Kernel):
         features, self._ends = self._joined(fitted)
         self._train_side.keep("features", features)
 
+    def _filled(self, X: Sequences, *, fit: bool = False) -> Sequences:
+        """Return the standardized series without short gaps."""
+        return _through(self.filling_, X, fit=fit).mapped(lambda values: np.clip(values, -FAR, FAR))
+
     def _make_parts(self, X: Sequences) -> None:
         """Make the parts, which are not fitted yet, their transformers and weights."""
         start, several = seed_of(self.random_state), X.values.shape[1] > 1
         lengths = LENGTHS_OF_CHANNELS if several else LENGTHS
         parts: list[tuple[float, Any, Kernel]] = []
-        total = sum(WEIGHTS[kind] for kind in self.windows)
-        for kind in self.windows:
+        kinds = tuple(dict.fromkeys(self.windows))
+        total = sum(WEIGHTS[kind] for kind in kinds)
+        for kind in kinds:
             kernel = WindowScores(kind, lengths[kind], self.n_components, self.power, random_state=start)
             parts.append((WEIGHTS[kind] / total, (), kernel))
         share = float(self.model_weight) / (1 + (len(X) / MANY) ** 2)  # windows have 1
         most = max(1, int(np.median(X.lengths)) // 2)
         sizes = sorted({min(int(n), most) for n in self.n_states}) if share >= NEGLIGIBLE or not parts else []
-        self._kind_of = [-1] * len(parts)  # numbers of topologies
         for first in ((), (Standardize(per="series"),)):
-            for kind, topology in enumerate(self.topologies):
+            for topology in self.topologies:
                 for n in sizes:
                     model = _Rough(n, topology=topology, n_init=1, n_iter=self.n_iter, random_state=start)
                     kernel = Fisher(model, information="diagonal", per="step", power=self.power)
                     weight = share / (2 * len(self.topologies) * len(sizes))
                     parts.append((weight, (*first, Derivatives(), Standardize()), kernel))
-                    self._kind_of.append(kind)
         weights, self.transformers_, self.kernels_ = zip(*parts, strict=True)
         self.weights_: Floats = np.array(weights) / sum(weights)
         self.filling_ = Standardize(), FillGaps()
@@ -226,7 +231,7 @@ class FisherEnsemble(InnerProducts, Kernel):
     def _prepare(self, source: Sequences) -> Rows:
         features = self._kept(source, "features")
         if features is None:
-            filled = _through(self.filling_, source)
+            filled = self._filled(source)
             features, _ = self._joined(lambda at: self.kernels_[at].features(_through(self.transformers_[at], filled)))
         return Rows(features)
 
@@ -261,10 +266,11 @@ class FisherEnsemble(InnerProducts, Kernel):
 
     def _choices(self) -> list[Floats]:
         """Return factors of the parts' weights: of all, and with the models of one topology or none only."""
-        kinds = np.array(self._kind_of)
-        models = kinds >= 0
-        each = np.unique(kinds[models])
-        kept = [models, *(kinds == kind for kind in each if len(each) > 1)]
+        models = np.array([isinstance(part, Fisher) for part in self.kernels_])
+        kept = [models]
+        if len(self.topologies) > 1 and models.any():
+            own = [part.model.topology if isinstance(part, Fisher) else None for part in self.kernels_]
+            kept += [np.array([one is topology for one in own]) for topology in self.topologies]
         if models.any() and not models.all():
             kept.append(np.zeros_like(models))
         factors = [np.where(models, some * models.sum() / max(some.sum(), 1), 1.0) for some in kept]
@@ -277,7 +283,6 @@ class FisherEnsemble(InnerProducts, Kernel):
         self.kernels_, self.transformers_ = (
             tuple(parts[at] for at in kept) for parts in (self.kernels_, self.transformers_)
         )
-        self._kind_of = [self._kind_of[at] for at in kept]
         self._ends = np.cumsum(np.append(0, np.diff(self._ends)[kept]))
         self._train_side.spend("features")
 

@@ -30,7 +30,9 @@ from mercer.kernels.kernelridge import KernelRidge
 PRESETS: dict[str, dict[str, Any]] = {"best": {}, "fast": {"n_states": (), "n_components": 16}}
 """Parameters of `FisherEnsemble`."""
 MORE_MODELS = {"n_states": (6, 12), "model_weight": 2.0}
-"""Those of "best" for numbers, which are smoother functions of a series than classes."""
+"""Those of `SeriesRegressor("best")`: numbers vary more smoothly with a series than classes do."""
+ALIKE = 1e-9
+"""Series whose kernels differ by less on average are alike up to rounding."""
 
 
 class _SeriesEstimator(LinearInFeatures, CheckedParameters, BaseEstimator):
@@ -55,27 +57,33 @@ class _SeriesEstimator(LinearInFeatures, CheckedParameters, BaseEstimator):
         return FisherEnsemble(**self._presets[self.preset], random_state=seed_of(self.random_state))
 
     def _regressed(self, X: Sequences, targets: Floats, *, choose: bool) -> KernelRidge:
-        """Fit the kernel, choose among its models, and fit the regression of targets, ``(N,)`` or ``(N, T)``."""
+        """Fit the kernel and the regression of targets ``(N,)`` or ``(N, T)``; return that with all models.
+
+        With ``choose``, the models that are kept minimize the leave-one-out error. That of all models stays honest.
+        """
         kernel = self.kernel_ = self.kernel
         with self._threads():
             features = kernel.fit(X)._training_features()
         copy_columns(self, kernel)
         blocks = np.split(features, kernel._ends[1:-1], axis=1)
+        choices = kernel._choices() if choose else [np.ones(len(blocks))]
         with single_blas():  # results do not depend on the number of threads
-            squares = [block @ block.T for block in blocks]
-            found: list[tuple[Any, ...]] = []
-            for factors in kernel._choices()[: None if choose else 1]:
-                K = sum(factor * square for factor, square in zip(factors, squares, strict=True) if factor)
-                ridge = KernelRidge().fit(K, targets)
-                found.append((np.mean((ridge.loo_predictions_ - targets) ** 2), len(found), factors, ridge))
-            _, _, factors, ridge = min(found)
-            chosen = [np.sqrt(factor) * block for factor, block in zip(factors, blocks, strict=True) if factor]
-            self.coef_ = np.atleast_2d(np.concatenate([ridge.dual_coef_.T @ block for block in chosen], axis=-1))
+            squares = [block @ block.T for block in blocks] if len(choices) > 1 else [features @ features.T]
+            found = []
+            for factors in choices:
+                K = sum(factor * square for factor, square in zip(factors, squares, strict=False) if factor)
+                if np.mean(np.diag(K)) - np.mean(K) < ALIKE:
+                    K = np.full_like(K, np.mean(K))
+                found.append((factors, KernelRidge().fit(K, targets)))
+            factors, ridge = min(found, key=lambda one: np.mean((one[1].loo_predictions_ - targets) ** 2))
+            parts = [ridge.dual_coef_.T @ block for block in blocks]
+            parts = [np.sqrt(factor) * part for factor, part in zip(factors, parts, strict=True) if factor]
+            self.coef_ = np.atleast_2d(np.concatenate(parts, axis=-1))
         kernel._choose(factors)
         kernel._set_training(kernel.train_[[0]])  # its features need no training series
         self.intercept_ = np.atleast_1d(ridge.intercept_)
         self.alpha_ = ridge.alpha_
-        return ridge
+        return found[0][1]
 
     def _checked(self, X: Any, y: Any) -> tuple[Sequences, Any]:
         """Check the parameters, and return the series and y."""
@@ -143,7 +151,8 @@ class SeriesClassifier(ClassifierMixin, _SeriesEstimator):
     alpha_ : float
         The regularization that was chosen by leave-one-out.
     inner_score_ : float
-        Accuracy on left-out training series: of each one by a regression on all others, with the mean target of all.
+        Accuracy on left-out training series: of each one by a regression on all others, with the mean target of all
+        and all hidden Markov models.
     temperature_ : float
         The temperature t of the probabilities softmax(d / t) of decision values d; infinite if they tell nothing.
     n_features_in_ : int
@@ -157,9 +166,9 @@ class SeriesClassifier(ClassifierMixin, _SeriesEstimator):
     largest prediction wins. For two classes, one target of 1/2 or -1/2 is enough: its sign decides, and the decision
     values of the classes are -d and d.
     The kernel learns from the series alone, not from their classes. So leave-one-out is a closed form, from matrices
-    that no label has touched. Its smallest squared error tells the regularization, and which hidden Markov models help:
-    of all topologies, of one of them, or none. Its predictions d give ``inner_score_`` and the temperature of
-    :math:`p_c = e^{d_c/t} / \sum_k e^{d_k/t}` with the smallest log loss.
+    that no label has touched. The regularization, and which hidden Markov models are kept (those of all topologies, of
+    one, or none), minimize its squared error. The predictions d of the regression with all models, before this choice,
+    give ``inner_score_`` and the temperature of :math:`p_c = e^{d_c/t} / \sum_k e^{d_k/t}` with the smallest log loss.
 
     See Also
     --------

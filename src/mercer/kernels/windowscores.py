@@ -28,9 +28,8 @@ SMALLEST = 1e-4
 """Directions whose variance is a smaller fraction of the largest are left out, such as those without the mean."""
 FLOOR = 1e-3
 """Added to the variances of components; windows have variance 1."""
-FAR = 1e6
-"""Deviations from the mean are clipped to this many standard deviations (root of the total variance): squares stay
-finite."""
+ROUNDING = 1e-8
+"""Shapes have sizes of about 1; directions with a smaller variance are rounding errors."""
 RARE = 0.05
 """Added to the size of every score, relative to the root mean square of all: scores that are nearly zero in all
 training series must not become large in others."""
@@ -124,7 +123,6 @@ class WindowScores(InnerProducts, Kernel):
             cut = zip(self.dilations_, self.floor_, strict=True)
             scales = [windows(whole, some.offsets, steps, self.length, d, floor) for d, floor in cut]
         self.center_, self.covariance_ = (np.stack(part) for part in zip(*map(moments, scales), strict=True))
-        self.reach_ = FAR * np.sqrt(np.trace(self.covariance_, axis1=1, axis2=2))
         self.whitening_ = self._directions()
         self.model_ = self._mixtures(some, steps)
         scores = self._scores(X)
@@ -140,8 +138,7 @@ class WindowScores(InnerProducts, Kernel):
         """Return what whitens the windows, ``(M, d length, p)``; scales with fewer directions have zeros."""
         variances, axes = np.linalg.eigh(self.covariance_)
         variances, axes = variances[:, : -DIRECTIONS - 1 : -1], axes[:, :, : -DIRECTIONS - 1 : -1]
-        least = 0.0 if self.floor_ is None else SMALLEST  # shapes have sizes of about 1, or are rounding errors
-        kept = variances > SMALLEST * np.maximum(variances[:, :1], least)
+        kept = variances > np.maximum(SMALLEST * variances[:, :1], 0.0 if self.floor_ is None else ROUNDING)
         sign = np.where(np.einsum("mvp,v->mp", axes, 1.0 / np.arange(1, axes.shape[1] + 1)) < 0, -1.0, 1.0)
         scale = np.where(kept, sign / np.sqrt(np.where(kept, variances, 1.0)), 0.0)  # the sign is arbitrary
         most = max(1, int(kept.any(axis=0).sum()))
@@ -173,19 +170,17 @@ class WindowScores(InnerProducts, Kernel):
     def _points(self, X: Sequences, steps: Indices) -> Floats:
         """Return whitened windows and their time, ``(M, n, p + 1)``; NaN if fewer than half of the values are seen."""
         values, floor = X.values, self.floor_
-        points = window_points(
-            values, X.offsets, steps, self.dilations_, floor, self.center_, self.whitening_, self.reach_
-        )
+        points = window_points(values, X.offsets, steps, self.dilations_, floor, self.center_, self.whitening_)
         for at, own in enumerate(points if np.isnan(values).any() else ()):
             gappy = np.flatnonzero(np.isnan(own[:, 0]))
             own_floor = None if floor is None else floor[at]
             cut = windows(values, X.offsets, steps[gappy], self.length, self.dilations_[at], own_floor)
             kept = 2 * (~np.isnan(cut)).sum(axis=1) >= cut.shape[1]
-            center, covariance, reach = self.center_[at], self.covariance_[at], self.reach_[at]
+            center, covariance = self.center_[at], self.covariance_[at]
             for start in range(0, cut.shape[1], self.length):  # given the rest of the channel
                 part = slice(start, start + self.length)
                 cut[:, part] = conditional_means(cut[:, part], center[part], covariance[part, part])
-            away = np.clip(cut - center, -reach, reach) @ self.whitening_[at]
+            away = (cut - center) @ self.whitening_[at]
             own[gappy, :-1] = np.where(kept[:, None], away, np.nan)
         return points
 
@@ -216,20 +211,23 @@ class WindowScores(InnerProducts, Kernel):
         found = self._kept(source, "scores")
         if found is None:
             found = self._scores(source)
-        found /= self.scale_  # in place: the features of thousands of series are large
-        negative = found < 0
-        np.abs(found, out=found)
-        found **= float(self.power)
-        norm = np.sqrt(np.einsum("...p,...p->...", found, found))
+        return Rows(self._featured(found).reshape(len(found), -1))
+
+    def _featured(self, scores: Floats) -> Floats:
+        """Turn scores into features, in place: those of thousands of series are large."""
+        scores /= self.scale_
+        negative = scores < 0
+        np.abs(scores, out=scores)
+        scores **= float(self.power)
+        norm = np.sqrt(np.einsum("...p,...p->...", scores, scores))
         weight = np.array([0.5] + [0.5 / CELLS] * CELLS) / len(self.dilations_)  # the whole series has half of all
-        found *= np.divide(np.sqrt(weight)[:, None], norm, out=np.zeros_like(norm), where=norm > 0)[..., None]
-        np.negative(found, out=found, where=negative)
-        return Rows(found.reshape(len(found), -1))
+        scores *= np.divide(np.sqrt(weight)[:, None], norm, out=np.zeros_like(norm), where=norm > 0)[..., None]
+        return np.negative(scores, out=scores, where=negative)
 
     def worth(self, one: Sequences, vector: Floats) -> Iterator[tuple[int, Floats]]:
         """Yield every dilation, and what each of its windows adds to weighted sums of features, ``(T, R)``."""
-        score, steps, mixture = self._scores(one)[0], len(one.values), self._mixture
-        feature = self._prepare(one).values.reshape(score.shape)
+        scores, steps, mixture = self._scores(one), len(one.values), self._mixture
+        score, feature = scores[0], self._featured(scores.copy())[0]
         each = vector.reshape(-1, *score.shape) * np.divide(feature, score, out=np.zeros_like(score), where=score != 0)
         cells = [slice(None), *(slice(*ends) for ends in pairwise(np.arange(CELLS + 1) * steps // CELLS))]
         points = self._points(one, np.arange(steps))

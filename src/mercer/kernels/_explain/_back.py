@@ -30,12 +30,7 @@ def through(steps: Any, data: Any, shares: Any) -> Any:
     inputs = [data]
     for step in steps[:-1]:
         inputs.append(step.transform(inputs[-1]))
-    return passed_back(steps, inputs, shares)
-
-
-def passed_back(steps: Any, inputs: list[Any], shares: Any) -> Any:
-    """Return the shares of the positions of the first input, from those of the output of the last of some steps."""
-    for step, before in zip(steps[::-1], inputs[::-1], strict=True):
+    for step, before in zip(steps[::-1], inputs[::-1], strict=False):  # without steps there is an input all the same
         shares = pulled_back(step, before, shares)
     return shares
 
@@ -75,10 +70,10 @@ def _derivatives(step: Any, X: Sequences, shares: Any) -> Any:
     sides = [neighbors(~np.isnan(level), X.offsets) for level in levels]
     values, channels = own.copy(), np.arange(X.values.shape[1])
     for order, block in zip(orders, blocks, strict=True):
-        for both in sides[order - 1 :: -1]:
+        for before, after in reversed(sides[:order]):
             given, block = block / 2, np.zeros_like(block)
-            for place in both:
-                np.add.at(block, (place, channels), given)
+            np.add.at(block, (before, channels), given)
+            np.add.at(block, (after, channels), given)
         values += block
     return replace(shares, values=values)
 

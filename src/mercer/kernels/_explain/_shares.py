@@ -21,7 +21,7 @@ from mercer.data.ragged import window_steps, windows_of
 from mercer.data.segments import segment_sum
 from mercer.data.sequences import Sequences
 from mercer.kernels._data import n_objects
-from mercer.kernels._explain._back import passed_back
+from mercer.kernels._explain._back import through
 from mercer.kernels._operands import CenteredCounts
 from mercer.kernels.algebra import Scaled, Sum
 from mercer.kernels.centered import Centered
@@ -415,14 +415,14 @@ def _weighted_parts(kernel: Any, source: Any, weights: Weights) -> Shares:
 def _ensemble(kernel: Any, source: Any, weights: Weights) -> Shares:
     """Add the shares of all parts, passed back through their transformers."""
     vectors = np.split(weights.of_features(kernel), kernel._ends[1:-1], axis=1)
-    total = Shares.zeros(source, len(weights.values))
-    for part, last, weight, vector in zip(kernel.kernels_, kernel.transformers_, kernel.weights_, vectors, strict=True):
-        inputs = [source]
-        for step in (steps := (*kernel.filling_, *last)):
-            inputs.append(step.transform(inputs[-1]))
-        found = shares_of(part, part._accept(inputs.pop(), reset=False), Weights(np.sqrt(weight) * vector))
-        total = total.plus(passed_back(steps, inputs, found))
-    return total
+    total, filled = Shares.zeros(source, len(weights.values)), kernel._filled(source)
+    for part, steps, weight, vector in zip(
+        kernel.kernels_, kernel.transformers_, kernel.weights_, vectors, strict=True
+    ):
+        own = reduce(lambda X, step: step.transform(X), steps, filled)
+        found = shares_of(part, part._accept(own, reset=False), Weights(np.sqrt(weight) * vector))
+        total = total.plus(through(steps, filled, found))
+    return through(kernel.filling_, source, total)
 
 
 @plain_shares.register(Centered)

@@ -20,7 +20,7 @@ from mercer.models.hmm import HMMs
 from mercer.models.mixture import Mixtures
 
 POINTS = 20_000
-"""About the largest number of observations per model that a start uses; every sequence has some."""
+"""Number of observations per model that a start uses, at most, up to one more per sequence."""
 
 
 def starts(emission: Any, data: Data, context: Context, mask: tuple[Floats, Floats], seed: int, attempt: int) -> HMMs:
