@@ -2,6 +2,7 @@
 
     MERCER_DATA=... python benchmarks/accuracy_series.py                    # all sets, some minutes on one core
     MERCER_DATA=... python benchmarks/accuracy_series.py Beef NATOPS --preset fast --seed 1
+    MERCER_DATA=... python benchmarks/accuracy_series.py gaps               # values left out at random, some minutes
     python benchmarks/accuracy_series.py numbers                            # R2 on generated series, a minute
 
 Official splits of the UCR archive (``ucr_more``, ``ucr_large``) and the UEA archive. Published numbers of the same
@@ -17,6 +18,7 @@ import csv
 import os
 import time
 from collections.abc import Iterator
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +30,7 @@ from sklearn.preprocessing import StandardScaler
 
 import mercer as mc
 from mercer.data.baseline_features import Summary
+from mercer.data.standardize import interpolated
 from mercer.datasets import make_traits
 
 GROUPS = {
@@ -40,6 +43,10 @@ GROUPS = {
 }
 CHANNELS = {"NATOPS": "0.933", "RacketSports": "0.849", "UWaveGestureLibrary": "0.875"}
 """The best of five published kernels."""
+WITH_GAPS = """
+    Beef ArrowHead Chinatown ItalyPowerDemand TwoLeadECG Wine FaceFour ToeSegmentation2 Lightning7 SmoothSubspace
+"""
+"""Sets whose steps are left out at random."""
 COLUMNS = ("1NN-DTW", "ROCKET", "MR-Hydra", "HC2")
 
 
@@ -72,6 +79,25 @@ def accuracies(names: list[str], preset: str, seed: int) -> None:
         if rows:
             means = " | ".join("" if np.isnan(value) else f"{value:.3f}" for value in np.mean(rows, axis=0))
             print(f"| **mean of {len(rows)}, {group}** | | {means} | |", flush=True)
+
+
+def gaps(preset: str) -> None:
+    """Print accuracies with steps left out at random, beside linear interpolation: means of four draws."""
+    print(f"| left out | {preset} | interpolated |\n|--:|--:|--:|")
+    for fraction in (0.1, 0.3):
+        rows = []
+        for name, seed in product(WITH_GAPS.split(), range(4)):
+            rng, parts = np.random.default_rng(seed), []
+            for part in ("TRAIN", "TEST"):
+                X, y = load(name, part)
+                X, y = (X, y) if part == "TRAIN" else (X[:150], y[:150])
+                gone = [rng.random(len(x)) < fraction for x in X]
+                gappy = [np.where(lost[:, None] & ~lost.all(), np.nan, x) for lost, x in zip(gone, X, strict=True)]
+                parts.append((mc.Sequences(gappy), y))
+            model = mc.SeriesClassifier(preset)
+            filled = [(X.mapped(lambda _, X=X: interpolated(X)), y) for X, y in parts]
+            rows.append([model.fit(*train).score(*test) for train, test in (parts, filled)])
+        print(f"| {fraction:.0%} | " + " | ".join(f"{value:.3f}" for value in np.mean(rows, axis=0)) + " |", flush=True)
 
 
 def numbers() -> Iterator[tuple[str, Any, Any, Any]]:
@@ -110,11 +136,13 @@ def r2(preset: str, seed: int) -> None:
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("names", nargs="*", help="sets, or numbers; all of them by default")
+    parser.add_argument("names", nargs="*", help="sets, gaps or numbers; all sets and numbers by default")
     parser.add_argument("--preset", default="best", help="best or fast")
     parser.add_argument("--seed", type=int, default=0)
     given = parser.parse_args()
-    if given.names != ["numbers"]:
+    if given.names not in (["numbers"], ["gaps"]):
         accuracies(given.names, given.preset, given.seed)
+    if given.names == ["gaps"]:
+        gaps(given.preset)
     if given.names in ([], ["numbers"]):
         r2(given.preset, given.seed)

@@ -2,6 +2,7 @@
 
     python benchmarks/bench_series.py
     python benchmarks/bench_series.py --aeon OTHER/bin/python                  # aeon in an environment of its own
+    python benchmarks/bench_series.py --features                               # of 5,000 series of 500 steps: memory
     python benchmarks/bench_series.py --before "OTHER/bin/python CHECKOUT/src"   # a version without SeriesClassifier
 
 One thread. Every contender runs in a process of its own, fits a few series first (compilation), and then, in order:
@@ -14,6 +15,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import resource
 import subprocess
 import sys
 import time
@@ -72,12 +74,28 @@ def measure(name: str) -> list[float]:
     return [fit, one / len(new[0]), large, score]
 
 
+def features() -> None:
+    """Print the size of the features of 5,000 series of 500 steps, and the most memory that the process had."""
+    import mercer as mc
+
+    mc.set_config(n_jobs=1, cache_bytes=0, memo_bytes=0)
+    X = np.cumsum(np.random.default_rng(0).normal(size=(5000, 500)), axis=1)
+    begin = time.process_time()
+    found = mc.FisherEnsemble().fit(X).features(X)
+    most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6
+    print(f"{found.nbytes / 1e9:.2f} GB of features, {most:.2f} GB at most, {time.process_time() - begin:.0f} s")
+
+
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--aeon", default="", metavar="PYTHON", help="an interpreter that has aeon")
     parser.add_argument("--before", default="", metavar="PYTHON SRC", help="an interpreter, and an older package")
     parser.add_argument("--only", help=argparse.SUPPRESS)
+    parser.add_argument("--features", action="store_true", help="measure the memory of features only")
     given = parser.parse_args()
+    if given.features:
+        features()
+        raise SystemExit
     if given.only:
         print(json.dumps(measure(given.only)))
         raise SystemExit
