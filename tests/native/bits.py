@@ -321,6 +321,30 @@ def contexts(order: int) -> Callable[[Any], Case]:
     return case
 
 
+def mixtures(components: int, shapes: bool) -> Callable[[Any], Case]:
+    """Mixtures of scales, on the left, and the windows of series."""
+    from mercer._native.mixtures import mixture_sums, window_points
+
+    def case(rng: Any) -> Case:
+        dilations = np.array([1, 2, 4, 8, 50])
+        floor = 0.1 + rng.random((5, 2)) if shapes else None
+        center, whitening = rng.normal(size=(5, 6)), rng.normal(size=(5, 6, 4))
+        factors = rng.normal(size=(5, 11, components))
+        factors[:, 5:10] = -np.exp(factors[:, 5:10])
+        series = [rng.normal(size=(length, 2)) for length in range(1, 14)]
+
+        def compute(left: Any, right: Any) -> Any:
+            X = mc.Sequences([series[i] for i in right])
+            own = None if floor is None else floor[left]
+            steps = np.arange(len(X.values))
+            points = window_points(X.values, X.offsets, steps, dilations[left], own, center[left], whitening[left])
+            return mixture_sums(points, factors[left], X.offsets)
+
+        return compute, 5, 13
+
+    return case
+
+
 KINDS = "affine", "ranged", "single", "local", "local ranged", "local single"
 CASES = {name.removeprefix("case_"): case for name, case in list(globals().items()) if name.startswith("case_")}
 CASES |= {f"pairs, {n} states": general_pairs(n) for n in (1, 2, 3, 4, 7)}
@@ -335,6 +359,7 @@ CASES |= {f"contexts of {order} symbols": contexts(order) for order in (0, 1, 2)
 CASES |= {f"products of profiles, {same}": profile_products(same) for same in (True, False)}
 CASES |= {f"gaussians, {structure}": gaussians(structure) for structure in ("full", "diagonal")}
 CASES |= {f"runs of {n} states, {k} symbols": runs(n, k) for n in (1, 3, 5, 8, 10, 23) for k in (0, 3, 40)}
+CASES |= {f"mixtures of {k} components, {shapes}": mixtures(k, shapes) for k in (1, 7, 32) for shapes in (True, False)}
 CASES |= {f"densities, {structure}": densities(structure) for structure in ("full", "diagonal")}
 CASES |= {f"histories of {n} states": histories(n, False) for n in (1, 2, 3, 4, 6, 10, 13)}
 CASES |= {f"histories of {n} states with zeros": histories(n, True) for n in (2, 10)}
