@@ -1,4 +1,4 @@
-"""Windows of series at all scales, and sums over mixtures of diagonal Gaussians, by native/mixtures.hpp."""
+"""Windows of series (native/series_windows.hpp), and sums over mixtures of Gaussians (native/mixtures.hpp)."""
 
 from __future__ import annotations
 
