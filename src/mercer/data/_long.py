@@ -72,7 +72,7 @@ def _stamps_of(column: Column, by_month: bool) -> _Stamps:
 
 def step_of(gaps: Floats) -> float | None:
     """Return the step of the grid on which all positive time differences lie, or None if there is none."""
-    if not len(gaps):
+    if not len(gaps) or not np.isfinite(gaps.sum()):
         return None
     step = float(gaps[gaps < 1.5 * gaps.min()].mean())
     for _ in range(2):  # the number of steps in every gap, and the step again from all of them
@@ -125,7 +125,14 @@ def long_series(
     table: Table, roles: Roles, kind: str | None, resample: Any, time_channel: bool, invalid: str
 ) -> tuple[Samples, Series]:
     """Read a table with one row per time step."""
-    samples = rows_of_ids(table, roles.id, invalid)
+    return series_of(rows_of_ids(table, roles.id, invalid), roles, kind, resample, time_channel)
+
+
+def series_of(
+    samples: Samples, roles: Roles, kind: str | None, resample: Any, time_channel: bool
+) -> tuple[Samples, Series]:
+    """Read samples with one row per time step."""
+    table = samples.table
     if "values" in roles.guessed:
         roles = _varying(samples, roles)
     symbols = kind == "symbols" or (kind is None and [table.columns[x].is_text for x in roles.values] == [True])
@@ -178,18 +185,22 @@ def _values(samples: Samples, names: tuple[str, ...], symbols: bool) -> NDArray[
 
 
 def _sorted(samples: Samples, name: str, by_month: bool) -> _Stamps:
-    """Sort the rows of every sample by time; missing, unreadable and equal stamps become problems."""
+    """Sort the rows of every sample by time; missing, unreadable, infinite and equal stamps become problems."""
     table, column = samples.table, samples.table.columns[name]
     stamps = _stamps_of(column, by_month)
-    cure = f"{passing('time', False)} to take the rows in their order."
+    infinite = np.isinf(stamps.values)
+    samples.fail(
+        infinite, lambda row: f"has the time {column.text[row]}, column {name!r}, which is not finite; correct it."
+    )
     samples.fail(
         np.isnan(stamps.values) & ~column.missing,
         lambda row: (
             f"has the time {column.text[row][:30]!r}, which is neither a number nor an ISO date such as "
-            f"2024-01-31T10:00; convert it, or {cure}"
+            f"2024-01-31T10:00; convert it{_unless_in_order()}."
         ),
     )
-    samples.fail(column.missing, lambda row: f"has no time, column {name!r}; add it, or {cure}")
+    samples.fail(column.missing, lambda row: f"has no time, column {name!r}; add it{_unless_in_order()}.")
+    stamps = replace(stamps, values=np.where(infinite, np.nan, stamps.values))
     order = np.lexsort((stamps.values[samples.order], samples.owner))
     if (np.diff(order) != 1).any():
         samples.said.append("rows sorted by time")
@@ -198,11 +209,23 @@ def _sorted(samples: Samples, name: str, by_month: bool) -> _Stamps:
     for at in np.flatnonzero((np.diff(seconds) == 0) & (np.diff(owner) == 0)).tolist():
         a, b = samples.order[at], samples.order[at + 1]
         text = (
-            f"has two rows at the time {column.text[a]} ({table.place(a)} and {table.place(b)}); remove one, or "
-            f"{passing('id', SEVERAL)} with all columns that name a series."
+            f"has two rows at the time {column.text[a]} ({table.place(a)} and {table.place(b)}); remove one"
+            + wording().phrase("two rows", f", or {passing('id', SEVERAL)} with all columns that name a series")
+            + "."
         )
         samples.wrong(int(owner[at]), text)
     return stamps
+
+
+def _to_interpolate() -> str:
+    """Return the cure of irregular stamps."""
+    auto = f"{passing('resample', 'auto', start=True)} (or a step) to interpolate"
+    return wording().phrase("interpolate", f"{auto}, or {option('time_channel', True)} to keep the times as a channel")
+
+
+def _unless_in_order() -> str:
+    """Return the clause on rows that need no time."""
+    return wording().phrase("in order", f", or if the rows are already in order, {passing('time', False)}")
 
 
 def _on_time(
@@ -212,7 +235,9 @@ def _on_time(
     offsets, owner, seconds = samples.offsets, samples.owner, stamps.values[samples.order]
     bad = np.isin(owner, list(samples.problems))  # left out later
     inside = (np.diff(owner) == 0) & ~bad[1:]
-    gaps = np.diff(seconds)[inside]
+    with np.errstate(over="ignore"):  # of stamps of 1e308 and -1e308
+        differences = np.diff(seconds)
+    gaps = differences[inside]
     if resample is not None:
         return _resampled(samples, stamps, values, _interval(resample, stamps, gaps), time_channel)
     size = step_of(gaps)
@@ -225,25 +250,27 @@ def _on_time(
         samples.said.append(f"time stamps irregular ({few} to {many} apart), taken as equal steps")
         notify(
             f"{samples.table.name}: the time stamps, column {name!r}, are irregular, {few} to {many} apart, and are "
-            f"taken as equal steps. {passing('resample', 'auto', start=True)} (or a step) to interpolate, or "
-            f"{option('time_channel', True)} to keep the times as a channel."
+            f"taken as equal steps. {_to_interpolate()}."
         )
     if size is None:
         return values, offsets, None
     # Each gap is rounded by itself, so that small errors do not add up.
-    steps = np.append(0, np.round(np.nan_to_num(np.diff(seconds)) / size)).astype(np.int64)
-    steps[bad] = 1
-    total = np.cumsum(steps)
-    places = total - total[offsets[:-1]][owner]
-    lengths = places[offsets[1:] - 1] + 1
+    rounded = np.append(0.0, np.round(np.nan_to_num(differences) / size))
+    rounded[bad] = 1.0
+    rounded[offsets[:-1]] = 0.0
+    spans = np.add.reduceat(rounded, offsets[:-1]) + 1
     shown = stamps.shown(size)
-    if _too_many(len(seconds), lengths.sum()):
-        i = int(np.argmax(lengths - np.diff(offsets)))
+    if _too_many(len(seconds), spans.sum()):  # before they are converted to integers, which may not hold them
+        i = int(np.argmax(spans - np.diff(offsets)))
         raise ValueError(
             f"{samples.table.name}: {naming(samples.names, i)} has {offsets[i + 1] - offsets[i]} rows, but its time "
-            f"stamps, column {name!r}, span {lengths[i]} steps of {shown}; check them, {passing('resample')} with a "
-            f"larger step, or {option('time', False)} to take the rows in their order."
+            f"stamps, column {name!r}, span {spans[i]:.15g} steps of {shown}; check them"
+            + wording().phrase("long", f", or {passing('resample')} with a larger step")
+            + f"{_unless_in_order()}."
         )
+    total = np.cumsum(rounded.astype(np.int64))
+    places = total - total[offsets[:-1]][owner]
+    lengths = places[offsets[1:] - 1] + 1
     new = offsets_of(lengths)
     absent = int(new[-1]) - len(seconds)
     samples.said.append(
@@ -262,7 +289,7 @@ def _resampled(
     total = np.nan_to_num(seconds[offsets[1:] - 1] - seconds[offsets[:-1]]).sum() / step
     if _too_many(len(seconds), total):
         raise ValueError(
-            f"{option('resample', float(step))} would make {total:.0f} steps of {len(seconds)} rows; pass a larger "
+            f"{option('resample', float(step))} would make {total:.15g} steps of {len(seconds)} rows; pass a larger "
             "step."
         )
     for i, (a, b) in enumerate(pairwise(offsets.tolist())):

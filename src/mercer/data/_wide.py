@@ -15,12 +15,10 @@ from mercer._wording import SEVERAL, counted, option, passing, wording
 from mercer.data._forms import Flat, code_points, flatten
 from mercer.data._long import Series, step_of
 from mercer.data._samples import Samples
-from mercer.data.columns import table_of
+from mercer.data.columns import numbered_columns, table_of
 from mercer.data.ragged import offsets_of
 from mercer.data.roles import looks_like
 
-_NUMBERED = re.compile(r"(.*?)[\s_.\-\[(]*(\d+)[\])]?")
-_STAMP = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
 _WORD = re.compile(r"\w+")
 
 
@@ -66,22 +64,6 @@ def wide_series(samples: Samples, names: tuple[str, ...], *, guessed: bool = Fal
     samples.lost(lengths == 0, "has no values")
     flat = Flat("vectors", cube[np.arange(n) < lengths[:, None]], offsets_of(lengths))
     return Series(flat, tuple(stem or "value" for stem in channels), step)
-
-
-def numbered_columns(names: Iterable[str]) -> dict[str, dict[str, float]]:
-    """Return the columns that are time steps by their names: the time of each, by channel.
-
-    Names are numbers, or a channel and a number, such as ``x0, x1, ..., y0, y1, ...``.
-    """
-    names = list(names)
-    found: dict[str, dict[str, float]] = {"": {name: float(name) for name in names if _STAMP.fullmatch(name)}}
-    if len(found[""]) < 2:
-        found = {}
-        for name in names:
-            part = _NUMBERED.fullmatch(name)
-            if part is not None:
-                found.setdefault(part[1], {})[name] = float(part[2])
-    return {stem: times for stem, times in found.items() if len(set(times.values())) == len(times) > 1}
 
 
 def _say_steps(samples: Samples, names: tuple[str, ...], guessed: bool) -> None:

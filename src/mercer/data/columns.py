@@ -6,10 +6,12 @@ import csv
 import os
 import re
 import sys
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property
+from math import isfinite
 from pathlib import Path
 from threading import Lock
 from typing import Any, Literal
@@ -22,7 +24,13 @@ from mercer._checks import is_listing
 from mercer._wording import option, passing
 from mercer.data.text import MISSING, Source, check_size, decoded, is_numeric, read_text
 
+_NUMBERED = re.compile(r"(.*?)[\s_.\-\[(]*(\d+)[\])]?")
+_STAMP = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
 _LIMIT = Lock()  # the limit of the csv module belongs to the process
+_ISO = re.compile(
+    r"(?:\d{4}-\d\d-\d\d|\d{8}(?=T))(?:[T ]\d\d(?::?\d\d(?::?\d\d(?:[.,]\d+)?)?)? ?(?:Z|[+-]\d\d:?(?:\d\d)?)?)?"
+)
+"""A full ISO date, with or without the time of day."""
 
 
 @dataclass(frozen=True)
@@ -57,7 +65,9 @@ class Column:
 
     @staticmethod
     def _holds_lists(seen: Any) -> bool:
-        return len(seen) > 0 and isinstance(seen.iloc[0], list | tuple | np.ndarray)
+        import pandas as pd
+
+        return len(seen) > 0 and isinstance(seen.iloc[0], list | tuple | np.ndarray | pd.Series)
 
     @property
     def numbers(self) -> Floats:
@@ -76,13 +86,16 @@ class Column:
 
     @cached_property
     def kind(self) -> str:
-        """The kind: "number" (mostly; `bad` marks the other entries), "date", "text", "list" or "empty"."""
+        """The kind: "number" or "date" (both mostly: other entries may be errors), "text", "list" or "empty"."""
         seen = self.raw[~self.missing]
         if not len(seen) or self.raw.dtype.kind == "M":
             return "date" if self.raw.dtype.kind == "M" else "empty"
         if self._holds_lists(seen):
             return "list"
-        return "number" if 2 * self.bad.sum() < len(seen) else "text"
+        if 2 * self.bad.sum() < len(seen):
+            return "number"
+        texts = set(self.text[~self.missing])
+        return "date" if 2 * sum(_ISO.fullmatch(x) is not None for x in texts) > len(texts) else "text"
 
     @property
     def is_text(self) -> bool:
@@ -139,13 +152,17 @@ class Table:
     """Rows that were left out, with the reason."""
     files: NDArray[Any] | None = None
     """File of every row, if there are several."""
+    index: tuple[str, ...] = ()
+    """Columns that were the levels of a MultiIndex, whose two levels are the series and the time."""
+    unit: str = "line"
+    """What ``lines`` counts."""
 
     def __len__(self) -> int:
         return len(next(iter(self.columns.values())).raw) if self.columns else 0
 
     def place(self, row: int) -> str:
         """Return where a row is, for messages: "line 7" of a file, "row 6" of a table."""
-        place = f"row {int(row)}" if self.lines is None else f"line {int(self.lines[row])}"
+        place = f"row {int(row)}" if self.lines is None else f"{self.unit} {int(self.lines[row])}"
         return place if self.files is None else f"{self.files[row]}, {place}"
 
     def error(self, row: int, sentence: str) -> ValueError:
@@ -153,14 +170,48 @@ class Table:
         return ValueError(f"{self.name}, {self.place(row)}: {sentence}")
 
 
+def numbered_columns(names: Iterable[str]) -> dict[str, dict[str, float]]:
+    """Return the columns that are time steps by their names: the time of each, by channel.
+
+    Names are numbers, or a channel and a number, such as ``x0, x1, ..., y0, y1, ...``.
+    """
+    names = list(names)
+    found: dict[str, dict[str, float]] = {
+        "": {name: float(name) for name in names if _STAMP.fullmatch(name) and isfinite(float(name))}
+    }
+    if len(found[""]) < 2:
+        found = {}
+        for name in names:
+            part = _NUMBERED.fullmatch(name)
+            if part is not None and isfinite(float(part[2])):
+                found.setdefault(part[1], {})[name] = float(part[2])
+    return {stem: times for stem, times in found.items() if len(set(times.values())) == len(times) > 1}
+
+
 def table_of(source: Any, separator: str | None = None, decimal: str = ".", invalid: str = "raise") -> Table:
     """Read a table from a path, an open file, pandas, polars, Arrow or a mapping of columns."""
+    if isinstance(source, str | os.PathLike) or hasattr(source, "read"):
+        _require_pandas()
+        return _from_file(source, separator, decimal, invalid)
+    frame = frame_of(source)
+    names = frame.index.names
+    frame = _with_index(frame)
+    return _from_frame(
+        "the table", frame, () if len(names) == 1 else tuple(str(x).strip() for x in frame.columns[: len(names)])
+    )
+
+
+def _require_pandas() -> Any:
     try:
-        import pandas as pd
+        import pandas
     except ImportError as error:
         raise ImportError("Tables need pandas, which is not installed; run pip install 'mercer[cli]'.") from error
-    if isinstance(source, str | os.PathLike) or hasattr(source, "read"):
-        return _from_file(source, separator, decimal, invalid)
+    return pandas
+
+
+def frame_of(source: Any) -> Any:
+    """Return a table of pandas, polars, Arrow or a mapping of columns as a DataFrame of pandas."""
+    pd = _require_pandas()
     if hasattr(source, "collect"):  # a lazy frame of polars
         source = source.collect()
     if hasattr(source, "get_columns"):  # polars
@@ -182,26 +233,34 @@ def table_of(source: Any, separator: str | None = None, decimal: str = ".", inva
             "source must be a path, a folder, a pattern such as 'runs/*.csv', a list of paths, an open file, or a "
             f"table of pandas, polars or pyarrow; got an object of type {type(source).__name__}."
         )
-    return _from_frame("the table", _with_index(source))
+    return source
 
 
 def _with_index(frame: Any) -> Any:
-    """Return a frame with its index as a column, which is often the id or the time."""
-    if any(name is not None for name in frame.index.names):
-        return frame.reset_index()
-    role = {"M": "time", "O": "id", "U": "id"}.get(getattr(frame.index.dtype, "kind", ""))
-    if role is None or role in frame.columns or frame.index.nlevels > 1:
+    """Return a frame with its index as columns, which are often the id or the time."""
+    index = frame.index
+    several, named = index.nlevels > 1, any(name is not None for name in index.names)
+    role = {"M": "time", "m": "time", "O": "id", "U": "id"}.get(getattr(index.dtype, "kind", ""))
+    if hasattr(index, "to_timestamp"):  # periods
+        role = "time"
+    if not several and not named and (role is None or role in frame.columns):
         return frame
-    return frame.rename_axis(index=role).reset_index()
+    names = [role if name is None and not several else name for name in index.names]
+    names = [f"level_{i}" if name is None else name for i, name in enumerate(names)]
+    twice = next((name for name in names if name in frame.columns), None)
+    if twice is not None:
+        raise ValueError(f"The index of the table and a column are both named {twice!r}; rename one of them.")
+    return frame.rename_axis(index=names).reset_index()
 
 
-def _from_frame(name: str, frame: Any) -> Table:
+def _from_frame(name: str, frame: Any, index: tuple[str, ...] = ()) -> Table:
     columns: dict[str, Column] = {}
     for i, label in enumerate(frame.columns):
         key, raw = str(label).strip(), frame.iloc[:, i].reset_index(drop=True)
         if key in columns:
             raise ValueError(f"{name} has two columns {key!r}; rename one of them.")
         raw = raw.dt.tz_convert(None) if getattr(raw.dtype, "tz", None) is not None else raw
+        raw = raw.dt.to_timestamp() if hasattr(raw.dtype, "freq") else raw  # periods
         if raw.dtype.kind == "c" or (raw.dtype == object and raw.map(lambda x: isinstance(x, complex)).any()):
             raise TypeError(
                 f"{name}: the column {key!r} has complex numbers; pass their real and imaginary parts as two columns."
@@ -209,7 +268,7 @@ def _from_frame(name: str, frame: Any) -> Table:
         columns[key] = Column(raw)
     if not len(frame) or not columns:
         raise ValueError(f"{name} has no rows; pass a table with at least one.")
-    return Table(name, columns)
+    return Table(name, columns, index=index)
 
 
 def _from_file(source: Any, separator: str | None, decimal: str, invalid: str) -> Table:
@@ -292,7 +351,7 @@ def _from_text(source: Source, separator: str | None, decimal: str, invalid: str
     if header:
         names = [re.sub(r"\s*\n\s*", " ", x.strip()) or name for x, name in zip(rows[0], names, strict=True)]
         names = names[:-1] if not rows[0][-1].strip() and len(names) > 1 else names  # a separator ends every line
-        twice = next((name for i, name in enumerate(names) if name in names[:i]), None)
+        twice = next((name for name, n in Counter(names).items() if n > 1), None)
         if twice is not None:
             raise text.error(lines[0], f"the column {twice!r} occurs twice in the header; rename one of them.")
     kept, places = [], []

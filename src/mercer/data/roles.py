@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
-from functools import partial
 from typing import Any, TypeAlias
 
 from mercer._notices import described
-from mercer._wording import SEVERAL, option, passing, wording
-from mercer.data.columns import Table
+from mercer._wording import SEVERAL, option, passing
+from mercer.data._advice import unknown_role, varies
+from mercer.data.columns import Table, numbered_columns
 
 # Names in lower case without signs; an earlier group of names wins over a later one.
 _SUBJECTS = "subject subjectid subj subjid patient patientid participant participantid person personid donor donorid"
@@ -24,8 +24,9 @@ NAMES: dict[str, tuple[str, ...]] = {
     ),
     "time": (
         "time",
-        "t timestamp timestamps datetime date times timestep step frame tick elapsed timesec timeseconds timems "
-        "seconds sec milliseconds ms minutes hours",
+        "t timestamp timestamps datetime date times timestep timepoint timepoints step frame tick elapsed timesec "
+        "timeseconds timems seconds sec milliseconds ms minutes hours",
+        "when ts zeit zeitstempel datum created createdat observed observedat recordedat measuredat",
         "second minute hour day week month year epoch",
     ),
     "label": ("label", "labels class classes classlabel classname classid category diagnosis", "y"),
@@ -34,22 +35,31 @@ NAMES: dict[str, tuple[str, ...]] = {
     "sequence": ("sequence", "seq text document sentence review message abstract string dna rna protein peptide"),
 }
 
+NAMED_TIMES = {name for level in NAMES["time"][:2] for name in level.split()}
+"""Names that say more than the type of another column does."""
+
 
 def looks_like(role: str, names: Iterable[str]) -> list[str]:
     """Return the columns that are named like a role, those of its best names only."""
     names = list(names)
-    found = next((some for level in NAMES[role] if (some := _named(names, level.split()))), [])
+    known = _named(names, {name for level in NAMES[role] for name in level.split()})
+    found = next((some for level in NAMES[role] if (some := _named(known, level.split(), names))), [])
     if role == "id" and not found:  # machine_id, but not class_id
         found = [name for name in names if re.search(r"[\s_.\-][iI][dD]$|[a-z]I[dD]$", name)]
         found = [name for name in found if not looks_like("label", [name])]
     return found
 
 
-def _named(names: list[str], known: Collection[str]) -> list[str]:
+def _named(names: list[str], known: Collection[str], all_names: list[str] | None = None) -> list[str]:
     """Return the names that are known, whatever their case and signs; y is not, where it is a coordinate."""
-    plain = {name: re.sub(r"[^a-z0-9]", "", name.lower()) for name in names}
-    axes = {"x", "y"} <= set(plain.values())
-    return [name for name in names if plain[name] in known and not (axes and plain[name] == "y")]
+    found = [name for name in names if _plain(name) in known]
+    axes = any(_plain(name) == "y" for name in found) and any(_plain(name) == "x" for name in all_names or names)
+    return [name for name in found if not (axes and _plain(name) == "y")]
+
+
+def _plain(name: str) -> str:
+    """Return a name in lower case, without signs."""
+    return re.sub(r"[^a-z0-9]", "", name.lower())
 
 
 Choice: TypeAlias = str | int | bool | None
@@ -104,12 +114,20 @@ def roles_of(
     taken = {*ids, *listed, *beside, *ignored, *found.values()}
     free = [name for name in table.columns if name not in taken and not _is_row_number(table, name)]
     guessed = set()
-    if id is None and (ids := tuple(_guess(table, "id", free))):
+    levels = () if set(table.index) & {*ignored} else _levels(table, ids, id)
+    free = [name for name in free if name not in levels]
+    if levels:
+        ids = levels[:1]
+        if given["time"] is None:
+            found["time"] = _time_of_levels(table, levels, free)
+            free = [name for name in free if name != found["time"]]
+    elif id is None and (ids := tuple(_guess(table, "id", free))):
         guessed.add("id")
     no_y = found["label"] is None and found["target"] is None
     for role, choice in given.items():
-        if choice is None and (role not in ("label", "target") or no_y):
-            for name in _guess(table, role, [name for name in free if name not in (*ids, *found.values())]):
+        if choice is None and found[role] is None and (role not in ("label", "target") or no_y):
+            names = [name for name in free if name not in (*ids, *found.values())]
+            for name in time_of(table, ids, names) if role == "time" else _guess(table, role, names):
                 if role not in ("label", "target") or table.columns[name].kind != "empty":
                     found[role] = name  # new data often have the column of labels, but no labels
                     guessed.add(role)
@@ -124,18 +142,55 @@ def roles_of(
     if values is None:
         settled = any(found[role] is not None or given[role] is False for role in ("label", "target"))
         kinds = ("id", "time", "group", "label", "target") if settled else ("id", "time", "group")
-        roles = {name for role in kinds for level in NAMES[role] for name in _named(free, level.split())}
+        roles = set(_named(free, {name for role in kinds for level in NAMES[role] for name in level.split()}))
         roles |= {"folder"} if table.files is not None else set()
         free = [name for name in free if name not in roles and table.columns[name].kind != "empty"]
-        listed = _guess_values(table, free, partial(_unknown_role, table, ids, found["time"], ignored, settled))
+        needed = ["label"] * (not settled) + ["group"] * (found["group"] is None and given["group"] is None)
+        listed = _guess_values(table, free, ids=ids, time=found["time"], ignored=ignored, needed=needed)
         guessed.add("values")
     return Roles(ids, **found, values=listed, covariates=beside, guessed=frozenset(guessed))
+
+
+def _levels(table: Table, ids: tuple[str, ...], id: Any) -> tuple[str, ...]:
+    """Return the columns of the series and of the time, which are the levels of a MultiIndex; () without one."""
+    levels = table.index
+    if len(levels) > 2 and id is None:
+        *several, last = levels
+        raise ValueError(
+            f"{table.name} has a MultiIndex of {len(levels)} levels, {described(levels, 6)}; with two, they are the "
+            f"series and the time. {passing('id', several, start=True)} and {option('time', last)} if the last one is "
+            "the time."
+        )
+    if len(levels) != 2 or (id is not None and ids != levels[:1]) or id is False:
+        return ()
+    return () if looks_like("id", levels[1:]) or looks_like("group", levels[1:]) else levels
+
+
+def _time_of_levels(table: Table, levels: tuple[str, ...], names: list[str]) -> str:
+    """Return the time of a table with a MultiIndex: its second level, unless that only numbers the rows.
+
+    ``pd.concat(frames, keys=...)`` makes such a level.
+    """
+    is_time = table.columns[levels[1]].kind == "date" or looks_like("time", levels[1:])
+    found = [] if is_time else [x for x in names if looks_like("time", [x]) or table.columns[x].kind == "date"]
+    return (time_of(table, levels[:1], found) or [levels[1]])[0]
+
+
+def time_of(table: Table, ids: tuple[str, ...], names: list[str]) -> list[str]:
+    """Return the column of the time, in a list: by its name, or the only column of dates that vary within samples."""
+    named = looks_like("time", names)
+    dates = [name for name in names if table.columns[name].kind == "date" and varies(table, ids, name)]
+    if dates and all(table.columns[name].kind == "date" and name not in dates for name in named):
+        named = []  # the day of a recording
+    if dates and not any(name in NAMED_TIMES for name in map(_plain, named)):
+        named = [name for name in named if name in dates] or dates
+    return _only(table, "time", named)
 
 
 def _check_id(table: Table, id: str, names: list[str]) -> None:
     """Raise if the series of an id that was found by its name have several values of another column named so."""
     keys = table.columns[id].text
-    for other in (name for level in NAMES["id"] for name in _named(names, level.split())):
+    for other in _named(names, {name for level in NAMES["id"] for name in level.split()}):
         first: dict[str, int] = {}
         texts = table.columns[other].text
         for row, (key, text) in enumerate(zip(keys, texts, strict=True)):
@@ -192,13 +247,17 @@ def _matching(columns: list[str], pattern: str) -> list[str]:
 
 def _guess(table: Table, role: str, names: list[str]) -> list[str]:
     """Return the column that is named like a role, in a list; raise if there are several."""
-    found = looks_like(role, names)
+    return _only(table, role, looks_like(role, names))
+
+
+def _only(table: Table, role: str, found: list[str]) -> list[str]:
+    """Return the columns that may have a role; raise if there are several."""
     if len(found) > 1:
         shown = " and ".join(map(repr, found))
         both = f", or {option(role, found)} if they name a series together" if role == "id" else ""
+        other = option(role, found[1]) if role == "time" else f"{option(role, False)} for none"  # rows keep an order
         raise ValueError(
-            f"{table.name}: the columns {shown} could all be the {role}; {passing(role, found[0])}{both}, or "
-            f"{option(role, False)} for none."
+            f"{table.name}: the columns {shown} could all be the {role}; {passing(role, found[0])}{both}, or {other}."
         )
     return found
 
@@ -213,10 +272,13 @@ def _is_row_number(table: Table, name: str) -> bool:
     return bool((numbers == numbers.round()).all())
 
 
-def _guess_values(table: Table, free: list[str], unknown: Callable[[list[str]], ValueError]) -> tuple[str, ...]:
-    """Return the columns of values: lists, a column of sequences, all numbers, or the only column that is left."""
+def _guess_values(table: Table, free: list[str], **known: Any) -> tuple[str, ...]:
+    """Return the columns of values: lists, a column of sequences, all numbers, or the only column that is left.
+
+    Columns of dates are not values.
+    """
     kinds = {name: table.columns[name].kind for name in free}
-    text = [name for name in free if kinds[name] in ("text", "date")]
+    text = [name for name in free if kinds[name] == "text"]
     numbers = [name for name in free if kinds[name] == "number"]
     if "list" in kinds.values():
         return tuple(name for name in free if kinds[name] == "list")
@@ -226,42 +288,11 @@ def _guess_values(table: Table, free: list[str], unknown: Callable[[list[str]], 
     sequences = looks_like("sequence", text)
     if len(sequences) == 1:
         return (sequences[0],)
-    if len(text) == 1 and not numbers and kinds[text[0]] == "text":
+    if len(text) == 1 and not numbers:
         return (text[0],)
     if text:
-        raise unknown(text)
+        numbered = sum(map(len, numbered_columns(numbers).values())) == len(numbers)
+        raise unknown_role(table, text, numbered=numbered, **known)
     if not numbers:
         raise ValueError(f"{table.name} has no column of values; {passing('values', SEVERAL)}.")
     return tuple(numbers)
-
-
-def _unknown_role(
-    table: Table, ids: tuple[str, ...], time: str | None, ignored: tuple[str, ...], settled: bool, names: list[str]
-) -> ValueError:
-    """Return the error of columns of text or dates whose names do not tell their role, with a cure for all of them."""
-    shown = ", ".join(f"{name!r} ({next(filter(None, table.columns[name].text), '')[:20]!r})" for name in names)
-    what = f"the columns {shown} contain" if len(names) > 1 else f"the column {shown} contains"
-    kinds = {name: len(set(table.columns[name].text)) for name in names}
-    repeated = [name for name in names if kinds[name] < len(table)]
-    id = max(repeated, key=kinds.__getitem__) if repeated and time and not ids else None  # rows of series
-    label = None if settled else _as_label(table, ids if id is None else (id,), [name for name in names if name != id])
-    others = [*ignored, *(name for name in names if name not in (id, label))]
-    options = [option(role, choice) for role, choice in (("id", id), ("label", label), ("ignore", others)) if choice]
-    words = wording()
-    example = words.phrase("between options", ", ").join(options)
-    return ValueError(
-        f"{table.name}: {what} text or dates, and no name among them tells a role; {passing('id')}, "
-        f"{option('time')}, {option('label')} or {option('group')} for what is used and {option('ignore')} for the "
-        f"others, for example: {words.phrase('example', f'{example}.')}"
-    )
-
-
-def _as_label(table: Table, ids: tuple[str, ...], names: list[str]) -> str | None:
-    """Return the first column of text that may be the classes: one value per series, and several series of each."""
-    series = list(zip(*(table.columns[id].text for id in ids), strict=True)) or range(len(table))
-    n = len(set(series))
-    for name in names:
-        texts = table.columns[name].text
-        if None not in texts and len(set(zip(series, texts, strict=True))) == n and 1 < len(set(texts)) <= n / 2:
-            return name
-    return None

@@ -242,7 +242,10 @@ def _samples(
     """Return the samples of a table and their content."""
     if form == "long":
         if not roles.id:
-            cure = f"{passing('id')} with the column that names the series, or one file per series, as in 'runs/*.csv'."
+            cure = (
+                f"{passing('id')} with the column that names the series, one file per series, as in 'runs/*.csv', or "
+                f"{option('form', 'wide')} if every row is a series."
+            )
             raise ValueError(
                 f"{table.name}: a long table needs a column that tells which series a row belongs to; {cure}"
             )
