@@ -110,6 +110,8 @@ class Shell(Wording):
     _PHRASES: ClassVar = {
         "problems": "",
         "none": "",
+        "convert dates": "",
+        "dummies": "",
         "between options": " ",
         "folds": "--folds",
         "targets": "--target",

@@ -57,26 +57,27 @@ def unknown_role(
     start = f"{table.name}: {what} text, and no name among them tells a role"
     dated = [x for x in names if time is None and _is_dated(table.columns[x]) and varies(table, ids, x)]
     if dated:
-        return ValueError(
-            f"{start}; if {dated[0]!r} is the time, write ISO dates such as 2024-01-31T10:00"
-            f"{wording().phrase('convert dates', f', as in df[{dated[0]!r}] = pd.to_datetime(df[{dated[0]!r}])')}."
-        )
+        how = f", as pd.to_datetime(df[{dated[0]!r}], dayfirst=True) does where the day comes first"
+        cure = f"write ISO dates such as 2024-01-31T10:00{wording().phrase('convert dates', how)}"
+        return ValueError(f"{start}; if {dated[0]!r} is the time, {cure}.")
     options: dict[str, Any] = {}
     repeated = [name for name in names if 2 * _n_values(table, name) <= len(table)]
     if time and not ids:
         id = max(repeated, key=lambda name: _n_values(table, name), default=None)
         if id and any(varies(table, (id,), name) for name in repeated):
-            return _open(table, start, repeated, "repeat, so that each may name a series", ["id"], names)
+            return _open(start, repeated, "repeat, so they may name the series", ["id"], names)
         options["id"] = id
     elif not ids and repeated and not numbered:
-        return _open(table, start, repeated, "repeat, so that each may name a series", ["id", "label"], names)
+        return _open(start, repeated, "repeat, so they may name the series or be labels", ["id", "label"], names)
     elif not ids:
         options["id"] = next((name for name in names if _is_key(table, name)), None)
     ids = ids or ((options["id"],) if options["id"] else ())
     rest = [name for name in names if name not in ids]
     classes = [name for name in rest if needed and _may_be_classes(table, ids, name)]
     if len(classes) > 1:
-        return _open(table, start, classes, "have one value per sample, so that each may be used", needed, names)
+        return _open(
+            start, classes, f"are constant in every sample, so they may be {' or '.join(needed)}s", needed, names
+        )
     if classes:
         options[needed[0]] = classes[0]
     options["ignore"] = [*ignored, *others] if (others := [name for name in rest if name not in classes]) else None
@@ -89,14 +90,14 @@ def unknown_role(
     )
 
 
-def _open(table: Table, start: str, names: list[str], why: str, roles: list[str], all_names: list[str]) -> ValueError:
+def _open(start: str, names: list[str], why: str, roles: list[str], all_names: list[str]) -> ValueError:
     """Return the error of columns whose role only the user can tell."""
     shown = " and ".join(map(repr, names))
     others = [name for name in all_names if name not in names]
-    rest = f", and {option('ignore', others)} for the rest" if others else ""
+    rest = f", such as {option('ignore', others)}" if others else ""
     verb = " or ".join([passing(roles[0]), *map(option, roles[1:])])
     return ValueError(
-        f"{start}; {shown} {why}: {verb} for what they are, {option('ignore')} for what is not used{rest}."
+        f"{start}; the values of {shown} {why}: {verb} for what is used, and {option('ignore')} for what is not{rest}."
     )
 
 

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from mercer._array import to_numpy
 from mercer._notices import notify
 from mercer._wording import passing
+from mercer.data._frames import is_frame
 from mercer.data.ragged import offsets_of
 
 Kind: TypeAlias = Literal["characters", "tokens", "integers", "vectors", "empty"]
@@ -81,14 +82,14 @@ def flatten(data: Any) -> Flat:
         )
     if isinstance(data, Set):
         raise TypeError("X must be a list of strings or arrays; got a set, which has no order. Pass a list.")
-    from mercer.data._wide import is_frame, rows_of_frame
-
     if is_frame(data):
-        return _from_array(rows_of_frame(data))
+        from mercer.data._frame_readers import flat_of_frame
+
+        return flat_of_frame(data)
     if hasattr(getattr(data, "dtype", None), "pyarrow_dtype"):  # pandas with Arrow
         return _from_column(data.array.__arrow_array__())
     if hasattr(data, "iloc"):  # pandas
-        return _from_array(data.to_numpy())
+        return from_array(data.to_numpy())
     if type(data).__module__.partition(".")[0] in ("pyarrow", "polars", "awkward"):
         return _from_column(data)
     if hasattr(data, "__arrow_c_stream__"):  # other columnar libraries
@@ -98,7 +99,7 @@ def flatten(data: Any) -> Flat:
     if isinstance(data, list | tuple):
         return _from_items(data)
     if hasattr(data, "__array__") or hasattr(data, "__dlpack__"):
-        return _from_array(to_numpy(data) if not isinstance(data, np.ndarray) else data)
+        return from_array(to_numpy(data) if not isinstance(data, np.ndarray) else data)
     if hasattr(data, "tocsr") or not isinstance(data, Iterable):
         raise TypeError(f"X must be a list of strings or arrays; got an object of type {type(data).__name__}.")
     return _from_items(list(data))
@@ -121,7 +122,7 @@ def _from_column(data: Any) -> Flat:
     return flat
 
 
-def _from_array(a: NDArray[Any]) -> Flat:
+def from_array(a: NDArray[Any]) -> Flat:
     """Read an array whose first axis indexes samples."""
     if np.ma.is_masked(a):
         raise TypeError("X is a masked array; fill it first, as in a.filled(np.nan).")
@@ -158,11 +159,31 @@ def _from_array(a: NDArray[Any]) -> Flat:
     return Flat("vectors", np.ascontiguousarray(as_floats(a)).reshape(offsets[-1], d), offsets)
 
 
+def notify_channels_first(data: Any) -> None:
+    """Warn the user of a list of arrays that all have the same rows, and more columns: time may be their last axis."""
+    shapes = {item.shape if isinstance(item, np.ndarray) else () for item in data} if isinstance(data, list) else ()
+    if (
+        shapes
+        and all(len(shape) == 2 and 0 < shape[0] < shape[1] for shape in shapes)
+        and len({n for n, _ in shapes}) == 1
+    ):
+        notify(
+            f"X is a list of arrays of shape {min(shapes)}, read as (n_timepoints, n_dimensions), with more dimensions "
+            "than time points. If the last axis is time, use Sequences.from_aeon."
+        )
+
+
 def _from_items(items: Sequence[Any]) -> Flat:
     """Read a list of sequences, one by one unless all are strings."""
     if all(issubclass(t, str) for t in set(map(type, items))) and items:
         lengths = np.fromiter(map(len, items), dtype=np.int64, count=len(items))
         return Flat("characters", code_points("".join(items)), offsets_of(lengths))
+    if any(map(is_frame, items)):
+        from mercer.data._frame_readers import flat_of_frames
+
+        with_time = flat_of_frames(list(items))
+        if with_time is not None:
+            return with_time
     pieces: list[NDArray[Any] | str] = []
     kinds: list[Kind] = []
     problems: dict[int, Problem] = {}
@@ -301,6 +322,8 @@ def _join_vectors(pieces: list[Any], kinds: list[Kind], problems: dict[int, Prob
     """Concatenate (T, d) arrays of the same d; 1-D arrays of numbers among them are univariate series."""
     out: list[NDArray[Any]] = []
     d = -1
+    numbers = [p for kind, p in zip(kinds, pieces, strict=True) if kind in ("integers", "tokens", "vectors")]
+    equal_rows = all(p.ndim == 2 and len(p) == len(numbers[0]) for p in numbers)
     for i, (kind, p) in enumerate(zip(kinds, pieces, strict=True)):
         if kind not in ("integers", "tokens", "vectors"):
             continue
@@ -310,6 +333,8 @@ def _join_vectors(pieces: list[Any], kinds: list[Kind], problems: dict[int, Prob
             out.append(x)
             continue
         text = f"has dimension {x.shape[1]}, but the sequences before it have dimension {d}; they must be equal."
+        if equal_rows:
+            text += f" All arrays have {len(x)} rows; if a row is a channel, use Sequences.from_aeon."
         problems[i] = Problem(ValueError, text)
         pieces[i] = np.empty(0)
     return Flat("vectors", np.concatenate(out), offsets_of([len(p) for p in pieces]), problems)

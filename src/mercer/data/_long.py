@@ -152,16 +152,16 @@ def series_of(
 
 def _varying(samples: Samples, roles: Roles) -> Roles:
     """Leave out columns that are constant in every series and differ between them: the age is not a channel."""
-    fixed = []
+    fixed: dict[str, None] = {}  # in their order
     for name in roles.values:
         column = samples.table.columns[name]
         numbers, starts = column.numbers[samples.order], samples.offsets[:-1]
         low, high = np.fmin.reduceat(numbers, starts), np.fmax.reduceat(numbers, starts)
         if column.kind == "number" and not (low < high).any() and len(np.unique(low[~np.isnan(low)])) > 1:
-            fixed.append(name)
+            fixed[name] = None
     if not fixed or len(fixed) == len(roles.values):  # without another column, it is the series
         return roles
-    shown = ", ".join(map(repr, fixed[:6])) + (", ..." if len(fixed) > 6 else "")
+    shown = ", ".join(map(repr, list(fixed)[:6])) + (", ..." if len(fixed) > 6 else "")
     one = len(fixed) == 1
     how = "is constant in every series and not a channel" if one else "are constant in every series and not channels"
     samples.said.append(

@@ -7,7 +7,6 @@ from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.sparse import csr_matrix
 
 from mercer._notices import notify
@@ -15,9 +14,8 @@ from mercer._wording import SEVERAL, counted, option, passing, wording
 from mercer.data._forms import Flat, code_points, flatten
 from mercer.data._long import Series, step_of
 from mercer.data._samples import Samples
-from mercer.data.columns import numbered_columns, table_of
+from mercer.data.columns import numbered_columns
 from mercer.data.ragged import offsets_of
-from mercer.data.roles import looks_like
 
 _WORD = re.compile(r"\w+")
 
@@ -33,7 +31,8 @@ def wide_series(samples: Samples, names: tuple[str, ...], *, guessed: bool = Fal
     if guessed and channels:  # dose1 and dose2 next to t0, ..., t59 are not measured at every step either
         most = max(map(len, channels.values()))
         channels = {channel: times for channel, times in channels.items() if 2 * len(times) >= most}
-        samples.unused = tuple(name for name in names if not any(name in times for times in channels.values()))
+        steps = {name for times in channels.values() for name in times}
+        samples.unused = tuple(name for name in names if name not in steps)
     elif sum(map(len, channels.values())) < len(names):
         _say_steps(samples, names, guessed)
         channels = {"": {name: float(i) for i, name in enumerate(names)}}
@@ -91,6 +90,12 @@ def list_series(samples: Samples, names: tuple[str, ...]) -> Series:
     items: list[Any] = []
     for i, rows in enumerate(zip(*(column.raw for column in columns), strict=True)):
         sizes = {len(x) for x in rows if x is not None}
+        if any(getattr(getattr(x, "index", None), "dtype", np.dtype(int)).kind in "mM" for x in rows):
+            samples.wrong(
+                i,
+                f"({samples.table.place(i)}) has a Series with its own time stamps; use one row per time step, with a "
+                "MultiIndex of the series and the time.",
+            )
         if len(sizes) > 1:
             samples.wrong(
                 i, f"({samples.table.place(i)}) has lists of the lengths {sorted(sizes)}; they must be equal."
@@ -145,44 +150,3 @@ def _word_counts(samples: Samples, documents: list[list[str]], vocabulary: Any =
         unknown = sum(map(len, documents)) - int(counts.sum())
         samples.said.append(f"{unknown} words outside the vocabulary not counted")
     return counts, known
-
-
-def is_frame(data: Any) -> bool:
-    """Whether an object is a table with named columns of pandas, polars or Arrow."""
-    library = type(data).__module__.partition(".")[0]
-    if library == "pyarrow":
-        return hasattr(data, "column_names")
-    return hasattr(data, "columns") and (
-        hasattr(data, "iloc") or (library == "polars" and hasattr(data, "get_columns"))
-    )
-
-
-def rows_of_frame(data: Any) -> NDArray[Any]:
-    """Return the numbers of a table whose columns are time steps, one row per series; raise if they may be others."""
-    if 0 in np.shape(data) if hasattr(data, "shape") else data.num_rows == 0:
-        return np.empty(tuple(data.shape))
-    plain = hasattr(data, "iloc") and data.index.nlevels == 1  # an index of one level is no column of numbers
-    table = table_of(data.reset_index(drop=True) if plain else data)
-    like = {role: looks_like(role, table.columns) for role in ("id", "time", "label", "target")}
-    how = ", ".join(f"{role}={names[0]!r}" for role, names in like.items() if names) or "id=..., time=..."
-    odd = next((name for name, column in table.columns.items() if column.raw.dtype.kind not in "iufb"), None)
-    for role, names in like.items():
-        if names:
-            what = "an id" if role == "id" else f"a {role}"
-            raise ValueError(
-                f"X is a table with the column {names[0]!r}, which looks like {what}, so its rows are not series. Read "
-                f"it with mc.read_table(df, {how}), or pass an array if every row is a series."
-            )
-    if odd is not None and (table.columns[odd].kind != "number" or table.columns[odd].bad.any()):
-        raise ValueError(
-            f"X is a table, and its column {odd!r} is not numbers, so its rows are not series. Read it with "
-            f"mc.read_table(df, {how}), or pass a column of sequences itself, such as df[{odd!r}]."
-        )
-    if [len(times) for times in numbered_columns(table.columns).values()] != [len(table.columns)]:
-        shown = ", ".join(map(repr, list(table.columns)[:6])) + (", ..." if len(table.columns) > 6 else "")
-        raise ValueError(
-            f"X is a table whose columns ({shown}) are not the numbered time steps of one channel. Pass [df] if it is "
-            "one recording with a channel per column, mc.read_table(df).X if it has other columns next to time steps, "
-            "or df.to_numpy() if every row is a series."
-        )
-    return np.stack([c.raw.to_numpy() if c.raw.dtype.kind in "iufb" else c.numbers for c in table.columns.values()], 1)

@@ -9,6 +9,7 @@ import numpy as np
 
 from mercer.data._container import Container, difference
 from mercer.data._forms import Problem
+from mercer.data._frames import channels_of, dtypes_of, is_frame, is_nested, is_panel, time_columns
 
 
 def is_wrapped(X: Any) -> bool:
@@ -54,14 +55,27 @@ def by_name(owner: Any, X: Any, *, reset: bool) -> Any:
 
 
 def channel_names(X: Any) -> tuple[str, ...] | None:
-    """Return the names of the channels of Sequences, or of the first DataFrame in a list; None without names."""
+    """Return the names of the channels of Sequences, or of a DataFrame, alone or in a list; None without names.
+
+    A DataFrame with one row per series has none, but one with a MultiIndex, or with series in its cells.
+    """
     if isinstance(X, Container):
         return X.channels
+    if is_panel(X) or is_nested(X):
+        return _names(X)
     return next((names for names in map(_names, _listed(X)) if names is not None), None)
 
 
-def in_order(X: Any, names: tuple[str, ...], where: str) -> list[Any]:
-    """Return a list of DataFrames with the columns ``names``, in their order; a `Problem` in place of other items."""
+def in_order(X: Any, names: tuple[str, ...], where: str) -> Any:
+    """Return a list of DataFrames with the columns ``names``, in their order; a `Problem` in place of other items.
+
+    A column of the time stays, after them.
+    """
+    if is_frame(X):
+        own = _names(X) or ()
+        if wrong := difference(own, names, where):
+            raise ValueError(f"X {wrong}")
+        return X if own == names else X[[*names, *time_columns(X)]]
     out = []
     for item in _listed(X):
         own = _names(item)
@@ -73,7 +87,7 @@ def in_order(X: Any, names: tuple[str, ...], where: str) -> list[Any]:
         else:
             wrong = difference(own, names, where)
         chosen = item.select if _is_arrow(item) else item.__getitem__
-        out.append(Problem(ValueError, wrong) if wrong else chosen(list(names)))
+        out.append(Problem(ValueError, wrong) if wrong else chosen([*names, *time_columns(item)]))
     return out
 
 
@@ -85,10 +99,10 @@ def _listed(X: Any) -> Sequence[Any]:
 
 
 def _names(item: Any) -> tuple[str, ...] | None:
-    """Return the names of the columns of a DataFrame; None if they are numbers, or not distinct, or if it is none."""
-    if not hasattr(item, "columns"):
+    """Return the names of the channels of a DataFrame; None if they are numbers, or not distinct, or if it is none."""
+    if not is_frame(item) or len(set(dtypes_of(item))) < np.shape(item)[1]:
         return None
-    names = tuple(item.column_names if _is_arrow(item) else item.columns)
+    names = tuple(channels_of(item))
     return names if all(isinstance(name, str) for name in names) and len(set(names)) == len(names) else None
 
 
@@ -100,6 +114,8 @@ def _ordered(X: Any, names: tuple[str, ...]) -> Any:
     if isinstance(X, Container):
         return X.in_channels(names)
     frames = in_order(X, names, "in fit")
+    if is_frame(frames):
+        return frames
     for i, frame in enumerate(frames):
         if isinstance(frame, Problem):
             raise frame.error(f"sequence {i} {frame.text}")

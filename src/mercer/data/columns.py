@@ -196,7 +196,7 @@ def table_of(source: Any, separator: str | None = None, decimal: str = ".", inva
     frame = frame_of(source)
     names = frame.index.names
     frame = _with_index(frame)
-    return _from_frame(
+    return table_from(
         "the table", frame, () if len(names) == 1 else tuple(str(x).strip() for x in frame.columns[: len(names)])
     )
 
@@ -253,7 +253,8 @@ def _with_index(frame: Any) -> Any:
     return frame.rename_axis(index=names).reset_index()
 
 
-def _from_frame(name: str, frame: Any, index: tuple[str, ...] = ()) -> Table:
+def table_from(name: str, frame: Any, index: tuple[str, ...] = ()) -> Table:
+    """Return a DataFrame of pandas as a table; ``index`` are the columns that were levels of a MultiIndex."""
     columns: dict[str, Column] = {}
     for i, label in enumerate(frame.columns):
         key, raw = str(label).strip(), frame.iloc[:, i].reset_index(drop=True)
@@ -299,7 +300,7 @@ def _from_columnar(path: Path, parquet: bool) -> Table:
         found = pq.read_table(path) if parquet else pyarrow.feather.read_table(str(path))
     except (pa.ArrowException, OSError) as error:
         raise ValueError(f"{path} is damaged ({str(error).splitlines()[0]}); download or copy it again.") from error
-    return _from_frame(str(path), found.to_pandas(ignore_metadata=True))
+    return table_from(str(path), found.to_pandas(ignore_metadata=True))
 
 
 def _from_text(source: Source, separator: str | None, decimal: str, invalid: str) -> Table:

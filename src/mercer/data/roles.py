@@ -35,8 +35,10 @@ NAMES: dict[str, tuple[str, ...]] = {
     "sequence": ("sequence", "seq text document sentence review message abstract string dna rna protein peptide"),
 }
 
-NAMED_TIMES = {name for level in NAMES["time"][:2] for name in level.split()}
+_SURE_TIMES = {name for level in NAMES["time"][:2] for name in level.split()}
 """Names that say more than the type of another column does."""
+STRONG_TIMES = _SURE_TIMES | set(NAMES["time"][2].split())
+"""Names of times that are never channels of one recording; the hour may be one."""
 
 
 def looks_like(role: str, names: Iterable[str]) -> list[str]:
@@ -52,12 +54,12 @@ def looks_like(role: str, names: Iterable[str]) -> list[str]:
 
 def _named(names: list[str], known: Collection[str], all_names: list[str] | None = None) -> list[str]:
     """Return the names that are known, whatever their case and signs; y is not, where it is a coordinate."""
-    found = [name for name in names if _plain(name) in known]
-    axes = any(_plain(name) == "y" for name in found) and any(_plain(name) == "x" for name in all_names or names)
-    return [name for name in found if not (axes and _plain(name) == "y")]
+    found = [name for name in names if plain(name) in known]
+    axes = any(plain(name) == "y" for name in found) and any(plain(name) == "x" for name in all_names or names)
+    return [name for name in found if not (axes and plain(name) == "y")]
 
 
-def _plain(name: str) -> str:
+def plain(name: str) -> str:
     """Return a name in lower case, without signs."""
     return re.sub(r"[^a-z0-9]", "", name.lower())
 
@@ -114,12 +116,12 @@ def roles_of(
     taken = {*ids, *listed, *beside, *ignored, *found.values()}
     free = [name for name in table.columns if name not in taken and not _is_row_number(table, name)]
     guessed = set()
-    levels = () if set(table.index) & {*ignored} else _levels(table, ids, id)
+    levels = () if set(table.index) & {*ignored} else levels_of(table, ids, id)
     free = [name for name in free if name not in levels]
     if levels:
         ids = levels[:1]
         if given["time"] is None:
-            found["time"] = _time_of_levels(table, levels, free)
+            found["time"] = time_of_levels(table, levels, free)
             free = [name for name in free if name != found["time"]]
     elif id is None and (ids := tuple(_guess(table, "id", free))):
         guessed.add("id")
@@ -151,22 +153,22 @@ def roles_of(
     return Roles(ids, **found, values=listed, covariates=beside, guessed=frozenset(guessed))
 
 
-def _levels(table: Table, ids: tuple[str, ...], id: Any) -> tuple[str, ...]:
+def levels_of(table: Table, ids: tuple[str, ...], id: Any) -> tuple[str, ...]:
     """Return the columns of the series and of the time, which are the levels of a MultiIndex; () without one."""
     levels = table.index
     if len(levels) > 2 and id is None:
         *several, last = levels
         raise ValueError(
             f"{table.name} has a MultiIndex of {len(levels)} levels, {described(levels, 6)}; with two, they are the "
-            f"series and the time. {passing('id', several, start=True)} and {option('time', last)} if the last one is "
-            "the time."
+            f"series and the time. If the last one is the time, read it with mc.read_table(df, id={several!r}, "
+            f"time={last!r})."
         )
     if len(levels) != 2 or (id is not None and ids != levels[:1]) or id is False:
         return ()
     return () if looks_like("id", levels[1:]) or looks_like("group", levels[1:]) else levels
 
 
-def _time_of_levels(table: Table, levels: tuple[str, ...], names: list[str]) -> str:
+def time_of_levels(table: Table, levels: tuple[str, ...], names: list[str]) -> str:
     """Return the time of a table with a MultiIndex: its second level, unless that only numbers the rows.
 
     ``pd.concat(frames, keys=...)`` makes such a level.
@@ -182,7 +184,7 @@ def time_of(table: Table, ids: tuple[str, ...], names: list[str]) -> list[str]:
     dates = [name for name in names if table.columns[name].kind == "date" and varies(table, ids, name)]
     if dates and all(table.columns[name].kind == "date" and name not in dates for name in named):
         named = []  # the day of a recording
-    if dates and not any(name in NAMED_TIMES for name in map(_plain, named)):
+    if dates and not any(name in _SURE_TIMES for name in map(plain, named)):
         named = [name for name in named if name in dates] or dates
     return _only(table, "time", named)
 

@@ -14,7 +14,7 @@ from mercer._parameters import check
 from mercer._parameters import function as callable_rule
 from mercer.data import ragged as _ragged
 from mercer.data._container import Container, build, check_channels, check_ids, naming, unwrap
-from mercer.data._forms import Problem, as_floats, read_item
+from mercer.data._forms import Problem, as_floats, notify_channels_first, read_item
 from mercer.data.alphabet import Alphabet
 from mercer.data.channels import channel_names, in_order
 from mercer.data.ragged import offsets_of
@@ -92,6 +92,8 @@ class Sequences(Container):
         if not isinstance(data, Sequences):
             columns = channel_names(data)
             aligned = data if columns is None else in_order(data, columns, "sequence 0")
+            if channels is None:
+                notify_channels_first(aligned)
             built = build(aligned, alphabet, unknown, ids, invalid)
             width = None if built.alphabet is not None else int(built.values.shape[1])
             self._hold(*built, check_channels(channels, width) or (None if width is None else columns))
@@ -122,7 +124,7 @@ class Sequences(Container):
             result = read_item(x)
             numeric = not isinstance(result, Problem) and result[0] in ("integers", "vectors")
             items.append(as_floats(np.asarray(x).T) if numeric else x)
-        return cls(items, ids=ids, invalid=invalid)
+        return cls._make(*build(items, None, "raise", ids, invalid))
 
     @classmethod
     def from_hmmlearn(

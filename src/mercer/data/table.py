@@ -179,7 +179,8 @@ def read_table(
         roles = joined(table, roles, labels, label, target, None if here else group, there)
     form = form or _form(table, roles)
     samples, series = _samples(table, roles, form, kind, resample, time_channel, alphabet, invalid)
-    roles = replace(roles, values=tuple(name for name in roles.values if name not in samples.unused))
+    unused = set(samples.unused)
+    roles = replace(roles, values=tuple(name for name in roles.values if name not in unused))
     y, groups, what = labels_of(samples, roles)
     numbers = {name: numbers_of(samples, name, wording().covariate(name)) for name in roles.covariates}
     first_error(samples, invalid)
