@@ -75,7 +75,7 @@ def test_what_cannot_be_explained_is_one_sentence(model, tmp_path):
     new = str(model.with_name("new.fa"))
     for options, sentence in [
         (["--method", "exact"], "method must be one of"),
-        (["--class", "c"], "output must be one of b; got 'c'"),
+        (["--class", "c"], "--class must be one of b; got 'c'"),
         (["--plot", str(tmp_path / "why.txt")], "Format 'txt' is not supported"),
         (["--window", "3", "--method", "additive"], "method='marginal'"),
     ]:

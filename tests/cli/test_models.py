@@ -107,7 +107,9 @@ class TestFitAndPredict:
         new.write_text("walk,t,left,right\nn1,0,0.1,0.2\nn1,0.1,0.3,0.1\nn1,0.3,0.5,0.5\nn2,0,1,1\nn2,0.1,0,1\n")
         result = run("predict", str(saved), str(new), "--json", "-")
         assert [row["id"] for row in json.loads(result.stdout)] == ["n1", "n2"]
-        assert "long form: 2 series of 2 channels (left, right); --id walk, --time t" in said(result)
+        assert "2 series of dimension 2, length 2 to 4; long form: channels left, right; --id walk, --time t" in said(
+            result
+        )
         assert "To correct it" not in result.stderr
 
     def test_a_wide_table_with_its_labels_is_predicted_without_them(self, tmp_path):

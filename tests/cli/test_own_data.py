@@ -108,9 +108,8 @@ class TestReading:
     def test_ts(self, tmp_path):
         found = task(write_ts(tmp_path / "toy.ts"))
         assert found.about == (
-            f"24 series of dimension 2, length 10 to 20; 2 classes; {tmp_path / 'toy.ts'}, .ts format: 24 series of 2 "
-            "channels, after the last colon the label (2 classes). To correct it, change @classLabel or @targetLabel "
-            "in its header"
+            "24 series of dimension 2, length 10 to 20; 2 classes; .ts format: after the last colon the label (2 "
+            "classes). To correct it, change @classLabel or @targetLabel in its header"
         )
 
     def test_a_table_without_header_is_one_of_the_ucr_archive(self, tmp_path):
@@ -121,7 +120,7 @@ class TestReading:
         assert found.about.startswith("20 of 30 series of dimension 1, length 8; 2 classes; ")
         assert found.left_out == 10
         assert found.about.endswith(
-            "no header line, as in the UCR archive: 30 series of 1 channel, in the first column the label (2 classes). "
+            "no header line, as in the UCR archive: in the first column the label (2 classes). "
             "To correct it, add a header line, and pass --label"
         )
         assert "length only" not in [c.name for c in found.contenders]
@@ -425,6 +424,35 @@ class TestBadData:
         assert said(run(*sys.argv[1:])).endswith(end)
         found = task(path, **{"label": "activity", "ignore": "sensor,notes"})
         assert set(found.y) == {"walk", "my run"}
+
+    def test_advice_keeps_the_time_and_the_groups(self, tmp_path):
+        path = tmp_path / "walks.csv"
+        rows = [
+            f"w{i},2024-01-0{t + 1}T10:00:00+01:00,{i + t},{'ab'[i % 2]},note {i}{t},s{i % 6}"
+            for i in range(12)
+            for t in range(4)
+        ]
+        path.write_text("\n".join(["who_id,moment,v,activity,notes,site", *rows[::-1]]))
+        result = said(run("compare", str(path)))
+        assert "the values of 'activity' and 'site' are constant in every sample" in result
+        assert result.endswith(
+            "--label or --group for what is used, and --ignore for what is not, such as --ignore notes."
+        )
+        found = task(path, label="activity", group="site", ignore="notes")
+        assert "--time moment" in found.about
+        assert np.array_equal(found.X[0][:, 0], [11, 12, 13, 14])
+
+    def test_the_size_is_said_once(self, tmp_path):
+        path = tmp_path / "walks.csv"
+        path.write_text(
+            "id,time,v,w,label\n" + "".join(f"s{i},{t},{t},{-t},{'ab'[i % 2]}\n" for i in range(12) for t in range(4))
+        )
+        about = task(path).about
+        assert about.startswith(
+            "12 series of dimension 2, length 4; 2 classes; long form: channels v, w; --id id, --time"
+        )
+        assert about.count("series") == 1
+        assert str(path) not in about
 
     def test_rows_with_a_time_need_an_id(self, tmp_path):
         """The column of text with the most repeated values is proposed, and what is proposed is accepted."""

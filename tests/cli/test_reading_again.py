@@ -162,6 +162,14 @@ class TestOtherForms:
         assert "Pass --id with the column that names the series" in said(result)
         result = run("predict", str(saved), str(new), "--id", "trial")
         assert said(result).endswith("'trial', 'when', 'v', 'label'. Pass --time with the column of the time.")
+        for options, hint in (
+            (["--id", "trail"], "Did you mean 'trial'?"),
+            (["--id", "trial", "--time", "nope"], "'label'."),
+        ):
+            result = said(run("predict", str(saved), str(new), *options))
+            assert f"{options[-2]} {options[-1]} is not a column of {new}; its columns are 'trial', 'when'" in result
+            assert result.endswith(hint)
+            assert "requires" not in result
         assert self.predictions(saved, new, "--id", "trial", "--time", "when") == ["a", "b"] * 10
         assert run("explain", str(saved), str(new), "--id", "trial", "--time", "none").exit_code == 0
 
@@ -169,7 +177,7 @@ class TestOtherForms:
         saved = fitted(write_long(tmp_path / "old.csv"))
         (tmp_path / "new.csv").write_text("id,time,v\na,0,1\na,,2\n")
         result = run("predict", str(saved), str(tmp_path / "new.csv"))
-        assert "add it, or pass --time none to take the rows" in said(result)
+        assert "add it, or if the rows are already in order, pass --time none" in said(result)
 
     @pytest.mark.parametrize("options", [(), ("--values", "t*"), ("--values", "t0-t3"), ("--ignore", "age,heart_rate")])
     def test_columns_next_to_time_steps(self, tmp_path, options):

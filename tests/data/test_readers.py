@@ -498,6 +498,31 @@ class TestBiopython:
             read_fasta([])
 
 
+class TestA3M:
+    """Insertions are in lower case, and rows without them have no gap for them."""
+
+    ROWS = ">a\nAC-G\nT\n>b second\nACaaG.G\nT\n>c\nA--gGT\n"
+
+    @pytest.mark.parametrize("start", ["", "#A3M#\n"])
+    def test_the_match_columns_are_read(self, start):
+        found = read_alignment(io.StringIO(start + self.ROWS))
+        assert list(found.X) == ["AC-GT", "ACGGT", "A--GT"]
+        assert found.ids == ("a", "b", "c")
+        assert found.description == (
+            "the file: the match columns of an A3M file; lower-case letters, which are insertions, are left out."
+        )
+
+    def test_aligned_rows_keep_their_lower_case(self):
+        found = read_alignment(io.StringIO(">a\nACg-t\n>b\nAC.gt\n"))
+        assert list(found.X) == ["ACG-T", "AC-GT"]
+        assert found.description == ""
+
+    @pytest.mark.parametrize("rows", [">a\nACGT\n>b\nAC\n", ">a\nacgt\n>b\nac\n", ">a\nACGTa\n>b\nAC\n"])
+    def test_other_lengths_are_an_error(self, rows):
+        with pytest.raises(ValueError, match="not an alignment: sequence 'b' has 2 columns.*Align the sequences first"):
+            read_alignment(io.StringIO(rows))
+
+
 class TestMasks:
     @pytest.mark.parametrize(
         ("bad", "key", "sentence"),

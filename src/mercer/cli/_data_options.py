@@ -107,6 +107,8 @@ class Shell(Wording):
     """
 
     _NAMES: ClassVar = {"labels": "label", "groups": "group", "covariates": "confounds", "invalid": "skip-bad"}
+    _OTHERS: ClassVar = {"output": "class"}
+    """Parameters that are options of one command."""
     _PHRASES: ClassVar = {
         "problems": "",
         "none": "",
@@ -155,6 +157,8 @@ class Shell(Wording):
 
     def must_be(self, name: str, what: str) -> str:
         """Return the start of a sentence about a value that is not allowed; an option that is omitted is None."""
+        if name in self._OTHERS:
+            return f"--{self._OTHERS[name]} must be {what}"
         option = self.name(name).replace("-", "_")
         if option not in Reading.__dataclass_fields__:
             return super().must_be(name, what)

@@ -75,7 +75,7 @@ def fit(
             fail("--proba applies to classes, and the targets are numbers; omit it.")
         if proba and reading.weight:
             fail("--proba cannot be combined with --weight, because calibration takes no weights here; omit one.")
-    say(task.about, quiet=quiet)
+    say(f"{source}: {task.about}", quiet=quiet)
     warn(task.warnings)
     if best:
         comparison = run_comparison({source.name: task}, _fitting.FOLDS, seed, seconds, jobs, fresh=fresh, quiet=quiet)

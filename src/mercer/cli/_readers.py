@@ -39,6 +39,11 @@ _TABLES_ONLY = (
     *("id", "time", "values", "ignore", "label_table", "confounds", "weight", "form", "kind"),
     *("resample", "time_channel", "separator", "decimal"),
 )
+_SIZE = re.compile(
+    r"\b(?P<form>form|format|archive): \d+ (?:series of \d+ channels?(?: \((?P<channels>.*?)\)(?=[;,.]|$))?|strings?|"
+    r"documents? of \d+ different words?)(?:[;,] |$)"
+)
+"""The number of samples and channels in what data were taken for."""
 
 
 @dataclass(frozen=True)
@@ -71,7 +76,13 @@ class Read:
     @property
     def about_new(self) -> str:
         """Description of new data, without correcting options, labels and copies, which predictions do not use."""
-        return _joined(describe(self.X), self.records.taken_for.rstrip("."), self.skipped)
+        return _joined(describe(self.X), self._taken_for, self.skipped)
+
+    @property
+    def _taken_for(self) -> str:
+        """What the data were taken for, without their name and size, which come before it."""
+        said = self.records.taken_for.rstrip(".").removeprefix(f"{self.path}, ")
+        return _SIZE.sub(_channels, said, count=1)
 
     @property
     def about_test(self) -> str:
@@ -101,7 +112,7 @@ class Read:
             Whether the reader has the command line; others see no options.
         """
         records, reading = self.records, self.reading
-        said = [records.taken_for.rstrip("."), records.correction.rstrip(".")]
+        said = [self._taken_for, records.correction.rstrip(".")]
         if self.reader == "fasta" and records.y is not None:
             rules = ", ".join(f"--{name} {shlex.quote(rule)}" for name in _ANSWERS if (rule := getattr(reading, name)))
             answers = f"{self.path}: {answers_of(records.y)}"
@@ -117,6 +128,13 @@ class Read:
 
 
 LEAK = "which is a leak if the two are in different folds"
+
+
+def _channels(size: re.Match[str]) -> str:
+    """Return the form of the data, and the names of their channels."""
+    names = size["channels"]
+    channels = f"channel{'s' if ', ' in names else ''} {names}; " if names else ""
+    return f"{size['form']}: {channels}"
 
 
 def _joined(*clauses: str) -> str:
@@ -157,7 +175,7 @@ def read(path: Path, reading: Reading, *, with_answers: bool = True, known: Know
         try:
             records, code = _READERS[reader](path, reading, with_answers and known is None, known)
         except UnknownColumn as error:
-            if known is None:
+            if known is None or getattr(reading, error.role, None):  # the user names it, and not the model
                 raise
             raise ValueError(_required(error, words.name(error.role))) from error
     if known is not None:

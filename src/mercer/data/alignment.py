@@ -1,8 +1,10 @@
-"""Alignments: gapped alphabets, and a reader of Stockholm and aligned FASTA files."""
+"""Alignments: gapped alphabets, and a reader of Stockholm, aligned FASTA and A3M files."""
 
 from __future__ import annotations
 
 import io
+import re
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -60,13 +62,14 @@ def without_gaps(X: Any, alphabet: Alphabet, unknown: str = "raise") -> Sequence
 
 
 def read_alignment(path: Source, *, alphabet: Any = None) -> Records:
-    r"""Read one alignment from a Stockholm or aligned FASTA file.
+    r"""Read one alignment from a Stockholm, aligned FASTA or A3M file.
 
     Parameters
     ----------
     path : str, path or open file
         A plain or gzipped file. ``-`` and ``.`` are gaps. Of a Stockholm file, the rows are read, in one or several
-        blocks; annotation is not used.
+        blocks; annotation is not used. Of an A3M file, whose rows have insertions in lower case, the match columns are
+        read: lower-case letters and ``.`` are left out, and the description says so.
     alphabet : Alphabet, "dna", "rna", "protein" or iterable of letters, optional
         Alphabet of the letters, without the gap; by default found as `read_fasta` does.
 
@@ -88,14 +91,17 @@ def read_alignment(path: Source, *, alphabet: Any = None) -> Records:
     >>> list(mc.data.read_alignment(io.StringIO(text)).X)
     ['AC-GT', 'ACGGT']
     """
-    text = read_text(path, "Stockholm or aligned FASTA", "row")
+    text = read_text(path, "Stockholm, aligned FASTA or A3M", "row")
     raw = text.raw.lstrip()
     if raw.startswith(b"# STOCKHOLM"):
         rows = _stockholm(text)
         raw = "".join(f">{name}\n{row}\n" for name, row in rows.items()).encode()
-    elif not raw.startswith(b">"):
+    raw = raw.removeprefix(b"#A3M#").lstrip()
+    if not raw.startswith(b">"):
         raise text.error(1, "an alignment must begin with '# STOCKHOLM 1.0' or '>'; convert it to one of them.")
-    file = io.BytesIO(raw)
+    matches = re.sub(rb"^(?!>).*$", lambda line: re.sub(rb"[a-z.]", b"", line[0]), raw, flags=re.MULTILINE)
+    is_a3m = len(_lengths(raw)) > 1 and len(found := _lengths(matches)) == 1 and found != {0}
+    file = io.BytesIO(matches if is_a3m else raw)
     file.name = text.name
     known = Alphabet.of(alphabet) if alphabet is not None else _guess(file)
     file.seek(0)
@@ -107,7 +113,14 @@ def read_alignment(path: Source, *, alphabet: Any = None) -> Records:
             f"{text.name} is not an alignment: {records.X.name(odd[0])} has {lengths[odd[0]]} columns, but "
             f"{records.X.name(0)} has {lengths[0]}. Align the sequences first."
         )
-    return records
+    said = f"{text.name}: the match columns of an A3M file; lower-case letters, which are insertions, are left out."
+    return replace(records, description=said, taken_for=said) if is_a3m else records
+
+
+def _lengths(raw: bytes) -> set[int]:
+    """Return the lengths of the rows of a FASTA file."""
+    rows = re.split(rb"^>", raw, flags=re.MULTILINE)[1:]
+    return {len(b"".join(row.partition(b"\n")[2].split())) for row in rows}
 
 
 def _guess(file: io.BytesIO) -> Alphabet:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
+from difflib import get_close_matches
 from fnmatch import fnmatchcase
 from typing import Any, TypeAlias
 
@@ -219,8 +220,10 @@ def _known(table: Table, choice: Any, role: str) -> str:
     """Return a column by its name, or raise."""
     name = str(choice).strip()
     if choice is True or not isinstance(choice, str | int) or name not in table.columns:
+        near = get_close_matches(name, table.columns, 1)
+        hint = f" Did you mean {near[0]!r}?" if near else ""
         known = described(table.columns, 12)
-        raise UnknownColumn(role, choice, f"is not a column of {table.name}; its columns are {known}.")
+        raise UnknownColumn(role, choice, f"is not a column of {table.name}; its columns are {known}.{hint}")
     return name
 
 

@@ -28,7 +28,8 @@ class Sequences(Container):
     data : array-like
         Samples, indexed by the first axis. Symbols: strings, 1-D integer or string arrays, or a 2-D integer
         array. Vectors: 1-D float arrays (univariate), ``(T, d)`` arrays, a 2-D float array (N univariate
-        series), or a 3-D array ``(N, T, d)``. Also pandas Series, pyarrow and Awkward arrays of these, the output of
+        series), or a 3-D array ``(N, T, d)``. DataFrames, in a list, whose time, if they have one, orders their rows;
+        or one DataFrame with a MultiIndex of series and time. Also pandas Series, pyarrow and Awkward arrays of these, the output of
         `objects`, and Sequences. NaN and None mark missing values.
     alphabet : Alphabet, "dna", "rna", "protein" or iterable of symbols, optional
         Alphabet of the symbols; by default inferred from the data.

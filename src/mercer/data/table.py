@@ -57,7 +57,8 @@ def read_table(
     ----------
     source : path, open file, DataFrame, Table or mapping
         A CSV, TSV or other text table (plain or gzipped) with a header line, a Parquet or Feather file, a DataFrame of
-        pandas or polars, an Arrow table, or a mapping from names to columns. Or several files, one per recording: a
+        pandas or polars, an Arrow table, or a mapping from names to columns. The two levels of a MultiIndex are the
+        series and the time, and cells may hold series, as in the tables of sktime. Or several files, one per recording: a
         folder, a pattern such as ``"runs/*.csv"`` or a list of paths. Then the id is the column "file", the name of the
         file, and sub-folders, one per class, are the column "folder", the label. A file ``labels.csv`` in the folder is
         read as `labels`. Files ``.txt`` that do not contain numbers are documents.
@@ -66,7 +67,8 @@ def read_table(
         guesses the column from the names, and False means that there is none.
     time : str or False, optional
         Column of time stamps, numbers or ISO dates, of a long table. Rows are sorted by it, and absent steps of a
-        regular grid become missing values. With False, rows are in their order.
+        regular grid become missing values. By default, it is found by its name, or as the only column of dates that
+        vary within the series. With False, rows are in their order.
     values : str or list of str, optional
         Columns of values: the channels of a long table, the time steps of a wide one, or the one column that holds
         strings or lists. Patterns (``"t*"``) and ranges of columns (``"t0:t59"`` or ``"t0-t59"``) are allowed, here and

@@ -10,6 +10,7 @@ import numpy as np
 
 from mercer._array import Floats
 from mercer._checks import is_whole
+from mercer._wording import wording
 from mercer.data.channels import inside
 from mercer.data.csr import CSRRows
 from mercer.data.sequences import Sequences
@@ -240,7 +241,7 @@ def output_index(output: Any, outputs: tuple[str, ...], classes: Any) -> int:
         )
     if not labels and is_whole(output, 0) and int(output) < len(outputs):
         return int(output)
-    raise ValueError(f"output must be one of {', '.join(outputs)}; got {output!r}.")
+    raise ValueError(f"{wording().must_be('output', 'one of ' + ', '.join(outputs))}; got {output!r}.")
 
 
 class Columns(NamedTuple):
