@@ -519,7 +519,9 @@ class TestA3M:
 
     @pytest.mark.parametrize("rows", [">a\nACGT\n>b\nAC\n", ">a\nacgt\n>b\nac\n", ">a\nACGTa\n>b\nAC\n"])
     def test_other_lengths_are_an_error(self, rows):
-        with pytest.raises(ValueError, match="not an alignment: sequence 'b' has 2 columns.*Align the sequences first"):
+        with pytest.raises(
+            ValueError, match=r"not an alignment: sequence 'b' has 2 columns.*Align the sequences first"
+        ):
             read_alignment(io.StringIO(rows))
 
 

@@ -29,8 +29,8 @@ class Sequences(Container):
         Samples, indexed by the first axis. Symbols: strings, 1-D integer or string arrays, or a 2-D integer
         array. Vectors: 1-D float arrays (univariate), ``(T, d)`` arrays, a 2-D float array (N univariate
         series), or a 3-D array ``(N, T, d)``. DataFrames, in a list, whose time, if they have one, orders their rows;
-        or one DataFrame with a MultiIndex of series and time. Also pandas Series, pyarrow and Awkward arrays of these, the output of
-        `objects`, and Sequences. NaN and None mark missing values.
+        or one DataFrame with a MultiIndex of series and time. Also pandas Series, pyarrow and Awkward arrays of these,
+        the output of `objects`, and Sequences. NaN and None mark missing values.
     alphabet : Alphabet, "dna", "rna", "protein" or iterable of symbols, optional
         Alphabet of the symbols; by default inferred from the data.
     unknown : {"raise", "missing"}

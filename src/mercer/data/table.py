@@ -58,10 +58,10 @@ def read_table(
     source : path, open file, DataFrame, Table or mapping
         A CSV, TSV or other text table (plain or gzipped) with a header line, a Parquet or Feather file, a DataFrame of
         pandas or polars, an Arrow table, or a mapping from names to columns. The two levels of a MultiIndex are the
-        series and the time, and cells may hold series, as in the tables of sktime. Or several files, one per recording: a
-        folder, a pattern such as ``"runs/*.csv"`` or a list of paths. Then the id is the column "file", the name of the
-        file, and sub-folders, one per class, are the column "folder", the label. A file ``labels.csv`` in the folder is
-        read as `labels`. Files ``.txt`` that do not contain numbers are documents.
+        series and the time, and cells may hold series, as in the tables of sktime. Or several files, one per recording:
+        a folder, a pattern such as ``"runs/*.csv"`` or a list of paths. Then the id is the column "file", the name of
+        the file, and sub-folders, one per class, are the column "folder", the label. A file ``labels.csv`` in the
+        folder is read as `labels`. Files ``.txt`` that do not contain numbers are documents.
     id : str, list of str or False, optional
         Column that names the series, or several columns that do it together. As for the other roles, the default None
         guesses the column from the names, and False means that there is none.
