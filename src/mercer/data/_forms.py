@@ -161,12 +161,10 @@ def from_array(a: NDArray[Any]) -> Flat:
 
 def notify_channels_first(data: Any) -> None:
     """Warn the user of a list of arrays that all have the same rows, and more columns: time may be their last axis."""
-    shapes = {item.shape if isinstance(item, np.ndarray) else () for item in data} if isinstance(data, list) else ()
-    if (
-        shapes
-        and all(len(shape) == 2 and 0 < shape[0] < shape[1] for shape in shapes)
-        and len({n for n, _ in shapes}) == 1
-    ):
+    items = data if isinstance(data, list) else []
+    shapes: set[tuple[int, ...]] = {item.shape if isinstance(item, np.ndarray) else () for item in items}
+    wide = shapes and all(len(shape) == 2 and 0 < shape[0] < shape[1] for shape in shapes)
+    if wide and len({shape[0] for shape in shapes}) == 1:
         notify(
             f"X is a list of arrays of shape {min(shapes)}, read as (n_timepoints, n_dimensions), with more dimensions "
             "than time points. If the last axis is time, use Sequences.from_aeon."
@@ -323,7 +321,7 @@ def _join_vectors(pieces: list[Any], kinds: list[Kind], problems: dict[int, Prob
     out: list[NDArray[Any]] = []
     d = -1
     numbers = [p for kind, p in zip(kinds, pieces, strict=True) if kind in ("integers", "tokens", "vectors")]
-    equal_rows = all(p.ndim == 2 and len(p) == len(numbers[0]) for p in numbers)
+    channels_first = all(p.ndim == 2 and len(p) == len(numbers[0]) < p.shape[1] for p in numbers)
     for i, (kind, p) in enumerate(zip(kinds, pieces, strict=True)):
         if kind not in ("integers", "tokens", "vectors"):
             continue
@@ -333,7 +331,7 @@ def _join_vectors(pieces: list[Any], kinds: list[Kind], problems: dict[int, Prob
             out.append(x)
             continue
         text = f"has dimension {x.shape[1]}, but the sequences before it have dimension {d}; they must be equal."
-        if equal_rows:
+        if channels_first:
             text += f" All arrays have {len(x)} rows; if a row is a channel, use Sequences.from_aeon."
         problems[i] = Problem(ValueError, text)
         pieces[i] = np.empty(0)

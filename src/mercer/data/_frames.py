@@ -63,9 +63,11 @@ def channels_of(frame: Any) -> list[Any]:
 
 def index_is_time(frame: Any) -> bool:
     """Whether the index of a DataFrame has dates, periods or durations, or the name of a time."""
-    index = getattr(frame, "index", None)
-    if not hasattr(frame, "iloc") or index.nlevels > 1:
-        return hasattr(frame, "iloc")
+    if not hasattr(frame, "iloc"):  # only pandas has an index
+        return False
+    index = frame.index
+    if index.nlevels > 1:
+        return True
     named = index.name is not None and _named_times((str(index.name),))
     return bool(named) or hasattr(index, "to_timestamp") or getattr(index.dtype, "kind", "") in "mM"
 

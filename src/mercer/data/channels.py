@@ -72,10 +72,10 @@ def in_order(X: Any, names: tuple[str, ...], where: str) -> Any:
     A column of the time stays, after them.
     """
     if is_frame(X):
-        own = _names(X) or ()
-        if wrong := difference(own, names, where):
-            raise ValueError(f"X {wrong}")
-        return X if own == names else X[[*names, *time_columns(X)]]
+        columns = _names(X) or ()
+        if different := difference(columns, names, where):
+            raise ValueError(f"X {different}")
+        return X if columns == names else X[[*names, *time_columns(X)]]
     out = []
     for item in _listed(X):
         own = _names(item)
