@@ -39,10 +39,15 @@ class TestMultiIndex:
     @pytest.mark.parametrize(
         "names",
         [
-            ("instances", "timepoints"), ("id", "time"), ("case", "step"), ("foo", "bar"), (None, None), ("h0", None),
+            ("instances", "timepoints"),
+            ("id", "time"),
+            ("case", "step"),
+            ("foo", "bar"),
+            (None, None),
+            ("h0", None),
             (None, "time"),
         ],
-    )  # fmt: skip
+    )
     @pytest.mark.parametrize("shuffled", [False, True])
     def test_its_levels_are_the_series_and_the_time(self, names, shuffled):
         frame = panel(names)
@@ -153,7 +158,7 @@ class TestRecordings:
             lambda x: x.set_index(pd.period_range("2024", periods=T, freq="D")),
             lambda x: pd.DataFrame(x.to_numpy(), index=DAYS),
         ],
-    )  # fmt: skip
+    )
     def test_a_time_orders_the_rows_and_is_no_channel(self, timed):
         shuffled = mc.Sequences([timed(x).iloc[RNG.permutation(T)] for x in frames()])
         assert shuffled.digests() == X.digests()
@@ -219,7 +224,7 @@ class TestRecordings:
             (lambda: frames(mode=["idle", "run", "run"] * 3), r"'mode' \('idle'\), .*get_dummies\(df, columns=\['mo"),
             (lambda: frames(day=["Mon"] * T, time=range(T)), r"'day' \('Mon'\), .*get_dummies\(df, columns=\['day'\]"),
         ],
-    )  # fmt: skip
+    )
     def test_what_is_refused(self, items, sentence):
         with pytest.raises(ValueError, match=sentence):
             mc.Sequences(items())
@@ -262,7 +267,7 @@ class TestChannelsFirst:
             lambda: mc.Sequences([[[1.0, 2.0, 3.0]]]),
             lambda: mc.Sequences.from_aeon(ARRAYS),
         ],
-    )  # fmt: skip
+    )
     def test_others_do_not(self, quiet):
         with warnings.catch_warnings():
             warnings.simplefilter("error")

@@ -173,6 +173,30 @@ class TestAdvice:
         ):
             mc.read_table(both)
 
+    @pytest.mark.parametrize("restarts", [True, False])
+    def test_parts_of_a_subject_are_not_ignored(self, restarts):
+        rows = [
+            {"subject": f"s{i}", "sweep": f"w{k}", "time": t + (0 if restarts else 10 * k), "x": i + k + t}
+            for i in range(3)
+            for k in range(2)
+            for t in range(5)
+        ]
+        frame = pd.DataFrame(rows).assign(notes=[f"note {i}" for i in range(30)]).sample(frac=1, random_state=0)
+        question = "'sweep' change within 'subject', so they may name the series together with it: pass id= for what is"
+        with pytest.raises(ValueError, match=question) as error:
+            mc.read_table(frame)
+        assert str(error.value).endswith("ignore= for what is not, such as ignore=['notes'].")
+        assert len(mc.read_table(frame, id=["subject", "sweep"], ignore="notes").X) == 6
+        with pytest.raises(ValueError, match="tells a role") as error:  # the user has decided
+            mc.read_table(frame, id="subject")
+        assert advised(str(error.value)) == {"ignore": ["sweep", "notes"]}
+
+    def test_what_is_ignored_already_stays_so(self):
+        frame = messy(notes=[f"note {i}" for i in range(N * T)])
+        with pytest.raises(ValueError, match="tells a role") as error:
+            mc.read_table(frame, ignore="notes")
+        assert advised(str(error.value)) == {"label": "activity", "ignore": ["notes"]}
+
     def test_rows_without_a_time(self):
         rows = {"machine": ["u", "u", "v", "v"], "speed": [1.0, 2.0, 3.0, 4.0], "heat": [1.0, 2.0, 3.0, 4.0]}
         with pytest.raises(

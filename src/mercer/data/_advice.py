@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from typing import Any
+
+import numpy as np
 
 from mercer._wording import option, passing, wording
 from mercer.data.columns import Column, Table
@@ -34,6 +37,7 @@ def unknown_role(
     ids: tuple[str, ...],
     time: str | None,
     ignored: tuple[str, ...],
+    guessed: bool,
     needed: list[str],
     numbered: bool,
 ) -> ValueError:
@@ -47,6 +51,8 @@ def unknown_role(
         The columns of text.
     ids, time, ignored
         The columns that are known.
+    guessed : bool
+        Whether the ids were found by their names.
     needed : list of {"label", "group"}
         The roles without a column.
     numbered : bool
@@ -62,25 +68,31 @@ def unknown_role(
         return ValueError(f"{start}; if {dated[0]!r} is the time, {cure}.")
     options: dict[str, Any] = {}
     repeated = [name for name in names if 2 * _n_values(table, name) <= len(table)]
+    parts = [name for name in names if guessed and time and _is_part(table, ids, time, name)]
+    if parts:
+        both = f"change within {' and '.join(map(repr, ids))}, so they may name the series together with it"
+        return _open(start, parts, both, ["id"], names, ignored)
     if time and not ids:
         id = max(repeated, key=lambda name: _n_values(table, name), default=None)
         if id and any(varies(table, (id,), name) for name in repeated):
-            return _open(start, repeated, "repeat, so they may name the series", ["id"], names)
+            return _open(start, repeated, "repeat, so they may name the series", ["id"], names, ignored)
         options["id"] = id
     elif not ids and repeated and not numbered:
-        return _open(start, repeated, "repeat, so they may name the series or be labels", ["id", "label"], names)
+        return _open(
+            start, repeated, "repeat, so they may name the series or be labels", ["id", "label"], names, ignored
+        )
     elif not ids:
         options["id"] = next((name for name in names if _is_key(table, name)), None)
     ids = ids or ((options["id"],) if options["id"] else ())
     rest = [name for name in names if name not in ids]
     classes = [name for name in rest if needed and _may_be_classes(table, ids, name)]
     if len(classes) > 1:
-        return _open(
-            start, classes, f"are constant in every sample, so they may be {' or '.join(needed)}s", needed, names
-        )
+        why = f"are constant in every sample, so they may be {'s or '.join(needed)}s"
+        return _open(start, classes, why, needed, names, ignored)
     if classes:
         options[needed[0]] = classes[0]
-    options["ignore"] = [*ignored, *others] if (others := [name for name in rest if name not in classes]) else None
+    others = [name for name in rest if name not in classes]
+    options["ignore"] = [*ignored, *others]
     words = wording()
     example = words.phrase("between options", ", ").join(option(role, x) for role, x in options.items() if x)
     return ValueError(
@@ -90,15 +102,40 @@ def unknown_role(
     )
 
 
-def _open(start: str, names: list[str], why: str, roles: list[str], all_names: list[str]) -> ValueError:
+def _open(
+    start: str, names: list[str], why: str, roles: list[str], all_names: list[str], ignored: tuple[str, ...]
+) -> ValueError:
     """Return the error of columns whose role only the user can tell."""
     shown = " and ".join(map(repr, names))
     others = [name for name in all_names if name not in names]
-    rest = f", such as {option('ignore', others)}" if others else ""
+    rest = f", such as {option('ignore', [*ignored, *others])}" if others else ""
     verb = " or ".join([passing(roles[0]), *map(option, roles[1:])])
     return ValueError(
         f"{start}; the values of {shown} {why}: {verb} for what is used, and {option('ignore')} for what is not{rest}."
     )
+
+
+def _is_part(table: Table, ids: tuple[str, ...], time: str, name: str) -> bool:
+    """Whether a column seems to name parts of the samples: blocks in the order of the time, or rows at equal times."""
+    parts = Counter(zip(_samples_of(table, ids), table.columns[name].text, strict=True))
+    if min(parts.values()) == 1 or not varies(table, ids, name):
+        return False
+    (_, sample), (_, value), (_, stamp) = (
+        np.unique(np.array(column, dtype=str), return_inverse=True)
+        for column in (
+            ["/".join(map(str, key)) for key in _samples_of(table, ids)],
+            table.columns[name].text,
+            table.columns[time].text,
+        )
+    )
+    if table.columns[time].kind == "number":
+        stamp = table.columns[time].numbers
+    if len(set(zip(sample, stamp, strict=True))) < len(table):
+        return True
+    order = np.lexsort((stamp, sample))
+    blocks = np.stack([sample, value])[:, order]
+    ends = np.flatnonzero((np.diff(blocks) != 0).any(axis=0)) + 1
+    return len(ends) + 1 == len(parts)
 
 
 def _n_values(table: Table, name: str) -> int:

@@ -149,7 +149,8 @@ def roles_of(
         roles |= {"folder"} if table.files is not None else set()
         free = [name for name in free if name not in roles and table.columns[name].kind != "empty"]
         needed = ["label"] * (not settled) + ["group"] * (found["group"] is None and given["group"] is None)
-        listed = _guess_values(table, free, ids=ids, time=found["time"], ignored=ignored, needed=needed)
+        known = {"ids": ids, "time": found["time"], "ignored": ignored, "guessed": "id" in guessed, "needed": needed}
+        listed = _guess_values(table, free, **known)
         guessed.add("values")
     return Roles(ids, **found, values=listed, covariates=beside, guessed=frozenset(guessed))
 
