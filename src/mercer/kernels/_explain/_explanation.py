@@ -164,31 +164,32 @@ class Explanation:
             each sample, or the only output. The first of two classes has the contributions to the second with the
             opposite sign.
         """
-        if (
-            output is None
-            and self.n_outputs > 1
-            and self.predicted is not None
-            and set(self.predicted) <= set(self.outputs)
-        ):
-            at = np.array([self.outputs.index(label) for label in self.predicted], dtype=int)
-            labels = sorted(set(self.predicted))
-            chosen = Output(0, 1.0, labels[0] if len(labels) == 1 else "the predicted class")
-        else:
-            chosen = output_of(output, self.outputs, self.classes)
-            at = np.full(len(self), chosen.index)
+        if output is None and self.n_outputs > 1 and set(self.predicted or ("",)) <= set(self.outputs):
+            return self.of_predicted()
+        chosen = output_of(output, self.outputs, self.classes)
         if self.decision.ndim == 1 and chosen.sign > 0:
             return self
-        rows = np.arange(len(self))
-        contributions, decision, bias = self.contributions, self.decision, self.bias
-        if self.decision.ndim == 2:
-            contributions = [c[..., i] for c, i in zip(contributions, at, strict=True)]
-            decision, bias = decision[rows, at], bias[rows, at]
+        return self._of([chosen] * len(self), chosen.name)
+
+    def of_predicted(self) -> Explanation:
+        """Return the explanation of the class that is predicted for each sample, by one output."""
+        if self.predicted is None:
+            raise ValueError("This explanation is not of a classifier, so that there is no predicted class.")
+        names = sorted(set(self.predicted))
+        chosen = [output_of(label, self.outputs, self.classes) for label in self.predicted]
+        return self._of(chosen, names[0] if len(names) == 1 else "the predicted class")
+
+    def _of(self, chosen: list[Output], name: str) -> Explanation:
+        """Return the explanation of one output of each sample."""
+        at, signs = [one.index for one in chosen], np.array([one.sign for one in chosen])
+        rows, axes = np.arange(len(self)), 1 if self.channels is None else 2
+        contributions = [c.reshape(*c.shape[:axes], self.n_outputs) for c in self.contributions]
         return replace(
             self,
-            contributions=[chosen.sign * c for c in contributions],
-            decision=chosen.sign * decision,
-            bias=chosen.sign * bias,
-            outputs=(chosen.name,),
+            contributions=[sign * c[..., i] for sign, c, i in zip(signs, contributions, at, strict=True)],
+            decision=signs * self.decision.reshape(len(self), -1)[rows, at],
+            bias=signs * self.bias.reshape(len(self), -1)[rows, at],
+            outputs=(name,),
         )
 
     def counted_from(self, first: int) -> Explanation:
