@@ -99,13 +99,15 @@ def explained_series(
     values = [one.contributions[i].reshape(len(found.names[i]), -1) for i in chosen]
     colors = colors_of([each[:, columns] if each.shape[1] > 1 else each for each in values])
     shown = None
+    order = [X.channels.index(name) for name in known] if set(X.channels or ()) >= set(known) else range(len(known))
     for row, i, shares in zip(panels, chosen, values, strict=True):
-        time, own = found.first + np.arange(len(shares)), np.asarray(X[i], dtype=float).reshape(len(shares), -1)
+        time = found.first + np.arange(len(shares))
+        own = np.asarray(X[i], dtype=float).reshape(len(shares), -1)[:, list(order)]
         for at, panel in zip(columns, row, strict=True):
             shown = _panel(panel, time, own[:, at], shares[:, at if shares.shape[1] > 1 else 0], colors)
             mark_regions(panel, regions, len(time), shaded=False, start=found.first, named=panel is row[0])
             if len(known) > 1:
-                panel.set_ylabel(known[at], parse_math=False)
+                panel.set_ylabel(known[at], fontsize="small", parse_math=False)
         title = found.ids[i] if found.predicted is None else f"{found.ids[i]}: predicted {found.predicted[i]}"
         row[0].set_title(title, loc="left", fontsize="medium", pad=16 if regions else None, parse_math=False)
     for row in panels[-_shape(len(chosen))[1] :]:
