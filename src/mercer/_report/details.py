@@ -259,7 +259,7 @@ def shares_of(task: Task, found: Details, numbers: list[int]) -> dict[int, Float
     except (NotAdditive, NotRead):  # the kernel has no exact shares, or the pipeline is not one of ours
         return {}
     if explained.predicted is not None:
-        if explained.n_outputs > 1 and explained.n_outputs != len(explained.classes):
+        if explained.n_outputs > 1 and not set(explained.predicted) <= set(explained.outputs):
             return {}  # decisions between pairs of classes
         explained = explained.of_predicted()
     return dict(zip(numbers, explained.contributions, strict=True))

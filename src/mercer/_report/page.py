@@ -188,20 +188,17 @@ def _diagnosis(found: Details) -> list[tuple[str, str, str]]:
         return []
     numbers, n = found.diagnosis, found.diagnosis.n
     least, _, median, _, most = (f"{value:.3g}" for value in numbers.off_diagonal.values())
-    rows = [
-        ("Similarity of two samples", median, f"The median; all are between {least} and {most}, and 1 is the "
-         "similarity of a sample with itself."),
-        ("Effective rank", f"{numbers.effective_rank:.1f}", "About as many independent patterns describe the samples. "
-         f"Near the number of samples, {n}, each of them would be similar to itself only."),
-    ]  # fmt: skip
+    similar = f"The median; all are between {least} and {most}, and 1 is the similarity of a sample with itself."
+    patterns = "About as many independent patterns describe the samples. Near the number of samples, "
+    patterns += f"{n}, each of them would be similar to itself only."
+    rank = f"{numbers.effective_rank:.1f}"
+    rows = [("Similarity of two samples", median, similar), ("Effective rank", rank, patterns)]
     if numbers.alignment is not None:
         meaning = "How well similarities agree with what is predicted: 0 is not at all, 1 is perfectly."
         rows.append(("Alignment", f"{numbers.alignment:.3f}", meaning))
     reason = re.sub(r" \((?:[A-Z]+-[\w.]+(?:, )?)+\)", "", found.kernel.psd.reason)  # ids of formulas
-    rows.append(
-        ("Smallest eigenvalue", f"{numbers.smallest:.3g}", "It must not be below zero, apart from rounding, which is "
-         f"{VALID[found.kernel.psd].format(reason)}.")
-    )  # fmt: skip
+    valid = f"It must not be below zero, apart from rounding, which is {VALID[found.kernel.psd].format(reason)}."
+    rows.append(("Smallest eigenvalue", f"{numbers.smallest:.3g}", valid))
     return rows
 
 
@@ -309,7 +306,7 @@ def item(X: Any, i: int, shares: Floats | None = None) -> dict[str, Any]:
         return {"letters": [(shown[:LETTERS], "")], "note": "..." if len(shown) > LETTERS else ""}
     values = values.reshape(len(values), -1).astype(float)
     T, d = values.shape
-    channels = getattr(X, "channels", None) or ()
+    channels: tuple[str, ...] = getattr(X, "channels", None) or ()
     more = f"; {figures.CHANNELS} of {d} channels" if d > figures.CHANNELS else ""
     name = f"; {channels[0]}" if len(channels) == d == 1 else ""
     return {"figure": figures.series(values, levels, channels), "note": f"{T} steps{name}{more}"}

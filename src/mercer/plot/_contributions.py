@@ -88,10 +88,8 @@ def colors_of(values: list[Floats]) -> dict[str, Any]:
 def draw_image(ax: Any, values: Floats, label: str, first: int = 0) -> None:
     """Draw an image whose rows are samples or channels, from the position ``first`` on."""
     rows, length = values.shape
-    shown = ax.imshow(
-        values, **colors_of([values]), interpolation="nearest", aspect="auto",
-        extent=(first - 0.5, first + length - 0.5, rows - 0.5, -0.5),
-    )  # fmt: skip
+    extent = (first - 0.5, first + length - 0.5, rows - 0.5, -0.5)
+    shown = ax.imshow(values, **colors_of([values]), extent=extent, interpolation="nearest", aspect="auto")
     ax.figure.colorbar(shown, ax=ax, label=label, fraction=0.03, pad=0.01)
     ax.tick_params(axis="y", length=0)
 

@@ -154,7 +154,7 @@ def _panels(ax: Any, n: int, channels: int) -> tuple[Any, Any]:
     figure.clear()
     figure.get_layout_engine().set(h_pad=0.02)
     cells = figure.add_gridspec(rows * channels, columns)
-    panels = np.empty((n, channels), dtype=object)
+    panels: Any = np.empty((n, channels), dtype=object)
     for i, k in np.ndindex(n, channels):
         place = cells[i // columns * channels + k, i % columns]
         panels[i, k] = figure.add_subplot(place, sharex=panels[i, 0] if k else None)

@@ -84,7 +84,7 @@ class Decision(NamedTuple):
 
     def taken(self, output: Output) -> Decision:
         """Return the decision of one output."""
-        row = slice(output.index, output.index + 1)
+        row = slice(output.at, output.at + 1)
         weights, bias = output.sign * self.weights[row], output.sign * self.bias[row]
         return self._replace(weights=weights, bias=bias, outputs=(output.name,))
 
@@ -101,7 +101,7 @@ class Decisions(NamedTuple):
         if len(self.groups) == 1:
             group = tuple(each.taken(output) for each in self.groups[0])
         else:
-            group = self.groups[output.index]
+            group = self.groups[output.at]
         return Decisions((group,), (output.name,), self.classes)
 
 

@@ -181,7 +181,7 @@ class Explanation:
 
     def _of(self, chosen: list[Output], name: str) -> Explanation:
         """Return the explanation of one output of each sample."""
-        at, signs = [one.index for one in chosen], np.array([one.sign for one in chosen])
+        at, signs = [one.at for one in chosen], np.array([one.sign for one in chosen])
         rows, axes = np.arange(len(self)), 1 if self.channels is None else 2
         contributions = [c.reshape(*c.shape[:axes], self.n_outputs) for c in self.contributions]
         return replace(
@@ -265,7 +265,7 @@ class Explanation:
 class Output(NamedTuple):
     """One output: its index, its sign, which is negative for the first of two classes, and its name."""
 
-    index: int
+    at: int
     sign: float
     name: str
 
