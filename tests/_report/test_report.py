@@ -85,6 +85,14 @@ class TestPage:
         ):  # fmt: skip
             assert heading in said, heading
 
+    def test_words_are_plain_and_the_range_of_colors_is_told(self, found):
+        said = " ".join(Page(found.html).said.split())
+        assert "How well similarities agree with what is predicted" in said
+        assert "independent patterns describe the samples" in said
+        assert "guaranteed for this kernel: an inner product of counts." in said
+        assert not re.search(r"\([A-Z]+-\d", said)  # ids of formulas
+        assert re.search(r"[-.\d]+ or less [-.\d]+ or more The colors span the similarities of different samples", said)
+
     def test_elements_are_closed_and_pictures_described(self, found):
         page = Page(found.html)
         assert page.open == []
@@ -321,6 +329,25 @@ class TestShares:
     def test_they_sum_to_the_decision_for_the_predicted_class(self, found):
         assert 'class="p3"' in found.html
 
+    def test_channels_have_their_own_where_they_can_be_told_apart(self):
+        rng = np.random.default_rng(0)
+        X = mc.Sequences([rng.normal([i % 2, 0], size=(12, 2)) for i in range(20)], channels=["signal", "noise"])
+        y = np.array(["a", "b"])[np.arange(20) % 2]
+        model = make_pipeline(mc.Fisher(mc.HMM(2, random_state=0)), SVC(kernel="precomputed")).fit(X, y)
+        found = shares_of(SimpleNamespace(X=X), SimpleNamespace(model=model), [0, 3])
+        expected = mc.explain(model, X[[0, 3]]).of_predicted().contributions
+        for values, truth in zip(found.values(), expected, strict=True):
+            np.testing.assert_allclose(values, truth)
+        assert not np.allclose(found[0][:, 0], found[0][:, 1])
+        made = page.item(X, 0, found[0])
+        assert made["note"] == "12 steps"
+        assert "signal, values" in made["figure"]
+
+    def test_a_kernel_whose_formula_has_ids_is_told_in_words(self):
+        kernel = mc.Fisher(mc.MarkovChain())
+        rows = page._diagnosis(SimpleNamespace(kernel=kernel, diagnosis=mc.gram.diagnose(np.eye(3) + 0.5)))
+        assert rows[-1][2].endswith("guaranteed for this kernel: an inner product of (whitened) scores.")
+
     @pytest.mark.slow
     def test_a_kernel_without_exact_shares_has_none(self):
         X, y = strings(12)
@@ -352,14 +379,25 @@ class TestFigures:
 
         from matplotlib.image import imread
 
-        made = figures.heat_map(np.arange(12.0).reshape(3, 4)[:, :3], "a & b")
+        made = figures.heat_map(np.arange(12.0).reshape(3, 4)[:, :3], "a & b", (0.0, 10.0))
         assert 'alt="a &amp; b"' in made
         image = imread(BytesIO(base64.b64decode(made.split("base64,")[1][:-2])))
         assert image.shape[:2] == (3, 3)
         np.testing.assert_allclose(image[0, 0, :3] * 255, [68, 1, 84], atol=1)
 
     def test_a_large_matrix_is_averaged(self):
-        assert len(figures.heat_map(np.random.default_rng(0).random((900, 900)), "x")) < 250_000
+        assert len(figures.heat_map(np.random.default_rng(0).random((900, 900)), "x", (0.0, 1.0))) < 250_000
+
+    def test_the_colors_of_a_gram_matrix_span_the_similarities_of_different_samples(self):
+        K = np.eye(4) + 0.01 * np.arange(16.0).reshape(4, 4)
+        assert figures.limits(K) == pytest.approx((0.01, 0.14))
+        rng = np.random.default_rng(0)
+        K = 0.3 * rng.random((40, 40))
+        others = K[~np.eye(40, dtype=bool)]
+        assert figures.limits(np.where(np.eye(40, dtype=bool), 1.0, K)) == pytest.approx(
+            np.quantile(others, [0.01, 0.99])
+        )
+        assert figures.limits(np.ones((1, 1))) == (1.0, 1.0)
 
     def test_a_series_has_gaps_and_single_points(self):
         values = np.array([0.0, 1.0, np.nan, 2.0, np.nan, 1.0, 0.0])[:, None]
@@ -373,6 +411,22 @@ class TestFigures:
         ]
         assert "values 0 to 2" in drawn
         assert 'aria-label="series of 2 steps"' in figures.series(np.full((2, 1), np.nan), None)
+
+    def test_each_channel_of_a_series_has_an_axis_of_its_own(self):
+        flat, high = np.sin(np.arange(12.0)), 36 + 0.1 * np.cos(np.arange(12.0))
+        levels = np.zeros((12, 2), dtype=int)
+        levels[3, 0], levels[8, 1] = 3, -3
+        drawn = figures.series(np.stack([flat, high], axis=1), levels, ["acc", "skin_temp"])
+        heights = []
+        for k in range(2):
+            (line,) = re.findall(rf'<path d="([^"]*)" style="fill: none; stroke: var\(--c{k}\)', drawn)
+            heights.append(np.ptp([float(y) for y in re.findall(r"[ML] [-.\d]+ ([-.\d]+)", line)]))
+        assert min(heights) > 0.9 * max(heights)  # although their ranges are 2 and 0.2
+        assert "acc, values -1 to 0.989" in drawn
+        assert "skin_temp, values 35.9 to 36.1" in drawn
+        assert re.findall(r"fill: var\(--(\w+)\); fill-opacity: 0.5", drawn) == ["for", "against"]
+        for_, against = drawn.index("var(--for)"), drawn.index("var(--against)")
+        assert for_ < drawn.index("stroke: var(--c0)") < against < drawn.index("stroke: var(--c1)")
 
     def test_points_are_in_the_order_of_their_texts(self):
         task = SimpleNamespace(y=np.array(["b", "a", "b", "a"]), is_regression=False)
@@ -388,6 +442,30 @@ class TestFigures:
 
     def test_twenty_classes_look_different(self):
         assert len({(figures.MARKERS[i % 8], figures.color(i)) for i in range(20)}) == 20
+
+
+class TestCoverage:
+    def shares(self, errors, groups=None):
+        task = SimpleNamespace(y=np.zeros(len(errors)), groups=groups)
+        return figures.coverages(task, SimpleNamespace(predicted=np.asarray(errors)))
+
+    def test_it_does_not_depend_on_the_order_of_the_samples(self):
+        errors = np.sort(np.random.default_rng(0).normal(size=80) ** 2)  # one half by order would have the smallest
+        found = self.shares(errors)
+        assert found.shape == (figures.SPLITS, 9)
+        np.testing.assert_allclose(found.mean(axis=0), figures.INTERVALS, atol=0.03)
+        assert found.std(axis=0).min() > 0.01  # the splits differ
+
+    def test_one_split_by_hand(self):
+        errors = np.array([1.0, 2.0, 3.0, 4.0])
+        first = np.random.default_rng(0).permutation(4)[:2]
+        known, new = errors[first], np.delete(errors, first)
+        expected = [np.mean(new <= np.quantile(known, level)) for level in figures.INTERVALS]
+        np.testing.assert_allclose(self.shares(errors)[0], expected)
+
+    def test_groups_stay_together(self):
+        # Each half has one group only, in which all errors are equal: intervals cover all others or none.
+        assert set(np.unique(self.shares([1.0] * 5 + [2.0] * 5, np.repeat(["a", "b"], 5)))) == {0.0, 1.0}
 
 
 @pytest.mark.usefixtures("in_style")

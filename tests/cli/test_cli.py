@@ -17,6 +17,7 @@ from tests.cli.command import run
 
 import mercer
 from mercer.cli._compare_command import _Report
+from mercer.cli._terminal import print_text
 
 
 class TestEntry:
@@ -80,11 +81,7 @@ class TestEntry:
         assert found.stderr == "Warning: too few\n"
 
     def test_the_table_of_a_comparison_fits_100_columns(self):
-        name, chosen = "ProbabilityProduct, Markov chain of my own, deconfounded", "derivatives, gamma=0.3333, C=100"
-        row = {"method": name, "chosen": chosen, "is_kernel": True, "score": -1.5, "score_low": -12.25}
-        row |= {"score_high": 0.5, "difference": -2.5, "low": -12.5, "high": 0.25, "recommended": True}
-        row |= {"fit_seconds": 123.456, "predict_seconds": 0.123456, "task": "a_table_with_quite_a_long_name.parquet"}
-        summary = SimpleNamespace(tasks={"x": 0, "y": 0}, rows=[row, row | {"task": "y"}], verdicts={}, folds=5)
+        summary, name, chosen = self.long_summary()
         printed = io.StringIO()
         Console(file=printed, width=100).print(_Report(summary, None)._table())
         assert max(map(len, printed.getvalue().splitlines())) <= 100
@@ -92,6 +89,53 @@ class TestEntry:
         assert "…" not in printed.getvalue()
         words = " ".join(printed.getvalue().split())
         assert all(word in words for word in [*name.split(), *chosen.split()])
+
+    @staticmethod
+    def long_summary():
+        name, chosen = "ProbabilityProduct, Markov chain of my own, deconfounded", "derivatives, gamma=0.3333, C=100"
+        row = {"method": name, "chosen": chosen, "is_kernel": True, "score": -1.5, "score_low": -12.25}
+        row |= {"score_high": 0.5, "difference": -2.5, "low": -12.5, "high": 0.25, "recommended": True}
+        row |= {"fit_seconds": 123.456, "predict_seconds": 0.123456, "task": "a_table_with_quite_a_long_name.parquet"}
+        rows = [row, row | {"task": "y"}]
+        sentences = {"y": ("A kernel is better than the best baseline, and this sentence is a long one. " * 3, None)}
+        summary = SimpleNamespace(tasks={"x": 0, "y": 0}, rows=rows, verdicts=sentences, folds=5, unfinished=[])
+        return summary, name, chosen
+
+    @pytest.mark.parametrize("width", [80, 100])
+    def test_lines_of_a_comparison_fit_the_terminal_and_end_between_words(self, width):
+        summary, name, chosen = self.long_summary()
+        printed = io.StringIO()
+        shown = Console(file=printed, width=width, force_terminal=True, color_system=None)
+        _Report(summary, SimpleNamespace(interrupted=False)).print(shown, quiet=True)
+        lines = printed.getvalue().splitlines()
+        assert max(map(len, lines)) <= width
+        assert len(lines) <= 24
+        words = printed.getvalue().split()
+        assert set(words) >= {*summary.verdicts["y"][0].split(), *name.split()}
+        if width == 80:
+            assert f"{name} ({chosen})" in " ".join(words)
+            numbers = "  -1.500 [-12.250, 0.500] *  -2.500 [-12.500, +0.250]  123.46 s  123.46 ms"
+            assert lines.count(numbers) == 2
+
+    def test_sentences_are_wrapped_between_words_and_commands_are_not(self, monkeypatch):
+        monkeypatch.delenv("COLUMNS", raising=False)
+        text = "The table was read, and it is rather long. Next: mercer fit walks.csv --label gait -o model.mercer"
+        for width, expected in [
+            (200, [text]),
+            (30, ["The table was read, and it is", "rather long. Next:", text.partition("Next: ")[2]]),
+        ]:
+            printed = io.StringIO()
+            print_text(Console(file=printed, width=width, force_terminal=True), text)
+            assert printed.getvalue().splitlines() == expected
+        printed = io.StringIO()
+        print_text(Console(file=printed, width=30), text)  # a file has no width
+        assert printed.getvalue().splitlines() == [text]
+
+    def test_the_variable_columns_is_the_width_of_a_pipe(self):
+        wide, narrow = run("fit", "x", "-o", "y"), run("fit", "x", "-o", "y", COLUMNS="40")
+        assert len(wide.stderr.splitlines()) == 1
+        assert max(map(len, narrow.stderr.splitlines())) <= 40
+        assert narrow.stderr.split() == wide.stderr.split()
 
 
 class TestMachine:

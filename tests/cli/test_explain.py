@@ -35,15 +35,24 @@ def test_positions_are_printed_and_written(model, tmp_path):
     found = mc.explain(mc.load(model), mc.Sequences(["ACGTA", "TTTTA"], alphabet="dna"))
     lines = result.stdout.splitlines()
     first = found.top(1)[0][0]
-    assert lines[0].startswith(
-        f"one: b {found.decision[0]:+.4g} (bias {found.bias[0]:+.3g}); {first.position} {first.name}"
+    assert found.outputs == ("b",)
+    assert found.predicted == ("a", "b")
+    assert lines[0].startswith(  # of two classes, the first one is the opposite of the second
+        f"one: a {-found.decision[0]:+.4g} (bias {-found.bias[0]:+.3g}); "
+        f"{first.position + 1} {first.name} {-first.value:+.3g}"
     )
+    assert lines[1].startswith(f"two: b {found.decision[1]:+.4g} (bias {found.bias[1]:+.3g}); ")
     rows = list(csv.DictReader(table.open()))
     assert [row["sample"] for row in rows] == ["one"] * 5 + ["two"] * 5
+    assert [row["position"] for row in rows] == list("12345") * 2  # as residues are counted
+    assert {row["output"] for row in rows} == {"b"}
     np.testing.assert_allclose([float(row["contribution"]) for row in rows], np.concatenate(found.contributions))
     samples = json.loads(content.read_text())["samples"]
     assert [sample["id"] for sample in samples] == ["one", "two"]
     assert len(samples[0]["top"]) == 2
+    assert samples[0]["top"][0]["position"] == first.position + 1
+    against = run("explain", str(model), str(new), "--class", "a")
+    assert against.stdout.splitlines()[1].startswith(f"two: a {-found.decision[1]:+.4g}")
 
 
 def test_the_predicted_class_is_explained(tmp_path):
@@ -69,6 +78,34 @@ def test_pictures(model, tmp_path):
         result = run("explain", str(model), str(new), "--plot", str(picture))
         assert result.exit_code == 0, result.output
         assert picture.read_bytes().startswith(b"\x89PNG")
+
+
+@pytest.mark.slow
+def test_series_are_drawn_over_their_contributions_to_the_predicted_class(tmp_path):
+    pytest.importorskip("matplotlib")
+    rng = np.random.default_rng(0)
+    speeds = {"slow": 0.3, "medium": 0.7, "fast": 1.2}
+    lines = ["walk,label,acc,temperature"]
+    for i in range(30):
+        label = list(speeds)[i % 3]
+        wave = np.sin(speeds[label] * np.arange(30) + rng.uniform(0, 6)) + 0.2 * rng.normal(size=30)
+        lines += [f"w{i},{label},{value:.4f},{36 + rng.normal():.4f}" for value in wave]
+    train, model, picture = (tmp_path / name for name in ("walks.csv", "walks.mercer", "why.png"))
+    train.write_text("\n".join(lines) + "\n")
+    columns = ["--id", "walk", "--label", "label"]
+    kernel = ["--kernel", "Fisher(HMM(n_states=3,n_iter=5))", "--proba", "-q"]  # a calibrated classifier
+    fitted = run("fit", str(train), *columns, *kernel, "-o", str(model))
+    assert fitted.exit_code == 0, fitted.output
+    result = run("explain", str(model), str(train), "--plot", str(picture), "--top", "1")
+    assert result.exit_code == 0, result.output
+    assert "first 12 of 30 series" in result.stderr
+    assert picture.read_bytes().startswith(b"\x89PNG")
+    predicted = mc.load(model).predict(mc.read_table(train, id="walk", label="label").X)
+    rows = result.stdout.splitlines()
+    assert [row.split()[1] for row in rows] == predicted.tolist()
+    places = [row.partition("; ")[2].split() for row in rows]
+    assert {place[1] for place in places} <= {"acc", "temperature"}
+    assert all(1 <= int(place[0]) <= 30 for place in places)
 
 
 def test_what_cannot_be_explained_is_one_sentence(model, tmp_path):

@@ -87,7 +87,7 @@ def test_mean_maps_of_symbols_and_points():
     ]
     for kernel in (mc.EmpiricalMeanMap(order=1, gamma=0.5), mc.EmpiricalMeanMap(gamma=0.5, n_components=20)):
         pipeline = make_pipeline(kernel, estimator()).fit(points, np.arange(30) % 2)
-        found = exact(pipeline, points[:3], pipeline.decision_function(points[:3]))
+        found = exact(pipeline, points[:3], pipeline.decision_function(points[:3]), method="additive")
         assert found.contributions[0].shape == points[0].shape
         assert found.channels == ("x0", "x1")
     linear = make_pipeline(mc.Features(kernel), LogisticRegression()).fit(points, np.arange(30) % 2)
@@ -164,8 +164,11 @@ def test_lists_and_tables():
     assert [abs(c.value) for c in first] == sorted((abs(c.value) for c in first), reverse=True)
     assert len(first) == 3
     assert first[0].name == NEW[0][first[0].position]
-    with pytest.raises(ValueError, match=r"3 outputs: a, b, c. Pass output="):
-        found.top(2)
+    assert found.predicted == tuple(pipeline.predict(NEW[:1]))
+    assert found.top(2) == found.top(2, output=found.predicted[0])
+    pairs = make_pipeline(mc.Spectrum(2), estimator(decision_function_shape="ovo")).fit(STRINGS, CLASSES)
+    with pytest.raises(ValueError, match=r"3 outputs: a - b, a - c, b - c. Pass output="):
+        mc.explain(pairs, NEW[:1]).top(2)
     with pytest.raises(ValueError, match="read-only"):
         found.contributions[0][0] = 1.0
 
@@ -192,10 +195,14 @@ def test_pipelines_that_cannot_be_explained(pipeline, error, sentence):
 def test_the_other_class_of_two_and_samples_that_do_not_exist():
     pipeline = make_pipeline(mc.Spectrum(2), estimator()).fit(["ACGT", "AGGA", "TTTT", "TTAT"], [1, 1, 0, 0])
     found = mc.explain(pipeline, ["AGGT"], output=1)
-    with pytest.raises(ValueError, match=r"got 0\..*opposite sign"):
-        mc.explain(pipeline, ["AGGT"], output=0)
-    with pytest.raises(ValueError, match="one output, 1; got 0"):
-        found.top(3, output=0)
+    other = mc.explain(pipeline, ["AGGT"], output=0)
+    assert other.outputs == ("0",)
+    for against in (other, found.of_output(0), other.of_output(0), other.of_output(1).of_output(0)):
+        np.testing.assert_array_equal(against.contributions[0], -found.contributions[0])
+        assert against.decision == -found.decision
+        assert np.abs(against.residual).max() < 1e-12
+    with pytest.raises(ValueError, match="must be one of 1; got 2"):
+        found.top(3, output=2)
     with pytest.raises(IndexError, match="1 samples has no sample 4"):
         found[4]
 

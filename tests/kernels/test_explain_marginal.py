@@ -104,7 +104,7 @@ class TestSums:
     def test_batches_do_not_matter(self, monkeypatch):
         pipeline = fitted(mc.Marginalization(AFFINE))
         whole = explained(pipeline, [NEW, "cab"])
-        monkeypatch.setattr("mercer.kernels._explain._explain.MOST_VALUES", 12)
+        monkeypatch.setattr("mercer.kernels._explain._marginal.MOST_VALUES", 12)
         parts = explained(pipeline, [NEW, "cab"])
         for a, b in zip(whole.contributions, parts.contributions, strict=True):
             np.testing.assert_allclose(a, b, atol=1e-12)
@@ -124,7 +124,7 @@ class TestMissing:
         X[0][4, 1] = np.nan
         kernel = mc.Marginalization(mc.HMM(2, random_state=0))
         pipeline = make_pipeline(kernel, SVC(kernel="precomputed")).fit(X, np.arange(12) % 2)
-        found = explained(pipeline, X[:1])
+        found = explained(pipeline, X[:1], window=1)
         assert (found.kind, found.channels) == ("series", ("x0", "x1"))
         assert (found.contributions[0] == 0).tolist() == np.isnan(X[0]).tolist()
         gap = X[0].copy()

@@ -106,7 +106,7 @@ def test_models_are_chosen_without_their_labels():
     assert topologies == {"ergodic"}
     np.testing.assert_allclose(model.kernel_.weights_.sum(), 1.0)
     assert model.coef_.shape[1] == model.kernel_.features(X[:1]).shape[1]
-    found = model.explain(X[:3])
+    found = model.explain(X[:3], method="additive")
     np.testing.assert_allclose(found.totals + found.bias, model.decision_function(X[:3]), atol=1e-9)
 
 

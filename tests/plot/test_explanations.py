@@ -35,6 +35,16 @@ def found():
     return mc.explain(pipeline, X)
 
 
+@pytest.fixture(scope="module")
+def series():
+    rng = np.random.default_rng(0)
+    X = [rng.normal(size=(int(rng.integers(6, 12)), 2)) * [1, 100] + [i % 3, 0] for i in range(30)]
+    X[0][2] = np.nan
+    X = mc.Sequences(X, channels=["small", "large"], ids=[f"s{i}" for i in range(30)])
+    pipeline = make_pipeline(mc.Fisher(mc.Gaussian("diagonal")), SVC(kernel="precomputed"))
+    return mc.explain(pipeline.fit(X, np.array(["a", "b", "c"])[np.arange(30) % 3]), X), X
+
+
 def colors(ax):
     return {to_hex(bar.get_facecolor()) for bar in ax.patches if bar.get_height()}
 
@@ -57,6 +67,24 @@ class TestTrack:
         assert [t.get_text() for t in ax.get_yticklabels()] == ["a", "c"]
         low, high = ax.images[0].get_clim()
         assert low == -high
+
+    def test_the_predicted_class_is_the_default(self, found):
+        ax = plot.track(found)
+        assert [t.get_text() for t in ax.get_yticklabels()] == [
+            f"{name}: predicted {label}" for name, label in zip("abcd", found.predicted, strict=True)
+        ]
+        expected = [found.of_output(label).contributions[i] for i, label in enumerate(found.predicted)]
+        np.testing.assert_array_equal(ax.images[0].get_array(), expected)
+
+    def test_positions_counted_from_one(self, found):
+        one = found.of_output(1).counted_from(1)
+        ax = plot.track(one, "b", regions={"box": (6, 7)})
+        assert ax.get_xlim() == (0.5, 6.5)
+        assert ax.get_xticks().tolist() == [1, 2, 3, 4, 5, 6]
+        assert plot.track(one).images[0].get_extent()[:2] == [0.5, 6.5]
+        assert plot.logo(one, "b").get_xlim() == (0.5, 6.5)
+        with pytest.raises(ValueError, match=r"'box'.*1 to 7; got \(0, 2\)"):
+            plot.track(one, "b", regions={"box": (0, 2)})
 
     def test_shorter_samples_end(self):
         image = plot.track([[1.0, 2.0], [3.0]]).images[0].get_array()
@@ -92,7 +120,10 @@ class TestTrack:
 
     @pytest.mark.parametrize(
         ("arguments", "match"),
-        [({}, "3 outputs: 0, 1, 2. Pass output="), ({"output": 0, "samples": "e"}, "from 0 to 3; got 'e'")],
+        [
+            ({"output": "x"}, "one of 0, 1, 2; got 'x'"),
+            ({"output": 0, "samples": "e"}, "from 0 to 3; got 'e'"),
+        ],
     )
     def test_messages(self, found, arguments, match):
         with pytest.raises(ValueError, match=match):
@@ -197,6 +228,68 @@ class TestHeatmap:
             plot.heatmap(np.zeros((3, 2)), channels=["x"])
         with pytest.raises(ValueError, match="Use track"):
             plot.heatmap(found, output=0)
+
+
+class TestExplainedSeries:
+    def test_a_panel_for_each_channel_on_its_own_scale(self, series):
+        found, X = series
+        panels = plot.explained_series(found, X, ["s0", 4])
+        assert panels.shape == (2, 2)
+        for row, i in zip(panels, (0, 4), strict=True):
+            assert row[0].get_title(loc="left") == f"s{i}: predicted {found.predicted[i]}"
+            shares = found.of_output(found.predicted[i]).contributions[i]
+            for k, ax in enumerate(row):
+                np.testing.assert_array_equal(ax.lines[0].get_ydata(), X[i][:, k])
+                np.testing.assert_array_equal(ax.images[0].get_array(), shares[None, :, k])
+                assert ax.images[0].get_extent()[:2] == [-0.5, len(shares) - 0.5]
+                assert ax.get_ylabel() == ["small", "large"][k]
+        most = max(np.abs(found.of_output().contributions[i]).max() for i in (0, 4))
+        assert {ax.images[0].get_clim() for ax in panels.ravel()} == {(-most, most)}
+        (small, large) = (np.ptp(ax.get_ylim()) for ax in panels[0])
+        assert large > 20 * small
+
+    def test_choices(self, series):
+        found, X = series
+        panels = plot.explained_series(found.counted_from(1), X, 1, channels=["large"], regions={"box": (2, 4)})
+        assert panels.shape == (1, 1)
+        assert panels[0, 0].get_xlim()[0] == 0.5
+        assert [text.get_text() for text in panels[0, 0].texts] == ["box"]
+        figure, axes = plt.subplots(2, 1)
+        panels = plot.explained_series(found, X, 2, axes, output="a")
+        assert (panels[0] == axes).all()
+        assert figure.axes[-1].get_ylabel() == "contribution to a"
+
+    @pytest.mark.slow
+    def test_twelve_series_are_drawn(self, series):
+        assert plot.explained_series(*series).shape == (12, 2)
+
+    def test_shares_of_whole_steps_color_all_channels(self, series):
+        found, X = series
+        steps = replace(found, contributions=found.per_position(), channels=None)
+        for row in plot.explained_series(steps, X, [0, 1], output="b"):
+            np.testing.assert_array_equal(row[0].images[0].get_array(), row[1].images[0].get_array())
+            assert row[1].get_ylabel() == "large"
+
+    def test_one_channel(self):
+        x = np.sin(np.arange(20.0))
+        X = mc.Sequences([x, 2 * x, x[5:] + 1])
+        pipeline = make_pipeline(mc.Fisher(mc.Gaussian("diagonal")), mc.KernelRidge())
+        found = mc.explain(pipeline.fit(X, [0.0, 1.0, 2.0]), X[:1])
+        (ax,) = plot.explained_series(found, X[:1])[0]
+        assert (ax.get_title(loc="left"), ax.get_ylabel()) == ("0", "")
+
+    def test_messages(self, series, found):
+        one, X = series
+        with pytest.raises(TypeError, match=r"result of mc\.explain for series; got Explanation"):
+            plot.explained_series(found, ["ACGTAC"] * 4)
+        with pytest.raises(ValueError, match=r"the 30 series that were explained.* got 2 series"):
+            plot.explained_series(one, X[:2])
+        with pytest.raises(ValueError, match="names among small, large; got 'none'"):
+            plot.explained_series(one, X, 0, channels=["none"])
+        with pytest.raises(ValueError, match="each of its 2 channels; got 1 for 1 series"):
+            plot.explained_series(one, X, 0, plt.subplots()[1])
+        with pytest.raises(ValueError, match="at least one series"):
+            plot.explained_series(one, X, [])
 
 
 class TestAlignments:

@@ -245,7 +245,8 @@ def class_order(y: Any, K: Floats | None) -> Floats:
 def shares_of(task: Task, found: Details, numbers: list[int]) -> dict[int, Floats]:
     """Return the contributions of positions to the prediction, by sample; empty for kernels without exact ones.
 
-    For labels, positive contributions speak for the class that the model predicts.
+    For labels, positive contributions speak for the class that the model predicts. Channels of series have
+    contributions of their own where `explain` can tell them apart.
     """
     if not numbers:
         return {}
@@ -253,17 +254,12 @@ def shares_of(task: Task, found: Details, numbers: list[int]) -> dict[int, Float
     try:
         with collected():
             explained = explain(found.model, X, method="additive")
-            predicted = found.model.predict(X)
+            if len(explained.channels or ()) > 1:  # exact shares may not tell channels apart
+                explained = explain(found.model, X)
     except (NotAdditive, NotRead):  # the kernel has no exact shares, or the pipeline is not one of ours
         return {}
-    shares = {}
-    for j, i in enumerate(numbers):
-        values = explained.contributions[j]
-        if explained.n_outputs > 1:
-            if explained.n_outputs != len(explained.classes if explained.classes is not None else ()):
-                return {}  # decisions between pairs of classes
-            values = values[..., int(np.searchsorted(np.asarray(explained.classes), predicted[j]))]
-        elif explained.classes is not None and predicted[j] == explained.classes[0]:
-            values = -values
-        shares[i] = values
-    return shares
+    if explained.predicted is not None:
+        if explained.n_outputs > 1 and not set(explained.predicted) <= set(explained.outputs):
+            return {}  # decisions between pairs of classes
+        explained = explained.of_predicted()
+    return dict(zip(numbers, explained.contributions, strict=True))

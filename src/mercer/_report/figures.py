@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import re
+from collections.abc import Sequence
 from io import BytesIO, StringIO
 from typing import Any
 
@@ -29,6 +30,10 @@ STEPS = 300
 """Steps of a series that are drawn at most."""
 NEGLIGIBLE = 1e-12
 """Eigenvalues that are smaller than this fraction of the largest one are rounding errors."""
+SPLITS = 200
+"""Number of random halves on which the coverage of intervals is checked."""
+INTERVALS = np.linspace(0.1, 0.9, 9)
+"""Stated coverages of these intervals."""
 SAME = 1e-9
 """Errors that differ by less are equal."""
 
@@ -87,14 +92,31 @@ def residuals(task: Task, found: Details) -> Markup:
     return _svg(ax, "targets over predictions", is_live=True)
 
 
-def coverage(task: Task, found: Details) -> Markup:
-    """Return how often targets lie in intervals, whose width is that of the errors of every second sample."""
+def coverages(task: Task, found: Details) -> Floats:
+    """Return how often targets lie in intervals, ``(splits, levels)``, for random halves of the samples or groups.
+
+    The width of an interval is that of the errors of one half, and is checked on the other one.
+    """
     errors = np.abs(np.asarray(task.y) - found.predicted)
-    levels = np.linspace(0.1, 0.9, 9)
-    inside = [float((errors[1::2] <= np.quantile(errors[::2], level)).mean()) for level in levels]
+    names = np.arange(len(errors)) if task.groups is None else np.asarray(task.groups)
+    groups, of_sample = np.unique(names, return_inverse=True)
+    rng, shares = np.random.default_rng(0), []
+    for _ in range(SPLITS):
+        is_first = np.zeros(len(groups), dtype=bool)
+        is_first[rng.permutation(len(groups))[: len(groups) // 2]] = True
+        known = is_first[of_sample]
+        shares.append([(errors[~known] <= np.quantile(errors[known], level)).mean() for level in INTERVALS])
+    return np.array(shares)
+
+
+def coverage(shares: Floats) -> Markup:
+    """Return the mean coverage of intervals over all splits, with its standard deviation."""
+    mean, deviation = shares.mean(axis=0), shares.std(axis=0)
     ax = _axes("stated coverage", "share inside")
     _diagonal(ax, 0.0, 1.0)
-    ax.plot(levels, inside, "o-", color=_COLOR["c0"])
+    low, high = np.maximum(mean - deviation, 0), np.minimum(mean + deviation, 1)
+    ax.fill_between(INTERVALS, low, high, color=_COLOR["c0"], alpha=0.16, linewidth=0)
+    ax.plot(INTERVALS, mean, "o-", color=_COLOR["c0"])
     return _svg(ax, "coverage of intervals")
 
 
@@ -149,38 +171,67 @@ def spectrum(eigenvalues: Floats) -> Markup:
     return _svg(ax, "eigenvalues")
 
 
-def series(values: Floats, levels: Floats | None) -> Markup:
-    """Return a series as lines, gaps where values are missing, on the levels (-3 to 3) of what steps contribute."""
+def series(values: Floats, levels: Floats | None, names: Sequence[str] = ()) -> Markup:
+    """Return a series as lines, gaps where values are missing, each channel on an axis of its own.
+
+    Behind them are the levels (-3 to 3) of what steps contribute, ``(T,)`` or ``(T, d)``. Several channels are named,
+    with their ranges.
+    """
     T = len(values)
     kept = np.unique(np.linspace(0, T - 1, min(T, STEPS)).astype(int))
     shown = values[kept][:, :CHANNELS]
-    ax = Figure(figsize=(5, 1.25)).add_axes((0, 0, 1, 1), xlim=(-0.5, T - 0.5))
-    ax.set_axis_off()
-    for level in (-3, -2, -1, 1, 2, 3) if levels is not None else ():
-        ax.broken_barh(
-            [(t - 0.5, 1) for t in np.flatnonzero(levels == level)], (0, 1), transform=ax.get_xaxis_transform(),
-            color=_COLOR["for" if level > 0 else "against"], alpha=0.02 + 0.16 * abs(level), linewidth=0,
-        )  # fmt: skip
+    count = shown.shape[1]
+    figure = Figure(figsize=(5, 1.25 if count == 1 else 0.85 * count))
     for channel, column in enumerate(shown.T):
+        name = f"{names[channel] if names else f'channel {channel}'}{_range(column)}" if count > 1 else ""
+        part = 1 / count
+        ax = figure.add_axes((0, 1 - (channel + 1) * part, 1, part * (0.72 if name else 1)), xlim=(-0.5, T - 0.5))
+        ax.set_axis_off()
+        if name:
+            ax.text(0, 1.02, name, transform=ax.transAxes, va="bottom", fontsize=11, parse_math=False)
+        _levels(ax, levels if levels is None or levels.ndim == 1 else levels[:, channel])
         known = np.isfinite(np.pad(column, 1, constant_values=np.nan))
         isolated = known[1:-1] & ~known[:-2] & ~known[2:]
         ax.plot(
             kept, np.where(known[1:-1], column, np.nan), color=_COLOR[f"c{channel}"], linewidth=1.4,
             marker="o", markersize=3, markevery=isolated,
         )  # fmt: skip
-    finite = shown[np.isfinite(shown)]
-    ends = f", values {finite.min():.3g} to {finite.max():.3g}" if len(finite) else ""
-    return _svg(ax, f"series of {T} steps{ends}")
+    ends = "" if count > 1 else _range(shown[:, 0])
+    return _svg(ax, f"series of {T} steps{f' and {count} channels' if count > 1 else ends}")
 
 
-def heat_map(K: Floats, title: str, largest: int = 400) -> Markup:
-    """Return a matrix as an image of at most ``largest`` pixels a side; larger ones are averaged over blocks."""
+def _range(column: Floats) -> str:
+    finite = column[np.isfinite(column)]
+    return f", values {finite.min():.3g} to {finite.max():.3g}" if len(finite) else ""
+
+
+def _levels(ax: Any, levels: Floats | None) -> None:
+    """Color the steps by their levels."""
+    for level in (-3, -2, -1, 1, 2, 3) if levels is not None else ():
+        ax.broken_barh(
+            [(t - 0.5, 1) for t in np.flatnonzero(levels == level)], (0, 1), transform=ax.get_xaxis_transform(),
+            color=_COLOR["for" if level > 0 else "against"], alpha=0.02 + 0.16 * abs(level), linewidth=0,
+        )  # fmt: skip
+
+
+def limits(K: Floats) -> tuple[float, float]:
+    """Return the smallest and the largest similarity of two different samples, without the 1 % at each end."""
+    others = K[~np.eye(len(K), dtype=bool)] if len(K) > 1 else K.ravel()
+    low, high = np.quantile(others, (0.01, 0.99)) if others.size > 100 else (others.min(), others.max())
+    return float(low), float(high)
+
+
+def heat_map(K: Floats, title: str, ends: tuple[float, float], largest: int = 400) -> Markup:
+    """Return a matrix as an image of at most ``largest`` pixels a side; larger ones are averaged over blocks.
+
+    Values at or beyond ``ends`` have the darkest and the brightest color.
+    """
     n = len(K)
     if n > largest:
         edges = np.linspace(0, n, largest + 1).astype(int)[:-1]
         sizes = np.diff(np.append(edges, n))
         K = np.add.reduceat(np.add.reduceat(K, edges, axis=0), edges, axis=1) / np.outer(sizes, sizes)
-    low, high = np.quantile(K, (0.01, 0.99)) if K.size > 100 else (K.min(), K.max())
+    low, high = ends
     levels = np.clip((K - low) / ((high - low) or 1.0), 0, 1)
     image = Image.fromarray(np.rint(255 * levels).astype(np.uint8))
     image.putpalette(colormaps["viridis"](np.arange(256), bytes=True)[:, :3].tobytes())
@@ -210,7 +261,7 @@ def _diagonal(ax: Any, low: float, high: float) -> None:
 
 def _svg(ax: Any, title: str, is_live: bool = False) -> Markup:
     """Return the figure of the axes for a page; its points are pointed at if it is live."""
-    for artist in ax.findobj():
+    for artist in ax.figure.findobj():
         artist.set_clip_on(False)
     file = StringIO()
     # Neither a date, which would change every time, nor addresses.

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import platform
+import re
 from importlib.metadata import version
 from importlib.resources import files
 from typing import Any
@@ -117,8 +118,8 @@ def _on_task(summary: Summary, name: str, task: Task) -> dict[str, Any]:
         ],
         "samples": _samples(task, found, ids),
         "spectrum": figures.spectrum(found.eigenvalues) if found.eigenvalues is not None else "",
-        "diagnosis": str(found.diagnosis),
-        "psd": found.kernel.psd if found.kernel is not None else None,
+        "diagnosis": _diagnosis(found),
+        "advice": found.diagnosis.advice if found.diagnosis is not None else "",
         "code": summary.code(shown),
     }
     if task.is_regression:
@@ -127,7 +128,9 @@ def _on_task(summary: Summary, name: str, task: Task) -> dict[str, Any]:
             "residuals": figures.residuals(task, found),
             "rmse": f"{np.sqrt(np.mean(errors**2)):.4g}",
             "median_error": f"{np.median(errors):.4g}",
-            "coverage": figures.coverage(task, found),
+            "coverage": figures.coverage(figures.coverages(task, found)),
+            "splits": figures.SPLITS,
+            "halves": "samples" if task.groups is None else "groups",
         }
     assert found.probabilities is not None
     confusion = confused(task.y, found.predicted)
@@ -156,15 +159,47 @@ def _classes(task: Task) -> dict[str, Any]:
     return {"all": shown, "named": shown[:NAMED_CLASSES]}
 
 
-def _gram(task: Task, found: Details) -> Markup | str:
-    """Return the normalized Gram matrix, ordered by class or target."""
+def _gram(task: Task, found: Details) -> dict[str, Any] | None:
+    """Return the normalized Gram matrix, ordered by class or target, and the range of its colors."""
     if found.gram is None:
-        return ""
+        return None
     root = np.sqrt(np.maximum(np.diag(found.gram), np.finfo(float).tiny))
     K = found.gram / root / root[:, None]
     order = class_order(task.y, K)
     by = "target" if task.is_regression else "class"
-    return figures.heat_map(K[np.ix_(order, order)], f"Gram matrix of {len(K)} samples, ordered by {by}")
+    K = K[np.ix_(order, order)]
+    ends = figures.limits(K)
+    image = figures.heat_map(K, f"Gram matrix of {len(K)} samples, ordered by {by}", ends)
+    return {"image": image, "ends": [f"{end:.3g}" for end in ends]}
+
+
+VALID = {
+    "always": "guaranteed for this kernel: {}",
+    "conditional": "guaranteed under a condition: {}",
+    "approximate": "true up to the error of an estimate: {}",
+    "no": "not guaranteed for this kernel: {}",
+}
+"""Whether the Gram matrices of a kernel are positive semi-definite, by its verdict."""
+
+
+def _diagnosis(found: Details) -> list[tuple[str, str, str]]:
+    """Return the name, the value and the meaning of each number of the diagnosis, for readers without the theory."""
+    if found.diagnosis is None or found.kernel is None:
+        return []
+    numbers, n = found.diagnosis, found.diagnosis.n
+    least, _, median, _, most = (f"{value:.3g}" for value in numbers.off_diagonal.values())
+    similar = f"The median; all are between {least} and {most}, and 1 is the similarity of a sample with itself."
+    patterns = "About as many independent patterns describe the samples. Near the number of samples, "
+    patterns += f"{n}, each of them would be similar to itself only."
+    rank = f"{numbers.effective_rank:.1f}"
+    rows = [("Similarity of two samples", median, similar), ("Effective rank", rank, patterns)]
+    if numbers.alignment is not None:
+        meaning = "How well similarities agree with what is predicted: 0 is not at all, 1 is perfectly."
+        rows.append(("Alignment", f"{numbers.alignment:.3f}", meaning))
+    reason = re.sub(r" \((?:[A-Z]+-[\w.]+(?:, )?)+\)", "", found.kernel.psd.reason)  # ids of formulas
+    valid = f"It must not be below zero, apart from rounding, which is {VALID[found.kernel.psd].format(reason)}."
+    rows.append(("Smallest eigenvalue", f"{numbers.smallest:.3g}", valid))
+    return rows
 
 
 def confused(y: Any, predicted: Any) -> dict[str, Any]:
@@ -180,7 +215,7 @@ def confused(y: Any, predicted: Any) -> dict[str, Any]:
     pairs = sorted(((counts[i, j], i, j) for i, j in np.argwhere(counts) if i != j), reverse=True)
     title = f"confusion matrix of {len(classes)} classes, rows are the true ones"
     return {
-        "image": figures.heat_map(shares, title),
+        "image": figures.heat_map(shares, title, (0.0, 1.0)),
         "pairs": [(names[i], names[j], count) for count, i, j in pairs[:SHOWN_CLASSES]],
     }
 
@@ -243,7 +278,7 @@ def item(X: Any, i: int, shares: Floats | None = None) -> dict[str, Any]:
     i : int
         Number of the sample.
     shares : array of shape (T,) or (T, d), optional
-        What each position contributes to the decision, which colors the positions.
+        What each position, or each channel of a time step, contributes to the decision, which colors them.
     """
     X = inside(X)
     if sparse.issparse(X):
@@ -255,8 +290,7 @@ def item(X: Any, i: int, shares: Floats | None = None) -> dict[str, Any]:
     one = X.iloc[i] if hasattr(X, "iloc") else X[i]
     levels = None
     if shares is not None and np.any(shares):
-        steps = np.asarray(shares, dtype=float).reshape(len(shares), -1).sum(axis=1)
-        levels = np.rint(3 * steps / (np.abs(steps).max() or 1.0)).astype(int)
+        levels = np.rint(3 * np.asarray(shares, dtype=float) / np.abs(shares).max()).astype(int)
     if isinstance(one, str) or (isinstance(X, Sequences) and X.is_symbols):
         kinds = [
             "" if level == 0 else f"{'p' if level > 0 else 'n'}{abs(level)}"
@@ -272,8 +306,7 @@ def item(X: Any, i: int, shares: Floats | None = None) -> dict[str, Any]:
         return {"letters": [(shown[:LETTERS], "")], "note": "..." if len(shown) > LETTERS else ""}
     values = values.reshape(len(values), -1).astype(float)
     T, d = values.shape
-    channels = getattr(X, "channels", None) or ()
-    names = ", ".join(channels[: figures.CHANNELS])
-    more = f"{figures.CHANNELS} of {d} channels" if d > figures.CHANNELS else ""
-    note = "; ".join(part for part in (f"{T} steps", names, more) if part)
-    return {"figure": figures.series(values, levels), "note": note}
+    channels: tuple[str, ...] = getattr(X, "channels", None) or ()
+    more = f"; {figures.CHANNELS} of {d} channels" if d > figures.CHANNELS else ""
+    name = f"; {channels[0]}" if len(channels) == d == 1 else ""
+    return {"figure": figures.series(values, levels, channels), "note": f"{T} steps{name}{more}"}

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, NamedTuple
 
 import typer
 from rich import box
 from rich.console import Group
 from rich.padding import Padding
 from rich.table import Table
+from rich.text import Text
 
 from mercer._version import __version__
 from mercer.cli import _data_options as data
@@ -22,6 +23,7 @@ from mercer.cli._terminal import (
     INTERRUPTED,
     STDOUT,
     UNUSABLE,
+    WIDE,
     Csv,
     Json,
     Quiet,
@@ -30,6 +32,7 @@ from mercer.cli._terminal import (
     console,
     fail,
     one_sentence,
+    print_text,
     progress,
     say,
     warn,
@@ -82,7 +85,7 @@ def compare(
     shown = console(to_stderr=json_path == STDOUT)
     if not quiet:
         for name, one in tasks.items():
-            shown.print(f"{name}: {one.about}", highlight=False, markup=False, soft_wrap=True)
+            print_text(shown, f"{name}: {one.about}")
     warn(text for one in tasks.values() for text in one.warnings)
     ended = run_comparison(tasks, folds, seed, seconds, jobs, fresh=fresh, quiet=quiet)
     from mercer._comparison.summary import Summary
@@ -168,6 +171,41 @@ def run_comparison(
     return comparison
 
 
+TITLE = "Kernels and baselines by cross-validation"
+HEADINGS = ("method", "score", "against baseline", "fit", "predict")
+
+
+class _Cells(NamedTuple):
+    """What a table shows of one method."""
+
+    method: str
+    chosen: str
+    numbers: tuple[str, ...]
+    style: str
+
+    @classmethod
+    def of(cls, row: dict[str, Any]) -> _Cells:
+        """Return the cells of a row of numbers."""
+        against = ""
+        if row["difference"] is not None:
+            against = f"{row['difference']:+.3f} [{row['low']:+.3f}, {row['high']:+.3f}]"
+        score = f"{row['score']:.3f} [{row['score_low']:.3f}, {row['score_high']:.3f}]"
+        numbers = (
+            f"{score} {'*' if row['recommended'] else ' '}",
+            against,
+            f"{row['fit_seconds']:.2f} s",
+            f"{1000 * row['predict_seconds']:.2f} ms",
+        )
+        return cls(row["method"], row["chosen"], numbers, "bold green" if row["recommended"] else "")
+
+
+class _Advice(NamedTuple):
+    """A text that follows the table; code keeps its lines."""
+
+    text: str
+    is_code: bool = False
+
+
 class _Report:
     """The results of a comparison as a table, sentences, rows and JSON."""
 
@@ -178,78 +216,92 @@ class _Report:
 
     def print(self, shown: Any, *, quiet: bool) -> None:
         """Print the table, the contenders that did not finish, the verdicts, and what to do next."""
-        shown.print(self._table())
+        shown.print(self._table() if shown.width >= WIDE else self._list(), crop=False)
         for result in self.summary.unfinished:
-            self._say(shown, f"{result.task}: {result.contender.name} {result.reason}.")
+            print_text(shown, f"{result.task}: {result.contender.name} {result.reason}.")
         if self.comparison.interrupted:
-            self._say(shown, "Interrupted: this table is partial. Run the same command again to resume.")
+            print_text(shown, "Interrupted: this table is partial. Run the same command again to resume.")
         for name, (sentence, _) in self.verdicts.items():
-            self._say(shown, f"{name}: {sentence}")
+            print_text(shown, f"{name}: {sentence}")
         if quiet:
             return
         if self.comparison.cache.found:
             total = self.folds * len(self.comparison.results)
-            self._say(
+            print_text(
                 shown,
                 f"{self.comparison.cache.found} of {total} folds come from earlier runs; --fresh computes them again.",
             )
-        self._say(
+        print_text(
             shown,
             f"\nScore: mean over {self.folds} folds [95 % interval]; parameters were chosen within the training folds."
             "\nAgainst baseline: difference of a kernel of mercer from the baseline chosen within the training folds."
-            "\nBelow a method: the values of parameters that were chosen most often. *: what is recommended above.",
+            "\nParameters of a method: the values that were chosen most often. *: what is recommended above.",
         )
         for line in self._advice():
-            self._say(shown, line)
+            print_text(shown, line.text, wrap=not line.is_code)
 
-    @staticmethod
-    def _say(shown: Any, text: str) -> None:
-        shown.print(text, highlight=False, markup=False, soft_wrap=True)
+    def _blocks(self) -> Iterator[tuple[str, list[_Cells]]]:
+        """Yield the tasks, unnamed if there is one, with the cells of their methods."""
+        tasks = list(dict.fromkeys(row["task"] for row in self.rows))
+        for task in tasks:
+            yield task if len(self.tasks) > 1 else "", [_Cells.of(row) for row in self.rows if row["task"] == task]
+
+    def _list(self) -> Group:
+        """Return the numbers of each method below its name, so that 80 columns hold a row."""
+        blocks = list(self._blocks())
+        every = [HEADINGS[1:], *(cells.numbers for _, rows in blocks for cells in rows)]
+        widths = [max(map(len, column)) for column in zip(*every, strict=True)]
+
+        def line(numbers: tuple[str, ...]) -> str:
+            score, against, *times = (
+                text.rjust(width) if i > 1 else text.ljust(width)
+                for i, (text, width) in enumerate(zip(numbers, widths, strict=True))
+            )
+            return "  " + "  ".join((score, against, *times))
+
+        lines = [Text(TITLE, style="italic"), Text(f"{HEADINGS[0]}\n{line(HEADINGS[1:])}", style="bold")]
+        for task, rows in blocks:
+            lines.append(Text(f"\n{task}" if task else "", style="bold"))
+            for cells in rows:
+                name = f"{cells.method} ({cells.chosen})" if cells.chosen else cells.method
+                lines.append(Text(name, style=cells.style))
+                lines.append(Text(line(cells.numbers), style=cells.style, no_wrap=True, overflow="ignore"))
+        return Group(*lines, "")
 
     def _table(self) -> Table:
         """Return the table; what was chosen stands below the method, so that 100 columns hold a row."""
-        title = "Kernels and baselines by cross-validation"
-        table = Table(box=box.SIMPLE_HEAD, title=title, title_justify="left", padding=(0, 1, 0, 0))
-        for i, heading in enumerate(("method", "score", "against baseline", "fit", "predict")):
+        table = Table(box=box.SIMPLE_HEAD, title=TITLE, title_justify="left", padding=(0, 1, 0, 0))
+        for i, heading in enumerate(HEADINGS):
             table.add_column(heading, justify="right" if i > 1 else "left", no_wrap=i > 0, overflow="fold")
-        for i, row in enumerate(self.rows):
-            if len(self.tasks) > 1 and (i == 0 or self.rows[i - 1]["task"] != row["task"]):
+        for i, (task, rows) in enumerate(self._blocks()):
+            if task:
                 if i > 0:
                     table.add_section()
-                table.add_row(row["task"], style="bold")
-            score = f"{row['score']:.3f} [{row['score_low']:.3f}, {row['score_high']:.3f}]"
-            against = ""
-            if row["difference"] is not None:
-                against = f"{row['difference']:+.3f} [{row['low']:+.3f}, {row['high']:+.3f}]"
-            table.add_row(
-                Group(row["method"], *([Padding.indent(row["chosen"], 2)] if row["chosen"] else [])),
-                f"{score} {'*' if row['recommended'] else ' '}",
-                against,
-                f"{row['fit_seconds']:.2f} s",
-                f"{1000 * row['predict_seconds']:.2f} ms",
-                style="bold green" if row["recommended"] else None,
-            )
+                table.add_row(task, style="bold")
+            for cells in rows:
+                below = [Padding.indent(cells.chosen, 2)] if cells.chosen else []
+                table.add_row(Group(cells.method, *below), *cells.numbers, style=cells.style)
         return table
 
-    def _advice(self) -> list[str]:
+    def _advice(self) -> list[_Advice]:
         """Return the chosen parameters, code, the next command and the page to read, for the best kernel."""
         chosen = self.summary.recommended()
         if chosen is None:
             more = any(task.left_out for task in self.tasks.values())
             following = " Next: mercer compare with more data (--limit)." if more else ""
-            return [f"\nNo kernel is recommended.{following} docs/which_kernel.md says what each kernel is good for."]
-        task = self.tasks[chosen.task]
-        lines = [f"\n{chosen.contender.name} on {chosen.task}{'' if task.reading else ', for your X and y'}:\n"]
-        lines.append(self.summary.code(chosen))
+            text = f"\nNo kernel is recommended.{following} docs/which_kernel.md says what each kernel is good for."
+            return [_Advice(text)]
+        task, following = self.tasks[chosen.task], "YOUR_DATA --label COLUMN"
         if task.arguments:
             from mercer._comparison.recipes import slug
 
-            kernel = slug(chosen.contender.name)
-            lines.append(f"\nNext: mercer fit {task.arguments} --kernel {kernel} -o model.mercer")
-        else:
-            lines.append("\nNext: mercer compare YOUR_DATA --label COLUMN")
-        lines.append(f"Read:  docs/{page_of(chosen.contender.kernel)}")
-        return lines
+            following = f"{task.arguments} --kernel {slug(chosen.contender.name)} -o model.mercer"
+        return [
+            _Advice(f"\n{chosen.contender.name} on {chosen.task}{'' if task.reading else ', for your X and y'}:\n"),
+            _Advice(self.summary.code(chosen), is_code=True),
+            _Advice(f"\nNext: mercer {'fit' if task.arguments else 'compare'} {following}"),
+            _Advice(f"Read:  docs/{page_of(chosen.contender.kernel)}"),
+        ]
 
     def as_json(self) -> dict[str, Any]:
         """Return everything as plain data."""

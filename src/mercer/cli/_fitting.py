@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from inspect import signature
 from pathlib import Path
 from typing import Any
@@ -25,6 +25,8 @@ from mercer.cli._readers import Read, read
 from mercer.kernels import Kernel
 
 FOLDS = 5
+LETTERS = 80
+"""Longest sequence that is drawn as a logo."""
 
 
 @dataclass(frozen=True)
@@ -165,35 +167,53 @@ def predicted(path: Path, source: Path, *, proba: bool, **options: Any) -> tuple
     return rows, records
 
 
-def explained(found: mc.Explanation, pipeline: Any, X: Any, top: int) -> list[dict[str, Any]]:
+def shown(found: mc.Explanation, output: str | None) -> mc.Explanation:
+    """Return the explanation of the output that is named, or else of the class that is predicted for each sample."""
+    pairs = found.n_outputs > 1 and not set(found.predicted or ()) <= set(found.outputs)  # of classes, by SVC
+    return found if output is not None or found.predicted is None or pairs else found.of_predicted()
+
+
+def explained(found: mc.Explanation, output: str | None, top: int) -> list[dict[str, Any]]:
     """Return a row per sample: its id, an output, its decision and bias, and the largest contributions to it.
 
-    The output is that of the predicted class, which need not have the largest decision: SVC counts votes.
+    The output is that which is named or predicted, or else the largest one.
     """
-    decisions, biases = (values.reshape(len(found), -1) for values in (found.decision, found.bias))
-    shown = [found.outputs[at] for at in decisions.argmax(axis=1)]
-    if found.classes is not None and list(map(str, found.classes)) == list(found.outputs):
-        shown = list(map(str, pipeline.predict(X)))
+    one = shown(found, output)
+    decisions, biases = (values.reshape(len(one), -1) for values in (one.decision, one.bias))
+    names = one.predicted if output is None and one.predicted and one.n_outputs == 1 else None
     rows = []
-    for i, output in enumerate(shown):
-        at = found.outputs.index(output)
+    for i, at in enumerate(decisions.argmax(axis=1).tolist()):
         places = [
             {"position": c.position, "name": c.name, "channel": c.channel, "contribution": c.value}
-            for c in found[i].top(top, output)[0]
+            for c in one[i].top(top, None if one.n_outputs == 1 else one.outputs[at])[0]
         ]
         own = {"decision": float(decisions[i, at]), "bias": float(biases[i, at])}
-        rows.append({"id": found.ids[i], "output": output, **own, "top": places})
+        rows.append({"id": one.ids[i], "output": names[i] if names else one.outputs[at], **own, "top": places})
     return rows
 
 
-def drawn(found: mc.Explanation, output: str) -> Any:
-    """Return the figure of a heat map or logo of a single sample, or else of tracks."""
-    if len(found) == 1 and found.kind == "series":
-        ax = mc.plot.heatmap(found, output=output)
-    elif len(found) == 1 and found.kind == "symbols" and len(found.names[0]) <= 80:
-        ax = mc.plot.logo(found, output=output)
-    else:
-        ax = mc.plot.track(found, output=output)
+def table(found: mc.Explanation) -> list[dict[str, Any]]:
+    """Return a row per position of each sample; the output is named in every row, if there are classes or several."""
+    columns = found.columns()
+    if found.classes is not None and found.n_outputs == 1:
+        columns["output"] = [found.outputs[0]] * len(columns["sample"])
+        columns["contribution"] = columns.pop("contribution")  # the last column
+    return [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
+
+
+def drawn(found: mc.Explanation, output: str | None, X: Any) -> Any:
+    """Return the figure of series over their contributions, of a logo of a single sample, or else of tracks."""
+    one = shown(found, output)
+    one = one if one.n_outputs == 1 else one.of_output(one.outputs[0])
+    if one.kind == "series":
+        return mc.plot.explained_series(one, X)[0, 0].figure
+    if one.predicted is not None:
+        names = zip(one.ids, one.predicted, strict=True)
+        one = replace(one, ids=tuple(f"{name}: predicted {label}" for name, label in names))
+    is_logo = len(one) == 1 and one.kind == "symbols" and len(one.names[0]) <= LETTERS
+    ax = mc.plot.logo(one) if is_logo else mc.plot.track(one)
+    if len(one) == 1:
+        ax.set_title(one.ids[0], loc="left", fontsize="medium", parse_math=False)
     return ax.figure
 
 

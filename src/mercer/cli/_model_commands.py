@@ -142,9 +142,13 @@ def explain(
     top: Annotated[int, typer.Option(min=1, help="Number of positions that are printed for each sample.")] = 5,
     output: Annotated[Path | None, typer.Option("--output", "-o", help="Write all contributions as CSV.")] = None,
     plot: Annotated[Path | None, typer.Option(help="Draw the contributions into this file: .png, .svg, .pdf.")] = None,
-    one: Annotated[str | None, typer.Option("--class", help="Class or target; by default the predicted one.")] = None,
+    one: Annotated[
+        str | None, typer.Option("--class", help="Class or target; by default the class predicted for each sample.")
+    ] = None,
     method: Annotated[str, typer.Option(help="additive, marginal, or auto, as in mc.explain.")] = "auto",
-    window: Annotated[int, typer.Option(min=1, help="Number of positions that marginal leaves out together.")] = 1,
+    window: Annotated[
+        int | None, typer.Option(min=1, help="Number of positions that marginal leaves out together.")
+    ] = None,
     skip_bad: SkipBad = False,
     label_table: LabelTable = None,
     id: data.NewId = None,
@@ -154,24 +158,27 @@ def explain(
 ) -> None:
     """Tell which positions of new samples made the decisions of a saved model: symbols, time steps, or words.
 
-    Positions are counted from 0. Positive contributions speak for the class that is named.
+    Positions are counted from 1, in the tables and the plot, too. Positive contributions speak for the class that is
+    named: the predicted one, unless --class names another.
     """
     check_outputs(output, json_path, plot, inputs=(model, source, label_table))
     with one_sentence(code=UNUSABLE):
         import mercer as mc
         from mercer.cli import _fitting
+        from mercer.plot.series_explanations import CARDS
 
         pipeline, records = _fitting.opened(model, source, skip_bad=skip_bad, label_table=label_table, id=id, time=time)
         found = mc.explain(pipeline, records.data, method=method, window=window, output=one)
-        found = replace(found, ids=tuple(map(str, records.ids)))
-        rows = _fitting.explained(found, pipeline, records.data, top)
+        found = replace(found, ids=tuple(map(str, records.ids))).counted_from(1)
+        rows = _fitting.explained(found, one, top)
         if plot is not None:
-            write_figure(_fitting.drawn(found, rows[0]["output"]), plot)
+            write_figure(_fitting.drawn(found, one, records.data), plot)
+            if found.kind == "series" and len(found) > CARDS:
+                say(f"{plot} shows the first {CARDS} of {len(found)} series.", quiet=quiet, to_stderr=True)
     say(f"{source}: {records.about_new}", quiet=quiet, to_stderr=True)
     warn(records.warnings)
     if output is not None:
-        columns = found.columns()
-        write_csv([dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)], output)
+        write_csv(_fitting.table(found), output)
     write_json({"method": found.method, "outputs": list(found.outputs), "samples": rows}, json_path)
     if STDOUT in (json_path, output):
         return

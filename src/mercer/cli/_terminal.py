@@ -9,7 +9,9 @@ import csv
 import io
 import json
 import os
+import re
 import sys
+import textwrap
 import warnings
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
@@ -33,12 +35,41 @@ Seed = Annotated[int, typer.Option(min=0, help="Seed of the data, folds and rand
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print results only: no progress, no advice.")]
 
 
+WIDE = 100
+"""Columns of tables where neither a terminal nor the variable COLUMNS tells the width."""
+_COMMAND = re.compile(r"(?<=: )(?=mercer (?:compare|fit|predict|explain|test) )")
+"""Where a command begins in a sentence."""
+
+
 def console(*, to_stderr: bool = False) -> Console:
-    """Return the console for tables, 100 columns wide where there is no terminal."""
+    """Return the console for tables."""
     made = Console(stderr=to_stderr)
-    if not made.is_terminal:  # the width of a terminal is detected
-        made.width = 100
+    if not has_width(made):
+        made.width = WIDE
     return made
+
+
+def has_width(shown: Console) -> bool:
+    """Whether lines have a width to be wrapped at: that of a terminal, or of the variable COLUMNS."""
+    return shown.is_terminal or os.environ.get("COLUMNS", "").isdigit()
+
+
+def print_text(shown: Console, text: str, *, wrap: bool = True) -> None:
+    """Print text: wrapped between words if there is a width, and otherwise, or without ``wrap``, as it is.
+
+    A command that does not fit next to its sentence gets a line of its own, which is never broken: it may be pasted.
+    """
+    if wrap and has_width(shown):
+        text = "\n".join(_wrapped(line, shown.width) for line in text.split("\n"))
+    shown.print(text, soft_wrap=True, highlight=False, markup=False, emoji=False)
+
+
+def _wrapped(line: str, width: int) -> str:
+    if len(line) <= width:
+        return line
+    sentence, *command = _COMMAND.split(line, maxsplit=1)
+    # A long word, such as a path, is not broken.
+    return "\n".join([*textwrap.wrap(sentence, width, break_long_words=False, break_on_hyphens=False), *command])
 
 
 def progress(*, quiet: bool = False) -> Progress:
@@ -49,7 +80,7 @@ def progress(*, quiet: bool = False) -> Progress:
 
 def fail(message: str, code: int = UNUSABLE) -> NoReturn:
     """End with one sentence on the error stream."""
-    typer.echo(message, err=True)
+    say(message, to_stderr=True)
     raise typer.Exit(code)
 
 
@@ -147,14 +178,19 @@ def write_figure(figure: Any, path: Path) -> None:
 
 def say(text: str, *, quiet: bool = False, to_stderr: bool = False) -> None:
     """Print a sentence, unless only results are wanted."""
-    if not quiet:
+    if quiet:
+        return
+    shown = console(to_stderr=to_stderr)
+    if has_width(shown):
+        print_text(shown, text)
+    else:
         typer.echo(text, err=to_stderr)
 
 
 def warn(texts: Iterable[str]) -> None:
     """Print warnings about the data on the error stream."""
     for text in texts:
-        typer.echo(f"Warning: {text}", err=True)
+        say(f"Warning: {text}", to_stderr=True)
 
 
 def plain_warnings() -> None:

@@ -1,9 +1,8 @@
-"""Plots of explanations: contributions along sequences, sequence logos, heat maps of series, aligned sequences."""
+"""Plots of explanations: contributions along sequences, sequence logos, scores of channels, aligned sequences."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from scipy.special import rel_entr
@@ -12,13 +11,11 @@ from sklearn.utils.validation import check_is_fitted
 
 from mercer._array import Floats
 from mercer._batch import Batch
-from mercer._checks import is_whole
+from mercer.plot._contributions import AGAINST, FOR, Shown, draw_image, mark_regions, shown_of
 from mercer.plot.style import COLORS, MARKERS, axes, legend_above, texts
 
-__all__ = ["alignments", "heatmap", "importance", "logo", "track"]
+__all__ = ["alignments", "importance", "logo", "track"]
 
-FOR, AGAINST = COLORS[0], COLORS[5]
-"""Colors of positive and negative contributions: blue and vermilion, which color-blind readers can distinguish."""
 LETTERS = 80
 """Largest number of positions whose symbols are written under a track."""
 NAMES = 24
@@ -46,7 +43,7 @@ def track(found: Any, samples: Any = None, ax: Any = None, *, output: Any = None
     ax : matplotlib Axes, default=None
         Axes to draw on; None creates a new figure.
     output : int, str or class, default=None
-        The output, if the explanation has several.
+        The output, if the explanation has several; None is the class that is predicted for each sample.
     regions : dict, default=None
         Maps names to ranges of positions (first, last + 1), which are marked and labeled.
 
@@ -63,25 +60,25 @@ def track(found: Any, samples: Any = None, ax: Any = None, *, output: Any = None
     >>> [text.get_text() for text in ax.texts]
     ['motif']
     """
-    shown = _read(found, samples, output)
+    shown = shown_of(found, samples, output)
     ax = axes(ax)
     rows = [values.sum(axis=1) if values.ndim == 2 else values for values in shown.values]
     length = max(map(len, rows))
     if len(rows) == 1:
-        _bars(ax, rows[0])
+        _bars(ax, rows[0], shown.first)
         ax.set_ylabel(shown.label)
         if shown.names is not None and length <= LETTERS:
-            ax.set_xticks(np.arange(length), shown.names[0], parse_math=False)
+            ax.set_xticks(shown.first + np.arange(length), shown.names[0], parse_math=False)
             ax.tick_params(axis="x", length=0)
     else:
         image = np.full((len(rows), length), np.nan)
         for i, row in enumerate(rows):
             image[i, : len(row)] = row
-        _image(ax, image, shown.label)
+        draw_image(ax, image, shown.label, shown.first)
         some = np.arange(0, len(rows), -(-len(rows) // NAMES))  # names that do not overlap
         ax.set_yticks(some, [shown.ids[i] for i in some], parse_math=False)
-    ax.set(xlabel=shown.unit, xlim=(-0.5, length - 0.5))
-    _mark(ax, regions, length, shaded=len(rows) == 1)
+    ax.set(xlabel=shown.unit, xlim=(shown.first - 0.5, shown.first + length - 0.5))
+    mark_regions(ax, regions, length, shaded=len(rows) == 1, start=shown.first)
     return ax
 
 
@@ -99,7 +96,7 @@ def logo(found: Any, sequences: Any = None, ax: Any = None, *, output: Any = Non
     ax : matplotlib Axes, default=None
         Axes to draw on; None creates a new figure, which is wider for longer sequences.
     output : int, str or class, default=None
-        The output, if the explanation has several.
+        The output, if the explanation has several; None is the class that is predicted for each sample.
     colors : dict, default=None
         Maps symbols to colors; None uses a scheme for DNA and RNA, or for proteins by their chemistry.
 
@@ -127,7 +124,7 @@ def logo(found: Any, sequences: Any = None, ax: Any = None, *, output: Any = Non
     else:
         words, shown = _symbols(found, sequences, output)
         heights = _heights(words, [np.asarray(values) for values in shown.values])
-        unit, label, first = "position", shown.label, 0
+        unit, label, first = "position", shown.label, shown.first
     ax = axes(ax, (float(np.clip(1 + LETTER * len(heights), 6.4, WIDEST)), 3.0))
     palette = _palette({symbol for stack in heights for symbol in stack}) if colors is None else colors
     low, high = _stacks(ax, heights, palette, first)
@@ -136,53 +133,6 @@ def logo(found: Any, sequences: Any = None, ax: Any = None, *, output: Any = Non
     ax.set(
         xlim=(first - 0.5, len(heights) + first - 0.5), ylim=(low - margin, high + margin), xlabel=unit, ylabel=label
     )
-    return ax
-
-
-def heatmap(found: Any, sample: Any = 0, ax: Any = None, *, output: Any = None, channels: Any = None) -> Any:
-    """Plot the contributions of the time steps and channels of one series.
-
-    Parameters
-    ----------
-    found : Explanation, or array of shape (T, d)
-        Result of `mercer.explain` for series, or contributions.
-    sample : int or str, default=0
-        The series of an Explanation, by number or id.
-    ax : matplotlib Axes, default=None
-        Axes to draw on; None creates a new figure.
-    output : int, str or class, default=None
-        The output, if the explanation has several.
-    channels : list of d str, default=None
-        Names of the channels; None uses those of the explanation, or numbers.
-
-    Returns
-    -------
-    matplotlib Axes
-        Axes with time from left to right and a row per channel. Blue increases the decision, vermilion decreases it.
-
-    Examples
-    --------
-    >>> import numpy as np, mercer as mc
-    >>> ax = mc.plot.heatmap(
-    ...     np.outer(np.sin(np.arange(20)), [1.0, -0.5]), channels=["x", "y"]
-    ... )
-    >>> [text.get_text() for text in ax.get_yticklabels()]
-    ['x', 'y']
-    """
-    if hasattr(found, "contributions"):
-        shown = _read(found, sample, output)
-        values, known = shown.values[0], found.channels
-    else:
-        values, known = _numbers(found), None
-        shown = _Shown([values], None, [], "contribution", "time step")
-    if values.ndim != 2:
-        raise ValueError(f"A heat map needs a value per time step and channel; got shape {values.shape}. Use track.")
-    count = values.shape[1]
-    names = texts(channels or known or range(count), count, "channels", "channels")
-    ax = axes(ax)
-    _image(ax, values.T, shown.label)
-    ax.set_yticks(np.arange(len(names)), names, parse_math=False)
-    ax.set(xlabel="time step", ylabel="channel")
     return ax
 
 
@@ -293,54 +243,13 @@ def alignments(found: Any, ax: Any = None, *, names: Any = None) -> Any:
     return ax
 
 
-# -- reading -------------------------------------------------------------------------------------------------------
+# -- letters and bars -------------------------------------------------------------------------------------------------
 
 
-class _Shown(NamedTuple):
-    """What is drawn: contributions of samples, their symbols or None, ids, and the names of the axes."""
-
-    values: list[Floats]
-    names: list[tuple[str, ...]] | None
-    ids: list[str]
-    label: str
-    unit: str
-
-
-def _numbers(values: Any) -> Floats:
-    """Return contributions as an array."""
-    try:
-        return np.asarray(values, dtype=float)
-    except (TypeError, ValueError):
-        raise TypeError(
-            f"Contributions must be numbers, or an Explanation of mc.explain; got {values!r:.60}."
-        ) from None
-
-
-def _read(found: Any, samples: Any, output: Any) -> _Shown:
-    """Return the contributions of some samples to one output."""
-    if not hasattr(found, "contributions"):
-        listed = isinstance(found, list | tuple) and len(found) > 0 and np.ndim(found[0]) > 0
-        values = [_numbers(row) for row in (found if listed else [found])]
-        if any(row.ndim != 1 or not len(row) for row in values):
-            raise ValueError(
-                "found must be an Explanation, or the contributions of one sample, shape (T,), or a list of these; got "
-                f"{found!r:.60}."
-            )
-        return _Shown(values, None, [str(i) for i in range(len(values))], "contribution", "position")
-    one = found.of_output(output)
-    chosen = _chosen(found, samples)
-    named = found.kind == "symbols"
-    unit = {"symbols": "position", "series": "time step"}.get(found.kind, "column")
-    return _Shown(
-        [np.asarray(one.contributions[i]) for i in chosen], [found.names[i] for i in chosen] if named else None,
-        [found.ids[i] for i in chosen], f"contribution to {one.outputs[0]}", unit,
-    )  # fmt: skip
-
-
-def _symbols(found: Any, sequences: Any, output: Any) -> tuple[list[Any], _Shown]:
+def _symbols(found: Any, sequences: Any, output: Any) -> tuple[list[Any], Shown]:
     """Return sequences of one length, and their contributions to one output."""
     if hasattr(found, "contributions"):
-        shown = _read(found, sequences, output)
+        shown = shown_of(found, sequences, output)
         words: list[Any] = list(shown.names or [])
         if shown.names is None:
             other = "heatmap" if found.kind == "series" else "track"
@@ -348,7 +257,7 @@ def _symbols(found: Any, sequences: Any, output: Any) -> tuple[list[Any], _Shown
                 f"A logo is drawn of symbols; this is an explanation of {found.kind}. Use mc.plot.{other}."
             )
     else:
-        shown = _read(found, None, output)
+        shown = shown_of(found, None, output)
         if sequences is None:
             raise ValueError(
                 "sequences must be the string, or the strings, that the contributions belong to; got None."
@@ -368,28 +277,9 @@ def _symbols(found: Any, sequences: Any, output: Any) -> tuple[list[Any], _Shown
     return words, shown
 
 
-def _chosen(found: Any, samples: Any) -> list[int]:
-    """Return the numbers of samples that are given by number or id."""
-    if samples is None:
-        return list(range(len(found)))
-    listed = isinstance(samples, Iterable) and not isinstance(samples, str)
-    chosen = []
-    for sample in samples if listed else [samples]:
-        if is_whole(sample, 0) and sample < len(found):
-            chosen.append(int(sample))
-        elif str(sample) in found.ids:
-            chosen.append(found.ids.index(str(sample)))
-        else:
-            raise ValueError(f"samples must be ids, or numbers from 0 to {len(found) - 1}; got {sample!r}.")
-    return chosen
-
-
-# -- drawing -------------------------------------------------------------------------------------------------------
-
-
-def _bars(ax: Any, values: Floats) -> None:
+def _bars(ax: Any, values: Floats, first: int) -> None:
     """Draw contributions as bars, or as areas if there are many."""
-    at = np.arange(len(values))
+    at = first + np.arange(len(values))
     for sign, color in ((1, FOR), (-1, AGAINST)):
         part = np.where(np.sign(values) == sign, values, 0.0)
         if len(values) <= BARS:
@@ -397,36 +287,6 @@ def _bars(ax: Any, values: Floats) -> None:
         else:
             ax.fill_between(at, part, step="mid", color=color, linewidth=0)
     ax.axhline(0, color="0.35", linewidth=0.8)
-
-
-def _image(ax: Any, values: Floats, label: str) -> None:
-    """Draw an image whose colors are symmetric around zero; missing values are gray."""
-    from matplotlib.colors import LinearSegmentedColormap
-
-    colors = LinearSegmentedColormap.from_list("contribution", [AGAINST, "white", FOR]).with_extremes(bad="0.85")
-    most = float(np.nanmax(np.abs(values), initial=0.0)) or 1.0
-    shown = ax.imshow(values, cmap=colors, vmin=-most, vmax=most, interpolation="nearest", aspect="auto")
-    ax.figure.colorbar(shown, ax=ax, label=label, fraction=0.03, pad=0.01)
-    ax.tick_params(axis="y", length=0)
-
-
-def _mark(ax: Any, regions: Any, length: int, shaded: bool) -> None:
-    """Mark ranges of positions, by a shade or, on an image, by lines; write their names above them."""
-    if not (regions is None or isinstance(regions, dict)):
-        raise TypeError(f"regions must be a dict, such as {{'box': (3, 8)}}; got {regions!r}.")
-    for name, region in (regions or {}).items():
-        if np.shape(region) != (2,) or not all(is_whole(edge, 0) for edge in region):
-            raise ValueError(f"Region {name!r} must be (first, end), two whole numbers; got {region!r}.")
-        first, end = region
-        if not first < end <= length:
-            raise ValueError(f"Region {name!r} must be a range within 0 to {length}; got {(first, end)!r}.")
-        if shaded:
-            ax.axvspan(first - 0.5, end - 0.5, color="0.5", alpha=0.18, linewidth=0, zorder=0)
-        else:
-            for edge in (first - 0.5, end - 0.5):
-                ax.axvline(edge, color="0.2", linewidth=0.9, linestyle="--")
-        top = ax.get_xaxis_transform()
-        ax.text((first + end - 1) / 2, 1.01, str(name), transform=top, ha="center", va="bottom", fontsize="small")
 
 
 def _heights(words: list[Any], values: list[Floats]) -> list[dict[str, float]]:

@@ -13,7 +13,7 @@ from mercer._config import without_caches
 from mercer.data.sequences import Sequences
 from mercer.kernels._data import unwrapped
 from mercer.kernels._explain._decision import decision_of
-from mercer.kernels._explain._explanation import output_index
+from mercer.kernels._explain._explanation import output_of
 from mercer.kernels.base.compound import Compound
 
 
@@ -140,7 +140,7 @@ def aligned(pipeline: Any, x: Any, n: int = 3, *, output: Any = None) -> Alignme
     if not is_whole(n, 1):
         raise ValueError(f"n must be a whole number, 1 or more; got {n!r}.")
     decision = decision_of(pipeline)
-    decision = decision.taken(output_index(output, decision.outputs, decision.classes))
+    decision = decision.taken(output_of(output, decision.outputs, decision.classes))
     if decision.over == "features" or decision.steps:
         raise TypeError("mc.aligned needs a pipeline that begins with its only kernel, before an estimator.")
     at, model = _pair_model(decision.kernel)

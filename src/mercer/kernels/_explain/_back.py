@@ -57,7 +57,7 @@ def _clock(step: Any, X: Sequences, shares: Any) -> Any:
     time = shares.values[:, -1]
     values = shares.values[:, :-1] + (seen / np.maximum(number, 1))[:, :, None] * time[:, None, :]
     lost = segment_sum(np.where(number > 0, 0.0, time), shares.offsets)
-    return replace(shares, values=values, bias=shares.bias + lost)
+    return replace(shares, values=values, bias=shares.bias + lost, by_channel=False)
 
 
 def _derivatives(step: Any, X: Sequences, shares: Any) -> Any:

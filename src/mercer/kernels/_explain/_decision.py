@@ -25,6 +25,7 @@ from mercer.kernels._estimators import (
     linear_function,
 )
 from mercer.kernels._evaluation import Side
+from mercer.kernels._explain._explanation import Output
 from mercer.kernels.base.kernel import Kernel
 from mercer.kernels.compacted import Compacted
 from mercer.kernels.gaussianprocess import GaussianProcess
@@ -81,10 +82,62 @@ class Decision(NamedTuple):
             sums = self.rows(self.transformed(X)) @ self.weights.T
             return np.asarray(to_numpy(sums), dtype=np.float64) + self.bias
 
-    def taken(self, index: int) -> Decision:
+    def taken(self, output: Output) -> Decision:
         """Return the decision of one output."""
-        row = slice(index, index + 1)
-        return self._replace(weights=self.weights[row], bias=self.bias[row], outputs=self.outputs[row])
+        row = slice(output.at, output.at + 1)
+        weights, bias = output.sign * self.weights[row], output.sign * self.bias[row]
+        return self._replace(weights=weights, bias=bias, outputs=(output.name,))
+
+
+class Decisions(NamedTuple):
+    """The decisions of several fitted pipelines: of groups, which follow each other, the means of their members."""
+
+    groups: tuple[tuple[Decision, ...], ...]
+    outputs: tuple[str, ...]
+    classes: Any = None
+
+    def taken(self, output: Output) -> Decisions:
+        """Return the decision of one output."""
+        if len(self.groups) == 1:
+            group = tuple(each.taken(output) for each in self.groups[0])
+        else:
+            group = self.groups[output.at]
+        return Decisions((group,), (output.name,), self.classes)
+
+
+def decisions_of(pipeline: Any) -> Decisions:
+    """Split a fitted pipeline, or several inside one estimator, into their decisions.
+
+    A calibrated classifier decides by the mean of its classifiers, whose decisions are mapped to probabilities; a
+    classifier of one class against the rest has a pipeline for every class.
+    """
+    step = pipeline
+    if hasattr(step, "fit") and not isinstance(step, type):
+        step = found_by_search(step, PURPOSE)
+    names = kinds(step)
+    if "CalibratedClassifierCV" in names:
+        parts = [decisions_of(each.estimator) for each in step.calibrated_classifiers_]
+        if any(part.outputs != parts[0].outputs for part in parts):
+            _refuse(step, "has classifiers that know different classes")
+        groups = tuple(sum(members, ()) for members in zip(*(part.groups for part in parts), strict=True))
+        return Decisions(groups, parts[0].outputs, step.classes_)
+    if "OneVsRestClassifier" in names:
+        if step.multilabel_:
+            _refuse(step, "has several labels for one sample")
+        parts = [decisions_of(each) for each in step.estimators_]
+        outputs = _outputs(len(parts), step.classes_)
+        if any(len(part.groups) != 1 or len(part.outputs) != 1 for part in parts):
+            _refuse(step, "has estimators with several outputs")
+        return Decisions(
+            tuple(
+                tuple(each._replace(outputs=(name,)) for each in part.groups[0])
+                for part, name in zip(parts, outputs, strict=True)
+            ),
+            outputs,
+            step.classes_,
+        )
+    decision = decision_of(pipeline)
+    return Decisions(((decision,),), decision.outputs, decision.classes)
 
 
 def decision_of(pipeline: Any) -> Decision:

@@ -23,7 +23,7 @@ class Contribution(NamedTuple):
     Parameters
     ----------
     position : int
-        Index of the symbol, time step or column.
+        Number of the symbol, time step or column, counted from 0 unless `Explanation.counted_from` says otherwise.
     name : str
         The symbol, word or column at the position; for time steps, the position.
     channel : str or None
@@ -69,6 +69,11 @@ class Explanation:
         Number of positions that were left out together, with ``method="marginal"``.
     kind : {"symbols", "series", "columns", "leaves"}, default="symbols"
         What the positions are.
+    predicted : tuple of str or None, default=None
+        The class that a classifier predicts for each sample. It is what lists and plots show if there are several
+        outputs and none is chosen.
+    first : int, default=0
+        Number of the first position; `counted_from` changes it.
 
     See Also
     --------
@@ -100,6 +105,8 @@ class Explanation:
     classes: Floats | None = None
     window: int = 1
     kind: str = "symbols"
+    predicted: tuple[str, ...] | None = None
+    first: int = 0
 
     def __post_init__(self) -> None:
         for values in (*self.contributions, self.decision, self.bias):
@@ -128,6 +135,7 @@ class Explanation:
             bias=self.bias[index],
             names=[self.names[i] for i in index],
             ids=tuple(self.ids[i] for i in index),
+            predicted=None if self.predicted is None else tuple(self.predicted[i] for i in index),
         )
 
     @property
@@ -153,18 +161,52 @@ class Explanation:
         Parameters
         ----------
         output : int, str or class, default=None
-            A class of the classifier, the name of an output, or its number; None if there is only one.
+            A class of the classifier, the name of an output, or its number. None is the class that is predicted for
+            each sample, or the only output. The first of two classes has the contributions to the second with the
+            opposite sign.
         """
-        at = output_index(output, self.outputs, self.classes)
-        if self.decision.ndim == 1:
+        if output is None and self.n_outputs > 1 and set(self.predicted or ("",)) <= set(self.outputs):
+            return self.of_predicted()
+        chosen = output_of(output, self.outputs, self.classes)
+        if self.decision.ndim == 1 and chosen.sign > 0:
             return self
+        return self._of([chosen] * len(self), chosen.name)
+
+    def of_predicted(self) -> Explanation:
+        """Return the explanation of the class that is predicted for each sample, by one output."""
+        if self.predicted is None:
+            raise ValueError("This explanation is not of a classifier, so that there is no predicted class.")
+        names = sorted(set(self.predicted))
+        chosen = [output_of(label, self.outputs, self.classes) for label in self.predicted]
+        return self._of(chosen, names[0] if len(names) == 1 else "the predicted class")
+
+    def _of(self, chosen: list[Output], name: str) -> Explanation:
+        """Return the explanation of one output of each sample."""
+        at, signs = [one.at for one in chosen], np.array([one.sign for one in chosen])
+        rows, axes = np.arange(len(self)), 1 if self.channels is None else 2
+        contributions = [c.reshape(*c.shape[:axes], self.n_outputs) for c in self.contributions]
         return replace(
             self,
-            contributions=[np.ascontiguousarray(c[..., at]) for c in self.contributions],
-            decision=self.decision[:, at].copy(),
-            bias=self.bias[:, at].copy(),
-            outputs=(self.outputs[at],),
+            contributions=[sign * c[..., i] for sign, c, i in zip(signs, contributions, at, strict=True)],
+            decision=signs * self.decision.reshape(len(self), -1)[rows, at],
+            bias=signs * self.bias.reshape(len(self), -1)[rows, at],
+            outputs=(name,),
         )
+
+    def counted_from(self, first: int) -> Explanation:
+        """Return the same explanation with another number for the first position: 1 is usual for residues.
+
+        Parameters
+        ----------
+        first : int
+            Number of the first symbol, time step or column in lists, tables and plots. The arrays stay the same.
+        """
+        if not is_whole(first, 0):
+            raise ValueError(f"first must be a whole number, 0 or more; got {first!r}.")
+        names = self.names
+        if self.kind == "series":  # which are called by their numbers
+            names = [tuple(str(t + int(first)) for t in range(len(row))) for row in names]
+        return replace(self, names=names, first=int(first))
 
     def per_position(self) -> list[Floats]:
         """Return contributions summed over channels, ``(T,)`` or ``(T, n_outputs)`` for every sample."""
@@ -178,7 +220,7 @@ class Explanation:
         k : int, default=10
             Number of contributions.
         output : int, str or class, default=None
-            The output, if there are several.
+            The output, if there are several; None is the class that is predicted for each sample.
         """
         if not is_whole(k, 1):
             raise ValueError(f"k must be a whole number, 1 or more; got {k!r}.")
@@ -189,7 +231,7 @@ class Explanation:
             order = np.argsort(-np.abs(flat), kind="stable")[: int(k)]
             channels: tuple[str | None, ...] = self.channels or (None,)
             places = [(i // len(channels), i % len(channels), float(flat[i])) for i in order.tolist()]
-            found.append([Contribution(t, names[t], channels[c], value) for t, c, value in places])
+            found.append([Contribution(t + self.first, names[t], channels[c], value) for t, c, value in places])
         return found
 
     def to_frame(self) -> Any:
@@ -211,7 +253,7 @@ class Explanation:
         for sample, values, names in zip(self.ids, self.contributions, self.names, strict=True):
             block = values.reshape(len(names), len(channels), self.n_outputs)
             for position, channel, output in np.ndindex(block.shape):
-                row = (sample, position, names[position], channels[channel], self.outputs[output])
+                row = (sample, position + self.first, names[position], channels[channel], self.outputs[output])
                 for key, value in zip(found, (*row, float(block[position, channel, output])), strict=True):
                     found[key].append(value)
         if self.channels is None:
@@ -221,8 +263,25 @@ class Explanation:
         return found
 
 
-def output_index(output: Any, outputs: tuple[str, ...], classes: Any) -> int:
-    """Return the index of an output that is given by its class, its name or its number; None is the only one."""
+class Output(NamedTuple):
+    """One output: its index, its sign, which is negative for the first of two classes, and its name."""
+
+    at: int
+    sign: float
+    name: str
+
+
+def output_of(output: Any, outputs: tuple[str, ...], classes: Any) -> Output:
+    """Return an output that is given by its class, its name or its number; None is the only one."""
+    if len(outputs) == 1 and output is not None and np.shape(classes) == (2,):
+        other = next((str(label) for label in classes if (str(label),) != outputs), "")
+        if str(output) == other:
+            return Output(0, -1.0, other)
+    at = _output_index(output, outputs, classes)
+    return Output(at, 1.0, outputs[at])
+
+
+def _output_index(output: Any, outputs: tuple[str, ...], classes: Any) -> int:
     if output is None:
         if len(outputs) > 1:
             raise ValueError(f"There are {len(outputs)} outputs: {', '.join(outputs)}. Pass output=.")
@@ -234,11 +293,6 @@ def output_index(output: Any, outputs: tuple[str, ...], classes: Any) -> int:
         return labels.index(output)
     if str(output) in outputs:
         return outputs.index(str(output))
-    if len(outputs) == 1 and classes is not None and output in np.asarray(classes).tolist():
-        raise ValueError(
-            f"A classifier with two classes has one output, {outputs[0]}; got {output!r}. Contributions to "
-            f"{outputs[0]} with the opposite sign speak for {output!r}."
-        )
     if not labels and is_whole(output, 0) and int(output) < len(outputs):
         return int(output)
     raise ValueError(f"{wording().must_be('output', 'one of ' + ', '.join(outputs))}; got {output!r}.")

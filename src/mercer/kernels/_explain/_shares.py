@@ -20,13 +20,14 @@ from mercer.data.csr import CSRRows
 from mercer.data.ragged import window_steps, windows_of
 from mercer.data.segments import segment_sum
 from mercer.data.sequences import Sequences
+from mercer.families.base import ExponentialFamily
 from mercer.kernels._data import n_objects
 from mercer.kernels._explain._back import through
 from mercer.kernels._operands import CenteredCounts
 from mercer.kernels.algebra import Scaled, Sum
 from mercer.kernels.centered import Centered
 from mercer.kernels.empiricalmeanmap import EmpiricalMeanMap
-from mercer.kernels.fisher import Fisher
+from mercer.kernels.fisher import Diagonal, Fisher
 from mercer.kernels.fisherensemble import FisherEnsemble
 from mercer.kernels.linear_rbf import Linear
 from mercer.kernels.normalized import Normalized
@@ -50,6 +51,7 @@ class Shares:
     values: Floats  # (S, D, R)
     offsets: Floats  # (n_samples + 1,): sample i has the positions offsets[i] to offsets[i + 1]
     bias: Floats  # (n_samples, R): what belongs to no position
+    by_channel: bool = True  # whether each share was computed from one channel, so that shares tell channels apart
 
     @staticmethod
     def zeros(source: Any, outputs: int) -> Shares:
@@ -60,11 +62,13 @@ class Shares:
     def scaled(self, factor: Floats) -> Shares:
         """Multiply all shares of a sample by a number, ``(n_samples,)``."""
         repeated = np.repeat(factor, np.diff(self.offsets))
-        return Shares(self.values * repeated[:, None, None], self.offsets, self.bias * factor[:, None])
+        values, bias = self.values * repeated[:, None, None], self.bias * factor[:, None]
+        return replace(self, values=values, bias=bias)
 
     def plus(self, other: Shares) -> Shares:
         """Add shares of the same positions."""
-        return Shares(self.values + other.values, self.offsets, self.bias + other.bias)
+        by_channel = self.by_channel and other.by_channel
+        return Shares(self.values + other.values, self.offsets, self.bias + other.bias, by_channel)
 
     def with_bias(self, bias: Floats) -> Shares:
         """Add constants, ``(n_samples, R)`` or ``(R,)``."""
@@ -240,6 +244,7 @@ def _spread(shares: Shares, source: Sequences, start: Indices, sums: Floats, wid
     for j in range(width):
         steps[start + j] += sums / width
     shares.values += over_channels(steps, source)
+    shares.by_channel = False
 
 
 @plain_shares.register(WindowScores)
@@ -258,6 +263,7 @@ def _window_scores(kernel: Any, source: Sequences, weights: Weights) -> Shares:
             inside /= np.maximum(inside.sum(axis=(1, 2), keepdims=True), 1.0)
             np.add.at(own, place, inside[..., None] * worth[:, None, None, :])
         shares.bias[i] = vector @ features[i] - own.sum(axis=(0, 1))
+    shares.by_channel = False
     return shares
 
 
@@ -319,6 +325,7 @@ def _steps(models: Any, source: Any, vector: Floats, parametrization: str) -> Sh
     channels = _Channels(models, source)
     for _, at, block in _blocks(source, vector.shape[1]):
         shares.values[at] = channels.summed(step_scores(models, block, parametrization), vector, at)
+    shares.by_channel = channels.separate
     return _observed_only(shares, source)
 
 
@@ -342,6 +349,7 @@ def _powered(kernel: Any, source: Any, vector: Floats, power: float) -> Shares:
             pulled = own if whiten is None else whiten.pulled(own)
             where = slice(at.start + a, at.start + b)
             shares.values[where] = channels.summed(part, pulled, where)
+    shares.by_channel = channels.separate and (whiten is None or isinstance(whiten, Diagonal))
     return _observed_only(shares, source)
 
 
@@ -350,8 +358,12 @@ class _Channels:
 
     def __init__(self, models: Any, source: Any) -> None:
         number = layout(source)[1]
-        self.shares = sparse.csr_array(channel_shares(models, number)) if number > 1 else None
-        if self.shares is not None:
+        self.shares, self.separate = None, True
+        if number > 1:
+            shares = channel_shares(models, number)
+            # The scores of a channel depend on other channels through covariances and through posteriors of states.
+            self.separate = isinstance(models, ExponentialFamily) and bool((shares[:, :-1].max(axis=1) == 1).all())
+            self.shares = sparse.csr_array(shares)
             seen = observed(source).astype(float)
             seen[~seen.any(axis=1), 0] = 1.0  # which becomes bias
             self.fraction = seen / seen.sum(axis=1, keepdims=True)
