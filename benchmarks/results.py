@@ -331,7 +331,7 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("names", nargs="*", help="results; all of them by default")
     parser.add_argument("--papers", action="store_true", help="only results of the papers' pages and of README")
     parser.add_argument("--quick-only", action="store_true", help="measure: the quick values only")
-    given = parser.parse_args(arguments)
+    given = parser.parse_intermixed_args(arguments)
     names = [name for name in chosen(given.names) if not given.papers or name in {**PAPERS, **README}]
     if given.command == "list":
         show(names)
