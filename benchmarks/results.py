@@ -117,7 +117,7 @@ def load(name: str) -> dict[str, Any]:
 def save(name: str, found: dict[str, Any]) -> None:
     """Write a result file: one number per line."""
     text = json.dumps(found, indent=1, ensure_ascii=False)
-    text = re.sub(r"\[\n\s+([^][]*?),\n\s+([^][]*?)\n\s+\]", r"[\1, \2]", text)  # a value and its tolerance
+    text = re.sub(r"\[\s+([^][,\s]+),\s+([^][,\s]+)\s+\]", r"[\1, \2]", text)  # a value and its tolerance
     FOLDER.mkdir(exist_ok=True)
     (FOLDER / f"{name}.json").write_text(text + "\n", encoding="utf-8")
 
@@ -214,7 +214,7 @@ def quick(result: Result, seed: int = 0) -> dict[str, float]:
 def quick_record(result: Result) -> dict[str, Any] | None:
     """Measure the quick values, and their spread over three seeds.
 
-    Three seeds say little about the spread of one value: it counts as at least the median spread of all values.
+    Three seeds say little about the spread of one value: it counts as at least the median of the spreads that are not 0.
     """
     if result.quick is None:
         return None
@@ -222,7 +222,7 @@ def quick_record(result: Result) -> dict[str, Any] | None:
     runs = [quick(result, seed) for seed in SEEDS]
     seconds = (time.process_time() - begin) / len(SEEDS)
     spread = {key: float(np.ptp([one[key] for one in runs])) for key in runs[0]}
-    least = max(float(np.median(list(spread.values()))), LEAST)
+    least = float(np.median([one for one in spread.values() if one > LEAST] or [LEAST]))
     values = {key: [value, float(f"{max(spread[key], least):.3g}")] for key, value in runs[0].items()}
     command = result.command(result.quick)
     return {"command": command, "seeds": list(SEEDS), "cpu_seconds": round(seconds, 1), "values": values}

@@ -140,17 +140,17 @@ def _cell_numbers(cells: Sequence[Cell]) -> dict[str, Any]:
 
 
 def _curve_numbers(curves: Sequence[Curve]) -> dict[str, Any]:
-    """Return the errors along the axis, and the smallest and the chosen one if there is one, by panel and method.
+    """Return the errors along the axis, or the smallest and the chosen one if x is chosen, by panel and method.
 
     What the paper says of a method in all panels alike is also under "paper" only.
     """
     found: dict[str, Any] = {}
     for one in curves:
         names = [f"{x:g}" for x in one.x] if len(one.x) > 1 else ["ours"]
-        errors: dict[str, Any] = dict(zip(names, one.error, strict=True)) | {"paper": one.paper}
+        errors = dict(zip(names, one.error, strict=True))
         if one.chosen is not None:
-            errors |= {"best": min(one.error), "chosen": one.chosen}
-        found.setdefault(one.panel, {})[one.method] = errors
+            errors = {"best": min(one.error), "chosen": one.chosen}
+        found.setdefault(one.panel, {})[one.method] = {**errors, "paper": one.paper}
     said: dict[str, set[str]] = {}
     for one in curves:
         said.setdefault(one.method, set()).add(one.paper)

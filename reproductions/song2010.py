@@ -23,8 +23,8 @@ _PRIVATE = "The paper's robot, slot-car and audio data are not public."
 
 PARTS = {
     "known": Figure(
-        "Error over the number of training triples, for known models: L1 of the predicted distribution of symbols (delta "
-        "kernel), absolute error of the predicted mean of Gaussian emissions",
+        "Error over the number of training triples, for known models: L1 of the predicted distribution of symbols with "
+        "the delta kernel, and absolute error of the predicted mean of Gaussian emissions",
         "Not in the paper: hidden Markov models whose exact filter is the truth.",
         "training triples",
         "mean error",
