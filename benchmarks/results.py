@@ -214,7 +214,8 @@ def quick(result: Result, seed: int = 0) -> dict[str, float]:
 def quick_record(result: Result) -> dict[str, Any] | None:
     """Measure the quick values, and their spread over three seeds.
 
-    Three seeds say little about the spread of one value: it counts as at least the median of the spreads that are not 0.
+    Three seeds say little about the spread of one value: it counts as at least the median of the spreads that are not
+    zero.
     """
     if result.quick is None:
         return None
