@@ -162,13 +162,13 @@ class TestMoved:
 
     def test_the_spread_of_three_seeds_is_the_tolerance(self, file: None):
         quick = results.load("one")["quick"]
-        assert quick["values"] == {"a": [0.1, 0.02], "b": [0.2, 0.025], "c": [0.3, 0.03]}  # b: the median
+        assert quick["values"] == {"a": [0.1, 0.025], "b": [0.2, 0.025], "c": [0.3, 0.03]}  # a, b: the median
         assert quick["command"] == "python benchmarks/none.py some"
         assert results.moved("one") == []
 
     def test_a_moved_value_is_named(self, file: None, monkeypatch: pytest.MonkeyPatch):
         for found, line in (
-            ({"a": 0.13, "b": 0.2, "c": 0.3}, "a is 0.13, and was 0.1 with a tolerance of 0.02"),
+            ({"a": 0.13, "b": 0.2, "c": 0.3}, "a is 0.13, and was 0.1 with a tolerance of 0.025"),
             ({"a": float("nan"), "b": 0.2, "c": 0.3}, "a is nan"),
             ({"b": 0.2, "c": 0.3}, "a is gone"),
             ({"a": 0.1, "b": 0.2, "c": 0.3, "d": 0.3}, "d is new"),
