@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 from _accuracy import C, Method, Task, errors, moments_svm, on_symbols, on_vectors
+from _numbers import add_json, write_json
 from accuracy_pairs import pairs_of_proteins, six_families
 from accuracy_sequences import nearest
 from sklearn.linear_model import LogisticRegression
@@ -30,15 +31,21 @@ import mercer as mc
 from mercer import datasets
 from mercer.data.baseline_features import Positions
 
+SEED = 0
+"""Seed of the folds and of the samples that are drawn; set by ``--seed``."""
+MOST: int | None = None
+"""Largest number of samples of a class; set by ``--quick``."""
+
 
 def five_folds(y: np.ndarray) -> list[tuple[np.ndarray, np.ndarray]]:
     """Split into five stratified folds."""
-    return list(StratifiedKFold(5, shuffle=True, random_state=0).split(np.zeros(len(y)), y))
+    return list(StratifiedKFold(5, shuffle=True, random_state=SEED).split(np.zeros(len(y)), y))
 
 
 def some(y: np.ndarray, each: int) -> np.ndarray:
     """Choose a number of samples of every class."""
-    rng = np.random.default_rng(0)
+    rng = np.random.default_rng(SEED)
+    each = min(each, MOST or each)
     return np.sort(np.concatenate([rng.permutation(np.flatnonzero(y == label))[:each] for label in np.unique(y)]))
 
 
@@ -125,6 +132,8 @@ def promoters() -> Task:
 def proteins() -> Task:
     """First 60 residues of proteins of six families."""
     X, y = six_families()
+    keep = some(y, len(y))
+    X, y = X[keep], y[keep]
     X = mc.Sequences([x[:60] for x in X], alphabet="protein", ids=X.ids)
     hmm = mc.HMM(n_states=10, n_init=1, random_state=0)
     pairs = pairs_of_proteins()
@@ -234,9 +243,11 @@ def gram_seconds(pipeline: Any, task: Task) -> float | None:
         return time.perf_counter() - begin
 
 
-def main(names: list[str], costs_only: bool) -> None:
-    """Print a table for every requested kind of data."""
+def main(names: list[str], costs_only: bool) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Print a table for every requested kind of data; return the errors, and the seconds."""
     warnings.filterwarnings("ignore")
+    values: dict[str, Any] = {}
+    times: dict[str, Any] = {}
     for name in names or list(TASKS):
         task = TASKS[name]()
         print(f"\n{TASKS[name].__doc__} {len(task.y)} objects.", flush=True)
@@ -248,11 +259,20 @@ def main(names: list[str], costs_only: bool) -> None:
             error = f"{np.mean(found):.3f}" if found else ""
             spread = f"{np.std(found, ddof=1):.3f}" if len(found) > 1 else ""
             print(f"| {label} | {error} | {spread} | {cost} |", flush=True)
+            if found:
+                values.setdefault(name, {})[label] = {"error": float(np.mean(found))}
+            if seconds is not None:
+                times.setdefault(name, {})[label] = {"seconds": seconds}
+    return values, times
 
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("kinds", nargs="*", choices=[[], *TASKS], help="kinds of data; all of them by default")
     parser.add_argument("--costs", action="store_true", help="leave out the errors")
+    parser.add_argument("--seed", type=int, default=0, help="seed of the folds and of the samples that are drawn (0)")
+    parser.add_argument("--quick", action="store_true", help="at most 20 samples of a class")
+    add_json(parser)
     given = parser.parse_args()
-    main(given.kinds, given.costs)
+    SEED, MOST = given.seed, 20 if given.quick else None
+    write_json(given.json, *main(given.kinds, given.costs))

@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from _numbers import add_json, write_json
 from sklearn.linear_model import RidgeCV
 from sklearn.model_selection import GroupKFold, KFold
 from sklearn.pipeline import make_pipeline
@@ -43,11 +44,15 @@ GROUPS = {
 }
 CHANNELS = {"NATOPS": "0.933", "RacketSports": "0.849", "UWaveGestureLibrary": "0.875"}
 """The best of five published kernels."""
+OURS = {"best": "SeriesClassifier", "fast": "fast"}
+"""Names of the presets on pages."""
+Numbers = dict[str, dict[str, float]]
 WITH_GAPS = """
     Beef ArrowHead Chinatown ItalyPowerDemand TwoLeadECG Wine FaceFour ToeSegmentation2 Lightning7 SmoothSubspace
 """
 """Sets whose steps are left out at random."""
-COLUMNS = ("1NN-DTW", "ROCKET", "MR-Hydra", "HC2")
+COLUMNS = {"1NN-DTW": "DTW", "ROCKET": "ROCKET", "MR-Hydra": "MultiRocket-Hydra", "HC2": "HIVE-COTE 2"}
+"""Published accuracies: their columns in the file, and on pages."""
 
 
 def load(name: str, part: str) -> tuple[Any, Any]:
@@ -60,8 +65,11 @@ def load(name: str, part: str) -> tuple[Any, Any]:
     return tuple(mc.read_ucr(path if path.exists() else folder / "ucr_large" / path.name))  # type: ignore[return-value]
 
 
-def accuracies(names: list[str], preset: str, seed: int) -> None:
-    """Print the accuracies of some sets, or of all of them, and their means."""
+def accuracies(names: list[str], preset: str, seed: int) -> tuple[Numbers, Numbers]:
+    """Print the accuracies of some sets, or of all of them, and their means; return them, and CPU seconds."""
+    values: Numbers = {}
+    times: Numbers = {}
+    columns = [*COLUMNS.values(), OURS[preset]]
     with open(Path(os.environ["MERCER_DATA"]) / "ucr_published.csv", encoding="utf-8") as file:
         published = {row["set"]: [row[column] for column in COLUMNS] for row in csv.DictReader(file)}
     print(f"| set | training series | {' | '.join(COLUMNS)} | {preset} | CPU s |\n|---|" + "--:|" * (len(COLUMNS) + 3))
@@ -76,13 +84,24 @@ def accuracies(names: list[str], preset: str, seed: int) -> None:
             rows.append([*(float(value or "nan") for value in known), found])
             shown = " | ".join(f"{float(value):.3f}" if value else "" for value in known)
             print(f"| {name} | {len(X)} | {shown} | {found:.3f} | {seconds:.1f} |", flush=True)
+            values[name] = {"training series": len(X)} | _known(columns, rows[-1])
+            times[name] = {"CPU seconds": seconds}
         if rows:
-            means = " | ".join("" if np.isnan(value) else f"{value:.3f}" for value in np.mean(rows, axis=0))
+            average = np.mean(rows, axis=0)
+            means = " | ".join("" if np.isnan(value) else f"{value:.3f}" for value in average)
             print(f"| **mean of {len(rows)}, {group}** | | {means} | |", flush=True)
+            values[f"mean of {len(rows)}, {group}"] = _known(columns, average)
+            values[f"mean of {len(rows)}, {group}, error"] = _known(columns, 1 - average)
+    return values, times
 
 
-def gaps(preset: str) -> None:
-    """Print accuracies with steps left out at random, beside linear interpolation: means of four draws."""
+def _known(columns: list[str], row: Any) -> dict[str, float]:
+    return {name: float(value) for name, value in zip(columns, row, strict=True) if not np.isnan(value)}
+
+
+def gaps(preset: str) -> Numbers:
+    """Print and return accuracies with steps left out at random, beside linear interpolation: means of four draws."""
+    found: Numbers = {}
     print(f"| left out | {preset} | interpolated |\n|--:|--:|--:|")
     for fraction in (0.1, 0.3):
         rows = []
@@ -97,7 +116,10 @@ def gaps(preset: str) -> None:
             model = mc.SeriesClassifier(preset)
             filled = [(X.mapped(lambda _, X=X: interpolated(X)), y) for X, y in parts]
             rows.append([model.fit(*train).score(*test) for train, test in (parts, filled)])
-        print(f"| {fraction:.0%} | " + " | ".join(f"{value:.3f}" for value in np.mean(rows, axis=0)) + " |", flush=True)
+        average = np.mean(rows, axis=0)
+        print(f"| {fraction:.0%} | " + " | ".join(f"{value:.3f}" for value in average) + " |", flush=True)
+        found[f"{fraction:.0%} left out"] = _known([OURS[preset], "interpolated"], average)
+    return found
 
 
 def numbers() -> Iterator[tuple[str, Any, Any, Any]]:
@@ -124,14 +146,18 @@ def numbers() -> Iterator[tuple[str, Any, Any, Any]]:
     yield "frequencies, gaps", mc.Sequences(X), 50 + 300 * frequency + 1.5 * rng.normal(size=120), folds.split(X)
 
 
-def r2(preset: str, seed: int) -> None:
-    """Print R2 in five folds, beside ridge regression on summaries of the series."""
+def r2(preset: str, seed: int) -> Numbers:
+    """Print and return R2 in five folds, beside ridge regression on summaries of the series."""
+    values: Numbers = {}
     print(f"| set | series | linear model of summaries | {preset} |\n|---|--:|--:|--:|")
     for name, X, y, folds in numbers():
         summaries = make_pipeline(Summary(), StandardScaler(), RidgeCV(np.logspace(-3, 3, 13)))
         models = summaries, mc.SeriesRegressor(preset, random_state=seed)
         found = np.mean([[m.fit(X[a], y[a]).score(X[b], y[b]) for m in models] for a, b in folds], axis=0)
         print(f"| {name} | {len(X)} | {found[0]:.3f} | {found[1]:.3f} |", flush=True)
+        ours = OURS[preset].replace("Classifier", "Regressor")
+        values[name] = {"number": len(X)} | _known(["linear model of summaries", ours], found)
+    return values
 
 
 if __name__ == "__main__":
@@ -139,10 +165,14 @@ if __name__ == "__main__":
     parser.add_argument("names", nargs="*", help="sets, gaps or numbers; all sets and numbers by default")
     parser.add_argument("--preset", default="best", help="best or fast")
     parser.add_argument("--seed", type=int, default=0)
+    add_json(parser)
     given = parser.parse_args()
+    values: Numbers = {}
+    times: Numbers = {}
     if given.names not in (["numbers"], ["gaps"]):
-        accuracies(given.names, given.preset, given.seed)
+        values, times = accuracies(given.names, given.preset, given.seed)
     if given.names == ["gaps"]:
-        gaps(given.preset)
+        values = gaps(given.preset)
     if given.names in ([], ["numbers"]):
-        r2(given.preset, given.seed)
+        values |= r2(given.preset, given.seed)
+    write_json(given.json, values, times)

@@ -9,11 +9,13 @@ Run: python benchmarks/bench_hmm_fit.py
 
 from __future__ import annotations
 
+import argparse
 import warnings
 from typing import Any
 
 import numpy as np
 from _measure import best, once
+from _numbers import add_json, write_json
 
 import mercer as mc
 
@@ -59,7 +61,7 @@ def peer(model: mc.HMMs, x: Any) -> Any:
     return other.fit(x)
 
 
-def compare(label: str, X: Any, init: mc.HMMs, sample: int) -> None:
+def compare(label: str, X: Any, init: mc.HMMs, sample: int) -> dict[str, float]:
     emission = mc.Gaussian("diagonal", floor=0.0) if X.alphabet is None else None
     estimator = mc.HMM(init.initial.shape[1], emission, prior=None, init=init, n_iter=ITERATIONS, tol=0.0)
     context = estimator.context(estimator.accept(X))
@@ -70,7 +72,7 @@ def compare(label: str, X: Any, init: mc.HMMs, sample: int) -> None:
     line = f"{label}: {len(X)} models in {seconds:6.3f} s"
     if hmm is None:
         print(line)
-        return
+        return {"models": len(X), "mercer": seconds}
     rows = [X.values[X.offsets[i] : X.offsets[i + 1]].reshape(X.lengths[i], -1) for i in range(sample)]
     spent, theirs = once(lambda: [peer(init, x) for x in rows])
     other = spent * len(X) / sample
@@ -78,15 +80,22 @@ def compare(label: str, X: Any, init: mc.HMMs, sample: int) -> None:
     apart = max(abs(model.score(x) - value) for model, x, value in zip(theirs, rows, ours, strict=True))
     assert apart < AGREE, f"the log probabilities of {label} differ by {apart:.1e}"
     print(f"{line}, hmmlearn {other:7.2f} s: {other / seconds:5.1f} times; log probabilities differ by {apart:.1e}")
+    return {"models": len(X), "mercer": seconds, "hmmlearn": other, "ratio": other / seconds}
 
 
-def main() -> None:
+def main() -> dict[str, dict[str, float]]:
     if hmm is None:
         print("hmmlearn is not installed: only our times")
-    compare("2 symbols, T = 100, 3 states", *symbols(1000, 100, 3), sample=50)
-    compare("2 symbols, T = 5000, 8 states", *symbols(16, 5000, 8), sample=4)
-    compare("Gaussian, d = 3, T = 100, 3 states", *vectors(1000, 100, 3, 3), sample=50)
+    rows = {
+        "2 symbols, T = 100, 3 states": (*symbols(1000, 100, 3), 50),
+        "2 symbols, T = 5000, 8 states": (*symbols(16, 5000, 8), 4),
+        "Gaussian, d = 3, T = 100, 3 states": (*vectors(1000, 100, 3, 3), 50),
+    }
+    return {label: compare(label, *row) for label, row in rows.items()}
 
 
 if __name__ == "__main__":
-    main()
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    add_json(parser)
+    given = parser.parse_args()
+    write_json(given.json, {}, main())

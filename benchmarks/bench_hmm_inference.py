@@ -11,18 +11,24 @@ Run: taskset -c 0 python benchmarks/bench_hmm_inference.py
 
 from __future__ import annotations
 
+import argparse
 import os
+from collections import defaultdict
+from collections.abc import Iterable
 
 os.environ.setdefault("XLA_FLAGS", "--xla_cpu_multi_thread_eigen=false intra_op_parallelism_threads=1")
 
 import numpy as np
 from _measure import best
+from _numbers import add_json, write_json
 
 import mercer as mc
 from mercer.models._forward.interface import Runs, Symbols, expectations
 from mercer.models._scores.scores import hmm_scores
 
 N, LENGTH, STATES, DIMENSION = 500, 200, 10, 4
+TIMES: defaultdict[str, dict[str, float]] = defaultdict(dict)
+"""Seconds by what is computed and which library."""
 
 
 def make(structure: str = "diagonal") -> tuple[mc.HMMs, mc.Sequences]:
@@ -44,7 +50,17 @@ def ours(structure: str) -> tuple[float, float, float]:
         f"ours, {structure:8s}: log-likelihoods {1e3 * values:6.2f} ms, posteriors {1e3 * posteriors:6.2f} ms, "
         f"Fisher scores {1e3 * scores:6.1f} ms"
     )
-    return values, posteriors, scores
+    found = values, posteriors, scores
+    _keep(structure, "mercer", zip(("log-likelihoods", "posteriors", "Fisher scores"), found, strict=True))
+    return found
+
+
+def _keep(structure: str, library: str, seconds: Iterable[tuple[str, float]]) -> None:
+    for what, value in seconds:
+        row = TIMES[f"{what}, {structure}"]
+        row[library] = value
+        if library != "mercer":
+            row["ratio"] = value / row["mercer"]
 
 
 def dynamax(values: float, posteriors: float, scores: float) -> None:
@@ -87,12 +103,14 @@ def dynamax(values: float, posteriors: float, scores: float) -> None:
         f"dynamax       : log-likelihoods {1e3 * theirs:6.2f} ms ({theirs / values:.1f}x ours), posteriors "
         f"{1e3 * both:6.2f} ms ({both / posteriors:.1f}x ours)"
     )
+    _keep("diagonal", "dynamax", [("log-likelihoods", theirs), ("posteriors", both)])
     gradient = jax.jit(jax.vmap(jax.grad(of_parameters), in_axes=(None, 0)))
     parameters = jnp.log(initial), jnp.log(transition), mean, 0.5 * jnp.log(variance)
     first, steps, *emitted = (np.asarray(g) for g in gradient(parameters, x))
     theirs = np.concatenate([first, steps.reshape(N, -1), np.concatenate(emitted, axis=-1).reshape(N, -1)], axis=1)
     error = np.abs(hmm_scores(models, X)[0] - theirs).max() / np.abs(theirs).max()
     seconds = best(lambda: jax.block_until_ready(gradient(parameters, x)))
+    _keep("diagonal", "dynamax", [("Fisher scores", seconds)])
     print(f"jax.grad      : {1e3 * seconds:.1f} ms ({seconds / scores:.1f}x ours); gradients differ by {error:.1e}")
 
 
@@ -117,6 +135,7 @@ def glhmm(posteriors: float, scores: float) -> None:
     except Exception as error:  # another version has another interface
         print(f"glhmm could not be run here: {error}")
         return
+    _keep("full", "glhmm", [("posteriors", seconds), ("Fisher scores", features)])
     print(f"glhmm, full   : posteriors {1e3 * seconds:8.1f} ms ({seconds / posteriors:.0f}x ours), features", end=" ")
     print(f"{1e3 * features:8.1f} ms ({features / scores:.0f}x our scores)")
 
@@ -143,4 +162,8 @@ def main() -> None:
 
 
 if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    add_json(parser)
+    given = parser.parse_args()
     main()
+    write_json(given.json, {}, TIMES)

@@ -7,7 +7,7 @@ import sys
 import warnings
 from argparse import ArgumentParser, RawDescriptionHelpFormatter
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from inspect import signature
 from pathlib import Path
 from typing import Any
@@ -15,6 +15,9 @@ from typing import Any
 import numpy as np
 
 from mercer.plot.style import COLORS, MARKERS
+
+ERRORS = {"ours (CV)": "chosen", "ours (best)": "best", "paper": "paper"}
+"""The three errors of a cell, by their names in tables."""
 
 
 @dataclass(frozen=True)
@@ -105,12 +108,61 @@ def main(title: str, parts: dict[str, Any], reproduce: Callable[..., list[Any]],
     if figure is not None:
         draw(parts[name], results).savefig(figure)
     if file is not None:
-        file.write_text(json.dumps([asdict(one) for one in results], indent=1), encoding="utf-8")
+        file.write_text(json.dumps({"values": numbers(results)}, indent=1), encoding="utf-8")
 
 
 def tell(what: str) -> None:
     """Print what is computed next."""
     print(what, file=sys.stderr, flush=True)
+
+
+def numbers(results: Sequence[Any]) -> dict[str, Any]:
+    """Return all numbers by name: task or panel, method, and which of their numbers it is."""
+    return {Cell: _cell_numbers, Curve: _curve_numbers, Place: _place_numbers}[type(results[0])](results)
+
+
+def _cell_numbers(cells: Sequence[Cell]) -> dict[str, Any]:
+    """Return ours and the paper's by task and method, their means, and the mean distance from the paper."""
+    found: dict[str, Any] = {}
+    for one in cells:
+        found.setdefault(one.task, {})[one.method] = {label: getattr(one, key) for label, key in ERRORS.items()}
+    far: dict[str, float] = {}
+    for method in dict.fromkeys(one.method for one in cells):
+        own = [one for one in cells if one.method == method]
+        for label, key in ERRORS.items():
+            known = [getattr(one, key) for one in own if getattr(one, key) is not None]
+            mean = float(np.mean(known)) if known else None
+            found.setdefault("mean", {}).setdefault(method, {})[label] = mean
+        pairs = [(one.best, one.paper) for one in own if one.paper is not None]
+        if pairs:
+            far[method] = float(np.mean([abs(ours - paper) for ours, paper in pairs]))
+    return found | {"mean distance": far}
+
+
+def _curve_numbers(curves: Sequence[Curve]) -> dict[str, Any]:
+    """Return the errors along the axis, or the smallest and the chosen one if x is chosen, by panel and method.
+
+    What the paper says of a method in all panels alike is also under "paper" only.
+    """
+    found: dict[str, Any] = {}
+    for one in curves:
+        names = [f"{x:g}" for x in one.x] if len(one.x) > 1 else ["ours"]
+        errors = dict(zip(names, one.error, strict=True))
+        if one.chosen is not None:
+            errors = {"best": min(one.error), "chosen": one.chosen}
+        found.setdefault(one.panel, {})[one.method] = {**errors, "paper": one.paper}
+    said: dict[str, set[str]] = {}
+    for one in curves:
+        said.setdefault(one.method, set()).add(one.paper)
+    return found | {"paper": {method: texts.pop() for method, texts in said.items() if len(texts) == 1}}
+
+
+def _place_numbers(places: Sequence[Place]) -> dict[str, Any]:
+    """Return the positions by panel and name."""
+    found: dict[str, Any] = {}
+    for one in places:
+        found.setdefault(one.panel, {})[one.name] = {"x": one.x, "y": one.y}
+    return found
 
 
 def markdown(results: Sequence[Any]) -> str:
@@ -125,7 +177,7 @@ def _cell_rows(cells: Sequence[Cell]) -> list[list[str]]:
     rows = [["task", "", *methods]]
     for task in [*tasks, "mean"]:
         own = [c for c in cells if task in (c.task, "mean")]
-        for label, key in (("ours (CV)", "chosen"), ("ours (best)", "best"), ("paper", "paper")):
+        for label, key in ERRORS.items():
             shown = [_average([getattr(c, key) for c in own if c.method == method]) for method in methods]
             rows.append([task if key == "chosen" else "", label, *shown])
     return rows

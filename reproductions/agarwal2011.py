@@ -1,12 +1,13 @@
 """Agarwal and Daumé, Generative kernels for exponential families, AISTATS 2011: text tables and figures.
 
-Run: python reproductions/agarwal2011.py table1 (or table2, figure4, figure5, figure6, figure7); --help has the options
+Run: python reproductions/agarwal2011.py table1 (or table2, figure4, ...); --help has the options
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -69,6 +70,7 @@ PARTS = {
     "figure5": Figure("Random multinomials, n = 50: test error over noise", DRAWN, "noise"),
     "figure6": Figure("WebKB: test error over training documents per class", TASKS, "n", log_x=True, log_y=True),
     "figure7": Figure("Reuters: test error over training documents per class", TASKS, "n", log_x=True, log_y=True),
+    "concentrations": Figure("Figures 4 and 5 with other draws of the two classes", DRAWN, "n, or noise"),
 }
 
 LINES = ("Exp", "Inverse", "PP", "Heat", "Naive Bayes")
@@ -92,7 +94,6 @@ def reproduce(
     variants: bool = False,
     balanced: bool = False,
     seed: int = 0,
-    concentration: float = 1.0,
 ) -> list[Cell] | list[Curve]:
     """Reproduce a table or a figure.
 
@@ -111,16 +112,16 @@ def reproduce(
         have in figures 4 and 5.
     seed : int, default=0
         Seed of the draws.
-    concentration : float, default=1.0
-        Figures 4 and 5: parameter of the symmetric Dirichlet distribution of the classes.
     """
+    if part == "concentrations":
+        return concentrations(draws or (2 if quick else 10), quick, seed)
     draws = draws or (3 if quick else 20)
     rate = balanced_wrong if balanced else share_wrong
     if part in TABLES:
         return real_table(TABLES[part], draws, quick, variants, rate, seed)
     if part in REAL:
         return real_figure(part, draws, quick, variants, rate, seed)
-    return random_figure(part, draws, quick, variants, seed, concentration)
+    return random_figure(part, draws, quick, variants, seed)
 
 
 def document_methods(counts: Any, labels: Array, n: int, variants: bool = False) -> list[KernelSVM | Rule]:
@@ -208,7 +209,9 @@ def real_table(table: Table, draws: int, quick: bool, variants: bool, rate: Any,
             splits.append(Split(train, test, stratified(labels, train, 5)))
         known = dict(zip(METHODS, table.errors[task], strict=True))
         for method in methods:
-            cells.append(evaluate(method, " vs. ".join(task), labels, splits, known.get(method.name), rate))
+            cells.append(
+                evaluate(method, " vs. ".join(task), labels, splits, known.get(method.name.partition(",")[0]), rate)
+            )
     return cells
 
 
@@ -292,7 +295,7 @@ ONCE = ("Inverse", "Naive Bayes")
 MORE_LINES = (*METHODS, "PP, rho=1", *(f"{name}, words once" for name in ONCE))
 
 
-def random_figure(part: str, draws: int, quick: bool, variants: bool, seed: int, concentration: float) -> list[Curve]:
+def random_figure(part: str, draws: int, quick: bool, variants: bool, seed: int, concentration=1.0) -> list[Curve]:
     """Run figure 4 or 5, with one panel for the dense and one for the sparse setting of the paper."""
     axis = (SIZES if part == "figure4" else NOISES)[1 if quick else 0 :: 3 if quick else 1]
     found = []
@@ -304,6 +307,15 @@ def random_figure(part: str, draws: int, quick: bool, variants: bool, seed: int,
         lines = {method: [run[method] for run in runs] for method in runs[0]}
         found += curves(name, axis, lines, name if part == "figure4" else f"{name}, noise", variants)
     return found
+
+
+def concentrations(draws: int, quick: bool, seed: int) -> list[Curve]:
+    """Run figures 4 and 5 with classes that are more alike, and less, than with the uniform distribution."""
+    return [
+        replace(one, panel=f"Dirichlet({value:g}), {one.panel}, {axis}", paper="")
+        for value, (part, axis) in product((3.0, 0.3), (("figure4", "over n"), ("figure5", "over noise")))
+        for one in random_figure(part, draws, quick, False, seed, value)
+    ]
 
 
 def one_run(

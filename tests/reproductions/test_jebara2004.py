@@ -134,7 +134,7 @@ def test_every_panel_has_every_line(monkeypatch: pytest.MonkeyPatch, part: str):
     letters = [f"K={k}" for k in range(1, 6)]
     if part == "figure8a":
         lines = [*(f"T={length}" for length in paper.LENGTHS), "T chosen", "EM's start", *beside]
-        assert methods == dict.fromkeys(("human", "fly"), lines)
+        assert methods == dict.fromkeys(("human, HMM", "fly, HMM"), lines)
     else:
         chains, words = [*letters, "K chosen", *beside], [*letters, "K chosen", "length only"]
         assert methods == {
@@ -148,6 +148,20 @@ def test_every_panel_has_every_line(monkeypatch: pytest.MonkeyPatch, part: str):
     monkeypatch.setattr(paper, "dna_outcomes", lambda strings, maker: {"line": half([1])})
     more = paper.reproduce(part, draws=1, quick=True, variants=True)
     assert len({one.panel for one in more}) == len(more) == 2 * len(methods)
+
+
+def test_errors_by_length(monkeypatch: pytest.MonkeyPatch):
+    def drawn(n: int, seed: tuple[int, int]) -> paper.Strings:
+        """Return strings of three lengths of which only the long ones differ by class."""
+        data = [letter * length for length in (30, 80, 200) for letter in "AC" for _ in range(8)]
+        same = ["A" * len(one) if len(one) < 200 else one for one in data]
+        labels = np.array([one[0] for one in data])
+        return paper.Strings(mc.Sequences(same, alphabet="dna"), labels, np.arange(len(labels)))
+
+    monkeypatch.setattr(paper, "fly", drawn)
+    found = {(one.panel, one.method): one.error[0] for one in paper.reproduce("lengths", draws=2)}
+    assert len(found) == 9
+    assert all((error == 0) == panel.startswith("150") for (panel, _), error in found.items())
 
 
 class TestSeries:
@@ -174,9 +188,12 @@ class TestSeries:
         curves = paper.reproduce("figure10", quick=True)
         names = [one.method for one in curves]
         assert names[:6] == [f"{kind} rho={rho:g}" for kind in ("LDS", "SLDS") for rho in (0.1, 0.5, 1.0)]
-        assert names[-3:] == ["ML LDS", "ML SLDS", "RBF"]
+        assert names[-5:] == ["ML LDS", "ML SLDS", "RBF", "LDS kernel, best", "SLDS kernel, best"]
+        for kind, least in zip(("LDS", "SLDS"), (one.error[0] for one in curves[-2:]), strict=True):
+            drawn = [error for one in curves[:-5] if one.method.startswith(f"{kind} ") for error in one.error]
+            assert least <= min(drawn)
         assert all(0 <= error <= 1 for one in curves for error in one.error)
-        assert {one.panel for one in curves} == {"over T", "over rho", "baselines"}
+        assert {one.panel for one in curves} == {"over T", "over rho", "one number"}
 
     def test_likelihoods_leave_one_out(self):
         task = make_task(1, 2, 4, 12)

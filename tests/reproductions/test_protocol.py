@@ -7,7 +7,7 @@ import json
 import numpy as np
 import pytest
 from _protocol import KernelSVM, Outcome, Rule, balanced_wrong, curve, evaluate, share_wrong, svm_errors
-from _results import Cell, Curve, Figure, Place, draw, main, markdown
+from _results import Cell, Curve, Figure, Place, draw, main, markdown, numbers
 from mehta2010 import make_folds
 
 LABELS = np.repeat(["a", "b"], [40, 60])
@@ -155,6 +155,21 @@ def test_places_are_drawn_by_group_and_cells_against_the_papers():
         draw(FIGURE, CELLS[1:])
 
 
+def test_numbers_by_name():
+    found = numbers(CURVES)
+    assert found["small"]["linear"] == {"best": 0.1, "chosen": 0.123, "paper": "18 %"}
+    assert found["small"]["ours"] == {"0": 0.15, "1": 0.05, "paper": ""}
+    assert found["paper"] == {"ours": ""}  # the paper says different things of "linear"
+    single = Curve("", "one", (3.0,), (0.4,), (0.1,), paper=".3")
+    assert numbers([single])[""]["one"] == {"ours": 0.4, "paper": ".3"}
+    found = numbers([*CELLS, Cell("u", "PPK", 0.2, 0.01, 0.15, "C=1", 0.1)])
+    assert found["t"]["PPK"] == {"ours (CV)": 0.1, "ours (best)": 0.09, "paper": 0.2}
+    assert found["mean"]["PPK"] == {"ours (CV)": pytest.approx(0.15), "ours (best)": 0.12, "paper": pytest.approx(0.15)}
+    assert found["mean"]["own"] == {"ours (CV)": 0.3, "ours (best)": 0.2, "paper": None}
+    assert found["mean distance"] == {"PPK": pytest.approx((0.11 + 0.05) / 2)}
+    assert numbers(PLACES)["a"]["wren"] == {"x": 0.5, "y": -1.0}
+
+
 def test_the_command(tmp_path, capsys):
     asked = []
 
@@ -169,7 +184,7 @@ def test_the_command(tmp_path, capsys):
     assert out.startswith("Errors\n")
     assert out.endswith("Nothing differs.\n")
     assert (tmp_path / "a.svg").stat().st_size > 1000
-    assert [one["method"] for one in json.loads((tmp_path / "a.json").read_text())] == ["linear", "ours", "linear"]
+    assert json.loads((tmp_path / "a.json").read_text()) == {"values": numbers(CURVES)}
     for wrong in (["figure9"], ["figure1", "--draws", "0"], ["figure1", "--variants"]):
         with pytest.raises(SystemExit):
             main("A paper.", {"figure1": FIGURE}, reproduce, wrong)
