@@ -196,7 +196,7 @@ class _Report:
         self._say(
             shown,
             f"\nScore: mean over {self.folds} folds [95 % interval]; parameters were chosen within the training folds."
-            "\nAgainst baseline: difference of a kernel of mercer from the baseline chosen within the training folds."
+            "\nAgainst baseline: difference of a kernel of mercer from the baseline with the best score in the table."
             "\nBelow a method: the values of parameters that were chosen most often. *: what is recommended above.",
         )
         for line in self._advice():
@@ -208,6 +208,8 @@ class _Report:
 
     def _table(self) -> Table:
         """Return the table; what was chosen stands below the method, so that 100 columns hold a row."""
+        from mercer._comparison.results import signed
+
         title = "Kernels and baselines by cross-validation"
         table = Table(box=box.SIMPLE_HEAD, title=title, title_justify="left", padding=(0, 1, 0, 0))
         for i, heading in enumerate(("method", "score", "against baseline", "fit", "predict")):
@@ -220,7 +222,7 @@ class _Report:
             score = f"{row['score']:.3f} [{row['score_low']:.3f}, {row['score_high']:.3f}]"
             against = ""
             if row["difference"] is not None:
-                against = f"{row['difference']:+.3f} [{row['low']:+.3f}, {row['high']:+.3f}]"
+                against = "{} [{}, {}]".format(*(signed(row[name]) for name in ("difference", "low", "high")))
             table.add_row(
                 Group(row["method"], *([Padding.indent(row["chosen"], 2)] if row["chosen"] else [])),
                 f"{score} {'*' if row['recommended'] else ' '}",
