@@ -24,6 +24,9 @@ repository::
 `ModelContract`      structured models and their estimators: densities, couplings and samples against enumeration, fits
 ===================  ================================================================================
 
+`find_counterexample` searches for objects on which a kernel is not positive semi-definite; `KernelContract` uses it for
+kernels whose verdict is "always".
+
 Needs ``pip install 'mercer[testing]'``.
 """
 
@@ -37,6 +40,7 @@ pytest.register_assert_rewrite(
     *(f"mercer.testing.{name}" for name in ("batches", "estimators", "families", "kernels", "models", "plain_families"))
 )
 
+from mercer.testing.counterexamples import Counterexample, find_counterexample  # noqa: E402
 from mercer.testing.estimators import EstimatorContract  # noqa: E402
 from mercer.testing.families import FamilyContract  # noqa: E402
 from mercer.testing.kernels import Gradients, KernelContract, PluralContract, by_pairs  # noqa: E402
@@ -44,6 +48,7 @@ from mercer.testing.models import ModelContract  # noqa: E402
 from mercer.testing.plain_families import PlainFamilyContract  # noqa: E402
 
 __all__ = [
+    "Counterexample",
     "EstimatorContract",
     "FamilyContract",
     "Gradients",
@@ -52,4 +57,5 @@ __all__ = [
     "PlainFamilyContract",
     "PluralContract",
     "by_pairs",
+    "find_counterexample",
 ]
