@@ -158,7 +158,7 @@ def table_of(source: Any, separator: str | None = None, decimal: str = ".", inva
     try:
         import pandas as pd
     except ImportError as error:
-        raise ImportError("Tables need pandas, which is not installed; run pip install 'mercer[cli]'.") from error
+        raise ImportError("Tables need pandas, which is not installed; run pip install pandas.") from error
     if isinstance(source, str | os.PathLike) or hasattr(source, "read"):
         return _from_file(source, separator, decimal, invalid)
     if hasattr(source, "collect"):  # a lazy frame of polars

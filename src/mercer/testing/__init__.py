@@ -27,13 +27,13 @@ repository::
 `find_counterexample` searches for objects on which a kernel is not positive semi-definite; `KernelContract` uses it for
 kernels whose verdict is "always".
 
-Needs ``pip install 'mercer[testing]'``.
+Needs ``pip install pytest hypothesis array-api-strict``.
 """
 
 try:
     import pytest
 except ImportError as error:
-    raise ImportError("mercer.testing requires pytest; run pip install 'mercer[testing]'.") from error
+    raise ImportError("mercer.testing requires pytest; run pip install pytest hypothesis array-api-strict.") from error
 
 # Before the batteries are imported, so that failures of their plain asserts show the values.
 pytest.register_assert_rewrite(
