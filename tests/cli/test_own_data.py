@@ -108,9 +108,8 @@ class TestReading:
     def test_ts(self, tmp_path):
         found = task(write_ts(tmp_path / "toy.ts"))
         assert found.about == (
-            f"24 series of dimension 2, length 10 to 20; 2 classes; {tmp_path / 'toy.ts'}, .ts format: 24 series of 2 "
-            "channels, after the last colon the label (2 classes). To correct it, change @classLabel or @targetLabel "
-            "in its header"
+            "24 series of dimension 2, length 10 to 20; 2 classes; .ts format: 24 series of 2 channels, after the last "
+            "colon the label (2 classes). To correct it, change @classLabel or @targetLabel in its header"
         )
 
     def test_a_table_without_header_is_one_of_the_ucr_archive(self, tmp_path):

@@ -28,8 +28,8 @@ profiles                              profiles
 windows                               windows
 ====================================  ==================================================================================
 
-Kernels that use ``mixtures`` and ``series_windows`` are compared with loops in `tests/kernels/test_windowscores.py`. The
-cases ``contraction`` are of an embedded model, which is written in Python.
+Kernels that use ``mixtures`` and ``series_windows`` are compared with loops in `tests/kernels/test_windowscores.py`.
+The cases ``contraction`` are of an embedded model, which is written in Python.
 """
 
 from __future__ import annotations

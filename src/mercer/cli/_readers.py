@@ -71,7 +71,7 @@ class Read:
     @property
     def about_new(self) -> str:
         """Description of new data, without correcting options, labels and copies, which predictions do not use."""
-        return _joined(describe(self.X), self.records.taken_for.rstrip("."), self.skipped)
+        return _joined(describe(self.X), self._read_as, self.skipped)
 
     @property
     def about_test(self) -> str:
@@ -90,6 +90,11 @@ class Read:
         why = (reason.rpartition("; ")[0] or reason).removesuffix(".")
         return f"{count} skipped: {described(problems)}; {'reason' if len(problems) == 1 else 'first reason'}: {why}"
 
+    @property
+    def _read_as(self) -> str:
+        """What the data were taken for, without the name of the file, with which the line begins."""
+        return self.records.taken_for.rstrip(".").removeprefix(f"{self.path}, ")
+
     def taken_for(self, copies: str, *, cures: bool = True) -> str:
         """Return what the data were taken for, and what identical samples are; with options that correct it, or none.
 
@@ -101,7 +106,7 @@ class Read:
             Whether the reader has the command line; others see no options.
         """
         records, reading = self.records, self.reading
-        said = [records.taken_for.rstrip("."), records.correction.rstrip(".")]
+        said = [self._read_as, records.correction.rstrip(".")]
         if self.reader == "fasta" and records.y is not None:
             rules = ", ".join(f"--{name} {shlex.quote(rule)}" for name in _ANSWERS if (rule := getattr(reading, name)))
             answers = f"{self.path}: {answers_of(records.y)}"
