@@ -28,7 +28,7 @@ import mercer as mc
 from mercer import datasets
 from mercer._comparison.evaluation import Contender, Task, evaluate_fold
 from mercer._comparison.recipes import ContenderFactory, contenders
-from mercer._comparison.results import Result, chosen_inside, difference, losses_of
+from mercer._comparison.results import Result, chosen_inside, difference, joined
 from mercer._comparison.runner import FoldCache, default_folder
 
 FOLDS, SEED, LIMIT = 5, 0, 150
@@ -139,7 +139,7 @@ def run(name: str, make: Callable[[], tuple[Any, Any, Any]]) -> dict[str, Any]:
             results.append(Result(name, contender, [done[fold] for fold in range(FOLDS)]))
     inside = [result for result in results if result.contender.name not in BESIDE]
     kernels, plain = chosen_inside(inside, kernels=True), chosen_inside(inside, kernels=False)
-    found = difference(losses_of(kernels), losses_of(plain), task, FOLDS, SEED)
+    found = difference(joined(kernels), joined(plain), task, FOLDS, SEED)
     error = (found.high - found.low) / (2 * 1.98)
     names = [result.contender.name for result in kernels]
     by_name = {result.contender.name: result.score for result in results}
@@ -147,9 +147,9 @@ def run(name: str, make: Callable[[], tuple[Any, Any, Any]]) -> dict[str, Any]:
         "set": name,
         "samples": len(task.y),
         "classes": len(np.unique(task.y)),
-        "kernel": float(np.mean([r.folds[i].score for i, r in enumerate(kernels)])),
+        "kernel": joined(kernels).score,
         "chosen": max(names, key=names.count),
-        "baseline": float(np.mean([r.folds[i].score for i, r in enumerate(plain)])),
+        "baseline": joined(plain).score,
         "difference": found.mean,
         "standard_error": error,
         "not_below": bool(found.mean >= -error),

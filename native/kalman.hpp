@@ -269,7 +269,7 @@ struct Filter {
     }
     subtract_product(e, e, m, {emission, 1, n}, {steps, n, d});
     solve_lower(e.transposed(), e.transposed(), {own.lower, d, 1}, own.inverse, d, steps);
-    density.take(own, e.data, steps);
+    density.add_steps(own, e.data, steps);
     if (filtered) add_product(m, m, e, {own.z, n, 1}, {steps, d, n});
   }
 

@@ -38,7 +38,7 @@ struct PairStep {
     const Matrix e{observed, d, 1}, m{mean, n, 1};
     subtract_product(e, {system.observation_offset, d, 1}, m, {system.emission, 1, n}, {1, n, d});
     solve_lower(e.transposed(), e.transposed(), {record.lower, d, 1}, record.inverse, d, 1);
-    density.take(record, observed, 1);
+    density.add_steps(record, observed, 1);
     add_product({filtered, n, 1}, m, e, {record.z, n, 1}, {1, d, n});
   }
 };

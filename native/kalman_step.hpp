@@ -115,8 +115,8 @@ struct Density {
     *root = {all(1.0), all(0.0)};
     fill(missing, 0.0, 1), fill(squares, 0.0, 1);
   }
-  // Take down steps with one record and the whitened surprises of their observations.
-  void take(const StepRecord& record, const Lanes* surprises, int64_t steps) {
+  // Add steps that share one record, with the whitened surprises of their observations.
+  void add_steps(const StepRecord& record, const Lanes* surprises, int64_t steps) {
     Scaled number = *root, factor = *record.density;
     Lanes sum = *squares;
     for (int64_t t = 0; t < steps; ++t) {

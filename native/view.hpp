@@ -76,7 +76,7 @@ class Scratch {
   void give(int64_t count, T*&... arrays) {  // each of `count` entries
     ((arrays = take<T>(count)), ...);
   }
-  // Memory for all that `takes` takes: it is called once to count, and again with the memory.
+  // Call `takes` twice: to count the bytes that it takes, and then to hand out memory.
   template <class F>
   bool lay_out(F takes) {
     used = 0, takes();

@@ -36,7 +36,7 @@ class Wording:
 
 
 class _Before(Wording):
-    """Words of Python where a given model reads data, and has no such parameter: sequences are read before."""
+    """Messages for a fitted model, which has no ``unknown=``: they suggest making `Sequences` first."""
 
     def option(self, name: str, value: Any = ...) -> str:
         said = super().option(name, value)

@@ -29,7 +29,8 @@ class TestEntry:
         code = f"import sys; sys.modules[{missing!r}] = None; from mercer import cli; cli.main()"
         found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
         assert found.returncode == 2
-        assert found.stderr == f"The command mercer requires {missing}; run pip install 'mercer[cli]'.\n"
+        cure = "run pip install '.[cli]' in a clone of mercer"
+        assert found.stderr == f"The command mercer requires {missing}; {cure}.\n"
 
     def test_importing_mercer_needs_no_extra(self):
         code = "import sys, mercer; print({'typer', 'rich', 'matplotlib', 'mercer.cli'} & set(sys.modules))"

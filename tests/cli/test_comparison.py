@@ -16,8 +16,18 @@ from sklearn.svm import SVC
 from tests.cli.contenders_for_tests import Breaks, Dies, Hangs, Refuses, Warns
 
 import mercer as mc
-from mercer._comparison.evaluation import Contender, Fold, Task, evaluate_fold, order_of_tests, splits
-from mercer._comparison.results import Result, chosen_inside, difference, independent, interval_of, verdict, wilson
+from mercer._comparison.evaluation import Contender, Fold, Task, evaluate_fold, splits
+from mercer._comparison.results import (
+    Result,
+    chosen_inside,
+    difference,
+    independent,
+    interval_of,
+    joined,
+    signed,
+    verdict,
+    wilson,
+)
 from mercer._comparison.runner import Comparison, FoldCache
 from mercer._comparison.summary import Summary
 from mercer._sizes import duration
@@ -85,8 +95,9 @@ class TestFold:
         assert abs(evaluate_fold(task, only, 0, 3, 0).score) < 0.2
         heavy = Task("", task.X, task.y, [], weights=np.ones(60))
         assert evaluate_fold(heavy, ridge, 0, 3, 0).score == pytest.approx(fold.score)
-        found = difference(*(r.losses for r in results_of(task, ridge, only)), task, 3, 0)
-        assert 0.8 < found.mean < 1.3  # in units of what the confounds leave
+        ours, theirs = results_of(task, ridge, only)
+        assert difference(ours, theirs, task, 3, 0).mean == pytest.approx(ours.score - theirs.score)
+        assert ours.score - theirs.score > 0.8  # in units of what the confounds leave
 
     def test_groups_are_never_cut(self):
         groups = np.arange(60) // 5
@@ -96,7 +107,7 @@ class TestFold:
                 assert not set(groups[train]) & set(groups[test])
 
     def test_every_sample_is_tested_once(self):
-        assert sorted(order_of_tests(blobs(), 3, 0)) == list(range(60))
+        assert sorted(np.concatenate([test for _, test in splits(blobs(), np.arange(60), 3, 0)])) == list(range(60))
 
 
 @pytest.mark.slow  # processes
@@ -176,11 +187,27 @@ def results_of(task: Task, *contenders: Contender, folds: int = 3) -> list[Resul
     return [Result("t", c, [evaluate_fold(task, c, fold, folds, 0) for fold in range(folds)]) for c in contenders]
 
 
+def of_losses(task: Task, contender: Contender, name: str, losses, inner=(0.5, 0.5, 0.5)) -> Result:
+    """Return the result of a contender with these losses, in the order of the samples, and these inner scores."""
+    tests = [test for _, test in splits(task, np.arange(len(task.y)), len(inner), 0)]
+    parts = [np.asarray(losses, dtype=float)[test] for test in tests]
+    folds = [
+        Fold(i, 1 - part.mean(), v, part.tolist(), 0, 0, 0, {})
+        for i, (part, v) in enumerate(zip(parts, inner, strict=True))
+    ]
+    return Result("t", replace(contender, name=name), folds)
+
+
+def wrong(*members: int, n: int = 60):
+    """Return zero-one losses: 1 for these samples."""
+    return np.isin(np.arange(n), members)
+
+
 class TestResults:
     def test_the_interval_is_that_of_a_paired_t_test(self):
         task = blobs(apart=1.0)
         plain, better = results_of(task, MAJORITY, LINEAR)
-        found = difference(better.losses, plain.losses, task, 3, 0)
+        found = difference(better, plain, task, 3, 0)
         assert found.mean == pytest.approx(np.mean(plain.losses) - np.mean(better.losses))
         expected = stats.ttest_rel(plain.losses, better.losses).confidence_interval()
         assert (found.low, found.high) == pytest.approx(expected)
@@ -189,20 +216,23 @@ class TestResults:
     def test_methods_that_agree_on_all_samples_may_differ_on_others(self, groups):
         task = blobs(groups=groups)
         n = 60 if groups is None else 12
-        found = difference(np.zeros(60), np.zeros(60), task, 3, 0)
+        perfect = of_losses(task, KERNEL, "perfect", wrong())
+        found = difference(perfect, perfect, task, 3, 0)
         width = stats.t.ppf(0.975, n + 1) / np.sqrt((n + 1) * (n + 2))  # two gains more, whose squares sum to 1
         assert (found.mean, found.low, found.high) == pytest.approx((0, -width, width))
 
     def test_methods_that_agree_are_closer_than_those_that_differ_once(self):
-        none, once = (difference(np.zeros(60), losses, blobs(), 3, 0) for losses in (np.zeros(60), np.eye(60)[0]))
+        task = blobs()
+        perfect, once = (of_losses(task, KERNEL, "", losses) for losses in (wrong(), wrong(0)))
+        none, once = (difference(perfect, other, task, 3, 0) for other in (perfect, once))
         assert none.high - none.low < once.high - once.low
 
     def test_samples_of_a_group_are_one_observation(self):
         groups = np.repeat(np.arange(12), 5)
         task = blobs(apart=1.0, groups=groups)
         plain, better = results_of(task, MAJORITY, LINEAR)
-        found = difference(better.losses, plain.losses, task, 3, 0)
-        order = order_of_tests(task, 3, 0)
+        found = difference(better, plain, task, 3, 0)
+        order = np.concatenate([test for _, test in splits(task, np.arange(60), 3, 0)])
         gains = np.array([(plain.losses - better.losses)[groups[order] == g].mean() for g in range(12)])
         expected = stats.ttest_1samp(gains, 0.0).confidence_interval()
         assert (found.low, found.high) == pytest.approx(expected)
@@ -253,18 +283,39 @@ class TestResults:
         task = Task("", np.arange(20.0)[:, None], np.arange(20.0), [])
         (result,) = results_of(task, Contender("mean", DummyRegressor()))
         low, high = interval_of(result, task, 20, 3, 0)
-        width = stats.t.ppf(0.975, 19) * np.std(result.losses, ddof=1) / np.sqrt(20) / np.var(task.y)
+        tests = [test for _, test in splits(task, np.arange(20), 3, 0)]
+        shares = np.concatenate([np.full(len(test), 1 / np.var(task.y[test]) / len(test)) for test in tests])
+        width = stats.t.ppf(0.975, 19) * np.std(result.losses * shares, ddof=1) * np.sqrt(20) / 3
         assert high - low == pytest.approx(2 * width)
         assert (low + high) / 2 == pytest.approx(result.score)
 
-    def test_a_difference_of_targets_is_in_units_of_r2(self):
+    @pytest.mark.parametrize("weighted", [False, True])
+    @pytest.mark.parametrize("grouped", [False, True])
+    def test_a_difference_is_that_of_the_scores_in_the_table(self, grouped, weighted):
+        """For folds of different sizes, too."""
         rng = np.random.default_rng(1)
-        X = rng.normal(size=(60, 1))
-        task = Task("", X, X[:, 0] + 0.5 * rng.normal(size=60), [])
+        X = rng.normal(size=(61, 1))
+        more = {
+            "groups": np.minimum(np.arange(61) // 4, 11) if grouped else None,
+            "weights": rng.uniform(0.5, 2, 61) if weighted else None,
+        }
+        numbers = Task("", X, X[:, 0] + 0.5 * rng.normal(size=61), [], **more)
+        labels = Task("", X, (numbers.y > 0).astype(int), [], **more)
+        pairs = {"labels": (labels, MAJORITY, LINEAR)}
+        pairs["numbers"] = numbers, Contender("mean", DummyRegressor()), Contender("ridge", Ridge())
+        for task, plain, better in pairs.values():
+            a, b = results_of(task, plain, better)
+            assert len({len(fold.losses) for fold in a.folds}) > 1
+            assert difference(b, a, task, 3, 0).mean == pytest.approx(b.score - a.score)
+            assert b.score > a.score + 0.1
+
+    def test_targets_that_are_equal_in_a_fold_are_no_division_by_zero(self):
+        groups = np.repeat([0, 1, 2, 3, 4], [10, 5, 5, 5, 5])  # the first fills a fold
+        task = Task("", np.zeros((30, 1)), np.where(groups == 0, 2.0, np.arange(30)), [], groups)
         mean, ridge = results_of(task, Contender("mean", DummyRegressor()), Contender("ridge", Ridge()))
-        found = difference(ridge.losses, mean.losses, task, 3, 0)
-        total = np.sum((task.y - task.y.mean()) ** 2)
-        assert found.mean == pytest.approx((mean.losses.sum() - ridge.losses.sum()) / total)
+        found = difference(ridge, mean, task, 3, 0)
+        assert np.isfinite([found.mean, found.low, found.high]).all()
+        assert found.mean == pytest.approx(ridge.score - mean.score)
 
     def test_the_choice_inside_never_sees_the_test_fold(self):
         def result(name, inner, score):
@@ -273,6 +324,8 @@ class TestResults:
 
         a, b = result("a", (0.9, 0.1), (0.0, 0.0)), result("b", (0.2, 0.8), (1.0, 1.0))
         assert [r.contender.name for r in chosen_inside([a, b], kernels=False)] == ["a", "b"]
+        assert joined(chosen_inside([a, b])).score == 0.5  # the choice among all recipes, without its luck
+        assert joined(chosen_inside([a, b])).contender.name == "a or b"
 
     @pytest.mark.slow
     def test_random_labels_recommend_nothing(self):
@@ -303,22 +356,74 @@ class TestResults:
     def test_a_row_above_zero_and_a_verdict_without_a_winner_are_explained(self):
         """The kernel with the best test score is not the one that was chosen within the training folds."""
         task = blobs(60)
-        losses = {"lucky": np.zeros(60), "chosen": np.arange(60) % 2, "plain": np.arange(1, 61) % 2}
-        inner = {"lucky": 0.4, "chosen": 0.9, "plain": 0.5}
-        results = []
-        for name, wrong in losses.items():
-            parts = np.split(wrong.astype(float), 3)
-            folds = [Fold(i, 1 - p.mean(), inner[name], p.tolist(), 0, 0, 0, {}) for i, p in enumerate(parts)]
-            results.append(Result("t", replace(MAJORITY if name == "plain" else KERNEL, name=name), folds))
+        half = range(30)
+        results = [
+            of_losses(task, KERNEL, "lucky", wrong(), inner=[0.4] * 3),
+            of_losses(task, KERNEL, "chosen", wrong(*half), inner=[0.9] * 3),
+            of_losses(task, MAJORITY, "plain", ~wrong(*half)),
+            of_losses(task, MAJORITY, "poor", ~wrong()),
+        ]
         found = Summary({"t": task}, results, 3, 0)
         sentence, wins = found.verdicts["t"]
         assert not wins
         assert (
-            "the +0.500 of lucky by itself is the best of 2 kernels on the test folds, which is partly luck" in sentence
+            "the +0.500 of lucky in the table is that of the best of 2 kernels on the test folds, which is partly "
+            "luck, as plain is the best of 2 baselines. Use plain, or collect more data." in sentence
         )
         rows = {row["method"]: row for row in found.rows}
         assert rows["lucky"]["low"] > 0
         assert [name for name, row in rows.items() if row["recommended"]] == ["plain"]
+
+    def test_a_kernel_must_beat_the_best_baseline_of_the_table(self):
+        """It is not enough to beat the baseline that was chosen within the training folds, which may be a poor one."""
+        task = blobs(60)
+        results = [
+            of_losses(task, KERNEL, "kernel", wrong(0)),
+            of_losses(task, MAJORITY, "good", wrong(0, 1), inner=[0.4] * 3),
+            of_losses(task, MAJORITY, "chosen", wrong(*range(0, 60, 4)), inner=[0.9] * 3),
+        ]
+        found = Summary({"t": task}, results, 3, 0)
+        sentence, wins = found.verdicts["t"]
+        assert not wins
+        assert sentence.startswith("No kernel is shown to beat the best baseline (good): kernel differs by +0.017 of ")
+        rows = {row["method"]: row for row in found.rows}
+        assert rows["kernel"]["difference"] == pytest.approx(rows["kernel"]["score"] - rows["good"]["score"])
+        assert [name for name, row in rows.items() if row["recommended"]] == ["good"]
+        sentence, wins = verdict([results[0], results[2]], task, 3, 0)
+        assert wins
+        assert sentence.startswith("A kernel (kernel) is better than the best baseline (chosen): +0.233 of accuracy")
+
+    def test_a_baseline_must_beat_the_best_kernel_of_the_table(self):
+        """A sentence that one is better is never owed to the luck of a choice, on either side."""
+        task = blobs(60)
+        results = [
+            of_losses(task, KERNEL, "good", wrong(0, 1), inner=[0.4] * 3),
+            of_losses(task, KERNEL, "chosen", wrong(*range(0, 60, 4)), inner=[0.9] * 3),
+            of_losses(task, MAJORITY, "plain", wrong(0)),
+        ]
+        assert verdict(results, task, 3, 0)[0].startswith(
+            "No kernel is shown to beat the best baseline (plain): chosen"
+        )
+        sentence, wins = verdict(results[1:], task, 3, 0)
+        assert not wins
+        assert sentence.startswith(
+            "No kernel beats the baselines: plain is better than chosen, the best kernel: +0.233"
+        )
+        assert sentence.endswith("Use plain.")
+
+    def test_methods_without_an_error_need_other_data(self):
+        task = blobs(60)
+        results = [of_losses(task, kind, name, wrong()) for kind, name in ((KERNEL, "kernel"), (MAJORITY, "plain"))]
+        assert verdict(results, task, 3, 0) == (
+            "No kernel is shown to beat the best baseline (plain): neither plain nor kernel makes an error, so these "
+            "data cannot tell which is better. Use plain, which is simpler.",
+            False,
+        )
+
+    def test_an_end_of_an_interval_that_is_not_zero_is_not_shown_as_zero(self):
+        assert [signed(x) for x in (0.0, 0.03, 0.0004, -0.00004, 0.0006)] == [
+            "+0.000", "+0.030", "+0.0004", "-0.00004", "+0.001",
+        ]  # fmt: skip
 
     def test_what_is_marked_is_what_the_verdict_recommends(self):
         ring = np.random.default_rng(0).uniform(0, 2 * np.pi, 80)

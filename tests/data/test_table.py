@@ -107,7 +107,7 @@ class TestSources:
 
     def test_without_pandas(self, monkeypatch):
         monkeypatch.setitem(sys.modules, "pandas", None)
-        with pytest.raises(ImportError, match=r"need pandas, .* pip install 'mercer\[cli\]'"):
+        with pytest.raises(ImportError, match=r"need pandas, .* pip install pandas"):
             mc.read_table(io.StringIO(LONG))
 
     def test_parquet_without_pyarrow(self, tmp_path, monkeypatch):

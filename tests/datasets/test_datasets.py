@@ -357,9 +357,7 @@ class TestDownload:
 
     def test_no_pooch(self, monkeypatch):
         monkeypatch.setitem(sys.modules, "pooch", None)
-        with pytest.raises(
-            ImportError, match=r"pip install 'mercer\[data\]', or set the environment variable MERCER_DATA"
-        ):
+        with pytest.raises(ImportError, match=r"pip install pooch, or set the environment variable MERCER_DATA"):
             data_path(*self.KEY)
 
 

@@ -22,7 +22,7 @@ def small(monkeypatch):
 
 @pytest.fixture
 def distributed():
-    return pytest.importorskip("distributed", reason="clusters need Dask: pip install 'mercer[dask]'")
+    return pytest.importorskip("distributed", reason="clusters need Dask: pip install 'dask[distributed]'")
 
 
 @pytest.fixture

@@ -235,7 +235,7 @@ class TestRefused:
     def test_without_biopython(self, monkeypatch):
         monkeypatch.setitem(sys.modules, "Bio", None)
         monkeypatch.setitem(sys.modules, "Bio.Align", None)
-        with pytest.raises(ImportError, match=r"pip install 'mercer\[bio\]'"):
+        with pytest.raises(ImportError, match="pip install biopython"):
             joint_of("BLOSUM62", None, None, PROTEIN)
 
     def test_proteins_and_nucleotides(self, matrices):

@@ -1,38 +1,40 @@
 """Values of all compiled recursions, and log-likelihoods of fits, against those that are stored in ``values.npz``.
 
 Given parameters, kernels, scores and likelihoods agree to 1e-12 with values of another implementation; fits agree
-to 1e-8 in their log-likelihood. The id of a case begins with the name of a recursion:
+to 1e-8 in their log-likelihood. The id of a case begins with a name in the right column:
 ``pytest -n 0 tests/reference -k kalman_pairs`` runs its cases. All cases use public calls.
 
-==============================================  ======================================================================
-recursion                                       cases
-==============================================  ======================================================================
-chains, chain_steps                             chains-: 1 to 40 states, padded, symbols, leaf kernels
-chains_discounted                               chains_discounted-
-chains_ranged                                   chains_ranged-: 1e-300, powers that underflow
-contexts                                        contexts-: products, ambiguous symbols, an end state
-forward, forward_form, _steps, _sums, _sinks    forward-, forward_sinks-: symbols and densities, gaps
-forward_ranged                                  forward_ranged-: 1e-300, scores of weights
-best_path                                       best_path-
-gaussian_rows, moments                          gaussian_rows-, moments-, forward-densities-, forward-gaps-, fit-hmm-
-gaussians                                       gaussians-, chains-gaussians-full
-kalman, kalman_back, kalman_step, small_*       kalman-: filter, smoother and scores; fit-lds
-kalman_pairs, kalman_paths, kalman_branches     kalman_pairs-, kalman_paths-, kalman_branches-, fit-switching
-pairs_affine, pairs_local                       pairs_affine-, pairs_local-
-pairs                                           pairs_affine_ranged-, pairs_affine_single-, pairs_general-, fit-pairs
-pairs_matches, pairs_draws                      pairs_matches-, pairs_draws
-profiles, profile_numbers                       profiles-: floats, and logarithms in profiles-tiny-
-profile_paths                                   profile_paths-
-profile_product, profile_cell                   profile_product-: scaled, and ranged in profile_product-ranged-
-forest                                          forest-: chains, trees, mixtures
-points, windows                                 points-, windows-
-counts, csr                                     counts-, csr-
-copies, ranged                                  those of chains_discounted, contexts, counts; of all _ranged files
-==============================================  ======================================================================
+====================================  ==================================================================================
+header in native/                     cases
+====================================  ==================================================================================
+best_path                             best_path
+chains, product                       chains, chains_discounted, chains_ranged
+contexts                              contexts
+csr                                   csr
+forest                                forest
+forward, forward_form, forward_sinks  forward, forward_ranged, forward_sinks, fit-hmm
+gaussian_rows                         gaussian_rows, forward-densities
+gaussians                             gaussians, chains-gaussians
+kalman, kalman_smoother, kalman_step  kalman, kalman_paths, kalman_branches, fit-lds, fit-switching
+kalman_pairs                          kalman_pairs
+moments                               moments, fit-hmm
+pairs, pairs_graph, pairs_lanes       pairs_general, pairs_general_expected, fit-pairs
+pairs_affine                          pairs_affine, pairs_affine_ranged, pairs_affine_single, pairs_local,
+                                      pairs_matches, pairs_draws, fit-affine
+points                                points
+profile_paths                         profile_paths
+profile_product                       profile_product
+profiles                              profiles
+windows                               windows
+====================================  ==================================================================================
+
+Kernels that use ``mixtures`` and ``series_windows`` are compared with loops in `tests/kernels/test_windowscores.py`.
+The cases ``contraction`` are of an embedded model, which is written in Python.
 """
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import numpy as np
@@ -45,6 +47,18 @@ STORED = dict(np.load(Path(__file__).with_name("values.npz")))
 @pytest.mark.parametrize("name", CASES)
 def test_values(name: str):
     compare(name, CASES[name].compute(), STORED)
+
+
+def test_the_table_lists_what_there_is():
+    """Every header of the native library, but those of shared parts, and every case."""
+    table = re.findall(r"^(\w[\w, ]*?)?  +(\w.*)$", str(__doc__).partition("=\n")[2], re.MULTILINE)
+    headers, cases = ({name.strip() for row in table for name in row[i].split(",")} - {""} for i in (0, 1))
+    native = {path.stem for path in (Path(__file__).parents[2] / "native").glob("*.hpp")}
+    shared = {"instances", "number", "small_matrix", "vector", "view"}
+    assert headers - {"header in native/"} == native - shared - {"mixtures", "series_windows"}
+    unlisted = [name for name in CASES if not {name.partition("-")[0], "-".join(name.split("-")[:2])} & cases]
+    assert {name.partition("-")[0] for name in unlisted} == {"contraction"}
+    assert not [case for case in cases - {"cases"} if not any(name.startswith(case) for name in CASES)]
 
 
 def test_nothing_is_stored_without_a_case():

@@ -157,6 +157,13 @@ class Score:
         rest = self.unexplained(X, y)
         return float(r2_score(rest, predicted - y + rest, sample_weight=weights))
 
+    def total(self, X: Any, y: Any, weights: Floats) -> float:
+        """Return what the sum of the losses is divided by: the score is 1 minus that share."""
+        if not self.is_regression:
+            return float(weights.sum())
+        rest = self.unexplained(X, y)
+        return float(np.sum(weights * (rest - np.average(rest, weights=weights)) ** 2))
+
     def __call__(self, model: Any, X: Any, y: Any) -> float:
         """Return the score of a model, as scikit-learn's searches call it."""
         return self.of(X, y, model.predict(X))
@@ -269,8 +276,3 @@ def splits(task: Task, index: Any, folds: int, seed: int) -> list[tuple[Any, Any
 def too_few(members: int, folds: int) -> bool:
     """Whether a class has too few members for the outer folds, or for the inner folds of the smallest training part."""
     return members < folds or members - -(-members // folds) < INNER_FOLDS
-
-
-def order_of_tests(task: Task, folds: int, seed: int) -> Floats:
-    """Return the numbers of the samples in the order in which the test folds have them."""
-    return np.concatenate([test for _, test in splits(task, np.arange(len(task.y)), folds, seed)])

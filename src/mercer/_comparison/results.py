@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 from scipy import stats
+from sklearn.utils import _safe_indexing
 
 from mercer._array import Floats
-from mercer._comparison.evaluation import Contender, Fold, Score, Task, order_of_tests
+from mercer._comparison.evaluation import Contender, Fold, Score, Task, splits
 from mercer.data.channels import inside
 from mercer.data.identical import n_distinct
 
@@ -73,23 +74,45 @@ class Difference:
     low: float
     high: float
 
+    def shown(self, measure: str) -> str:
+        """Return the difference and its interval as text."""
+        interval = f"{signed(self.low)} to {signed(self.high)}"
+        return f"{signed(self.mean)} of {measure}, {100 * LEVEL:.0f} % interval {interval}"
 
-def chosen_inside(results: list[Result], kernels: bool) -> list[Result]:
+
+def signed(value: float) -> str:
+    """Return a number with its sign and three decimals, or with more if these would be zeros: "+0.0004"."""
+    digits = next((digits for digits in range(3, 7) if value == 0 or round(value, digits) != 0), 3)
+    return f"{value:+.{digits}f}"
+
+
+def chosen_inside(results: list[Result], kernels: bool | None = None) -> list[Result]:
     """Return, for each fold, the kernel (or baseline) with the best score in the inner cross-validation.
 
-    The choice sees training data only, so that the score of what was chosen is not the best of many draws.
+    The choice sees training data only, so that the score of what was chosen is not the best of many draws. Without
+    ``kernels``, all contenders are considered.
     """
-    own = [result for result in results if result.contender.is_kernel is kernels]
+    own = [result for result in results if kernels in (None, result.contender.is_kernel)]
     return [max(own, key=lambda result: result.folds[i].inner) for i in range(len(own[0].folds))] if own else []
 
 
-def losses_of(chosen: list[Result]) -> Floats:
-    """Return the losses of the contenders that were chosen fold by fold."""
-    return np.concatenate([result.folds[i].losses for i, result in enumerate(chosen)])
+def best_of(results: list[Result], kernels: bool | None = None) -> Result | None:
+    """Return the kernel (or baseline) with the best score on the test folds; without ``kernels``, of all."""
+    own = (result for result in results if kernels in (None, result.contender.is_kernel))
+    return max(own, key=lambda result: result.score, default=None)
 
 
-def difference(losses: Floats, baseline: Floats, task: Task, folds: int, seed: int) -> Difference:
-    """Return how much higher the score is than that of the baseline.
+def joined(chosen: list[Result]) -> Result:
+    """Return the contenders that were chosen fold by fold as one result."""
+    names = [result.contender.name for result in chosen]
+    often = sorted(dict.fromkeys(names), key=names.count, reverse=True)
+    name = " or ".join(often[:2]) + (" or others" if len(often) > 2 else "")
+    folds = [result.folds[i] for i, result in enumerate(chosen)]
+    return Result(chosen[0].task, replace(chosen[0].contender, name=name), folds)
+
+
+def difference(result: Result, baseline: Result | None, task: Task, folds: int, seed: int) -> Difference:
+    """Return how much higher the score is than that of the baseline: exactly the difference of the two scores.
 
     For labels, the score is the accuracy; for targets, R2, with confounds that of the part that these do not explain.
     The interval is that of a paired t test over the samples, or over the groups where there are any, because samples
@@ -99,78 +122,89 @@ def difference(losses: Floats, baseline: Floats, task: Task, folds: int, seed: i
 
     Parameters
     ----------
-    losses, baseline : arrays of shape (N,)
-        Losses, in the order of the test folds.
+    result, baseline : Result
+        Folds of two contenders; without a baseline, the losses themselves are compared with none.
     task : Task
         The data.
     folds, seed : int
         The folds.
     """
-    order = order_of_tests(task, folds, seed)
-    y = np.asarray(task.y)
-    weights = np.ones(len(y)) if task.weights is None else np.asarray(task.weights, dtype=float)
-    unit = weights.mean()
-    if task.is_regression:
-        rest = Score.learned(task, np.arange(len(y))).unexplained(task.X, y)
-        unit *= np.average((rest - np.average(rest, weights=weights)) ** 2, weights=weights)
-    gains = (baseline - losses) / unit
+    parts = splits(task, np.arange(len(task.y)), folds, seed)
+    order = np.concatenate([test for _, test in parts])
+    shares = np.concatenate([_shares(task, train, test) for train, test in parts])
+    saved = (np.zeros(len(order)) if baseline is None else baseline.losses) - result.losses
+    gains = saved * shares * (len(order) / folds)
     if task.groups is not None:
         _, group = np.unique(np.asarray(task.groups)[order], return_inverse=True)
         gains = np.bincount(group, gains) * (group.max() + 1) / len(group)
     mean = float(gains.mean())
-    if not task.is_regression and np.ptp(gains) == 0:
+    if not task.is_regression and (np.ptp(saved) == 0 or np.ptp(gains) == 0):
         gains = np.append(gains, [np.sqrt(0.5), -np.sqrt(0.5)])  # as four halves that gain 1, -1, 0 and 0
     middle, n = float(gains.mean()), len(gains)
     width = float(stats.t.ppf((1 + LEVEL) / 2, n - 1) * gains.std(ddof=1) / np.sqrt(n)) if n > 1 else float("inf")
     return Difference(mean, middle - width, middle + width)
 
 
+def _shares(task: Task, train: Any, test: Any) -> Floats:
+    """Return what a unit of loss of each test sample takes from the score of the fold."""
+    weights = np.ones(len(test)) if task.weights is None else np.asarray(task.weights, dtype=float)[test]
+    score = Score.learned(task, train)
+    total = score.total(_safe_indexing(task.X, test), np.asarray(task.y)[test], weights)
+    return np.full(len(test), 1 / total if total > 0 else 0.0)  # R2 of equal targets depends on no loss
+
+
 def verdict(results: list[Result], task: Task, folds: int, seed: int) -> tuple[str, bool]:
-    """Return a few sentences: does a kernel beat the baselines on this task? And whether one does."""
+    """Return a few sentences: does a kernel beat the baselines on this task? And whether one does.
+
+    What is said to be better was chosen within the training folds, and is compared with the best of the others on the
+    test folds. Luck of that choice is on the side of the others, so that it is never the reason for a claim.
+    """
     done = [result for result in results if not result.failure]
-    kernels, plain = (chosen_inside(done, which) for which in (True, False))
-    if not kernels:
+    ours, theirs = best_of(done, True), best_of(done, False)
+    if ours is None:
         return "No kernel finished.", False
-    if not plain:
+    if theirs is None:
         return "No baseline finished, so the kernels cannot be compared.", False
-    found = difference(losses_of(kernels), losses_of(plain), task, folds, seed)
-    ours, theirs = (_names(chosen) for chosen in (kernels, plain))
-    shown = f"{found.mean:+.3f} of {task.measure}, {100 * LEVEL:.0f} % interval {found.low:+.3f} to {found.high:+.3f}"
+    kernel, baseline = (joined(chosen_inside(done, which)) for which in (True, False))
+    name = theirs.contender.name
+    found = difference(kernel, theirs, task, folds, seed)
     if found.low > 0:
-        return f"A kernel ({ours}) is better than the best baseline ({theirs}): {shown}.", True
-    larger = _larger(done, losses_of(plain), task, folds, seed)
-    if found.high < 0:
+        shown = found.shown(task.measure)
+        return f"A kernel ({kernel.contender.name}) is better than the best baseline ({name}): {shown}.", True
+    reverse = difference(baseline, ours, task, folds, seed)
+    if reverse.low > 0:
         return (
-            f"No kernel beats the baselines: {theirs} is better than {ours}: {shown}. {larger}Use the baseline.",
-            False,
-        )
+            f"No kernel beats the baselines: {baseline.contender.name} is better than {ours.contender.name}, the best "
+            f"kernel: {reverse.shown(task.measure)}. Use {name}."
+        ), False
+    if not task.is_regression and not (ours.losses.any() or theirs.losses.any()):
+        return (
+            f"No kernel is shown to beat the best baseline ({name}): neither {name} nor {ours.contender.name} makes an "
+            f"error, so these data cannot tell which is better. Use {name}, which is simpler."
+        ), False
     return (
-        f"No kernel is shown to beat the best baseline ({theirs}): {ours} differs by {shown}. {larger}"
-        "Use the baseline, or collect more data."
+        f"No kernel is shown to beat the best baseline ({name}): {kernel.contender.name} differs by "
+        f"{found.shown(task.measure)}. {_lucky(done, theirs, task, folds, seed)}Use {name}, or collect more data."
     ), False
 
 
-def _larger(results: list[Result], baseline: Floats, task: Task, folds: int, seed: int) -> str:
+def _lucky(results: list[Result], baseline: Result, task: Task, folds: int, seed: int) -> str:
     """Return a sentence on the kernel whose own interval is above zero although the choice inside is not shown to win.
 
-    Of many kernels, one is the best by luck: the choice that is made without the test folds has no such luck.
+    Of many kernels, one is the best by luck, and so is one of the baselines: the choice that is made without the test
+    folds has no such luck.
     """
     kernels = [result for result in results if result.contender.is_kernel]
-    own = {r.contender.name: difference(r.losses, baseline, task, folds, seed) for r in kernels}
+    own = {r.contender.name: difference(r, baseline, task, folds, seed) for r in kernels}
     name = max(own, key=lambda name: own[name].low)
     if own[name].low <= 0:
         return ""
+    others = len(results) - len(kernels)
+    count = f", as {baseline.contender.name} is the best of {others} baselines" if others > 1 else ""
     return (
-        f"This compares what was chosen within the training folds; the {own[name].mean:+.3f} of {name} by itself is "
-        f"the best of {len(own)} kernels on the test folds, which is partly luck. "
+        f"The kernel of this comparison was chosen within the training folds; the {signed(own[name].mean)} of {name} "
+        f"in the table is that of the best of {len(own)} kernels on the test folds, which is partly luck{count}. "
     )
-
-
-def _names(chosen: list[Result]) -> str:
-    """Return the names of what was chosen, the two most frequent of them."""
-    names = [result.contender.name for result in chosen]
-    often = sorted(dict.fromkeys(names), key=names.count, reverse=True)
-    return " or ".join(often[:2]) + (" or others" if len(often) > 2 else "")
 
 
 def interval_of(result: Result, task: Task, n: float, folds: int, seed: int) -> tuple[float, float]:
@@ -180,7 +214,7 @@ def interval_of(result: Result, task: Task, n: float, folds: int, seed: int) -> 
     """
     if not task.is_regression:
         return wilson(result.score, n)
-    spread = difference(result.losses, np.zeros(len(result.losses)), task, folds, seed)
+    spread = difference(result, None, task, folds, seed)
     width = (spread.high - spread.low) / 2
     return result.score - width, min(result.score + width, 1.0)
 
@@ -214,14 +248,6 @@ def independent(task: Task) -> float:
         weights = np.asarray(task.weights, dtype=float)
         n = min(n, float(weights.sum() ** 2 / (weights**2).sum()))
     return n
-
-
-def supported(results: list[Result], wins: bool) -> Result | None:
-    """Return the recommendation for one task: the best kernel, or the baseline that is chosen most often."""
-    if wins:
-        return max((result for result in results if result.contender.is_kernel), key=lambda result: result.score)
-    plain = chosen_inside(results, kernels=False)
-    return max(plain, key=plain.count, default=None)
 
 
 def row(result: Result, task: Task, against: Difference | None, interval: tuple[float, float]) -> dict[str, Any]:

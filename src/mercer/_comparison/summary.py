@@ -35,15 +35,14 @@ class Summary:
         self.verdicts: dict[str, tuple[str, bool]] = {}
         for name, task in tasks.items():
             own = [result for result in self.done if result.task == name]
-            plain = found.chosen_inside(own, kernels=False)
+            plain = found.best_of(own, False)
             n = found.independent(task)
             self.verdicts[name] = found.verdict(own, task, folds, seed)
-            recommended = found.supported(own, self.verdicts[name][1])
+            recommended = found.best_of(own, self.verdicts[name][1])
             for result in own:
                 against = None
-                if plain and result.contender.is_kernel:
-                    baseline = found.losses_of(plain)
-                    against = found.difference(result.losses, baseline, task, folds, seed)
+                if plain is not None and result.contender.is_kernel:
+                    against = found.difference(result, plain, task, folds, seed)
                 interval = found.interval_of(result, task, n, folds, seed)
                 row = found.row(result, task, against, interval)
                 self.rows.append({**row, "recommended": result is recommended})
@@ -62,12 +61,11 @@ class Summary:
         def lead(name: str) -> float:
             return max(row["difference"] for row in self.rows if row["task"] == name and row["is_kernel"])
 
-        return found.supported([r for r in self.done if r.task == max(winning, key=lead)], True)
+        return found.best_of([r for r in self.done if r.task == max(winning, key=lead)], True)
 
     def best(self, task: str, *, kernels: bool = False) -> found.Result | None:
         """Return the result with the highest score on a task, if any finished; that of the kernels only, if asked."""
-        own = [r for r in self.done if r.task == task and (r.contender.is_kernel or not kernels)]
-        return max(own, key=lambda result: result.score, default=None)
+        return found.best_of([r for r in self.done if r.task == task], True if kernels else None)
 
     def code(self, result: found.Result) -> str:
         """Return code that fits the contender."""

@@ -18,7 +18,7 @@ from scipy import sparse
 
 from mercer._array import Floats
 from mercer._comparison.evaluation import INNER_FOLDS, Task
-from mercer._comparison.results import LEVEL
+from mercer._comparison.results import LEVEL, signed
 from mercer._comparison.summary import Summary
 from mercer._report import figures
 from mercer._report.details import Curve, Details, class_order, details_of, shares_of
@@ -54,6 +54,7 @@ def render(summary: Summary, title: str, command: str) -> str:
         loader=PackageLoader("mercer", "_report"), autoescape=True, finalize=_printable, trim_blocks=True,
         lstrip_blocks=True,
     )  # fmt: skip
+    environment.filters["signed"] = signed
     script = files("mercer._report").joinpath("page.js").read_text("utf-8")
     packages = ("numpy", "scipy", "scikit-learn")
     with style.context(["default", figures.STYLE]):

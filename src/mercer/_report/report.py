@@ -150,7 +150,7 @@ def report(
     try:
         from mercer._report.page import render  # matplotlib takes a second to import
     except ImportError as error:
-        raise ImportError("mc.report requires jinja2 and matplotlib; run pip install 'mercer[cli]'.") from error
+        raise ImportError("mc.report requires jinja2 and matplotlib; run pip install jinja2 matplotlib.") from error
     if path is not None:
         _check_path(path)
     task = _task(X, y, models, groups, ids, folds, random_state)

@@ -15,7 +15,9 @@ def main() -> None:
     except ImportError as error:
         if error.name not in ("typer", "rich"):
             raise
-        print(f"The command mercer requires {error.name}; run pip install 'mercer[cli]'.", file=sys.stderr)
+        print(
+            f"The command mercer requires {error.name}; run pip install '.[cli]' in a clone of mercer.", file=sys.stderr
+        )
         raise SystemExit(2) from None
     plain_warnings()
     app(prog_name="mercer")

@@ -186,9 +186,11 @@ class _Cells(NamedTuple):
     @classmethod
     def of(cls, row: dict[str, Any]) -> _Cells:
         """Return the cells of a row of numbers."""
+        from mercer._comparison.results import signed
+
         against = ""
         if row["difference"] is not None:
-            against = f"{row['difference']:+.3f} [{row['low']:+.3f}, {row['high']:+.3f}]"
+            against = "{} [{}, {}]".format(*(signed(row[name]) for name in ("difference", "low", "high")))
         score = f"{row['score']:.3f} [{row['score_low']:.3f}, {row['score_high']:.3f}]"
         numbers = (
             f"{score} {'*' if row['recommended'] else ' '}",
@@ -234,8 +236,8 @@ class _Report:
         print_text(
             shown,
             f"\nScore: mean over {self.folds} folds [95 % interval]; parameters were chosen within the training folds."
-            "\nAgainst baseline: difference of a kernel of mercer from the baseline chosen within the training folds."
-            "\nParameters of a method: the values that were chosen most often. *: what is recommended above.",
+            "\nAgainst baseline: difference of a kernel of mercer from the baseline with the best score in the table."
+            "\nBelow a method: the values of parameters that were chosen most often. *: what is recommended above.",
         )
         for line in self._advice():
             print_text(shown, line.text, wrap=not line.is_code)

@@ -87,20 +87,24 @@ def fit(
         done = [result for result in comparison.results if not result.failure]
         if not done:
             fail("No contender finished; increase --budget, or decrease --limit.", FAILED)
-        top = max(done, key=lambda result: result.score)
-        contenders = [top.contender]
-        say(f"The best of {len(done)} recipes is {top.contender.name}: {task.measure} {top.score:.3f}.", quiet=quiet)
+        contenders = [max(done, key=lambda result: result.score).contender]
+        say(f"The best of {len(done)} recipes is {contenders[0].name}.", quiet=quiet)
     with one_sentence():
         import mercer as mc
 
         found = _fitting.fitted(task, contenders[0], proba=proba, seed=seed)
         metadata: dict[str, Any] = {"reading": reading.as_dict(), "known": asdict(task.known), "about": task.about}
-        metadata |= {"measure": task.measure, "score": found.score}
-        mc.save(found.model, output, metadata=metadata)
-    from mercer._comparison.results import short
+        from mercer._comparison.results import chosen_inside, joined, short
 
+        score, how = found.score, "cross-validation inside the search (optimistic)"
+        if best:
+            score, how = joined(chosen_inside(done)).score, "cross-validation that chooses the recipe in each fold, too"
+        elif not found.parameters:
+            how = "cross-validation"
+        metadata |= {"measure": task.measure, "score": score}
+        mc.save(found.model, output, metadata=metadata)
     chosen = short({name: repr(value) for name, value in found.parameters.items()})
-    text = f"{contenders[0].name}: {task.measure} {found.score:.3f} by cross-validation inside the search (optimistic)"
+    text = f"{contenders[0].name}: {task.measure} {score:.3f} by {how}"
     say(f"{text}, with {chosen}" if chosen else text, quiet=quiet)
     next_command = f"mercer predict {shlex.quote(str(output))} NEW{' --proba' if proba else ''}"
     say(f"Saved to {output}. Next: {next_command}", quiet=quiet)

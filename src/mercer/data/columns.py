@@ -205,7 +205,7 @@ def _require_pandas() -> Any:
     try:
         import pandas
     except ImportError as error:
-        raise ImportError("Tables need pandas, which is not installed; run pip install 'mercer[cli]'.") from error
+        raise ImportError("Tables need pandas, which is not installed; run pip install pandas.") from error
     return pandas
 
 

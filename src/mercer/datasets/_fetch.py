@@ -117,7 +117,7 @@ def _import_pooch() -> Any:
         import pooch
     except ImportError:
         raise ImportError(
-            "Downloading a data set requires pooch; run pip install 'mercer[data]', "
+            "Downloading a data set requires pooch; run pip install pooch, "
             "or set the environment variable MERCER_DATA to a folder that contains the files."
         ) from None
     return pooch

@@ -258,7 +258,7 @@ def _zarr() -> Any:
     try:
         import zarr
     except ImportError as error:
-        raise ImportError("Matrices on disk need zarr: pip install 'mercer[store]'.") from error
+        raise ImportError("Matrices on disk need zarr: pip install zarr.") from error
     return zarr
 
 

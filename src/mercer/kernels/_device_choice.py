@@ -59,7 +59,7 @@ class DeviceEvaluation(Evaluation):
         return made
 
     def _prepared_there(self, source: Any, device: Any) -> Prepared:
-        """Prepare samples whose operand moves to a device, while they stay; or does not, if it has no kernel there."""
+        """Prepare samples on the host, and move the operand if it can be paired on the device."""
         kernel = self.kernel
         if isinstance(kernel, Marginalization) and _gives_evidence(kernel.model_):
             operand = kernel.model_.to(device).shared_history(source)  # evidence is computed there

@@ -317,7 +317,7 @@ def _unit_rows(side: Any) -> Rows | None:
 
 
 @dataclass
-class Beside(FieldOperand):
+class Annotated(FieldOperand):
     """An operand with further fields; it has the hints of the operand."""
 
     operand: Any
@@ -334,7 +334,7 @@ class Beside(FieldOperand):
 
 
 @dataclass
-class WithNumbers(Beside):
+class WithScalar(Annotated):
     """An operand with one number per object: its self-kernel, its mean kernel, or its distance to a center."""
 
     numbers: Array

@@ -1,4 +1,4 @@
-"""What surrounds a kernel asks of it: fitted ones with some of their training objects, and what a matrix depends on."""
+"""Fitted kernels restricted to some training objects, and the identity of a matrix."""
 
 from __future__ import annotations
 

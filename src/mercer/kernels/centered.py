@@ -10,7 +10,7 @@ import numpy as np
 from mercer._array import Array, namespace
 from mercer._notices import notify
 from mercer.kernels._evaluation import Side
-from mercer.kernels._operands import WithNumbers
+from mercer.kernels._operands import WithScalar
 from mercer.kernels._trained import TrainedWrapper
 
 
@@ -83,7 +83,7 @@ class Centered(TrainedWrapper):
     def _prepare(self, source: Any) -> Any:
         objects = self._objects(source)
         columns = self._values(objects)
-        return WithNumbers(self._operand(objects), namespace(columns).mean(columns, axis=-1))
+        return WithScalar(self._operand(objects), namespace(columns).mean(columns, axis=-1))
 
     def _tile(self, a: Any, b: Any) -> Array:
         if self._level is None:

@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 
 from mercer._array import Array, namespace
 from mercer._parameters import Rules, gamma
-from mercer.kernels._operands import WithNumbers
+from mercer.kernels._operands import WithScalar
 from mercer.kernels.base.compound import Wrapper
 from mercer.kernels.base.transformer import WIDE, Bounds
 
@@ -47,7 +47,7 @@ class Gaussianized(Wrapper):
 
     def _prepare(self, source: Any) -> Any:
         operand = super()._prepare(source)
-        return WithNumbers(operand, self._inner._evaluation.diagonal(operand.parts[0]))
+        return WithScalar(operand, self._inner._evaluation.diagonal(operand.parts[0]))
 
     def _tile(self, a: Any, b: Any) -> Array:
         inner, (p,), (q,) = self._inner, a.operand.parts, b.operand.parts

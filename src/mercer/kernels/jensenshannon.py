@@ -20,7 +20,7 @@ from mercer.data.segments import digest_order
 from mercer.families.base import FamilyEstimator
 from mercer.families.estimator import Context, Estimator
 from mercer.kernels._data import has_digests
-from mercer.kernels._operands import WithNumbers
+from mercer.kernels._operands import WithScalar
 from mercer.kernels.base.model import ModelKernel
 from mercer.kernels.base.transformer import WIDE, Bounds
 
@@ -136,7 +136,7 @@ class JensenShannon(ModelKernel):
                 f"divergence from it (below {1e6 * least:.0e}). Use form='exp', or spread the data."
             )
         # A distance below rounding is zero: the object is at the center.
-        return WithNumbers(operand, xp.where(numbers > least, numbers, xp.zeros_like(numbers)))
+        return WithScalar(operand, xp.where(numbers > least, numbers, xp.zeros_like(numbers)))
 
     def _tile(self, a: Any, b: Any) -> Array:
         if self.form == "centering":

@@ -14,12 +14,12 @@ from mercer._parameters import Rules, nonnegative, number, one_of
 from mercer._verdict import Verdict
 from mercer.data.segments import data_digests
 from mercer.kernels._evaluation import Side
-from mercer.kernels._operands import WithNumbers
+from mercer.kernels._operands import WithScalar
 from mercer.kernels._trained import TrainedWrapper
 
 
 @dataclass
-class Identified(WithNumbers):
+class Identified(WithScalar):
     """An operand with the log chance of each object, and a number that equal objects share."""
 
     identity: Floats

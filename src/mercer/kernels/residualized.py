@@ -9,14 +9,14 @@ import numpy as np
 
 from mercer._array import Array, Floats, beside, namespace
 from mercer._notices import notify, warns_once
-from mercer.kernels._operands import Beside
+from mercer.kernels._operands import Annotated
 from mercer.kernels._trained import TrainedWrapper
 from mercer.kernels.base.compound import Views
 from mercer.kernels.confounds import Confounded
 
 
 @dataclass
-class Explained(Beside):
+class Explained(Annotated):
     """Operand with its coordinates q in the confounds and the part u that these explain, both of shape (N, rank)."""
 
     q: Array

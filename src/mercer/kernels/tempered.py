@@ -13,7 +13,7 @@ from mercer._verdict import Verdict
 from mercer.data.segments import data_digests
 from mercer.kernels._data import n_objects, take
 from mercer.kernels._evaluation import Side
-from mercer.kernels._operands import WithNumbers, finite
+from mercer.kernels._operands import WithScalar, finite
 from mercer.kernels.base.compound import Wrapper
 from mercer.kernels.base.transformer import Bounds
 
@@ -114,7 +114,7 @@ class Tempered(Wrapper):
 
     def _prepare(self, source: Any) -> Any:
         operand = super()._prepare(source)
-        return WithNumbers(operand, self._inner._evaluation.diagonal(operand.parts[0]))
+        return WithScalar(operand, self._inner._evaluation.diagonal(operand.parts[0]))
 
     def _tile(self, a: Any, b: Any) -> Array:
         logs = self._tiles(a.operand, b.operand)[0]

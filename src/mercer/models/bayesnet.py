@@ -32,7 +32,7 @@ from mercer.models._nets.scores import (
 )
 from mercer.models._scores.weighted import check_parametrization
 from mercer.models.hidden import Clique
-from mercer.models.verbs import Judged
+from mercer.models.verbs import HasCriteria
 
 if TYPE_CHECKING:
     from mercer.models.bayesnet_estimator import BayesNet
@@ -57,7 +57,7 @@ class ContractionCost(NamedTuple):
     """Number of entries of the largest table."""
 
 
-class BayesNets(Judged, Family):
+class BayesNets(HasCriteria, Family):
     r"""A batch of Bayesian networks of one structure, with discrete nodes and Gaussian leaves.
 
     A sample is a row with one column per observed node, in the order of ``nodes``: codes 0, 1, ... of states, real
@@ -327,7 +327,7 @@ class BayesNets(Judged, Family):
         _check_possible(logs, "posterior")
         return framed(graph, x, v, found) if as_frame else found.reshape(*self.shape, *found.shape[1:])
 
-    def _judged(self, X: Any) -> tuple[Floats, int]:
+    def _total_log_prob(self, X: Any) -> tuple[Floats, int]:
         """Return the log probability of all rows under each network, and their number."""
         logs = to_numpy(self.log_prob(segments(X)[0] if isinstance(X, Sequences) else X))
         return logs.sum(axis=-1), logs.shape[-1]

@@ -28,7 +28,7 @@ from mercer.models.hmm import HMMs
 from mercer.models.inference import double, read
 from mercer.models.posterior import Posterior, long_run
 from mercer.models.summaries import chain_table, headed, structure_of
-from mercer.models.verbs import Judged
+from mercer.models.verbs import HasCriteria
 
 if TYPE_CHECKING:
     from mercer.models.factorial_hmm_estimator import FactorialHMM
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 __all__ = ["FactorialHMMs"]
 
 
-class FactorialHMMs(Judged, Batch):
+class FactorialHMMs(HasCriteria, Batch):
     r"""A batch of factorial hidden Markov models, of series of vectors.
 
     Parameters

@@ -15,10 +15,10 @@ from mercer.models._forward.filtering import emission_moments, filtered, log_den
 from mercer.models.inference import double, own_runs
 from mercer.models.posterior import Posterior
 from mercer.models.summaries import chain_table, described, headed, kind_of
-from mercer.models.verbs import FittedChain, Judged, Learned
+from mercer.models.verbs import FittedChain, HasCriteria, Learned
 
 
-class Decoded(Judged):
+class Decoded(HasCriteria):
     """Methods of a batch of hidden Markov models: filtering, forecasts, criteria and a summary."""
 
     initial: Any

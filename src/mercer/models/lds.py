@@ -24,7 +24,7 @@ from mercer.models._forward.interface import Runs
 from mercer.models.discount import check_lengths
 from mercer.models.inference import own_runs, read
 from mercer.models.summaries import headed, mode_table, n_free, structure_of
-from mercer.models.verbs import Judged
+from mercer.models.verbs import HasCriteria
 
 if TYPE_CHECKING:
     from mercer.models.lds_estimator import LDS
@@ -59,7 +59,7 @@ class HiddenStates(NamedTuple):
         return self.means[rows], self.covariances[rows]
 
 
-class LDSs(Exchanged, Judged, Batch):
+class LDSs(Exchanged, HasCriteria, Batch):
     r"""A batch of linear dynamical systems, which emit series of vectors.
 
     Parameters

@@ -282,7 +282,7 @@ class LDS(SystemEstimator):
 
     def smooth(self, X: Any) -> HiddenStates:
         """Hidden states given the whole series: ``model_.posterior(X)``."""
-        found: HiddenStates = self._asked("posterior", X)
+        found: HiddenStates = self._of_model("posterior", X)
         return found
 
     def _expected(self, model: LDSs, data: Data, context: LDSContext) -> Moments:

@@ -23,7 +23,7 @@ from mercer.models._markov.scores import sequence_scores
 from mercer.models.discount import check_lengths
 from mercer.models.inference import read
 from mercer.models.posterior import long_run_of_contexts
-from mercer.models.verbs import Judged
+from mercer.models.verbs import HasCriteria
 
 if TYPE_CHECKING:
     from mercer.models.markov_estimator import MarkovChain
@@ -34,7 +34,7 @@ MODEL_CELLS = 1 << 22
 """Maximum number of log probabilities of windows in memory at once."""
 
 
-class MarkovChains(Judged, Batch):
+class MarkovChains(HasCriteria, Batch):
     r"""A batch of Markov chains over one alphabet.
 
     Parameters

@@ -18,7 +18,7 @@ from mercer.data.segments import n_observed, segments
 from mercer.families.characteristic import log_average
 from mercer.models.hidden import HiddenChain
 from mercer.models.summaries import described, headed, kind_of
-from mercer.models.verbs import Judged, n_common
+from mercer.models.verbs import HasCriteria, n_common
 
 if TYPE_CHECKING:
     from mercer.models.mixture_estimator import Mixture
@@ -27,7 +27,7 @@ TABLE = 1 << 20
 """Maximum number of pairs of components in memory at once when self-kernels are computed."""
 
 
-class Mixtures(Judged, Batch):
+class Mixtures(HasCriteria, Batch):
     r"""A batch of mixtures of one family.
 
     Parameters
@@ -82,7 +82,7 @@ class Mixtures(Judged, Batch):
         m = int(self.weights.shape[-1])
         return m - 1 + m * int(self.components.n_parameters) - (m - 1) * n_common(self.components)
 
-    def _judged(self, X: Any) -> tuple[Floats, int]:
+    def _total_log_prob(self, X: Any) -> tuple[Floats, int]:
         x, _ = segments(X)
         return to_numpy(self.log_prob(x)).sum(axis=-1), n_observed(x, getattr(self.components, "alphabet", None))
 

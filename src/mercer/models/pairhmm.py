@@ -18,14 +18,14 @@ from mercer.models._pairs.general import GeneralMachine, Parameters, sequence_sc
 from mercer.models._pairs.machine import MachineOperand, by_itself, logs_of, matches_of
 from mercer.models._scores.weighted import check_parametrization
 from mercer.models.inference import read
-from mercer.models.verbs import Judged
+from mercer.models.verbs import HasCriteria
 
 if TYPE_CHECKING:
     from mercer.models._pairs.matches import Matches
     from mercer.models.pairhmm_estimator import PairHMM
 
 
-class PairHMMs(Judged, Batch):
+class PairHMMs(HasCriteria, Batch):
     r"""A batch of pair hidden Markov models: a hidden trajectory shared by the two strings of a pair.
 
     A trajectory starts in a state, visits further states and stops. Each visit emits a symbol or nothing, independently

@@ -24,7 +24,7 @@ from mercer.models._pairs.affine import (
 from mercer.models._pairs.joint import checked_joint
 from mercer.models._pairs.machine import matches_of
 from mercer.models.inference import read
-from mercer.models.verbs import Judged
+from mercer.models.verbs import HasCriteria
 
 if TYPE_CHECKING:
     from mercer.models._pairs.affine_operand import AffineOperand
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from mercer.models.pairhmm_affine_estimator import AffinePairHMM
 
 
-class AffinePairHMMs(Judged, Batch):
+class AffinePairHMMs(HasCriteria, Batch):
     r"""A batch of pair hidden Markov models with affine gaps; two strings share hidden matches.
 
     Parameters

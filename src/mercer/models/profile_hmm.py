@@ -17,7 +17,7 @@ from mercer.models._profile import inference
 from mercer.models._profile.nodes import Annotations, NodeRows, check_nodes, checked_background, rows_of
 from mercer.models._profile.search import MODES
 from mercer.models.summaries import headed
-from mercer.models.verbs import Judged
+from mercer.models.verbs import HasCriteria
 
 if TYPE_CHECKING:
     from mercer.models.hidden import Clique
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 INSERTIONS = ("background", "model")
 
 
-class ProfileHMMs(Judged, Batch):
+class ProfileHMMs(HasCriteria, Batch):
     r"""A batch of profile hidden Markov models, of any numbers of nodes, over one alphabet.
 
     Parameters

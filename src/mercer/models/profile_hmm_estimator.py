@@ -214,11 +214,11 @@ class ProfileHMM(FittedModel, SharedEstimator):
 
     def predict(self, X: Any) -> list[Indices]:
         """Best path of each sequence: k in the match state of node k, -k in its insert state, 0 outside of it."""
-        return list(self._asked("viterbi", X)[0])
+        return list(self._of_model("viterbi", X)[0])
 
     def predict_proba(self, X: Any) -> list[Floats]:
         """Posterior probabilities of the states at each symbol: ``p[t, s]`` for state s of `predict`."""
-        return list(self._asked("state_probabilities", X))
+        return list(self._of_model("state_probabilities", X))
 
     def sample(self, size: int = 1, random_state: Any = None) -> Sequences:
         """Sample ``size`` sequences of ``model_``."""

@@ -25,7 +25,7 @@ from mercer.models.inference import own_runs, read
 from mercer.models.lds import LDSs
 from mercer.models.posterior import Posterior, long_run
 from mercer.models.summaries import chain_table, headed, n_free, structure_of
-from mercer.models.verbs import Judged
+from mercer.models.verbs import HasCriteria
 
 if TYPE_CHECKING:
     from mercer.models.switching_estimator import SwitchingLDS
@@ -43,7 +43,7 @@ class OverPaths:
     seed: int
 
 
-class SwitchingLDSs(Judged, Batch):
+class SwitchingLDSs(HasCriteria, Batch):
     r"""A batch of switching linear dynamical systems: a Markov chain of regimes, each with a system of its own.
 
     Parameters

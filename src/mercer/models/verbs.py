@@ -1,4 +1,4 @@
-"""What models of all kinds can be asked alike: criteria of batches, and what estimators pass on to ``model_``."""
+"""Methods that models of all kinds share: criteria of batches, and methods of estimators that call ``model_``."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from mercer.data.sequences import refuse_windows
 from mercer.families.estimator import Estimator
 
 
-class Judged:
+class HasCriteria:
     """Information criteria of a batch of models, from its ``n_parameters`` and ``log_prob``."""
 
     n_parameters: Any
 
-    def _judged(self, X: Any) -> tuple[Floats, int]:
+    def _total_log_prob(self, X: Any) -> tuple[Floats, int]:
         """Return the log probability of all of ``X`` under each model, and the number of observations."""
         X = self.read(X)  # type: ignore[attr-defined]
         return to_numpy(self.log_prob(X)).sum(axis=1), n_observed(X.values, X.alphabet)  # type: ignore[attr-defined]
@@ -38,7 +38,7 @@ class Judged:
         array([20.43])
         """
         refuse_windows(X, "aic")
-        return np.asarray(2 * self.n_parameters - 2 * self._judged(X)[0])
+        return np.asarray(2 * self.n_parameters - 2 * self._total_log_prob(X)[0])
 
     def bic(self, X: Any) -> Floats:
         """Bayesian information criterion of each model on all of ``X``, ``(N,)``; smaller is better.
@@ -55,7 +55,7 @@ class Judged:
         (array([5]), array([19.38]))
         """
         refuse_windows(X, "bic")
-        log_prob, count = self._judged(X)
+        log_prob, count = self._total_log_prob(X)
         return np.asarray(self.n_parameters * np.log(max(count, 1)) - 2 * log_prob)
 
 
@@ -86,20 +86,20 @@ class Learned:
 
 
 class FittedModel(Estimator):
-    """Methods of an estimator that ask ``model_``, one model, and leave out its batch axis."""
+    """Methods of an estimator that call those of ``model_``, one model, and leave out its batch axis."""
 
     context_: Any
     model_: Any
 
-    def _asked(self, verb: str, X: Any, *more: Any) -> Any:
-        """Return what a method of ``model_`` says about data, which are read as those of ``fit`` were."""
+    def _of_model(self, verb: str, X: Any, *more: Any) -> Any:
+        """Call a method of ``model_`` on data that are read like the training data."""
         X = self._known(X)
         return getattr(self.model_, verb)(X, *more)
 
     def aic(self, X: Any) -> float:
         """Akaike information criterion of ``model_`` on ``X``; smaller is better: ``model_.aic(X)[0]``."""
         refuse_windows(X, "aic")
-        return float(self._asked("aic", X)[0])
+        return float(self._of_model("aic", X)[0])
 
     def bic(self, X: Any) -> float:
         """Bayesian information criterion of ``model_`` on ``X``; smaller is better.
@@ -108,7 +108,7 @@ class FittedModel(Estimator):
         observations: ``model_.bic(X)[0]``.
         """
         refuse_windows(X, "bic")
-        return float(self._asked("bic", X)[0])
+        return float(self._of_model("bic", X)[0])
 
     def summary(self) -> str:
         """Return ``model_`` as text: its kind, its number of free parameters, and a table of its parts."""
@@ -151,11 +151,11 @@ class FittedSeries(FittedModel):
 
     def filter(self, X: Any) -> Any:
         """Hidden states given the observations up to each time: ``model_.filter(X)``."""
-        return self._asked("filter", X)
+        return self._of_model("filter", X)
 
     def forecast(self, X: Any, steps: int = 1) -> tuple[Floats, Floats]:
         """Mean and covariance of the next ``steps`` observations of each sequence: ``model_.forecast(X, steps)``."""
-        means, covariances = self._asked("forecast", X, steps)
+        means, covariances = self._of_model("forecast", X, steps)
         return means, covariances
 
     def sample(self, length: int, size: int = 1, random_state: Any = None) -> Any:
@@ -184,7 +184,7 @@ class FittedStates(FittedSeries):
         -------
         list of arrays of int
         """
-        return list(self._asked("viterbi", unstacked(X, lengths))[0])
+        return list(self._of_model("viterbi", unstacked(X, lengths))[0])
 
     def predict_proba(self, X: Any, lengths: Any = None) -> list[Floats]:
         """Posterior probabilities of the states at each time given the whole sequence.
@@ -201,7 +201,7 @@ class FittedStates(FittedSeries):
         list of arrays
             One for each sequence, with a row for each time.
         """
-        found = self._asked(self._posterior, unstacked(X, lengths))
+        found = self._of_model(self._posterior, unstacked(X, lengths))
         return [found[i] for i in range(len(found))]
 
     def sample(self, length: int, size: int = 1, random_state: Any = None, return_states: bool = False) -> Any:

@@ -19,7 +19,7 @@ def axes(ax: Any, size: tuple[float, float] | None = None) -> Any:
     try:
         import matplotlib.pyplot as plt
     except ImportError as error:
-        raise ImportError("mercer.plot requires matplotlib; run pip install 'mercer[cli]'.") from error
+        raise ImportError("mercer.plot requires matplotlib; run pip install matplotlib.") from error
     return plt.subplots(layout="constrained", figsize=size)[1]
 
 

@@ -24,19 +24,23 @@ repository::
 `ModelContract`      structured models and their estimators: densities, couplings and samples against enumeration, fits
 ===================  ================================================================================
 
-Needs ``pip install 'mercer[testing]'``.
+`find_counterexample` searches for objects on which a kernel is not positive semi-definite; `KernelContract` uses it for
+kernels whose verdict is "always".
+
+Needs ``pip install pytest hypothesis array-api-strict``.
 """
 
 try:
     import pytest
 except ImportError as error:
-    raise ImportError("mercer.testing requires pytest; run pip install 'mercer[testing]'.") from error
+    raise ImportError("mercer.testing requires pytest; run pip install pytest hypothesis array-api-strict.") from error
 
 # Before the batteries are imported, so that failures of their plain asserts show the values.
 pytest.register_assert_rewrite(
     *(f"mercer.testing.{name}" for name in ("batches", "estimators", "families", "kernels", "models", "plain_families"))
 )
 
+from mercer.testing.counterexamples import Counterexample, find_counterexample  # noqa: E402
 from mercer.testing.estimators import EstimatorContract  # noqa: E402
 from mercer.testing.families import FamilyContract  # noqa: E402
 from mercer.testing.kernels import Gradients, KernelContract, PluralContract, by_pairs  # noqa: E402
@@ -44,6 +48,7 @@ from mercer.testing.models import ModelContract  # noqa: E402
 from mercer.testing.plain_families import PlainFamilyContract  # noqa: E402
 
 __all__ = [
+    "Counterexample",
     "EstimatorContract",
     "FamilyContract",
     "Gradients",
@@ -52,4 +57,5 @@ __all__ = [
     "PlainFamilyContract",
     "PluralContract",
     "by_pairs",
+    "find_counterexample",
 ]

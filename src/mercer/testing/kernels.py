@@ -21,6 +21,7 @@ from sklearn.exceptions import NotFittedError
 import mercer as mc
 from mercer.gram import engine
 from mercer.kernels.base import ModelKernel, Prepared, subset
+from mercer.testing.counterexamples import find_counterexample
 
 
 def take(X, index):
@@ -121,6 +122,13 @@ class KernelContract:
         assert np.isfinite(K).all()
         if k.psd == "always":
             assert mc.gram.psd.check(K, 1e-10), np.linalg.eigvalsh(K)[0]
+
+    def test_no_counterexample_to_the_verdict(self):
+        X = self.data(27, 12)
+        k = self.ready(X)
+        if k.psd == "always":
+            found = find_counterexample(k, X)
+            assert found is None, f"psd is 'always' ({k.psd.reason}), but there is a {found}"
 
     def test_same_objects_twice(self):
         X = self.data(3, 7)

@@ -82,8 +82,10 @@ class SharedModelKernel(Kernel):
         fitted._check_parameters()
         self.context_ = context = fitted.shared_context_of_one(X)
         target = (as_array(y, "y", "one class per sample"),) if fitted.uses_classes and y is not None else ()
-        told = tuple((str(values.dtype), str(values.tolist())) for values in target)
-        self.model_ = fitted._once("fit", fitted, X, lambda: fitted._fit_shared(X, context, *target), context, told)
+        target_key = tuple((str(values.dtype), str(values.tolist())) for values in target)
+        self.model_ = fitted._once(
+            "fit", fitted, X, lambda: fitted._fit_shared(X, context, *target), context, target_key
+        )
 
     @property
     def _needs_fit(self) -> str:

@@ -166,7 +166,7 @@ def _named(name: str) -> Any:
         from Bio.Align import substitution_matrices
     except ImportError as error:
         raise ImportError(
-            f"substitution = {name!r} needs Biopython, which is not installed. Run pip install 'mercer[bio]', or pass "
+            f"substitution = {name!r} needs Biopython, which is not installed. Run pip install biopython, or pass "
             "the scores as an array or a dictionary."
         ) from error
     load: Any = substitution_matrices.load
