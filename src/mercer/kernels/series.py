@@ -16,7 +16,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from mercer import _config
 from mercer._array import Floats
-from mercer._parallel import single_blas
+from mercer._parallel import Doing, progress_bar, single_blas
 from mercer._parameters import NONE, CheckedParameters, Rules, one_of, seed, whole
 from mercer._random import seed_of
 from mercer.data import Sequences
@@ -77,16 +77,13 @@ class _SeriesEstimator(LinearInFeatures, CheckedParameters, BaseEstimator):
         blocks = np.split(features, kernel._ends[1:-1], axis=1)
         choices = kernel._choices() if choose else [np.ones(len(blocks))]
         with single_blas():  # results do not depend on the number of threads
-            squares = [block @ block.T for block in blocks] if len(choices) > 1 else [features @ features.T]
-            found = []
-            for factors in choices:
-                K = sum(factor * square for factor, square in zip(factors, squares, strict=False) if factor)
-                scale, alpha = np.mean(np.diag(K)) - np.mean(K), "loo"
-                if scale < ALIKE:
-                    K = np.full_like(K, np.mean(K))
-                elif most < np.inf:
-                    alpha = scale * GRID[most >= GRID]
-                found.append((factors, KernelRidge(alpha=alpha).fit(K, targets)))
+            found: list[tuple[Floats, KernelRidge]] = []
+            squares: list[Floats] = []
+            doing = Doing(type(self).__name__)
+            for factors in progress_bar(choices, doing.label, doing):
+                with doing(f"regression of {len(X)} series"):
+                    squares = squares or [block @ block.T for block in (blocks if len(choices) > 1 else [features])]
+                    found.append((factors, _ridge(squares, factors, targets, most)))
             factors, ridge = min(found, key=lambda one: np.mean((one[1].loo_predictions_ - targets) ** 2))
             parts = [ridge.dual_coef_.T @ block for block in blocks]
             parts = [np.sqrt(factor) * part for factor, part in zip(factors, parts, strict=True) if factor]
@@ -355,6 +352,17 @@ class SeriesRegressor(RegressorMixin, _SeriesEstimator):
             Series.
         """
         return self._predicted(X)[:, 0]
+
+
+def _ridge(squares: list[Floats], factors: Floats, targets: Floats, most: float) -> KernelRidge:
+    """Fit the regression with a weighted sum of kernel matrices."""
+    K = sum(factor * square for factor, square in zip(factors, squares, strict=False) if factor)
+    scale, alpha = np.mean(np.diag(K)) - np.mean(K), "loo"
+    if scale < ALIKE:
+        K = np.full_like(K, np.mean(K))
+    elif most < np.inf:
+        alpha = scale * GRID[most >= GRID]
+    return KernelRidge(alpha=alpha).fit(K, targets)
 
 
 def _by_class(found: Floats) -> Floats:
