@@ -125,7 +125,11 @@ def test_files(tmp_path):
     [
         (mc.BayesNet(EDGES), FRAME.assign(cough=0.5), "has the value 0.5, which is not a state. Declare a Gaussian"),
         (mc.BayesNet(EDGES), FRAME.assign(cough=["a", 1] * 100), "all strings, all whole numbers or all booleans"),
-        (mc.BayesNet(EDGES), FRAME.assign(cough=None), "X has no value of 'cough', so its states are not known. Declare them"),
+        (
+            mc.BayesNet(EDGES),
+            FRAME.assign(cough=None),
+            "X has no value of 'cough', so its states are not known. Declare them",
+        ),
         (mc.BayesNet(EDGES), FRAME[["smoke"]], "X has no value of 'cough'"),
         (mc.BayesNet(EDGES, EDGES), FRAME, "parents must be None if nodes are edges"),
         (mc.BayesNet(["smoke", "smoke"]), FRAME, "once; got 'smoke' twice"),

@@ -338,3 +338,36 @@ def test_labels_of_samples_are_ignored_as_scikit_learn_expects():
     make_pipeline(mc.Fisher(mc.HMM(2)), SVC(kernel="precomputed")).fit(X, labels)
     GridSearchCV(mc.HMM(), {"n_states": [1, 2]}, cv=2).fit(mc.objects(X), labels)
     assert np.isfinite(cross_val_score(mc.HMM(2), mc.objects(X), labels, cv=2)).all()
+
+
+def test_smoothed_states_are_short_as_text():
+    walk = mc.LDSs([[[1.0]]], [[[1.0]]], [[[0.1]]], [[[1.0]]], [[0.0]], [[[1.0]]])
+    one, many = walk.posterior([np.zeros(300)]), walk.posterior([np.zeros(2 + i % 3) for i in range(12)])
+    assert repr(one) == str(one) == "HiddenStates(1 series of 300 steps, states of 1 coordinate)"
+    assert repr(many) == "HiddenStates(12 series of 2 to 4 steps, states of 1 coordinate)"
+    means, covariances = one.of(0)
+    page = one._repr_html_()
+    assert f"<td>{means[-1, 0]:.3g} ± {np.sqrt(covariances[-1, 0, 0]):.2g}</td>" in page
+    assert f"<td>{walk.log_prob([np.zeros(300)])[0, 0]:.1f}</td>" in page
+    assert many._repr_html_().count("<tr>") == 11
+    assert "and 2 more" in many._repr_html_()
+    named = walk.posterior(mc.Sequences([np.zeros(3)], ids=["<a>"]))
+    assert "&lt;a&gt;" in named._repr_html_()
+
+
+@pytest.mark.parametrize(
+    ("emission", "row"),
+    [
+        (mc.families.Gammas(concentration=[[[2.0, 3.0]]], scale=[[[0.5, 0.25]]]), "concentration 2 3, scale 0.5 0.25"),
+        (mc.families.Bernoullis([[[0.25, 0.5, 0.125, 1.0, 0.5]]]), "probability 0.25 0.5 0.125 1 ..."),
+        (mc.Multinomials([[[0.25, 0.75]]]), "probability 0.25 0.75, trials 1"),
+        (
+            mc.Mixtures([[[0.25, 0.75]]], mc.families.Exponentials(scale=[[[[2.0], [4.0]]]])),
+            "0.25 of (scale 2) + 0.75 of (scale 4)",
+        ),
+    ],
+    ids=["Gammas", "Bernoullis", "Multinomials", "Mixtures"],
+)
+def test_the_summary_of_families_without_a_mean_shows_their_parameters(emission, row):
+    text = mc.HMMs([[1.0]], [[[1.0]]], emission).summary()
+    assert text.splitlines()[-1].endswith(row)
