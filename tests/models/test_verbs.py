@@ -310,7 +310,6 @@ PATHS = {
         (mc.Mixture(mc.Categorical(), 2), ["abb", "aa"]),
         (mc.LDS(1), [[1.0, 2.0, 2.5], [1.0, 0.5]]),
         (mc.SwitchingLDS(2, 1), [[1.0, 2.0, 2.5], [1.0, 0.5]]),
-        (mc.PairHMM(), ["abb", "aa"]),
         (mc.EmbeddedHMM(), ["abb", "aa"]),
     ],
     ids=lambda value: type(value).__name__,

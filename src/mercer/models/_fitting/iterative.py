@@ -158,7 +158,8 @@ class SharedEstimator(Estimator):
         """
         self._check_parameters()
         X = self.accept(X, reset=True)
-        refuse_paths(type(self).__name__, X, y)
+        if not self.uses_classes:
+            refuse_paths(type(self).__name__, X, y)
         self.context_ = self.context(X)
         self.model_, others = self._fit_all(X, self.context_, y)
         self.__dict__.update(others)
