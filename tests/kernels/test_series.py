@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import assume, given
+from hypothesis import assume, example, given
 from hypothesis import strategies as st
 from sklearn.base import clone
 from sklearn.metrics import log_loss
@@ -111,6 +111,9 @@ def agree(model, X):
     return p
 
 
+@example(labels=[1, 0, 1, 0], seed=0, kind=0)
+@example(labels=[0, 1, 2, 0, 1, 2], seed=0, kind=1)
+@example(labels=[0, 1, 2, 3], seed=0, kind=2)
 @given(labels=st.lists(st.integers(0, 4), min_size=4, max_size=16), seed=st.integers(0, 9), kind=st.integers(0, 2))
 def test_the_predicted_class_has_the_largest_probability(labels, seed, kind):
     """With noise labels, identical series, ties, and classes of one series."""
