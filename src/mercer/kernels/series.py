@@ -37,8 +37,8 @@ MOST_ALONE = 0.15
 """The largest alpha, in units of the scale of the kernel, if half of the classes or more have one series: leave-one-out
 cannot predict the class of the only one, so it would choose the largest alpha that there is."""
 TEMPERATURE = 0.15
-"""The temperature if every class has one series. In 16 sets of the UCR archive, with one training series per class, it
-has the smallest log loss."""
+"""The temperature if every class has one series: about the best in 16 sets of the UCR archive with one training series
+per class, whose mean log loss hardly differs between 0.12 and 0.18."""
 FLAT = 1e3
 """The temperature of decision values without information: nearly equal probabilities, in their order."""
 
