@@ -60,7 +60,7 @@ def __getattr__(name: str) -> Any:
     if name in _ROOMS:
         return import_module(f"mercer.{name}")
     if name not in _HOME:
-        _hints.missing("module 'mercer'", name, _hints.CLASSES)
+        _hints.missing_from_package(name, (*_ROOMS, "testing"), __all__)
     value = globals()[name] = getattr(import_module(_HOME[name]), name)
     return value
 

@@ -41,6 +41,8 @@ class Batch:
     """Classes of fields that may consist of several arrays, whose names are in the ``parts`` of the class."""
     _from_header: ClassVar[dict[str, Callable[[Any], Any]]] = {}
     """How shared values are read from the header of a file, if not as they are."""
+    _conversions: ClassVar[dict[str, str]] = {}
+    """Other families by name, and a sentence that says how to make these of them."""
 
     shape: tuple[int, ...]
 
@@ -205,8 +207,10 @@ class Batch:
     def _check_alike(self, other: Batch) -> None:
         """Raise if two batches differ in family, alphabet or dimension."""
         if type(self) is not type(other):
+            mine, theirs = type(self).__name__, type(other).__name__
+            cure = self._conversions.get(theirs) or other._conversions.get(mine, "")
             raise TypeError(
-                f"Cannot pair {type(self).__name__} with {type(other).__name__}; both sides must be of the same family."
+                f"Cannot pair {mine} with {theirs}; both sides must be of the same family.{' ' * bool(cure)}{cure}"
             )
         for name in self._shared:
             mine, theirs = getattr(self, name), getattr(other, name)

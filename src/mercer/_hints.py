@@ -1,17 +1,28 @@
-"""Names of hmmlearn, and of mixtures of scikit-learn, that are called otherwise here: the error tells what to use."""
+"""Names that are elsewhere, misspelled, or those of other libraries: the error tells what to use."""
 
 from __future__ import annotations
 
+import ast
 import inspect
 from collections.abc import Iterable
+from difflib import get_close_matches
+from functools import cache
+from pathlib import Path
 from typing import Any, NoReturn, Self
 
 CLASSES = {
+    "BayesianNetwork": "mercer.BayesNet(nodes, parents)",
     "CategoricalHMM": "mercer.HMM(n_states, mercer.Categorical())",
     "GMMHMM": "mercer.HMM(n_states, mercer.Mixture(mercer.Gaussian('diagonal'), n_components))",
+    "DiscreteBayesianNetwork": "mercer.BayesNet(nodes, parents)",
     "GaussianHMM": "mercer.HMM(n_states, mercer.Gaussian('diagonal'))",
+    "GaussianMixture": "mercer.Mixture(mercer.Gaussian('full'), n_components)",
+    "KalmanFilter": "mercer.LDS(n_states)",
     "MultinomialHMM": "mercer.HMM(n_states, mercer.Multinomial())",
     "PoissonHMM": "mercer.HMM(n_states, mercer.Poisson())",
+    "VariationalCategoricalHMM": "mercer.HMM(n_states, mercer.Categorical()), which is fitted by EM with a prior",
+    "VariationalGaussianHMM": "mercer.HMM(n_states, mercer.Gaussian('full')), which is fitted by EM with a prior",
+    "VariationalHMM": "mercer.HMM(n_states, mercer.Gaussian('full')), which is fitted by EM with a prior",
 }
 PARAMETERS = {
     "Gaussian": {
@@ -80,3 +91,40 @@ def missing(owner: str, name: str, known: dict[str, str]) -> NoReturn:
     """Raise AttributeError; the message tells what to use, if that is known."""
     hint = f"; use {known[name]}" if name in known else ""
     raise AttributeError(f"{owner} has no attribute {name!r}{hint}")
+
+
+def missing_from_package(name: str, rooms: tuple[str, ...], top: Iterable[str]) -> NoReturn:
+    """Raise AttributeError for a name that ``mercer`` does not have: one of a room, misspelled, or of another library.
+
+    Parameters
+    ----------
+    name : str
+        The name.
+    rooms : tuple of str
+        The public modules of the package.
+    top : iterable of str
+        The names that ``mercer`` has.
+    """
+    known: dict[str, str] = {}
+    if not name.startswith("_"):  # others are asked for by programs
+        known = CLASSES | names_of_rooms(rooms)
+    if known and name not in known:
+        places = {public.lower(): place for public, place in known.items() if public not in CLASSES}
+        places |= {public.lower(): f"mercer.{public}" for public in top}
+        near = get_close_matches(name.lower(), places, n=1, cutoff=0.8)
+        if near:
+            raise AttributeError(f"module 'mercer' has no attribute {name!r}. Did you mean {places[near[0]]}?")
+    missing("module 'mercer'", name, known)
+
+
+@cache
+def names_of_rooms(rooms: tuple[str, ...]) -> dict[str, str]:
+    """Return the place of every public name of the rooms, from their sources: importing all of them takes a second."""
+    found: dict[str, str] = {}
+    for room in reversed(rooms):  # the first room of a name counts
+        folder = Path(__file__).parent / room
+        source = folder / "__init__.py" if folder.is_dir() else folder.with_suffix(".py")
+        for node in ast.parse(source.read_text(encoding="utf-8")).body:
+            if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "__all__":
+                found |= {name: f"mercer.{room}.{name}" for name in ast.literal_eval(node.value)}
+    return found

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import logging
 import multiprocessing
 import os
 import sys
 import threading
+import time
 from collections.abc import Callable, Generator, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, nullcontext
 from contextvars import ContextVar, copy_context
 from functools import lru_cache
 from typing import Any, TypeVar
@@ -24,6 +26,7 @@ LONG_SECONDS = 30.0
 """Longer work has a bar even if the output is not a terminal."""
 LOG_SECONDS = 10.0
 """Time between updates of a bar that is not on a terminal, each of which may be a line of a log."""
+_logger = logging.getLogger("mercer")
 _inside: ContextVar[bool] = ContextVar("_inside", default=False)
 """Whether this is work of a thread map, which has the only progress bar."""
 
@@ -107,14 +110,38 @@ def n_threads() -> int:
     return wanted if wanted > 0 else max(1, cores + 1 + wanted)
 
 
-def progress_bar(items: list[Item], label: str) -> Generator[Item, None, None]:
+class Doing:
+    """Names of the work that runs now, which a progress bar shows; work that took long is logged."""
+
+    def __init__(self, label: str) -> None:
+        self.label = label
+        self._names: list[str] = []
+
+    def __str__(self) -> str:
+        return ", ".join(dict.fromkeys(self._names))
+
+    @contextmanager
+    def __call__(self, name: str) -> Iterator[None]:
+        begun = time.perf_counter()
+        self._names.append(name)
+        try:
+            yield
+        finally:
+            self._names.remove(name)
+        seconds = time.perf_counter() - begun
+        if seconds >= BAR_AFTER_SECONDS:
+            _logger.info("%s: %s, %.1f s", self.label, name, seconds)
+
+
+def progress_bar(items: list[Item], label: str, doing: Doing | None = None) -> Generator[Item, None, None]:
     """Yield ``items``, with a progress bar if the work takes more than a second.
 
     If the output is not a terminal, and no bar is requested, it appears after `LONG_SECONDS`. There is no bar inside
-    the work of a thread map, which has one already.
+    the work of a thread map, which has one already, and none of a single item that has no name in ``doing``.
     """
     shown = settings().progress
-    if shown is False or _inside.get() or len(items) < 2 or sys.stderr is None:
+    few = len(items) < (2 if doing is None else 1)
+    if shown is False or _inside.get() or few or sys.stderr is None:
         yield from items
         return
     from tqdm.auto import tqdm
@@ -122,29 +149,65 @@ def progress_bar(items: list[Item], label: str) -> Generator[Item, None, None]:
     on_terminal = sys.stderr.isatty()
     delay = BAR_AFTER_SECONDS if shown or on_terminal else LONG_SECONDS
     pause = 0.1 if on_terminal else LOG_SECONDS
-    yield from tqdm(items, desc=label, leave=False, delay=delay, mininterval=pause)
+    bar = tqdm(items, desc=label, leave=False, delay=delay, mininterval=pause)
+    with _redrawn(bar, delay, max(pause, BAR_AFTER_SECONDS), doing):
+        yield from bar
 
 
-def thread_map(work: Callable[[Item], None], items: list[Item], *, threads: int, label: str) -> None:
+@contextmanager
+def _redrawn(bar: Any, delay: float, pause: float, doing: Doing | None) -> Iterator[None]:
+    """Draw a bar after ``delay`` seconds, then every ``pause`` seconds: tqdm draws only when an item is finished."""
+    ended = threading.Event()
+
+    def draw() -> None:
+        wait = delay
+        while not ended.wait(wait):
+            with bar.get_lock():
+                if not bar.disable:  # after the end, its line has been removed
+                    bar.set_postfix_str("" if doing is None else str(doing), refresh=False)
+                    bar.refresh(nolock=True)
+                    bar.delay = 0.0  # it has been shown, so its end removes it
+            wait = pause
+
+    thread = threading.Thread(target=draw, name="mercer progress bar", daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        thread.join()
+
+
+def thread_map(
+    work: Callable[[Item], None],
+    items: list[Item],
+    *,
+    threads: int,
+    label: str,
+    name: Callable[[Item], str] | None = None,
+) -> None:
     """Call ``work`` on every item, on ``threads`` threads with a single BLAS thread each.
 
     ``work`` stores its result itself, so at most ``threads`` intermediate results exist at a time. The first error
-    stops the remaining work.
+    stops the remaining work. The progress bar shows the ``name`` of the items that are worked on.
     """
+    several, doing = len(items) > 1, None if name is None else Doing(label)
 
     def run(item: Item) -> None:
-        token = _inside.set(len(items) > 1 or _inside.get())  # the bar of a single item would tell nothing
+        token = _inside.set(several or _inside.get())  # the bar of a single item would tell nothing
         try:
-            work(item)
+            with nullcontext() if doing is None or name is None else doing(name(item)):
+                work(item)
         finally:
             _inside.reset(token)
 
-    with single_blas(), closing(progress_bar(items, label)) as queue:
+    with single_blas(), closing(progress_bar(items, label, doing if several else None)) as bar:
         if threads <= 1 or len(items) <= 1:
-            for item in queue:
+            for item in bar:
                 run(item)
             return
-        turn = threading.Lock()
+        turn, waiting = threading.Lock(), iter(items)
+        next(bar, None)  # it counts the items that are finished
         end = object()
         errors: list[BaseException] = []
 
@@ -153,10 +216,12 @@ def thread_map(work: Callable[[Item], None], items: list[Item], *, threads: int,
                 with _limited():
                     while not errors:
                         with turn:
-                            item: Any = next(queue, end)
+                            item: Any = next(waiting, end)
                         if item is end:
                             return
                         run(item)
+                        with turn:
+                            next(bar, None)
             except BaseException as error:
                 errors.append(error)
 

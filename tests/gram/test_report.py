@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import warnings
 
 import numpy as np
@@ -231,7 +232,30 @@ class TestEstimate:
             mc.gram.estimate(mc.Centered(mc.RBF()), X, X[:3])
 
     def test_units(self):
-        assert str(mc.gram.Estimate(200_010_000, 3_200_000_000, 1234.0)) == "200,010,000 pairs, 3.0 GiB, about 20.6 min"
+        found = mc.gram.Estimate(200_010_000, 3_200_000_000, 1234.0, 2)
+        assert str(found) == "200,010,000 pairs, 3.0 GiB, about 20.6 min on 2 threads"
+
+    def test_only_cores_that_are_free_make_it_faster(self, monkeypatch):
+        """Two threads that take turns on one core are not faster than one."""
+        from mercer.gram import _compute
+
+        core, clock = threading.Lock(), [0.0]
+
+        class OnOneCore(mc.RBF):
+            def _tile(self, a, b):
+                with core:
+                    clock[0] += 0.1
+                return super()._tile(a, b)
+
+        monkeypatch.setattr(_compute.time, "perf_counter", lambda: clock[0])
+        X = np.random.default_rng(0).normal(size=(1024, 2))
+        found = []
+        for n_jobs in (1, 2):
+            with mc.config(n_jobs=n_jobs):
+                found.append(mc.gram.estimate(OnOneCore(gamma=0.1), X))
+        assert [one.threads for one in found] == [1, 2]
+        assert found[0].seconds == pytest.approx(0.1 * 10 * 256**2 / 2**2)
+        assert found[1].seconds == pytest.approx(found[0].seconds)
 
     def test_a_few_objects_are_asked(self, monkeypatch):
         from mercer.gram import _compute
@@ -249,7 +273,8 @@ class TestEstimate:
 
         monkeypatch.setattr(_compute, "_ENOUGH_SECONDS", 0.0)
         sets = [np.random.default_rng(i).normal(size=(40, 2)) for i in range(30)]
-        assert mc.gram.estimate(Counting(), sets).seconds > 0
+        with mc.config(n_jobs=1):
+            assert mc.gram.estimate(Counting(), sets).seconds > 0
         assert sum(asked) == 1 + 1 + 2 * (2 + 4)  # one to warm up, then two, and their self-kernels, twice
 
     def test_a_moment_without_the_core_is_not_extrapolated(self, monkeypatch):

@@ -250,6 +250,12 @@ def test_it_neither_reads_nor_fills_caches():
     assert [(len(cache), cache._bytes) for cache in caches] != before
 
 
+def test_the_kernel_of_an_estimator_that_reads_values_as_features_is_named():
+    x = np.arange(8.0)[:, None]
+    with pytest.raises(TypeError, match=r"a pipeline that ends in RBF and SVC\(kernel='rbf'\)"):
+        mc.compact(make_pipeline(mc.RBF(), SVC()).fit(x, np.arange(8) % 2))
+
+
 def test_it_is_an_estimator_that_cannot_be_fitted():
     pipeline = make_pipeline(rbf(), svc()).fit(TABLE, NAMES)
     small = mc.compact(pipeline)

@@ -79,3 +79,22 @@ def test_networks_of_several_structures():
     np.testing.assert_allclose(np.diag(mc.ProbabilityProduct()(parts)), 1.0)
     with pytest.raises(TypeError, match=r"a list of 2. Use kernel\(X\)"):
         kernel.fit(parts)
+
+
+def test_hidden_markov_models_against_networks_name_the_conversion():
+    """Which makes them comparable, as the message says."""
+    coin = mc.Categoricals([[[0.3, 0.7], [0.1, 0.9]]], alphabet=["yes", "no"])
+    hmms = mc.HMMs([[0.5, 0.5]], [[[0.9, 0.1], [0.1, 0.9]]], coin)
+    tables = {"a": [[0.3, 0.7]], "b": [[[0.8, 0.2], [0.1, 0.9]]]}
+    nets = mc.BayesNets(tables, dict.fromkeys(tables, ("yes", "no")), {"b": ["a"]})
+    kernel = mc.ProbabilityProduct(rho=1.0)
+    cure = "mc.BayesNets.from_hmm(hmms, len(nets.observed), nets.observed)"
+    for pair in ((hmms, nets), (nets, hmms)):
+        with pytest.raises(TypeError, match="must be of the same family") as caught:
+            kernel(*pair)
+        assert cure in str(caught.value)
+    unrolled = eval(cure, {"mc": mc, "hmms": hmms, "nets": nets})
+    strings = [list(word) for word in itertools.product(["yes", "no"], repeat=2)]
+    p, q = (np.exp(models.log_prob(strings))[0] for models in (unrolled, nets))
+    np.testing.assert_allclose(mc.ProbabilityProduct(rho=1.0, normalize=False)(unrolled, nets), [[p @ q]])
+    np.testing.assert_allclose(p, np.exp(hmms.log_prob(strings))[0])

@@ -2,7 +2,10 @@
 
 import numpy as np
 import pytest
+from hypothesis import assume, example, given
+from hypothesis import strategies as st
 from sklearn.base import clone
+from sklearn.metrics import log_loss
 from sklearn.model_selection import cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.utils.estimator_checks import parametrize_with_checks
@@ -96,6 +99,75 @@ def test_without_information_everything_is_at_chance(preset):
         np.testing.assert_allclose(model.predict_proba([np.ones(20)]), 1 / classes)
     p = SeriesClassifier(preset).fit(waves(2)[0], [0, 1]).predict_proba(waves(20, seed=1)[0])
     assert np.abs(p - 0.5).max() < 0.2
+
+
+def agree(model, X):
+    """Check that the class that is predicted has the largest probability, and that probabilities are sound."""
+    p = model.predict_proba(X)
+    np.testing.assert_allclose(p.sum(axis=1), 1.0)
+    assert np.isfinite(model.temperature_)
+    assert np.isfinite(p).all()
+    np.testing.assert_array_equal(model.predict(X), model.classes_[p.argmax(axis=1)])
+    return p
+
+
+@example(labels=[1, 0, 1, 0], seed=0, kind=0)
+@example(labels=[0, 1, 2, 0, 1, 2], seed=0, kind=1)
+@example(labels=[0, 1, 2, 3], seed=0, kind=2)
+@given(labels=st.lists(st.integers(0, 4), min_size=4, max_size=16), seed=st.integers(0, 9), kind=st.integers(0, 2))
+def test_the_predicted_class_has_the_largest_probability(labels, seed, kind):
+    """With noise labels, identical series, ties, and classes of one series."""
+    assume(len(set(labels)) > 1)
+    X = np.random.default_rng(seed).normal(size=(len(labels), 15))
+    X = [X, np.ones_like(X), X[np.arange(len(X)) // 2]][kind]
+    model = SeriesClassifier("fast").fit(X, labels)
+    p = agree(model, np.concatenate([X, np.random.default_rng(99).normal(size=(5, 15))]))
+    assert np.isfinite(log_loss(labels, p[: len(X)], labels=model.classes_))
+    counts = np.bincount(labels)
+    assert np.isnan(model.inner_score_) == (counts.max() == 1)
+
+
+def walks_of_classes(n, per):
+    rng = np.random.default_rng(0)
+    centers = np.cumsum(rng.normal(size=(n, 80)), axis=1) / 5
+    y = np.repeat(np.arange(n), per)
+    return centers[y] + 0.1 * rng.normal(size=(len(y), 80)), y
+
+
+@pytest.mark.parametrize("preset", ["fast", "best"])
+def test_one_series_per_class(preset, tmp_path):
+    """Nothing can be measured by leaving a series out, but its probabilities tell the classes apart."""
+    X, y = walks_of_classes(15, 6)
+    first = np.arange(0, len(y), 6)
+    model = SeriesClassifier(preset).fit(X[first], y[first])
+    p = agree(model, X)
+    assert (p.argmax(axis=1) == y).mean() > 0.95
+    assert log_loss(y, p) < 0.7 * np.log(15)
+    assert np.isnan(model.inner_score_)
+    assert any(isinstance(part, mc.Fisher) for part in model.kernel_.kernels_) == (preset == "best")
+    mc.save(model, tmp_path / "model.mercer")
+    np.testing.assert_array_equal(mc.load(tmp_path / "model.mercer").predict_proba(X), p)
+
+
+def test_the_classes_with_more_than_one_series_are_measured():
+    """Four classes of three series, and three of one; many classes of one series do not hide the others."""
+    X, y = walks_of_classes(7, 6)
+    kept = np.concatenate([np.flatnonzero(y == c)[: 3 if c < 4 else 1] for c in range(7)])
+    model = SeriesClassifier("fast").fit(X[kept], y[kept])
+    assert model.inner_score_ == 1.0
+    p = agree(model, X)
+    assert (p.argmax(axis=1) == y).mean() > 0.95
+    kept = np.concatenate([np.flatnonzero(y == c)[: 2 if c < 1 else 1] for c in range(7)])
+    assert SeriesClassifier("fast").fit(X[kept], y[kept]).score(X, y) > 0.95
+
+
+def test_an_infinite_temperature_of_an_earlier_version_keeps_the_order():
+    X, y = waves(40)
+    model = SeriesClassifier("fast").fit(X, y)
+    expected = model.predict(X)
+    model.temperature_ = np.inf
+    np.testing.assert_array_equal(model.predict(X), expected)
+    np.testing.assert_array_equal(model.classes_[model.predict_proba(X).argmax(axis=1)], expected)
 
 
 def test_models_are_chosen_without_their_labels():

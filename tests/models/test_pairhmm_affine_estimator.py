@@ -392,7 +392,6 @@ class TestEstimator:
             assert p.extend[0] == pytest.approx(2**-0.5)
 
     def test_blosum62(self):
-        pytest.importorskip("Bio")
         p = AffinePairHMM().fit(["MKVLAA", "MKILX"])
         assert p.matrix_scale_ == HALF_BIT
         assert p.model_.alphabet == Alphabet.of("protein")

@@ -396,8 +396,6 @@ class TestFit:
 
     @pytest.mark.parametrize("prior", ["background", "laplace", "substitution"])
     def test_priors_have_full_support(self, prior):
-        if prior == "substitution":
-            pytest.importorskip("Bio")
         p = mc.ProfileHMM(prior=prior).fit(["MKLW", "MRLW", "M-LX"]).model_
         assert (p.match.data > 0).all()
         assert np.isfinite(p.log_prob(["MKXLW", "AAAA"])).all()

@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mercer.data import Alphabet
+from mercer.models._pairs.blosum import blosum62
 from mercer.models._pairs.substitution import (
     _scores_of,
     _searched,
@@ -235,8 +236,36 @@ class TestRefused:
     def test_without_biopython(self, monkeypatch):
         monkeypatch.setitem(sys.modules, "Bio", None)
         monkeypatch.setitem(sys.modules, "Bio.Align", None)
-        with pytest.raises(ImportError, match="pip install biopython"):
-            joint_of("BLOSUM62", None, None, PROTEIN)
+        with pytest.raises(ImportError, match=r"pip install biopython, use 'BLOSUM62', which needs no package"):
+            joint_of("PAM250", None, None, PROTEIN)
+
+    def test_blosum62_needs_no_package(self, monkeypatch):
+        with_package = joint_of("blosum62", None, None, PROTEIN)
+        monkeypatch.setitem(sys.modules, "Bio", None)
+        monkeypatch.setitem(sys.modules, "Bio.Align", None)
+        found = joint_of("BLOSUM62", None, None, PROTEIN)
+        assert found.scale == with_package.scale == HALF_BIT
+        np.testing.assert_array_equal(found.joint, with_package.joint)
+        assert joint_of("BLOSUM62", None, None, Alphabet("ACDEFGHIKLMNPQRSTVWYX"), None).joint.shape == (21, 21)
+
+    def test_blosum62_is_that_of_biopython(self, matrices):
+        """So is the joint distribution, bit for bit."""
+        theirs, (letters, scores) = matrices.load("BLOSUM62"), blosum62()
+        assert "".join(letters) == theirs.alphabet
+        np.testing.assert_array_equal(scores, np.asarray(theirs))
+        ours = joint_of("BLOSUM62", None, None, PROTEIN)
+        np.testing.assert_array_equal(joint_of(theirs, None, None, PROTEIN).joint, ours.joint)
+        assert joint_of(theirs, None, None, PROTEIN).scale == ours.scale
+
+    def test_blosum62_are_log_odds(self):
+        """Half bits over its own marginals, which are near the frequencies of amino acids (Robinson 1991)."""
+        found = joint_of("BLOSUM62", None, None, PROTEIN)
+        own = found.joint.sum(axis=1)
+        scores = 2 * np.log2(found.joint / np.outer(own, own))
+        letters, table = blosum62()
+        at = [letters.index(letter) for letter in PROTEIN.symbols]
+        np.testing.assert_allclose(scores - scores.mean(), table[np.ix_(at, at)] - table[np.ix_(at, at)].mean())
+        assert np.corrcoef(own, [ROBINSON[letter] for letter in PROTEIN.symbols])[0, 1] > 0.9
 
     def test_proteins_and_nucleotides(self, matrices):
         with pytest.raises(

@@ -11,6 +11,9 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
+from sklearn.model_selection import GridSearchCV, cross_val_score
+from sklearn.pipeline import make_pipeline
+from sklearn.svm import SVC
 
 import mercer as mc
 
@@ -287,3 +290,83 @@ def test_what_users_of_hmmlearn_pass():
     assert_array_equal(poisson.predict(np.concatenate(counts)[:, None], lengths=[12, 9])[1], poisson.predict(counts)[1])
     gaussian = mc.HMM(1, **SHORT).fit([x + 0.5 for x in symbols])
     assert [path.shape for path in gaussian.predict(symbols)] == [(12,), (9,)]  # integers are numbers here
+
+
+PATHS = {
+    "lists": [[0, 1, 1], [0, 0]],
+    "arrays": [np.array([0, 1, 1]), np.array([0, 0])],
+    "names": [["rest", "move", "move"], ["rest", "rest"]],
+    "stacked": [0, 1, 1, 0, 0],
+}
+
+
+@pytest.mark.parametrize("paths", PATHS)
+@pytest.mark.parametrize(
+    ("model", "X"),
+    [
+        (mc.HMM(2), ["abb", "aa"]),
+        (mc.MarkovChain(), ["abb", "aa"]),
+        (mc.Categorical(), ["abb", "aa"]),
+        (mc.Mixture(mc.Categorical(), 2), ["abb", "aa"]),
+        (mc.LDS(1), [[1.0, 2.0, 2.5], [1.0, 0.5]]),
+        (mc.SwitchingLDS(2, 1), [[1.0, 2.0, 2.5], [1.0, 0.5]]),
+        (mc.EmbeddedHMM(), ["abb", "aa"]),
+    ],
+    ids=lambda value: type(value).__name__,
+)
+def test_known_paths_are_not_ignored(model, X, paths):
+    who = type(model).__name__
+    with pytest.raises(ValueError, match=rf"a label for every step of the 2 samples.* {who} does not learn from them"):
+        model.fit(X, PATHS[paths])
+
+
+def test_stacked_sequences_with_their_paths():
+    with pytest.raises(ValueError, match=r"HMM does not learn from them\. Leave y out"):
+        mc.HMM(2).fit(np.arange(5.0)[:, None], [0, 1, 1, 0, 0], lengths=[3, 2])
+
+
+def test_labels_of_samples_are_ignored_as_scikit_learn_expects():
+    """Of classes, numbers, several targets, and strings as long as their sequences."""
+    X = ["abb", "ab"] * 4
+    for y in ([0, 1] * 4, np.arange(8.0), ["yes", "no"] * 4, np.eye(8)[:, :3], [None] * 8):
+        mc.HMM(2).fit(X, y)
+    points = np.random.default_rng(0).normal(size=(8, 2))
+    mc.Mixture(mc.Gaussian(), 2).fit(points, np.arange(8))
+    mc.Mixture(mc.Gaussian(), 2).fit(points, np.eye(8, 3, dtype=int))
+    labels = np.arange(8) % 2
+    make_pipeline(mc.Fisher(mc.HMM(2)), SVC(kernel="precomputed")).fit(X, labels)
+    GridSearchCV(mc.HMM(), {"n_states": [1, 2]}, cv=2).fit(mc.objects(X), labels)
+    assert np.isfinite(cross_val_score(mc.HMM(2), mc.objects(X), labels, cv=2)).all()
+
+
+def test_smoothed_states_are_short_as_text():
+    walk = mc.LDSs([[[1.0]]], [[[1.0]]], [[[0.1]]], [[[1.0]]], [[0.0]], [[[1.0]]])
+    one, many = walk.posterior([np.zeros(300)]), walk.posterior([np.zeros(2 + i % 3) for i in range(12)])
+    assert repr(one) == str(one) == "HiddenStates(1 series of 300 steps, states of 1 coordinate)"
+    assert repr(many) == "HiddenStates(12 series of 2 to 4 steps, states of 1 coordinate)"
+    means, covariances = one.of(0)
+    page = one._repr_html_()
+    assert f"<td>{means[-1, 0]:.3g} ± {np.sqrt(covariances[-1, 0, 0]):.2g}</td>" in page
+    assert f"<td>{walk.log_prob([np.zeros(300)])[0, 0]:.1f}</td>" in page
+    assert many._repr_html_().count("<tr>") == 11
+    assert "and 2 more" in many._repr_html_()
+    named = walk.posterior(mc.Sequences([np.zeros(3)], ids=["<a>"]))
+    assert "&lt;a&gt;" in named._repr_html_()
+
+
+@pytest.mark.parametrize(
+    ("emission", "row"),
+    [
+        (mc.families.Gammas(concentration=[[[2.0, 3.0]]], scale=[[[0.5, 0.25]]]), "concentration 2 3, scale 0.5 0.25"),
+        (mc.families.Bernoullis([[[0.25, 0.5, 0.125, 1.0, 0.5]]]), "probability 0.25 0.5 0.125 1 ..."),
+        (mc.Multinomials([[[0.25, 0.75]]]), "probability 0.25 0.75, trials 1"),
+        (
+            mc.Mixtures([[[0.25, 0.75]]], mc.families.Exponentials(scale=[[[[2.0], [4.0]]]])),
+            "0.25 of (scale 2) + 0.75 of (scale 4)",
+        ),
+    ],
+    ids=["Gammas", "Bernoullis", "Multinomials", "Mixtures"],
+)
+def test_the_summary_of_families_without_a_mean_shows_their_parameters(emission, row):
+    text = mc.HMMs([[1.0]], [[[1.0]]], emission).summary()
+    assert text.splitlines()[-1].endswith(row)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from importlib.util import find_spec
 from typing import Any
 
 import numpy as np
@@ -88,9 +87,9 @@ class ContenderFactory:
         Parameters
         ----------
         alphabet : Alphabet or str
-            Proteins are scored by BLOSUM62 if Biopython is installed; other symbols as equal or not.
+            Proteins are scored by BLOSUM62, other symbols as equal or not.
         """
-        if mc.data.Alphabet.of(alphabet) == mc.data.Alphabet.of("protein") and find_spec("Bio") is not None:
+        if mc.data.Alphabet.of(alphabet) == mc.data.Alphabet.of("protein"):
             pairs = mc.AffinePairHMM("BLOSUM62", gap_open=11, gap_extend=1)
             grid: dict[str, Any] = {"kernel__model__gap_open": (8, 11)}
         else:

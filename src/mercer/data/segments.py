@@ -223,3 +223,32 @@ def _first_unfit(X: Any, *, nan: bool) -> tuple[int, int, str] | None:
 
 def _unfit(values: Floats, nan: bool) -> Floats:
     return np.asarray(~np.isfinite(values) if nan else np.isinf(values))
+
+
+def refuse_paths(who: str, X: Any, y: Any) -> None:
+    """Raise if ``y`` looks like paths of states: a label for every step of the samples, in one list each or in all.
+
+    Parameters
+    ----------
+    who : str
+        The estimator that would ignore them.
+    X : Sequences or array
+        The samples, as the estimator has read them.
+    y : object
+        What the user passed. A label or target per sample is ignored, as scikit-learn expects.
+    """
+    lengths = np.diff(segments(X)[1])
+    if not hasattr(y, "__len__") or isinstance(y, str) or lengths.max(initial=0) < 2:
+        return
+    try:
+        paths = [np.asarray(path) for path in y]
+    except ValueError:  # of different shapes in one sample
+        return
+    steps = [path.shape for path in paths]
+    each = steps == [(n,) for n in lengths.tolist()]
+    stacked = len(y) != len(lengths) and steps == [()] * int(lengths.sum())
+    if (each or stacked) and all(path.dtype.kind in "biuU" for path in paths):
+        raise ValueError(
+            f"y has a label for every step of the {len(lengths)} samples, such as a path of hidden states, and {who} "
+            "does not learn from them. Leave y out; a label per sample is ignored."
+        )

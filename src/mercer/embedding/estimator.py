@@ -12,7 +12,9 @@ from mercer._array import Floats, as_float, to_numpy
 from mercer._notices import warns_once
 from mercer._parameters import NONE, CheckedParameters, Rules, instance_of, one_of, positive, seed, whole
 from mercer._verdict import Verdict
+from mercer.data import Sequences
 from mercer.data.channels import by_name
+from mercer.data.segments import refuse_paths
 from mercer.embedding._filter import Beliefs, last_beliefs
 from mercer.embedding._learning import Learned
 from mercer.embedding._prediction import Prediction
@@ -138,9 +140,11 @@ class EmbeddedHMM(CheckedParameters, Prediction, ClassNamePrefixFeaturesOutMixin
         X = by_name(self if owner is None else owner, X, reset=reset)
         return read_series(X, getattr(context, "alphabet", None)) if compares_vectors(self.kernel) else read_objects(X)
 
-    def _begun(self, X: Any) -> Learned:
+    def _begun(self, X: Any, y: Any) -> Learned:
         """Read the training sequences, and learn the features."""
         X = self.accept(X, reset=True)
+        if isinstance(X, Sequences):
+            refuse_paths(type(self).__name__, X, y)
         return Learned(clone(self), X)
 
     @warns_once
@@ -155,7 +159,7 @@ class EmbeddedHMM(CheckedParameters, Prediction, ClassNamePrefixFeaturesOutMixin
             Ignored.
         """
         self._check_parameters()
-        learned = self._begun(X)
+        learned = self._begun(X, y)
         learned.learn(int(self.n_components), float(self.alpha))
         self._learned = learned
         return self
@@ -178,7 +182,7 @@ class EmbeddedHMM(CheckedParameters, Prediction, ClassNamePrefixFeaturesOutMixin
         """
         self._check_parameters()
         fresh = not hasattr(self, "_learned")
-        learned = self._begun(X) if fresh else self._learned
+        learned = self._begun(X, y) if fresh else self._learned
         learned.extend(None if fresh else X, int(self.n_components), float(self.alpha))
         self._learned = learned
         return self

@@ -30,6 +30,7 @@ from mercer.data.segments import (
     in_digest_order,
     in_double,
     looks_like_matrix,
+    refuse_paths,
     sample_name,
     segment_sum,
     segments,
@@ -252,6 +253,7 @@ class Estimator(CheckedParameters, BaseEstimator):
         self._check_parameters()
         self._check_unused(X, y)
         X = self.accept(X, reset=True)
+        refuse_paths(type(self).__name__, X, y)
         self.context_ = self.context(X)
         self.model_ = self._fit_shared(X, self.context_)
         return self

@@ -14,10 +14,10 @@ import numpy as np
 from mercer._array import Array, Floats, namespace, to_numpy
 from mercer._files import check_path
 from mercer._notices import notify, warns_once
-from mercer._parallel import n_threads, progress_bar, single_blas
+from mercer._parallel import progress_bar, single_blas, thread_map
 from mercer._sizes import check_room, duration, human
 from mercer._version import __version__
-from mercer.gram.engine import Block, blocks, tile_shape
+from mercer.gram.engine import Block, blocks, threads_for, tile_shape
 
 
 def compute(kernel: Any, X: Any, Y: Any = None, *, store: Any = None, client: Any = None) -> Any:
@@ -75,22 +75,25 @@ class Estimate:
     bytes : int
         Size of the result; the computation needs a few tiles in addition.
     seconds : float
-        Time with the configured number of threads, extrapolated from a few samples: self-kernels and all pairs, but
-        not model fitting.
+        Time on these threads, extrapolated from a few samples: self-kernels and all pairs, but not model fitting.
+    threads : int, default=1
+        Number of threads, by the setting ``n_jobs`` of `mercer.set_config`.
 
     Examples
     --------
     >>> import mercer as mc
     >>> print(mc.gram.Estimate(pairs=5050, bytes=80_000, seconds=0.2))
-    5,050 pairs, 78.1 KiB, about 0.2 s
+    5,050 pairs, 78.1 KiB, about 0.2 s on 1 thread
     """
 
     pairs: int
     bytes: int
     seconds: float
+    threads: int = 1
 
     def __str__(self) -> str:
-        return f"{self.pairs:,} pairs, {human(self.bytes)}, about {duration(self.seconds)}"
+        threads = f"{self.threads} thread" + "s" * (self.threads > 1)
+        return f"{self.pairs:,} pairs, {human(self.bytes)}, about {duration(self.seconds)} on {threads}"
 
 
 def estimate(kernel: Any, X: Any, Y: Any = None) -> Estimate:
@@ -106,7 +109,9 @@ def estimate(kernel: Any, X: Any, Y: Any = None) -> Estimate:
 
     Notes
     -----
-    Times are extrapolated as linear or quadratic functions of the number of samples. What a kernel learns from the
+    Times are extrapolated as linear or quadratic functions of the number of samples. With several threads, all of them
+    are timed at once, so cores that other work uses, or that a container may not, do not count; the environment
+    variable ``OMP_NUM_THREADS`` is about BLAS, which has one thread here. What a kernel learns from the
     matrix of the training objects is not included: `Centered` computes this matrix in ``fit``, and eigenvalues of it,
     which `Repaired` and `LogOdds` need, take cubic time.
 
@@ -135,12 +140,15 @@ def estimate(kernel: Any, X: Any, Y: Any = None) -> Estimate:
     rows, columns = sample.values.shape[-2:]
     tiles = blocks(n, m, tile_shape(_Sized(n, sample.a), _Sized(m, sample.b), symmetric), symmetric)
     evaluated = sum((t.rows.stop - t.rows.start) * (t.columns.stop - t.columns.start) for t in tiles)
-    threads = min(n_threads(), len(tiles))
+    serial = sample.tiling * evaluated / (rows * columns)
+    threads = threads_for(len(tiles), serial / len(tiles))
+    tiling = serial if threads == 1 else serial * _together(kernel, sample, threads) / sample.tiling
     preparing = sample.preparing * (n + m) / (len(sample.a) + len(sample.b))
     return Estimate(
         n * (n + 1) // 2 if symmetric else n * m,
         int(np.prod(sample.values.shape[:-2])) * n * m * to_numpy(sample.values).itemsize,
-        preparing + sample.tiling * evaluated / (rows * columns) / threads,
+        preparing + tiling,
+        threads,
     )
 
 
@@ -178,11 +186,32 @@ def _timed(kernel: Any, left: Any, right: Any, count: int) -> _Sample:
     a = kernel._evaluation.prepared(few(left))
     b = a if right is left else kernel._evaluation.prepared(few(right))
     middle = time.perf_counter()
-    values = kernel.tile(a, b)
+    values = _compared(kernel, a, b)
+    return _Sample(a, b, values, middle - start, time.perf_counter() - middle)
+
+
+def _compared(kernel: Any, a: Any, b: Any) -> Array:
+    values: Array = kernel.tile(a, b)
     if kernel.domain == "log":
         with np.errstate(over="ignore"):  # include the time of the exponential
             namespace(values).exp(values)
-    return _Sample(a, b, values, middle - start, time.perf_counter() - middle)
+    return values
+
+
+def _together(kernel: Any, sample: _Sample, threads: int) -> float:
+    """Return the time of a comparison of the sample while all threads compare: of all, divided by their number."""
+    repeats = int(np.clip(np.ceil(_ENOUGH_SECONDS / max(sample.tiling, 1e-9)), 1, _MANY))
+
+    def work(_: int) -> None:
+        for _ in range(repeats):
+            _compared(kernel, sample.a, sample.b)
+
+    seconds = []
+    for _ in range(2):  # or another process had a core for a moment
+        start = time.perf_counter()
+        thread_map(work, list(range(threads)), threads=threads, label="estimate")
+        seconds.append(time.perf_counter() - start)
+    return min(seconds) / (repeats * threads)
 
 
 def _size(source: Any) -> int:

@@ -197,14 +197,19 @@ def fill(
     def work(block: Block) -> None:
         write(block, tile(a[block.rows], other[block.columns]))
 
-    worthwhile = seconds >= TILE_FROM_SECONDS and seconds * (len(tiles) - 1) >= PARALLEL_FROM_SECONDS
-    threads = min(n_threads(), len(tiles)) if worthwhile else 1
+    threads = threads_for(len(tiles), seconds)
     thread_map(work, tiles[1:], threads=threads, label=label)
     if symmetric and diagonal is not None:
         index = np.arange(n)
         out[..., index, index] = diagonal
     _record(label, out, len(tiles), threads, start)
     return out
+
+
+def threads_for(tiles: int, seconds: float) -> int:
+    """Return the number of threads that compute some tiles, of which one takes some seconds."""
+    worthwhile = seconds >= TILE_FROM_SECONDS and seconds * (tiles - 1) >= PARALLEL_FROM_SECONDS
+    return min(n_threads(), tiles) if worthwhile else 1
 
 
 def _record(label: str, out: Array, tiles: int, threads: int, start: float) -> None:

@@ -1,5 +1,6 @@
 """Kernels between models, and between data."""
 
+from mercer._own_names import name_methods
 from mercer._verdict import Verdict
 from mercer.kernels._explain import Alignments, ChannelImportance, Explanation, aligned, channel_importance, explain
 from mercer.kernels.algebra import Product, Scaled, Sum
@@ -96,3 +97,5 @@ __all__ = [
     "compact",
     "explain",
 ]
+
+name_methods(globals(), __all__)

@@ -124,9 +124,15 @@ def compact(pipeline: Any) -> Compacted:
 
 def _shown(model: Any) -> str:
     if "Pipeline" in kinds(model):
-        return f"a pipeline that ends in {' and '.join(type(step).__name__ for _, step in model.steps[-2:])}"
+        return f"a pipeline that ends in {' and '.join(_titled(step) for _, step in model.steps[-2:])}"
     text = type(model).__name__ if isinstance(model, BaseEstimator) else repr(model)
     return text if len(text) <= 60 else f"{text[:57]}..."
+
+
+def _titled(step: Any) -> str:
+    """Name a step, and its kernel if that is a word: ``SVC(kernel='rbf')`` reads kernel values as features."""
+    kernel = getattr(step, "kernel", None)
+    return type(step).__name__ + (f"(kernel={kernel!r})" if isinstance(kernel, str) else "")
 
 
 class Objects(NamedTuple):

@@ -254,7 +254,9 @@ class FisherEnsemble(InnerProducts, Kernel):
         def work(at: int) -> None:
             blocks[at] = rows(at)
 
-        thread_map(work, list(range(len(blocks))), threads=n_threads(), label="FisherEnsemble")
+        every = list(range(len(blocks)))
+        names = [_part_name(part) for part in self.kernels_]
+        thread_map(work, every, threads=n_threads(), label="FisherEnsemble", name=names.__getitem__)
         ends = np.cumsum([0] + [block.shape[1] for block in blocks])
         found = np.empty((len(blocks[0]), ends[-1]))
         for at, weight in enumerate(self.weights_):  # one after the other: they are large
@@ -293,6 +295,11 @@ class FisherEnsemble(InnerProducts, Kernel):
         tags = super().__sklearn_tags__()
         tags.input_tags = HMM().__sklearn_tags__().input_tags
         return tags
+
+
+def _part_name(part: Any) -> str:
+    """Return the name of a part, for the progress bar."""
+    return f"HMM({part.model.n_states})" if isinstance(part, Fisher) else f"windows ({part.view})"
 
 
 def _through(steps: tuple[Any, ...], X: Sequences, *, fit: bool = False) -> Sequences:

@@ -4,6 +4,7 @@ Mixtures and kernel density estimates; Markov chains; hidden Markov models, fact
 dynamical systems, plain and switching; Bayesian networks, discrete and linear Gaussian; hidden trees.
 """
 
+from mercer._own_names import name_methods
 from mercer.models._fitting.em import FitInfo
 from mercer.models._pairs.matches import Matches
 from mercer.models.bayesnet import BayesNets, ContractionCost
@@ -12,12 +13,13 @@ from mercer.models.bif import read_bif
 from mercer.models.discount import Discounted
 from mercer.models.factorial_hmm import FactorialHMMs
 from mercer.models.factorial_hmm_estimator import FactorialHMM
+from mercer.models.hidden_states import HiddenStates
 from mercer.models.hmm import HMMs
 from mercer.models.hmm_estimator import HMM
 from mercer.models.hmmer import read_hmmer, write_hmmer
 from mercer.models.kde import KDEs
 from mercer.models.kde_estimator import KDE
-from mercer.models.lds import HiddenStates, LDSs
+from mercer.models.lds import LDSs
 from mercer.models.lds_estimator import LDS
 from mercer.models.markov import MarkovChains
 from mercer.models.markov_estimator import MarkovChain
@@ -71,3 +73,5 @@ __all__ = [
     "read_hmmer",
     "write_hmmer",
 ]
+
+name_methods(globals(), __all__)

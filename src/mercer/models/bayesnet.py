@@ -110,6 +110,9 @@ class BayesNets(HasCriteria, Family):
 
     _arrays: ClassVar[dict[str, int]] = {"probability": 1, "mean": 1, "variance": 1}
     _shared: ClassVar[tuple[str, ...]] = ("nodes", "parents", "hidden")
+    _conversions: ClassVar[dict[str, str]] = {
+        "HMMs": "Unroll the hidden Markov models: mc.BayesNets.from_hmm(hmms, len(nets.observed), nets.observed)."
+    }
 
     probability: Array
     mean: Array

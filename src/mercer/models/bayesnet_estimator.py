@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from sklearn.base import clone
@@ -13,16 +13,19 @@ from sklearn.utils.validation import check_is_fitted
 
 from mercer._array import Floats, to_numpy
 from mercer._batch import Batch
-from mercer._parameters import Rule, Rules, nonnegative
-from mercer._probability import normalized
+from mercer._checks import is_whole
+from mercer._notices import warns_once
+from mercer._parameters import Rule, Rules, boolean, check, nonnegative
 from mercer._random import seed_of
 from mercer.data import Sequences
 from mercer.data.segments import check_some_points, digest_order, segments
 from mercer.families.estimator import Context
-from mercer.models._fitting.em import EMResult, EMResults, em_single, joined
+from mercer.models._fitting.em import EMResults, joined
 from mercer.models._fitting.iterative import IterativeEstimator
-from mercer.models._nets.evidence import Group, Parameters, groups, inferred
+from mercer.models._nets.evidence import Parameters
+from mercer.models._nets.found import Declared, as_text, complete, is_complete, is_edges, known_codes, structure
 from mercer.models._nets.graph import Graph, check_values, checked_graph, values_of
+from mercer.models._nets.learning import Evidence, Prior, fitted, random_tables
 from mercer.models.bayesnet import BayesNets
 from mercer.models.verbs import FittedModel
 
@@ -41,11 +44,13 @@ class BayesNet(FittedModel, IterativeEstimator):
 
     Parameters
     ----------
-    nodes : dict
-        Names of the nodes, and of each the names of its states, their number, or "gaussian". Observed nodes are the
-        columns of the data, in this order; the columns of data frames are found by name.
-    parents : dict, default=None
-        Names of the parents of each node; a node that is not a key has none.
+    nodes : dict, list or None, default=None
+        Names of the nodes, and of each its states (strings, whole numbers or booleans), their number, "gaussian", or
+        None: ``fit`` finds its states in the data, in ascending order or that of pandas categories. A list has names
+        only; None stands for the columns of a data frame; a list of edges ``[("smoke", "cough")]`` has parents, too.
+        Observed nodes are the columns of the data, in this order; the columns of data frames are found by name.
+    parents : dict or list of pairs, default=None
+        Names of the parents of each node, where a node that is not a key has none; or edges (parent, child).
     hidden : sequence of str, default=()
         Discrete nodes that are not observed.
     floor : float, default=1e-3
@@ -66,7 +71,9 @@ class BayesNet(FittedModel, IterativeEstimator):
     Attributes
     ----------
     model_ : BayesNets of shape (1,)
-        What ``fit`` learned.
+        What ``fit`` learned. Its states have names, such as "0" or "True".
+    nodes_ : dict
+        The nodes with all states, which are in the data as they are here.
     context_ : Context
         Properties of the training data that all models share.
     n_iter_ : int
@@ -94,14 +101,20 @@ class BayesNet(FittedModel, IterativeEstimator):
     infers_missing: ClassVar[bool] = True
 
     _parameters: ClassVar[Rules] = {
-        "nodes": Rule("a dict of names and states", lambda value: isinstance(value, dict) and bool(value)),
-        "parents": Rule("a dict of names and lists of names, or None", lambda v: v is None or isinstance(v, dict)),
+        "nodes": Rule(
+            "a dict of names and states, a list of names, a list of edges (parent, child), or None",
+            lambda value: value is None or (isinstance(value, dict | list | tuple) and bool(value)),
+        ),
+        "parents": Rule(
+            "a dict of names and lists of names, a list of edges (parent, child), or None",
+            lambda value: value is None or isinstance(value, dict) or is_edges(value),
+        ),
         "hidden": Rule("a list of names", lambda value: isinstance(value, list | tuple)),
         "floor": nonnegative("It is a fraction of the variance of a column."),
         "prior": Rule("'uniform', 'pooled', None or BayesNets of shape (1,)", _is_prior),
     }
 
-    nodes: Any
+    nodes: Any = None
     parents: Any = None
     hidden: Any = ()
     floor: float = 1e-3
@@ -113,15 +126,70 @@ class BayesNet(FittedModel, IterativeEstimator):
     random_state: Any = 0
 
     def _graph(self) -> Graph:
-        return checked_graph(self.nodes, self.parents, self.hidden)
+        nodes = {name: as_text(states) for name, states in self._nodes().items()}
+        return checked_graph(nodes, structure(self.nodes, self.parents)[1], self.hidden)
+
+    def _nodes(self) -> Declared:
+        """Return the nodes with all states."""
+        nodes = structure(self.nodes, self.parents)[0]
+        nodes = nodes if is_complete(nodes) else getattr(self, "nodes_", nodes)
+        if nodes is None or not is_complete(nodes):
+            raise ValueError(
+                "BayesNet finds states in the data of fit and fit_each only. Declare them in a kernel: "
+                "nodes=net.nodes_ of a fitted net, such as {'smoke': [0, 1], 'cough': [0, 1]}."
+            )
+        return nodes
+
+    def _found(self, X: Any) -> Declared:
+        """Return the nodes with all states, those that are not declared from data."""
+        nodes = structure(self.nodes, self.parents)[0]
+        if nodes is not None and is_complete(nodes):
+            return nodes
+        several = isinstance(X, list | tuple) and any(map(_is_table, X))
+        return complete(nodes, self.hidden, list(X) if several else [X])
 
     def _missing_allowed(self) -> bool:
         return True
 
+    @warns_once
+    def fit(self, X: Any, y: Any = None) -> Self:
+        """Fit one network to all rows; it becomes ``model_``, a batch of shape ``(1,)``.
+
+        Parameters
+        ----------
+        X : data frame, array of shape (T, D), or list of them
+            Rows of states; NaN and None are missing.
+        y : None
+            Not used.
+        """
+        self._check_parameters()
+        self.nodes_ = self._found(X)
+        return super().fit(X, y)
+
+    def fit_each(self, X: Any, context: Context | None = None, *, return_info: bool = False) -> Any:
+        """Fit one network to each sample, a table of rows; see `HMM.fit_each`.
+
+        Parameters
+        ----------
+        X : list of data frames or arrays of shape (T, D)
+            The tables; states that are not declared are found in all of them.
+        context : Context, default=None
+            Properties that all samples share; by default those learned by ``fit``, or else those of ``X``.
+        return_info : bool, default=False
+            Whether to return information about the fits; the cache is then not used.
+        """
+        if is_complete(structure(self.nodes, self.parents)[0]):
+            return super().fit_each(X, context, return_info=return_info)
+        self._check_parameters()
+        nodes = self.nodes_ if hasattr(self, "nodes_") else self._found(X)
+        declared = clone(self).set_params(nodes=nodes, parents=structure(self.nodes, self.parents)[1])
+        context = getattr(self, "context_", None) if context is None else context
+        return declared.fit_each(X, context, return_info=return_info)
+
     # -- the fitted network ------------------------------------------------------------------------------------
 
     def predict(self, X: Any, node: str | None = None) -> Any:
-        """Return the most probable state of a node in each row, ``(T,)``: its name, or a number of numbered states.
+        """Return the most probable state of a node in each row, ``(T,)``, as it is in ``nodes_``.
 
         Parameters
         ----------
@@ -132,7 +200,7 @@ class BayesNet(FittedModel, IterativeEstimator):
         """
         table, node = self._asked_about(X, node)
         best = self.model_.posterior(table, node)[0].argmax(axis=-1)
-        return np.array(dict(self.model_.nodes)[node])[best] if np.iterable(self.nodes[node]) else best
+        return self._states(node)[best]
 
     def predict_proba(self, X: Any, node: str | None = None) -> Any:
         """Return the posterior probabilities of the states of a node as a data frame: rows of ``X``, a column a state.
@@ -159,8 +227,7 @@ class BayesNet(FittedModel, IterativeEstimator):
         """
         table, node = self._asked_about(X, node)
         found = self.model_.posterior(table, node, as_frame=True)
-        if not np.iterable(self.nodes[node]):  # states that were given by their number
-            found.columns = found.columns.astype(int)
+        found.columns = type(found.columns)(self._states(node), name=node)
         return found.set_axis(X.index) if hasattr(X, "iloc") else found
 
     def _asked_about(self, X: Any, node: str | None) -> tuple[Floats, str]:
@@ -172,30 +239,59 @@ class BayesNet(FittedModel, IterativeEstimator):
                     f"node must be named: this network has {len(self.model_.hidden)} hidden nodes, not one."
                 )
             node = self.model_.hidden[0]
-        table = values_of(self.model_._graph, X)
+        table = values_of(self.model_._graph, X, known=known_codes(self._nodes()))
         if node in self.model_.observed:
             table[:, self.model_.observed.index(node)] = np.nan
         return table, node
 
-    def sample(self, size: int = 1, random_state: Any = None) -> Floats:
-        """Sample rows of the observed nodes from ``model_``, ``(size, D)``: codes of states, and real numbers."""
+    def _states(self, node: str) -> Any:
+        """Return the states of a discrete node as an array."""
+        states = self._nodes()[node]
+        if is_whole(states):
+            return np.arange(states)
+        return np.array(states, dtype=None if len(set(map(type, states))) == 1 else object)
+
+    def sample(self, size: int = 1, random_state: Any = None, as_frame: bool = False) -> Any:
+        """Sample rows of the observed nodes from ``model_``.
+
+        Parameters
+        ----------
+        size : int, default=1
+            Number of rows.
+        random_state : int, Generator, RandomState or None, default=None
+            Seed.
+        as_frame : bool, default=False
+            Whether to return a data frame of states.
+
+        Returns
+        -------
+        array of shape (size, D), or DataFrame
+            Codes of states, in the order of ``nodes_``, and real numbers; with ``as_frame``, the states themselves.
+        """
+        check(boolean(), as_frame=as_frame)
         check_is_fitted(self, "model_")
         drawn: Floats = self.model_.sample(size, random_state)[0]
-        return drawn
+        if not as_frame:
+            return drawn
+        import pandas as pd
+
+        gaussian = {name for name, states in self.model_.nodes if not states}
+        columns = zip(self.model_.observed, drawn.T, strict=True)
+        return pd.DataFrame({n: x if n in gaussian else self._states(n)[x.astype(int)] for n, x in columns})
 
     # -- data ------------------------------------------------------------------------------------------------
 
     def accept(self, X: Any, *, owner: Any = None, reset: bool = False, context: Context | None = None) -> Any:
         """Turn ``X`` into a matrix of codes (one row a sample) or `Sequences` (one table a sample), checked."""
-        graph = self._graph()
+        graph, known = self._graph(), known_codes(self._nodes())
         if isinstance(X, list | tuple) and any(map(_is_table, X)):
-            X = Sequences([values_of(graph, x, complete=True) for x in X])
+            X = Sequences([values_of(graph, x, complete=True, known=known) for x in X])
         elif (
             hasattr(X, "columns")
-            or getattr(getattr(X, "dtype", None), "kind", "") in ("O", "U")
+            or getattr(getattr(X, "dtype", None), "kind", "") in ("O", "U", *("biuf" if known else ""))
             or (isinstance(X, list | tuple) and X)
         ):
-            X = values_of(graph, X, complete=True)
+            X = values_of(graph, X, complete=True, known=known)
         X = super().accept(X, owner=owner, reset=reset, context=context)
         values, _ = segments(X)
         if values.shape[1] != len(graph.observed):
@@ -310,125 +406,3 @@ def _is_table(x: Any) -> bool:
     if hasattr(x, "ndim"):
         return bool(x.ndim == 2)
     return isinstance(x, list | tuple) and bool(x) and isinstance(x[0], list | tuple | np.ndarray)
-
-
-class Prior(NamedTuple):
-    """Pseudo-observations: ``strength`` of them for each row of each table, distributed as in ``parameters``."""
-
-    strength: float
-    parameters: Parameters
-    floor: Floats
-    """Least variance of each Gaussian row, ``(G,)``."""
-
-
-class Evidence:
-    """The distinct rows of a sample with their numbers, in groups."""
-
-    def __init__(self, graph: Graph, table: Floats) -> None:
-        # Sorted, so that sums do not depend on the order of the rows; NaN would not be equal to itself.
-        rows: Floats = table
-        counts: Floats = np.zeros(0)
-        if len(table):
-            rows, counts = np.unique(np.where(np.isnan(table), -np.inf, table), axis=0, return_counts=True)
-            rows[np.isneginf(rows)] = np.nan
-        self.groups = list(groups(graph, rows)) if len(rows) else []
-        self.counts = counts.astype(np.float64)
-        self.complete = not graph.hidden and not np.isnan(table).any()
-
-
-def fitted(graph: Graph, data: Evidence, start: Parameters, prior: Prior, n_iter: int, tol: float) -> EMResult:
-    """Maximize the log probability plus the log prior from a start; complete data take one iteration."""
-
-    def expect(parameters: Parameters) -> tuple[float, _Sums]:
-        objective, sums = _expect(graph, data, parameters)
-        return objective + _log_prior(parameters, prior), sums
-
-    def maximize(parameters: Parameters, sums: _Sums) -> Parameters:
-        return _maximize(graph, sums, parameters, prior)
-
-    enough = np.inf if data.complete else tol * max(float(data.counts.sum()), 1.0)
-    about = f"BayesNet of {data.counts.sum():.0f} samples"
-    return em_single(expect, maximize, start, n_iter, enough, about)
-
-
-class _Sums(NamedTuple):
-    """Expected counts of table entries ``(P,)``; weights, sums and sums of squares of Gaussian rows ``(G,)``."""
-
-    counts: Floats
-    weight: Floats
-    first: Floats
-    second: Floats
-
-
-def _expect(graph: Graph, data: Evidence, parameters: Parameters) -> tuple[float, _Sums]:
-    sums = _Sums(np.zeros(graph.n_probabilities), *np.zeros((3, graph.n_means)))
-    total, (probability, mean, variance) = 0.0, parameters
-    for _, group, logs, tables in inferred(data.groups, (probability[None], mean[None], variance[None])):
-        weights = data.counts[group.rows]
-        total += float(weights @ logs[0])
-        for v, posterior in tables.items():
-            _add(sums, graph, group, v, posterior[..., 0, :] * weights, mean)
-    return total, sums
-
-
-def _add(sums: _Sums, graph: Graph, group: Group, v: int, weighted: Floats, mean: Floats) -> None:
-    place, at = graph.places[v], group.places[v]
-    size = place.stop - place.start
-
-    def summed(values: Floats) -> Floats:
-        return np.bincount(at.ravel(), values.ravel(), minlength=size)
-
-    if graph.sizes[v]:
-        sums.counts[place] += summed(weighted)
-        return
-    x = group.values[:, v]
-    weighted = weighted * ~np.isnan(x)
-    away = np.where(np.isnan(x), 0.0, x) - mean[place][at]  # from the current mean, so that squares do not cancel
-    sums.weight[place] += summed(weighted)
-    sums.first[place] += summed(weighted * away)
-    sums.second[place] += summed(weighted * away**2)
-
-
-def _maximize(graph: Graph, sums: _Sums, parameters: Parameters, prior: Prior) -> Parameters:
-    old, mean, variance = parameters
-    wanted, mean0, variance0 = prior.parameters
-    s = prior.strength
-    probability = np.empty_like(old)
-    for v in graph.discrete:
-        place, size = graph.places[v], graph.sizes[v]
-        counts = (sums.counts[place] + s * wanted[place]).reshape(-1, size)
-        probability[place] = normalized(counts, old[place].reshape(-1, size)).ravel()
-    total = sums.weight + s
-    known = total > 0
-    safe = np.where(known, total, 1.0)
-    shift = (sums.first + s * (mean0 - mean)) / safe
-    squares = sums.second - 2 * shift * sums.first + shift**2 * sums.weight
-    spread = (squares + s * (variance0 + (mean0 - mean - shift) ** 2)) / safe
-    return (
-        probability,
-        np.where(known, mean + shift, mean),
-        np.where(known, np.maximum(spread, prior.floor), variance),
-    )
-
-
-def _log_prior(parameters: Parameters, prior: Prior) -> float:
-    """Return the log prior up to a constant: that of ``strength`` observations in each row."""
-    if prior.strength == 0:
-        return 0.0
-    probability, mean, variance = parameters
-    wanted, mean0, variance0 = prior.parameters
-    weighted = wanted > 0
-    with np.errstate(divide="ignore"):
-        logs = float(wanted[weighted] @ np.log(probability[weighted]))
-    squares = (variance0 + (mean0 - mean) ** 2) / variance
-    return prior.strength * (logs - float((np.log(variance) + squares).sum()) / 2)
-
-
-def random_tables(graph: Graph, rng: np.random.Generator) -> Floats:
-    """Return random tables for a start: even ones, with noise that tells the states of hidden nodes apart."""
-    tables = np.empty(graph.n_probabilities)
-    for v in graph.discrete:
-        place, size = graph.places[v], graph.sizes[v]
-        rows = rng.dirichlet(np.full(size, 2.0), size=(place.stop - place.start) // size)
-        tables[place] = rows.ravel()
-    return tables

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 
@@ -22,41 +22,13 @@ from mercer.models._dynamics.interop import Exchanged
 from mercer.models._dynamics.scores import score_names, sequence_scores
 from mercer.models._forward.interface import Runs
 from mercer.models.discount import check_lengths
+from mercer.models.hidden_states import HiddenStates
 from mercer.models.inference import own_runs, read
 from mercer.models.summaries import headed, mode_table, n_free, structure_of
 from mercer.models.verbs import HasCriteria
 
 if TYPE_CHECKING:
     from mercer.models.lds_estimator import LDS
-
-
-class HiddenStates(NamedTuple):
-    """Gaussian posteriors of the hidden states of series, as returned by ``LDSs.posterior`` and ``LDSs.filter``.
-
-    Examples
-    --------
-    >>> import mercer as mc
-    >>> walk = mc.LDSs([[[1.0]]], [[[1.0]]], [[[0.1]]], [[[1.0]]], [[0.0]], [[[1.0]]])
-    >>> means, covariances = walk.posterior([[0.0, 3.0], [1.0]]).of(1)
-    >>> means.round(2).tolist(), covariances.round(2).tolist()
-    ([[0.5]], [[[0.5]]])
-    """
-
-    X: Sequences
-    """The N series."""
-    means: Floats
-    """Means at each observation, concatenated over series, ``(T, n)``."""
-    covariances: Floats
-    """Covariances, ``(T, n, n)``."""
-    log_prob: Floats
-    """Log probability of each series, ``(N,)``."""
-    lags: Floats | None = None
-    """``Cov(s_{t+1}, s_t)`` at each observation but the last of a series, where it is zero, ``(T, n, n)``."""
-
-    def of(self, i: int) -> tuple[Floats, Floats]:
-        """Return the means and covariances of series i."""
-        rows = slice(int(self.X.offsets[i]), int(self.X.offsets[i + 1]))
-        return self.means[rows], self.covariances[rows]
 
 
 class LDSs(Exchanged, HasCriteria, Batch):

@@ -24,7 +24,8 @@ from mercer.models._fitting.data import Data
 from mercer.models._fitting.em import Collapsed, EMResults, Impossible, best_of
 from mercer.models._fitting.iterative import IterativeEstimator
 from mercer.models._fitting.mixture_steps import spread
-from mercer.models.lds import HiddenStates, LDSs
+from mercer.models.hidden_states import HiddenStates
+from mercer.models.lds import LDSs
 from mercer.models.verbs import FittedSeries, Learned
 
 _FIXABLE = Systems._fields

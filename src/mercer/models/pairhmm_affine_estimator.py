@@ -41,9 +41,9 @@ class AffinePairHMM(PairEstimator):
     Parameters
     ----------
     substitution : str, Biopython Array, array of shape (k, k), DataFrame, dict, (match, mismatch) or None, default=None
-        Scores of substitutions: the name of a matrix ("BLOSUM62", "PAM250", "NUC.4.4", ...; needs Biopython), scores in
-        the order of the alphabet, or with letters as labels, ``{("A", "R"): -1, ...}``, or two numbers such as
-        ``(2, -3)``. None is BLOSUM62 unless ``joint`` is given.
+        Scores of substitutions: "BLOSUM62"; the name of another matrix ("PAM250", "NUC.4.4", ...; needs Biopython);
+        scores in the order of the alphabet, or with letters as labels; ``{("A", "R"): -1, ...}``; or two numbers such
+        as ``(2, -3)``. None is BLOSUM62 unless ``joint`` is given.
     gap_open, gap_extend : float or None, default=None
         What the first residue of a gap costs, and every further one: positive, in the units of the matrix, as EMBOSS
         and Biopython have it. (BLAST's "11, 1" is ``gap_open=12, gap_extend=1``.) None: 11 and 1 half bits, whatever

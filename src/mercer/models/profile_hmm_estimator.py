@@ -66,7 +66,7 @@ class ProfileHMM(FittedModel, SharedEstimator):
         Whether a symbol outside the alphabet raises an error or is a missing symbol.
     prior : {"background", "substitution", "laplace", None}, default="background"
         Pseudo-counts: in proportion to the background; to the letters that those of the column are exchanged with
-        (BLOSUM62, for proteins; needs Biopython); one of each; or none.
+        (BLOSUM62, for proteins); one of each; or none.
     prior_strength : float, default=5.0
         Number of pseudo-counts of a match state.
 

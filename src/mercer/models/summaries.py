@@ -87,7 +87,7 @@ def mode_table(transition: Floats) -> list[list[str]]:
 
 
 def described(member: Any) -> str:
-    """Describe one distribution in a few words: the most probable symbols, or means and deviations."""
+    """Describe one distribution in a few words: the most probable symbols, means and deviations, or its parameters."""
     from mercer.models._forward.filtering import emission_moments  # here, because it imports the mixtures
 
     if hasattr(member, "probability") and getattr(member, "alphabet", None) is not None:
@@ -97,7 +97,22 @@ def described(member: Any) -> str:
     try:
         mean, covariance = (part[0, 0] for part in emission_moments(member.reshape(1, 1)))
     except TypeError:
-        return repr(member)
+        return _parameters_of(member)
     spread = np.sqrt(np.diagonal(covariance))
     shown = [f"{m:.3g} ± {s:.2g}" for m, s in zip(mean[:4], spread[:4], strict=True)]
     return ", ".join(shown) + (", ..." if len(mean) > 4 else "")
+
+
+def _parameters_of(member: Any) -> str:
+    """Describe a distribution without known moments: its parameters, or the components of a mixture."""
+    if hasattr(member, "components"):
+        weights = to_numpy(member.weights)
+        parts = [f"{weights[k]:.2f} of ({described(member.components[k])})" for k in range(min(len(weights), SHOWN))]
+        return " + ".join(parts) + (" + ..." if len(weights) > SHOWN else "")
+    fields = {name: getattr(member, name) for name in (*member._arrays, *member._shared)}
+    found = []
+    for name, value in fields.items():
+        numbers = np.ravel(to_numpy(value) if name in member._arrays else value)
+        if numbers.dtype.kind in "iuf" and numbers.size:
+            found.append(f"{name} {' '.join(f'{x:.3g}' for x in numbers[:4])}{' ...' if numbers.size > 4 else ''}")
+    return ", ".join(found) or repr(member)

@@ -127,7 +127,7 @@ class FittedSeries(FittedModel):
         X : data
             The sequences.
         y : None
-            Not used.
+            Not used. Labels of single steps, such as known paths, are refused.
         lengths : list of int, default=None
             If the rows of ``X`` are all sequences below each other, as in hmmlearn: their lengths.
         """

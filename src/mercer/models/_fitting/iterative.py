@@ -11,7 +11,7 @@ from mercer._array import Floats, Indices
 from mercer._notices import notify_unconverged, warns_once
 from mercer._parallel import n_threads, thread_map
 from mercer._parameters import Rules, boolean, check, nonnegative, seed, whole
-from mercer.data.segments import sample_name
+from mercer.data.segments import refuse_paths, sample_name
 from mercer.families.estimator import Context, Estimator
 from mercer.models._fitting.em import EMResults, Found, in_order
 
@@ -60,6 +60,7 @@ class IterativeEstimator(Estimator):
         self._check_parameters()
         self._check_unused(X, y)
         X = self.accept(X, reset=True)
+        refuse_paths(type(self).__name__, X, y)
         # A pooled prior is the fit itself; a second pass would only shrink the model to itself.
         self.context_, found = self._learn(X)
         found = self._fit_together(X, self.context_) if found is None else found
@@ -157,6 +158,8 @@ class SharedEstimator(Estimator):
         """
         self._check_parameters()
         X = self.accept(X, reset=True)
+        if not self.uses_classes:
+            refuse_paths(type(self).__name__, X, y)
         self.context_ = self.context(X)
         self.model_, others = self._fit_all(X, self.context_, y)
         self.__dict__.update(others)

@@ -15,7 +15,9 @@ from mercer._array import Floats, as_array, to_numpy
 from mercer._checks import is_missing, is_whole
 
 
-def values_of(graph: Graph, x: Any, *, complete: bool = False) -> Floats:
+def values_of(
+    graph: Graph, x: Any, *, complete: bool = False, known: Mapping[str, Mapping[Any, float]] | None = None
+) -> Floats:
     """Return points as floats ``(T, D)``: codes of states, real values of Gaussians, NaN where missing.
 
     Parameters
@@ -27,7 +29,10 @@ def values_of(graph: Graph, x: Any, *, complete: bool = False) -> Floats:
         nodes that they do not name are missing.
     complete : bool
         Whether a data frame must have all nodes, as for a fit, which cannot learn about the others.
+    known : mapping, default=None
+        Nodes whose states are not all strings, and the codes of their states: such columns have states, no codes.
     """
+    known = known or {}
     names = [graph.names[v] for v in graph.observed]
     if isinstance(x, dict) or hasattr(x, "columns"):
         found = {str(name): np.atleast_1d(np.asarray(x[name])) for name in (x if isinstance(x, dict) else x.columns)}
@@ -48,22 +53,25 @@ def values_of(graph: Graph, x: Any, *, complete: bool = False) -> Floats:
                 f"Points must have shape (T, {len(names)}), one column per observed node; got {tuple(table.shape)}."
             )
         columns = list(table.T)
-    values = np.stack([_coded(graph, v, column) for v, column in zip(graph.observed, columns, strict=True)], axis=1)
+    given = [known.get(name) for name in names]
+    coded = zip(graph.observed, columns, given, strict=True)
+    values = np.stack([_coded(graph, v, column, codes) for v, column, codes in coded], axis=1)
     check_values(graph, values)
     return values
 
 
-def _coded(graph: Graph, v: int, column: Any) -> Floats:
-    """Return the codes of a column of names of states, or of numbers."""
-    if column.dtype.kind in "biuf":
+def _coded(graph: Graph, v: int, column: Any, known: Mapping[Any, float] | None) -> Floats:
+    """Return the codes of a column of states, or of numbers."""
+    if column.dtype.kind in "biuf" and known is None:
         return np.asarray(column, dtype=np.float64)
-    codes: dict[Any, float] = {state: float(code) for code, state in enumerate(graph.states[v])}
+    codes: Mapping[Any, float] = known or {state: float(code) for code, state in enumerate(graph.states[v])}
     out = np.full(len(column), np.nan)
     for row, value in enumerate(column.tolist()):
         if is_missing(value):
             continue
-        if isinstance(value, str) and graph.sizes[v] and value not in codes:
-            raise ValueError(f"Row {row} has {value!r} in {graph.names[v]!r}, whose states are {_some(codes)}.")
+        if (isinstance(value, str) or known) and graph.sizes[v] and value not in codes:
+            states = _some(graph.states[v])
+            raise ValueError(f"Row {row} has {value!r} in {graph.names[v]!r}, whose states are {states}.")
         try:
             out[row] = codes.get(value, value)
         except (TypeError, ValueError):

@@ -15,6 +15,7 @@ from mercer._checks import is_number
 from mercer._notices import notify
 from mercer._parallel import single_blas
 from mercer.data import Alphabet
+from mercer.models._pairs.blosum import UNIT, blosum62
 from mercer.models._pairs.joint import is_psd, lowest_eigenvalue
 
 AMINO_ACIDS = frozenset("ACDEFGHIKLMNPQRSTVWY")
@@ -49,7 +50,7 @@ def joint_of(substitution: Any, scale: Any, background: Any, alphabet: Alphabet,
     Parameters
     ----------
     substitution : str, Biopython Array, array of shape (k, k), dict or (match, mismatch)
-        Scores: the name of a matrix of Biopython, such as "BLOSUM62"; one of its arrays; scores in the order of
+        Scores: "BLOSUM62", or the name of another matrix of Biopython; one of its arrays; scores in the order of
         the alphabet; ``{("A", "R"): -1.0, ...}``, each pair once; or two numbers.
     scale : float or None
         Natural logarithms per unit of the scores. None uses the unit that the header of the matrix states
@@ -149,6 +150,8 @@ class _Labeled(NamedTuple):
 def _labeled(substitution: Any) -> _Labeled | None:
     """Return scores with their letters; None if they have none."""
     if isinstance(substitution, str):
+        if substitution.upper() == "BLOSUM62":
+            return _Labeled(*blosum62(), UNIT, substitution)
         return _labeled(_named(substitution))._replace(name=substitution)  # type: ignore[union-attr]
     if isinstance(substitution, Mapping):
         return _of_pairs(substitution)
@@ -161,13 +164,13 @@ def _labeled(substitution: Any) -> _Labeled | None:
 
 
 def _named(name: str) -> Any:
-    """Load a matrix by name, ignoring case."""
+    """Load a matrix of Biopython by name, ignoring case."""
     try:
         from Bio.Align import substitution_matrices
     except ImportError as error:
         raise ImportError(
-            f"substitution = {name!r} needs Biopython, which is not installed. Run pip install biopython, or pass "
-            "the scores as an array or a dictionary."
+            f"substitution = {name!r} needs Biopython, which is not installed. Run pip install biopython, use "
+            "'BLOSUM62', which needs no package, or pass the scores as an array or a dictionary."
         ) from error
     load: Any = substitution_matrices.load
     known = {str(found).upper(): found for found in load()}
