@@ -1,6 +1,5 @@
 """Input data: alphabets, sequences, file readers, transformers of sequences, and opaque objects."""
 
-from mercer._own_names import name_methods
 from mercer.data.alignment import read_alignment
 from mercer.data.alphabet import Alphabet
 from mercer.data.fasta import fasta_blocks, read_fasta
@@ -37,5 +36,3 @@ __all__ = [
     "read_ts",
     "read_ucr",
 ]
-
-name_methods(globals(), __all__)

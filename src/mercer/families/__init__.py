@@ -1,7 +1,6 @@
 """Exponential families: one file each, plural (a batch) and singular (its estimator)."""
 
 from mercer._coupling import Coupling, Divergence, PowerProduct, Smoothed
-from mercer._own_names import name_methods
 from mercer.families.base import ExponentialFamily, Family, FamilyEstimator
 from mercer.families.bernoulli import Bernoulli, Bernoullis
 from mercer.families.categorical import Categorical, Categoricals
@@ -41,5 +40,3 @@ __all__ = [
     "PowerProduct",
     "Smoothed",
 ]
-
-name_methods(globals(), __all__)

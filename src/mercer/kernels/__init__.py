@@ -1,6 +1,5 @@
 """Kernels between models, and between data."""
 
-from mercer._own_names import name_methods
 from mercer._verdict import Verdict
 from mercer.kernels._explain import Alignments, ChannelImportance, Explanation, aligned, channel_importance, explain
 from mercer.kernels.algebra import Product, Scaled, Sum
@@ -97,5 +96,3 @@ __all__ = [
     "compact",
     "explain",
 ]
-
-name_methods(globals(), __all__)

@@ -4,7 +4,6 @@ Mixtures and kernel density estimates; Markov chains; hidden Markov models, fact
 dynamical systems, plain and switching; Bayesian networks, discrete and linear Gaussian; hidden trees.
 """
 
-from mercer._own_names import name_methods
 from mercer.models._fitting.em import FitInfo
 from mercer.models._pairs.matches import Matches
 from mercer.models.bayesnet import BayesNets, ContractionCost
@@ -73,5 +72,3 @@ __all__ = [
     "read_hmmer",
     "write_hmmer",
 ]
-
-name_methods(globals(), __all__)
