@@ -6,7 +6,6 @@ together until the kernel tells them apart but not quite, and puts them on lines
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -18,6 +17,7 @@ from sklearn.exceptions import NotFittedError
 
 import mercer as mc
 from mercer._array import Floats, to_numpy
+from mercer._notices import collected
 from mercer.kernels.base import Kernel
 from mercer.testing.variations import Variations, variations_of
 
@@ -122,8 +122,8 @@ def find_counterexample(
     """
     rng = np.random.default_rng(random_state)
     space = variations_of(data, rng)
-    with warnings.catch_warnings(), mc.config(progress=False, memo_bytes=0):
-        warnings.simplefilter("ignore")  # what it warns of, such as objects that are nearly equal, is made on purpose
+    # What would be warned of, such as objects that are nearly equal, is made on purpose.
+    with collected(), np.errstate(all="ignore"), mc.config(progress=False, memo_bytes=0):
         kernel = _ready(kernel, data)
         _gram(kernel, space, space.objects)  # an error here is not one of a variation
         objects, K = _evaluated(kernel, space, _candidates(kernel, space, rng))
