@@ -9,7 +9,6 @@ import numpy as np
 from mercer._array import Floats, Indices
 from mercer._native import MORE, Prepared, call
 
-
 LONG_CALL = 6e7
 """Work of one call, a quarter of a second: more is done in several, so that an interrupt is answered."""
 

@@ -11,6 +11,7 @@ from sklearn.utils.validation import validate_data
 
 from mercer._array import Floats, Indices
 from mercer._batch import row_digests
+from mercer.data.csr import check_places
 from mercer.data.sequences import Sequences
 
 NARROW = 16
@@ -180,6 +181,8 @@ def check_coordinates(X: Any, offsets: Indices) -> None:
 
 def validated(owner: Any, X: Any, **options: Any) -> Any:
     """Validate a matrix as scikit-learn does; the error states the position of an invalid entry."""
+    if sparse.issparse(X):
+        check_places(X)
     try:
         return validate_data(owner, X, **options)
     except (TypeError, ValueError) as error:
