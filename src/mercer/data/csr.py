@@ -369,30 +369,28 @@ def _same_columns(A: CSRRows, B: CSRRows) -> None:
 
 def check_places(X: Any) -> None:
     """Raise if an index of a sparse matrix of SciPy lies outside of it: SciPy's loops trust them all."""
-    axes = {"csr": (0, 1), "csc": (1, 0)}.get(getattr(X, "format", ""))
-    if axes is not None and X.ndim == 2:
-        ends, n, size = X.indptr, X.shape[axes[0]], X.shape[axes[1]]
-        if len(ends) != n + 1 or not 0 <= ends[-1] <= len(X.indices) == len(X.data):
-            raise ValueError(f"The sparse matrix has {len(ends)} pointers and {len(X.data)} entries{_ANEW}")
-        check_offsets(ends, ends[-1])
-        places = [(X.indices[: ends[-1]], size)]
-    elif getattr(X, "format", "") == "coo":
-        places = list(zip(X.coords, X.shape, strict=True))
+    form = getattr(X, "format", "")
+    if form in ("csr", "csc") and X.ndim == 2:
+        n, size = X.shape if form == "csr" else X.shape[::-1]
+        ends, total = X.indptr, X.indptr[-1] if len(X.indptr) else -1
+        ascending = len(ends) == n + 1 and ends[0] == 0 and (ends[1:] >= ends[:-1]).all()
+        sound = ascending and total <= len(X.indices) == len(X.data)
+        places = [(X.indices[:total], size)]
+    elif form == "coo":
+        places, sound = list(zip(X.coords, X.shape, strict=True)), True
     else:  # another format, which is made of lists or of diagonals
         return
-    for indices, size in places:
-        if len(indices) and not 0 <= indices.min() <= indices.max() < size:
-            bad = indices.max() if indices.max() >= size else indices.min()
-            raise ValueError(f"The sparse matrix of shape {X.shape} has the index {bad}{_ANEW}")
+    if not sound or any(len(at) and not 0 <= at.min() <= at.max() < size for at, size in places):
+        raise ValueError(
+            f"An index of the sparse matrix of shape {X.shape} lies outside of it, so it is damaged. Make it again, as "
+            "sparse.csr_array((values, (rows, columns)), shape=shape)."
+        )
 
 
 def csr_array(X: Any) -> Any:
     """Return a sparse matrix of any format by rows, after a check of its indices."""
     check_places(X)
     return sparse.csr_array(X)
-
-
-_ANEW = ", so it is damaged. Make it again, as sparse.csr_array((values, (rows, columns)), shape=shape)."
 
 
 def _bounds(key: slice, n: int) -> tuple[int, int]:

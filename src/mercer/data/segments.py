@@ -135,7 +135,7 @@ def n_observed(x: Any, alphabet: Any = None) -> int:
     """Return the number of points, or of codes of an alphabet, that are not missing as a whole."""
     if alphabet is not None:
         return int(np.sum(x != alphabet.missing))
-    return int(x.shape[0] - np.isnan(x).all(axis=1).sum()) if isinstance(x, np.ndarray) else int(x.shape[0])
+    return int((~np.isnan(x).all(axis=-1)).sum()) if isinstance(x, np.ndarray) else int(x.shape[0])
 
 
 def sample_name(X: Any, i: int) -> str:

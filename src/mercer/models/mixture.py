@@ -8,13 +8,15 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
+from array_api_compat import is_array_api_obj
 
 from mercer._array import Array, Floats, logsumexp, namespace, safe_log, to_numpy
 from mercer._batch import Batch
 from mercer._coupling import Coupling, FieldOperand, Operand
 from mercer._probability import checked_probability, drawn
 from mercer._random import random_generator, whole_size
-from mercer.data.segments import n_observed, segments
+from mercer.data import Sequences
+from mercer.data.segments import n_observed
 from mercer.families.characteristic import log_average
 from mercer.models.hidden import HiddenChain
 from mercer.models.summaries import described, headed, kind_of
@@ -83,8 +85,10 @@ class Mixtures(Judged, Batch):
         return m - 1 + m * int(self.components.n_parameters) - (m - 1) * n_common(self.components)
 
     def _judged(self, X: Any) -> tuple[Floats, int]:
-        x, _ = segments(X)
-        return to_numpy(self.log_prob(x)).sum(axis=-1), n_observed(x, getattr(self.components, "alphabet", None))
+        x = X.values if isinstance(X, Sequences) else X
+        logs = to_numpy(self.log_prob(x)).sum(axis=-1)  # first, since it says what points must be
+        points = x if is_array_api_obj(x) or hasattr(x, "indptr") else to_numpy(x)
+        return logs, n_observed(points, getattr(self.components, "alphabet", None))
 
     def summary(self) -> str:
         """Return one mixture as text: the weights of its components, and what they are.
@@ -167,6 +171,8 @@ class Mixtures(Judged, Batch):
 
     def _log_joint(self, x: Any) -> Array:
         """Compute log weight plus log density, ``(*B, m, T)``; all members get the same points."""
+        if getattr(x, "ndim", 0) > 2:  # leading axes would align with the components
+            raise ValueError(f"Points must have shape (T, {self.dimension}), one row per point; got {tuple(x.shape)}.")
         xp = namespace(self.weights)
         flat = self.components.reshape(-1)
         table = xp.reshape(flat.log_prob(x), (*self.components.shape, -1))
