@@ -305,7 +305,9 @@ def test_criteria_count_the_points_of_any_form():
 
 def test_points_have_no_leading_axes():
     """Two blocks of points were taken for those of the two components."""
-    mixture = mc.Mixture(mc.Gaussian(), n_components=2).fit(V).model_
-    for ask in (mixture.log_prob, mixture.responsibilities, mixture.aic):
-        with pytest.raises(ValueError, match=r"Points must have shape \(T, 2\), one row per point; got \(2, 18, 2\)"):
-            ask(np.concatenate(V).reshape(2, 18, 2))
+    mixture = mc.Mixtures([[0.5, 0.5]], mc.Gaussians(np.zeros((1, 2, 2)), np.ones((1, 2))))
+    coins = mc.Mixtures([[0.5, 0.5]], mc.Categoricals(np.full((1, 2, 2), 0.5), "AC"))
+    for model, x in ((mixture, np.zeros((2, 18, 2))), (coins, np.zeros((2, 5), int))):
+        for ask in (model.log_prob, model.responsibilities, model.fisher_scores, model.aic):
+            with pytest.raises(ValueError, match=r"x must be the points of all mixtures.* got shape \(2, "):
+                ask(x)

@@ -17,6 +17,7 @@ from mercer._probability import checked_probability, drawn
 from mercer._random import random_generator, whole_size
 from mercer.data import Sequences
 from mercer.data.segments import n_observed
+from mercer.families.categorical import Categoricals
 from mercer.families.characteristic import log_average
 from mercer.models.hidden import HiddenChain
 from mercer.models.summaries import described, headed, kind_of
@@ -171,8 +172,12 @@ class Mixtures(Judged, Batch):
 
     def _log_joint(self, x: Any) -> Array:
         """Compute log weight plus log density, ``(*B, m, T)``; all members get the same points."""
-        if getattr(x, "ndim", 0) > 2:  # leading axes would align with the components
-            raise ValueError(f"Points must have shape (T, {self.dimension}), one row per point; got {tuple(x.shape)}.")
+        if getattr(x, "ndim", 0) > (
+            1 if isinstance(self.components, Categoricals) else 2
+        ):  # it would align with components
+            raise ValueError(
+                f"x must be the points of all mixtures, of shape (T, d), or codes of shape (T,); got shape {x.shape}."
+            )
         xp = namespace(self.weights)
         flat = self.components.reshape(-1)
         table = xp.reshape(flat.log_prob(x), (*self.components.shape, -1))
