@@ -172,9 +172,8 @@ class Mixtures(Judged, Batch):
 
     def _log_joint(self, x: Any) -> Array:
         """Compute log weight plus log density, ``(*B, m, T)``; all members get the same points."""
-        if getattr(x, "ndim", 0) > (
-            1 if isinstance(self.components, Categoricals) else 2
-        ):  # it would align with components
+        axes = 1 if isinstance(self.components, Categoricals) else 2
+        if getattr(x, "ndim", 0) > axes:  # the first one would align with the components
             raise ValueError(
                 f"x must be the points of all mixtures, of shape (T, d), or codes of shape (T,); got shape {x.shape}."
             )
