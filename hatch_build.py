@@ -99,7 +99,7 @@ def build(names: list[str], folder: Path = FOLDER, sanitize: bool = False) -> li
         out = folder / f"mercer_{level}.so"
         flags = [*FLAGS.split(), contract, *(SANITIZERS.split() if sanitize else []), *spelled(command, level)]
         about = "|".join([library.digest(ROOT), version, " ".join([*command[1:], *flags])]).replace('"', "'")
-        if out.exists() and about.encode() + b"\0" in out.read_bytes():
+        if out.exists() and not library.is_cut(out) and about.encode() + b"\0" in out.read_bytes():
             return out
         partial = out.with_suffix(f".{os.getpid()}.partial")
         texts = {"BUILD": about, "SIGNATURES": library.signatures(ROOT)}

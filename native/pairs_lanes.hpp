@@ -60,28 +60,34 @@ struct Rows {
     parts = (count + block - 1) / block;
     kept = scratch.take<T>(parts * line), rows = scratch.take<T>((block + 1) * line);
   }
-  void copy(T* to, const T* from) {
+  void copy(T* to, const T* from) const {
     for (int64_t at = 0; at < line; ++at) to[at] = from[at];
   }
   // forward(i, row above, row, whether for the first time); backward(i, row). The row before the
   // first one is that at `rows`.
   template <class Forward, class Backward>
-  void sweep(Forward forward, Backward backward) {
-    for (int64_t part = 0; part < parts; ++part) {
-      copy(kept + part * line, rows);
-      const int64_t size = go(part, forward, true);
-      if (part + 1 < parts) copy(rows, rows + size * line);
+  void sweep(Forward forward, Backward backward) const {
+    for (int64_t at = 0; at < steps(); ++at) step(at, forward, backward);
+  }
+  // The same in steps, one for each block forward, then one for each block backward.
+  int64_t steps() const { return 2 * parts; }
+  template <class Forward, class Backward>
+  void step(int64_t at, Forward forward, Backward backward) const {
+    if (at < parts) {
+      copy(kept + at * line, rows);
+      const int64_t size = go(at, forward, true);
+      if (at + 1 < parts) copy(rows, rows + size * line);
+      return;
     }
-    for (int64_t part = parts - 1; part >= 0; --part) {
-      if (part + 1 < parts) copy(rows, kept + part * line), go(part, forward, false);
-      const int64_t low = part * block, top = low + block < count ? low + block : count;
-      for (int64_t i = top - 1; i >= low; --i) backward(i, rows + (i - low + 1) * line);
-    }
+    const int64_t part = 2 * parts - 1 - at;
+    if (part + 1 < parts) copy(rows, kept + part * line), go(part, forward, false);
+    const int64_t low = part * block, top = low + block < count ? low + block : count;
+    for (int64_t i = top - 1; i >= low; --i) backward(i, rows + (i - low + 1) * line);
   }
 
  private:
   template <class Forward>
-  int64_t go(int64_t part, Forward forward, bool fresh) {
+  int64_t go(int64_t part, Forward forward, bool fresh) const {
     const int64_t low = part * block, top = low + block < count ? low + block : count;
     for (int64_t i = low; i < top; ++i)
       forward(i, rows + (i - low) * line, rows + (i - low + 1) * line, fresh);

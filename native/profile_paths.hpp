@@ -65,22 +65,24 @@ struct ProfileTrace {
   }
 };
 
+// place: the sequence, its step, and node and kind of the way back.
 inline int64_t profile_paths(const ProfilePathArguments& a) {
   using One = Best<double>;
-  Scratch scratch, memory;
+  Scratch scratch;
   Profile<BestProfile>{scratch, a};
   if (!scratch.allocate()) return OUT_OF_MEMORY;
   const Profile<BestProfile> profile{scratch, a};
   profile.fill();
-  const int64_t line = 3 * profile.width + 4;
-  for (int64_t s = 0; s < a.value.shape[0]; ++s) {
+  const int64_t w = profile.width;
+  int64_t &s = a.place(0), &step = a.place(1);
+  double work = 0.0;
+  for (; s < a.value.shape[0]; ++s, step = 0) {
     const ProfileSweep<BestProfile> sweep(profile, a.flanks.at(s));
     const int64_t first = a.offsets(s), length = a.offsets(s + 1) - first;
-    Rows<One> rows;
-    One* held;
-    if (!memory.lay_out([&] { rows.take(memory, length + 1, line), memory.give(line, held); }))
-      return OUT_OF_MEMORY;
-    ProfileTrace trace{sweep, held};
+    Scratch memory(a.memory);
+    const ProfileKept<BestProfile> kept(memory, w, length, true);
+    ProfileTrace trace{sweep, kept.row};
+    if (step == 0) a.place(2) = trace.node, a.place(3) = trace.kind;
     auto forth = [&](int64_t i, const One* above, One* here, bool) {
       bool lost = false;
       if (i == 0)
@@ -88,11 +90,18 @@ inline int64_t profile_paths(const ProfilePathArguments& a) {
       else
         sweep.advance(above, here, a.codes(first + i - 1), false, lost);
     };
-    rows.sweep(forth, [&](int64_t i, const One* here) {
-      if (i == length) a.value(s) = (here[3 * profile.width + 3] * sweep.flanks[1]).log;
+    auto back = [&](int64_t i, const One* here) {
+      if (i == length) a.value(s) = (here[3 * w + 3] * sweep.flanks[1]).log;
       if (i < length) a.path(first + i) = a.value(s) > -INFINITY ? trace.back(here) : 0;
-      memcpy(held, here, size_t(line) * sizeof(One));
-    });
+      memcpy(kept.row, here, size_t(3 * w + 4) * sizeof(One));
+    };
+    for (; step < kept.rows.steps(); ++step) {
+      if (work > a.limit) return MORE;
+      trace.node = a.place(2), trace.kind = int(a.place(3));
+      kept.rows.step(step, forth, back);
+      a.place(2) = trace.node, a.place(3) = trace.kind;
+      work += double(kept.rows.block * profile.m * 2);
+    }
   }
   return DONE;
 }

@@ -53,7 +53,7 @@ struct ProfileProductArguments {
   ProfileNodes right;  // [T=U N1=M1 N=M I=J]
   double rho;
   int64_t ranged;             // whether to compute all pairs in numbers of unlimited range
-  View<int64_t, 1> place;     // [1] where the next call goes on, 0 first
+  View<int64_t, 1> place;     // [4] where the next call goes on, 0 first
   View<double, 2> log_value;  // [I J]
 };
 

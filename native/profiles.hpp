@@ -23,6 +23,9 @@ struct ProfileModel {
   View<const int64_t, 1> codes;       // [T]
   View<const int64_t, 1> offsets;     // [S1]
   View<const double, 2> flanks;       // [S 4] stay, go on, E to J, E to C
+  double limit;                       // work of a call, in cells; those on the way back are four
+  View<int64_t, 1> place;             // [4] where the next call goes on, 0 first
+  View<double, 1> memory;             // [K] as many numbers as profile_room says
 };
 struct ProfileArguments : ProfileModel {
   int64_t watch;             // whether small numbers are watched
@@ -34,11 +37,17 @@ struct ProfileArguments : ProfileModel {
   View<double, 2> entered;   // [S w]?
 };
 
+struct ProfileRoomArguments {
+  int64_t nodes;
+  int64_t length;  // of the longest sequence
+  int64_t counts;
+};
+
 // Plain numbers, vectors of them, and rows with a power of two.
 struct PlainProfile {
   using One = double;
   using Vector = Doubles;
-  static constexpr int L = WIDTH;
+  static constexpr int L = WIDTH, COST = 1;
   static constexpr double LARGE = 0x1p100, SMALL = 0x1p-100;  // rows between them are not scaled
   static constexpr double LOST = 0x1p-850;  // positive numbers below may have lost others
 
@@ -86,7 +95,7 @@ struct PlainProfile {
 struct RangedProfile {
   using One = Ranged<Vec<double, 1>>;
   using Vector = One;
-  static constexpr int L = 1;
+  static constexpr int L = 1, COST = 8;
 
   static One zero() { return Numbers<One>::zero(); }
   static One one() { return number(1.0); }
@@ -121,6 +130,8 @@ struct BestProfile {
   static int64_t scale(One*, int64_t, One*, int, bool, bool&) { return 0; }
 };
 
+inline int64_t profile_width(int64_t nodes) { return (nodes + 2 + 2 * WIDTH) / WIDTH * WIDTH; }
+
 // A profile in numbers of one type: arrays begin with node 0, and are zero after node M, in whole
 // vectors.
 template <class T>
@@ -128,7 +139,7 @@ struct Profile {
   using One = typename T::One;
   Scratch& scratch;
   const ProfileModel& a;
-  int64_t m = a.entry.shape[0] - 2, width = (m + 2 + 2 * WIDTH) / WIDTH * WIDTH;
+  int64_t m = a.entry.shape[0] - 2, width = profile_width(m);
   int64_t codes = a.odds.shape[0];
   One* odds = scratch.take<One>((2 * codes + 10) * width);
   One *insert_odds = odds + codes * width, *entry = insert_odds + codes * width;
@@ -284,45 +295,96 @@ MERCER_INLINE void add_share(double* counts, const typename T::One* x, const typ
   }
 }
 
-// One sequence after the other; returns whether numbers may be lost.
+// What of a sequence is kept from call to call.
+template <class T>
+struct ProfileKept {
+  using One = typename T::One;
+  struct Numbers {
+    int64_t exponent;  // of the row, on the way back less that of the total
+    int64_t lost;
+    One inverse, ends[5];
+  };
+  Numbers* numbers;
+  One *two = nullptr, *row = nullptr, *reached, *staying;
+  int64_t* exponents;
+  Rows<One> rows;
+
+  ProfileKept(Scratch& memory, int64_t w, int64_t length, bool counts) {
+    const int64_t line = 3 * w + 8;  // ends of a row follow its numbers
+    numbers = memory.take<Numbers>(1);
+    if (!counts) {
+      two = memory.take<One>(2 * line);
+      return;
+    }
+    row = memory.take<One>(line), memory.give(w, reached, staying);
+    exponents = memory.take<int64_t>(length + 1);
+    rows.take(memory, length + 1, line);
+  }
+};
+
+inline int64_t profile_room(const ProfileRoomArguments& a) {
+  Scratch plain, ranged;
+  ProfileKept<PlainProfile>(plain, profile_width(a.nodes), a.length, a.counts);
+  ProfileKept<RangedProfile>(ranged, profile_width(a.nodes), a.length, a.counts);
+  return plain.numbers() > ranged.numbers() ? plain.numbers() : ranged.numbers();
+}
+
+// One sequence after the other, in steps: some rows forward, or some rows back.
 template <class T>
 struct ProfileRun {
   using One = typename T::One;
+  using Kept = ProfileKept<T>;
+  static constexpr int64_t ROWS = 64;  // of a step if there are no counts; an even number
   Scratch& scratch;
   const ProfileArguments& a;
   const Profile<T> p{scratch, a};
-  int64_t w = p.width, line = 3 * w + 8;  // ends of a row follow its numbers
-  One *two = scratch.take<One>(2 * line), *row = scratch.take<One>(3 * w);
-  One *reached = scratch.take<One>(w), *staying = scratch.take<One>(w);
+  int64_t w = p.width;
 
-  bool forward(int64_t sequence) const {
-    const ProfileSweep<T> sweep(p, a.flanks.at(sequence));
-    One *before = two, *after = two + line;
-    bool lost = false;
-    int64_t exponent = 0;
-    sweep.begin(before);
-    for (int64_t t = a.offsets(sequence); t < a.offsets(sequence + 1); ++t) {
-      exponent += sweep.advance(before, after, a.codes(t), a.watch, lost);
-      exchange(before, after);
-    }
-    a.log_odds(sequence) = T::log(before[3 * w + 3] * sweep.flanks[1], exponent);
-    return lost;
+  int64_t length(int64_t sequence) const { return a.offsets(sequence + 1) - a.offsets(sequence); }
+  int64_t steps(int64_t sequence, const Kept& kept) const {
+    return kept.two ? length(sequence) / ROWS + 1 : kept.rows.steps();
   }
 
-  int64_t expected(int64_t sequence, Scratch& memory, bool& lost) const {
+  void begin(int64_t sequence, const Kept& kept) const {
     const ProfileSweep<T> sweep(p, a.flanks.at(sequence));
-    const int64_t length = a.offsets(sequence + 1) - a.offsets(sequence);
+    kept.numbers->exponent = kept.numbers->lost = 0;
+    if (kept.two) return sweep.begin(kept.two);
+    clear(sequence);
+    kept.numbers->inverse = T::zero();
+    for (One& end : kept.numbers->ends) end = T::zero();
+    for (int64_t k = 0; k < 3 * w; ++k) kept.row[k] = T::zero();
+    for (int64_t k = 0; k < w; ++k) kept.reached[k] = kept.staying[k] = T::zero();
+  }
+
+  // Returns the number of cells.
+  double step(int64_t sequence, const Kept& kept, int64_t at) const {
+    const double cells = double(p.m * T::COST);
+    if (kept.two) return forward(sequence, kept, at * ROWS), cells * ROWS;
+    expected(sequence, kept, at);
+    return cells * double(kept.rows.block * (at < kept.rows.parts ? 1 : 4));
+  }
+
+  void forward(int64_t sequence, const Kept& kept, int64_t first) const {
+    const ProfileSweep<T> sweep(p, a.flanks.at(sequence));
+    One *before = kept.two, *after = before + 3 * w + 8;
+    const int64_t size = length(sequence), end = first + ROWS < size ? first + ROWS : size;
+    bool lost = false;
+    for (int64_t t = a.offsets(sequence) + first; t < a.offsets(sequence) + end; ++t) {
+      kept.numbers->exponent += sweep.advance(before, after, a.codes(t), a.watch, lost);
+      exchange(before, after);
+    }
+    kept.numbers->lost |= lost;
+    if (end == size)
+      a.log_odds(sequence) = T::log(before[3 * w + 3] * sweep.flanks[1], kept.numbers->exponent);
+  }
+
+  void expected(int64_t sequence, const Kept& kept, int64_t at) const {
+    const ProfileSweep<T> sweep(p, a.flanks.at(sequence));
+    const int64_t size = length(sequence);
     const int64_t* codes = a.codes.data + a.offsets(sequence);
-    Rows<One> rows;
-    int64_t* exponents;
-    if (!memory.lay_out(
-            [&] { rows.take(memory, length + 1, line), memory.give(length + 1, exponents); }))
-      return OUT_OF_MEMORY;
-    for (int64_t k = 0; k < 3 * w; ++k) row[k] = T::zero();
-    for (int64_t k = 0; k < w; ++k) reached[k] = staying[k] = T::zero();
-    One back[5], inverse = T::zero();
-    int64_t off = 0;  // exponent of the row on the way back, less that of the total
-    bool again = false;
+    int64_t *exponents = kept.exponents, &off = kept.numbers->exponent;
+    One *row = kept.row, *ends = kept.numbers->ends, &inverse = kept.numbers->inverse;
+    bool lost = false, again = false;
     auto forth = [&](int64_t i, const One* above, One* here, bool fresh) {
       if (i == 0) {
         sweep.begin(here), exponents[0] = 0;
@@ -331,29 +393,31 @@ struct ProfileRun {
         exponents[i] =
             exponents[i - 1] + sweep.advance(above, here, codes[i - 1], fresh && a.watch, watched);
       }
-      if (!fresh || i < length) return;
+      if (!fresh || i < size) return;
       const One total = here[3 * w + 3] * sweep.flanks[1];
       a.log_odds(sequence) = T::log(total, exponents[i]);
       inverse = T::inverse(total), off = -exponents[i];
     };
-    rows.sweep(forth, [&](int64_t i, const One* here) {
+    auto back = [&](int64_t i, const One* here) {
       if (a.log_odds(sequence) == -INFINITY) return;
       const One factor = T::power(inverse, exponents[i] + off);
-      if (i < length) count_steps(sequence, here, here[3 * w + 1], factor);
+      if (i < size) count_steps(sequence, kept, here, here[3 * w + 1], factor);
       if (i == 0) return;
-      off += sweep.retreat(row, back, reached, staying, i == length, a.watch, lost);
-      count_states(sequence, codes[i - 1], here, T::power(inverse, exponents[i] + off));
+      off += sweep.retreat(row, ends, kept.reached, kept.staying, i == size, a.watch, lost);
+      count_states(sequence, row, codes[i - 1], here, T::power(inverse, exponents[i] + off));
       for (int64_t k = 1; k <= p.m; k += T::L) {
-        const int64_t at = codes[i - 1] * w + k;
-        T::store(reached + k, T::load(row + k) * T::load(p.odds + at));
-        T::store(staying + k, T::load(row + w + k) * T::load(p.insert_odds + at));
+        const int64_t of = codes[i - 1] * w + k;
+        T::store(kept.reached + k, T::load(row + k) * T::load(p.odds + of));
+        T::store(kept.staying + k, T::load(row + w + k) * T::load(p.insert_odds + of));
       }
-    });
-    return DONE;
+    };
+    kept.rows.step(at, forth, back);
+    kept.numbers->lost |= lost;
   }
 
   // Symbols in their states, and steps into delete states, which take no symbol.
-  void count_states(int64_t sequence, int64_t code, const One* forth, One factor) const {
+  void count_states(int64_t sequence, const One* row, int64_t code, const One* forth,
+                    One factor) const {
     const int64_t m = p.m;
     add_share<T>(a.matched.at(sequence, code), forth, row, nullptr, factor, m);
     add_share<T>(a.inserted.at(sequence, code), forth + w, row + w, nullptr, factor, m);
@@ -362,8 +426,10 @@ struct ProfileRun {
                  m);
   }
   // Steps to the next symbol.
-  void count_steps(int64_t sequence, const One* forth, One start, One factor) const {
+  void count_steps(int64_t sequence, const Kept& kept, const One* forth, One start,
+                   One factor) const {
     const int64_t m = p.m;
+    const One *reached = kept.reached, *staying = kept.staying;
     add_share<T>(a.entered.at(sequence), p.entry, reached, nullptr, start * factor, m);
     add_share<T>(a.stepped.at(sequence, 0), forth, p.steps, reached + 1, factor, m);
     add_share<T>(a.stepped.at(sequence, 3), forth + w, p.steps + 3 * w, reached + 1, factor, m);
@@ -373,7 +439,6 @@ struct ProfileRun {
   }
 
   void clear(int64_t sequence) const {
-    if (!a.matched.given()) return;
     const size_t size = size_t(a.entry.shape[0]) * sizeof(double);
     memset(a.matched.at(sequence), 0, size * size_t(p.codes));
     memset(a.inserted.at(sequence), 0, size * size_t(p.codes));
@@ -381,31 +446,39 @@ struct ProfileRun {
   }
 };
 
+// place: whether plain numbers are done, the sequence, its step, whether numbers may be lost.
 template <class T>
 int64_t profile_runs(const ProfileArguments& a, bool again) {
-  Scratch scratch, memory;
+  Scratch scratch;
   ProfileRun<T>{scratch, a};
   if (!scratch.allocate()) return OUT_OF_MEMORY;
   const ProfileRun<T> runs{scratch, a};
   runs.p.fill();
-  int64_t left = 0;
-  for (int64_t s = 0; s < a.log_odds.shape[0]; ++s) {
-    if (again && !__builtin_isnan(a.log_odds(s))) continue;
-    runs.clear(s);
-    bool lost = false;
-    if (!a.matched.given())
-      lost = runs.forward(s);
-    else if (runs.expected(s, memory, lost) != DONE)
-      return OUT_OF_MEMORY;
-    if (lost) a.log_odds(s) = NAN, ++left;
+  int64_t &s = a.place(1), &step = a.place(2);
+  double work = 0.0;
+  for (; s < a.log_odds.shape[0]; ++s, step = 0) {
+    if (again && step == 0 && !__builtin_isnan(a.log_odds(s))) continue;
+    Scratch memory(a.memory);
+    const ProfileKept<T> kept(memory, runs.w, runs.length(s), a.matched.given());
+    if (step == 0) runs.begin(s, kept);
+    for (; step < runs.steps(s, kept); ++step) {
+      if (work > a.limit) return MORE;
+      work += runs.step(s, kept, step);
+    }
+    if (kept.numbers->lost) a.log_odds(s) = NAN, a.place(3) = 1;
   }
-  return left;
+  return DONE;
 }
 
 inline int64_t profiles(const ProfileArguments& a) {
   if (a.ranged) return profile_runs<RangedProfile>(a, false);
-  const int64_t left = profile_runs<PlainProfile>(a, false);
-  return left > 0 ? profile_runs<RangedProfile>(a, true) : left;
+  int64_t &second = a.place(0), &lost = a.place(3);
+  if (!second) {
+    const int64_t status = profile_runs<PlainProfile>(a, false);
+    if (status != DONE || !lost) return status;
+    second = 1, a.place(1) = a.place(2) = 0;
+  }
+  return profile_runs<RangedProfile>(a, true);
 }
 
 }  // namespace mercer

@@ -50,9 +50,16 @@ enum Status : int64_t { DONE = 0, OUT_OF_MEMORY = -1, MORE = 1 };
 class Scratch {
   char* base = nullptr;
   size_t used = 0, size = 0;
+  bool own = true;
 
  public:
   Scratch() = default;
+  // Memory that Python holds from call to call: at least as many numbers as `numbers` of an empty
+  // one from which the same was taken.
+  explicit Scratch(const View<double, 1>& held)
+      : base(reinterpret_cast<char*>((reinterpret_cast<uintptr_t>(held.data) + 63) / 64 * 64)),
+        own(false) {}
+  int64_t numbers() const { return int64_t(used + 64) / int64_t(sizeof(double)); }
   // Memory for all that was taken; what follows is taken from its beginning. Memory that is large
   // enough is kept. Returns whether there is enough.
   bool allocate() {
@@ -64,7 +71,9 @@ class Scratch {
     used = 0;
     return base != nullptr;
   }
-  ~Scratch() { free(base); }
+  ~Scratch() {
+    if (own) free(base);
+  }
   Scratch(const Scratch&) = delete;
   template <class T>
   T* take(int64_t count) {

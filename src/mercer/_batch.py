@@ -345,7 +345,7 @@ class Batch:
                 f"{os.fspath(path)} has no entry {error}; it is damaged or was not written by mercer."
             ) from error
         except UnknownBatch as error:
-            raise ValueError(str(error)) from error
+            raise ValueError(f"{os.fspath(path)}: {error}") from error
         except Exception as error:  # the header of a damaged file can have any form
             raise _files.damaged(os.fspath(path), error) from error
 

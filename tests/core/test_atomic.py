@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 
 import mercer as mc
+from mercer import _atomic
 from mercer._atomic import replacing
 
 posix = pytest.mark.skipif(os.name == "nt", reason="modes, links and locks of POSIX")
@@ -160,3 +161,65 @@ def test_a_folder_that_cannot_be_written(tmp_path, monkeypatch):
     monkeypatch.setattr("mercer._atomic.open", refuse, raising=False)  # root may write anywhere
     with pytest.raises(PermissionError, match=r"x cannot be written \(Permission denied\)\. Choose another name"):
         mc.save(mc.RBF(), tmp_path / "x")
+
+
+KILLED = """
+import os, signal, sys
+from mercer._atomic import new_folder, replacing
+with replacing(sys.argv[1]) as file, new_folder(sys.argv[1] + ".zarr") as folder:
+    file.write(b"half" * 10_000)
+    file.flush()
+    (folder / "part").write_bytes(b"half")
+    print("begun", flush=True)
+    sys.stdin.read() or os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+@posix
+class TestKilled:
+    def test_what_a_killed_process_left_is_removed(self, tmp_path):
+        for _ in range(2):
+            done = subprocess.run([sys.executable, "-c", KILLED, str(tmp_path / "x")], stdin=subprocess.DEVNULL)
+            assert done.returncode == -9
+        assert len(partials(tmp_path)) == 2  # the second process has removed those of the first one
+        mc.save(mc.RBF(gamma=2.0), tmp_path / "y")
+        assert os.listdir(tmp_path) == ["y"]
+
+    def test_what_a_living_process_writes_is_kept(self, tmp_path):
+        command = [sys.executable, "-c", KILLED, str(tmp_path / "x")]
+        with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+            assert process.stdout.readline() == b"begun\n"
+            mc.save(mc.RBF(gamma=2.0), tmp_path / "y")
+            assert len(partials(tmp_path)) == 2
+            process.communicate(b"go on")
+        assert process.returncode == 0
+        assert (tmp_path / "x").read_bytes() == b"half" * 10_000
+        assert sorted(os.listdir(tmp_path)) == ["x", "x.zarr", "y"]
+        assert os.listdir(tmp_path / "x.zarr") == ["part"]
+
+    def test_files_of_others_are_kept(self, tmp_path):
+        others = ["a.partial", f"a.{'0' * 16}.partial", f"a.{'x' * 20}.partial", f"a.{'0' * 20}.partial.txt"]
+        for name in others:
+            (tmp_path / name).write_text("mine")
+        mc.save(mc.RBF(), tmp_path / "y")
+        assert sorted(os.listdir(tmp_path)) == sorted([*others, "y"])
+
+    def test_a_partial_file_that_is_taken_before_it_is_locked(self, tmp_path, monkeypatch):
+        """Another process may take a file for that of a killed one in the moment before it is locked."""
+        real, taken = _atomic._lock, []
+
+        def lock(path, **options):
+            if path.name.endswith(".partial") and not taken:
+                taken.append(path)
+                path.unlink()
+                path.touch()
+                number = real(path, **options)
+                path.unlink()
+                return number
+            return real(path, **options)
+
+        monkeypatch.setattr(_atomic, "_lock", lock)
+        mc.save(mc.RBF(gamma=2.0), tmp_path / "y")
+        assert taken
+        assert mc.load(tmp_path / "y").gamma == 2.0
+        assert os.listdir(tmp_path) == ["y"]

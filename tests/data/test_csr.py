@@ -13,6 +13,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
 from scipy.special import xlogy
 
+import mercer as mc
 from mercer.data import csr
 from mercer.data.csr import CSRRows, Prepared, outer, shared_entropy
 
@@ -305,3 +306,43 @@ TWO, THREE = CSRRows.of(np.eye(2)), CSRRows.of(np.eye(3))
 def test_what_is_refused(call, error, sentence):
     with pytest.raises(error, match=sentence):
         call()
+
+
+def damaged(form, bad):
+    """Return a sparse matrix with one index out of range, changed by hand."""
+    X = sparse.csr_matrix(np.random.default_rng(0).poisson(2.0, size=(12, 6)) + np.eye(12, 6)).asformat(form[:3])
+    if form == "coo":
+        X.col[30] = bad
+    elif form == "csr pointers":
+        X.indptr[3] = bad
+    elif form == "csr end":
+        X.indptr[-1] = bad
+    else:
+        X.indices[30] = bad
+    return X
+
+
+READERS = {
+    "Multinomial": lambda X: mc.Multinomial().fit_each(X),
+    "Multinomials": mc.Multinomials,
+    "log_prob": lambda X: mc.Multinomials(np.full((1, 6), 1 / 6)).log_prob(X),
+    "Linear": mc.Linear(),
+    "RBF": mc.RBF(gamma=1.0),
+    "JensenShannon": lambda X: mc.JensenShannon(mc.Multinomial()).fit(X),
+    "two_sample_test": lambda X: mc.stats.two_sample_test(X, X),
+}
+
+
+@pytest.mark.parametrize("bad", [10**6, 2**31 - 1, -7])
+@pytest.mark.parametrize("form", ["csr", "csc", "coo", "csr pointers", "csr end"])
+@pytest.mark.parametrize("reader", READERS)
+def test_indices_out_of_range_are_refused(reader, form, bad):
+    """SciPy's loops trust them, and would end the process."""
+    with pytest.raises(ValueError, match=r"sparse matrix .*damaged\. Make it again, as sparse\.csr_array"):
+        READERS[reader](damaged(form, bad))
+
+
+def test_entries_after_the_last_pointer_are_no_damage():
+    X = sparse.csr_matrix(np.eye(3))
+    X.indptr[-1] = 2
+    assert CSRRows.of(X).dense().tolist() == [[1.0, 0, 0], [0, 1.0, 0], [0, 0, 0]]

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import errno
+import os
+
 import numpy as np
 import pytest
 import zarr
@@ -142,6 +145,85 @@ def test_other_matrices_and_folders_are_refused(path, tmp_path):
 
 def test_a_small_disk_is_told_before_models_are_fitted(path, monkeypatch):
     monkeypatch.setattr(_compute.shutil, "disk_usage", lambda folder: type("Usage", (), {"free": 1000}))
-    with pytest.raises(OSError, match=r"matrix of RBF needs 19\.5 KiB on disk, and 1000 bytes"):
+    with pytest.raises(OSError, match=r"matrix of RBF needs 68\.0 KiB on disk, and 1000 bytes"):
         mc.gram.compute(kernel(), points(50), store=path)
     assert not path.exists()
+
+
+@pytest.mark.parametrize(("n", "m"), [(30, 30), (50, 50), (81, 40), (7, 100)])
+def test_room_is_that_of_the_files(path, n, m):
+    """What is counted before is what the files take, in blocks."""
+    mc.gram.compute(kernel(), points(n), points(m, seed=1), store=path)
+    sizes = [file.stat().st_size for file in path.rglob("*") if file.is_file()]
+    assert sum(-(-size // _compute.BLOCK) for size in sizes) * _compute.BLOCK == _compute._written((n, m))
+
+
+class FullDisk:
+    """A matrix on a disk that is full after three parts."""
+
+    def __init__(self, made):
+        self.made, self.left = made, 3
+
+    def __setitem__(self, key, values):
+        self.left -= 1
+        if self.left < 0:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        self.made[key] = values
+
+
+def test_a_full_disk_keeps_what_is_computed(path, monkeypatch):
+    real = _compute._made
+    with monkeypatch.context() as patch:
+        patch.setattr(_compute, "_made", lambda *given: FullDisk(real(*given)))
+        with pytest.raises(OSError, match=r"disk of .*gram\.zarr is full.*make the same call again") as caught:
+            mc.gram.compute(kernel(), points(120), store=path)
+    assert caught.value.errno == errno.ENOSPC
+    assert np.isfinite(zarr.open_array(path, mode="r")[:]).any()
+    np.testing.assert_allclose(mc.gram.compute(kernel(), points(120), store=path)[:], kernel()(points(120)))
+
+
+def meanwhile(monkeypatch, other):
+    """Let another computation begin after the first one has found nothing at the path."""
+    real = _compute._made
+
+    def made(*given):
+        monkeypatch.setattr(_compute, "_made", real)
+        other()
+        return real(*given)
+
+    monkeypatch.setattr(_compute, "_made", made)
+
+
+def test_two_that_begin_at_once_share_the_matrix(path, monkeypatch):
+    meanwhile(monkeypatch, lambda: mc.gram.compute(kernel(), points(90), store=path))
+    np.testing.assert_allclose(mc.gram.compute(kernel(), points(90), store=path)[:], kernel()(points(90)))
+    assert os.listdir(path.parent) == [path.name]
+
+
+def test_two_of_different_matrices_that_begin_at_once(path, monkeypatch):
+    meanwhile(monkeypatch, lambda: mc.gram.compute(mc.RBF(gamma=2.0), points(90), store=path))
+    with pytest.raises(ValueError, match=r"holds the matrix of RBF\(gamma=2\.0\).*Choose another path"):
+        mc.gram.compute(kernel(), points(90), store=path)
+    np.testing.assert_allclose(zarr.open_array(path, mode="r")[:], mc.RBF(gamma=2.0)(points(90)))
+    assert os.listdir(path.parent) == [path.name]
+
+
+def test_a_folder_that_does_not_exist(path):
+    with pytest.raises(FileNotFoundError, match=r"The folder .*missing does not exist\. Create it first"):
+        mc.gram.compute(kernel(), points(9), store=path.parent / "missing" / "gram.zarr")
+
+
+@pytest.mark.skipif(os.name == "nt", reason="locks of POSIX")
+def test_parts_that_a_killed_process_left_are_removed(path):
+    whole = mc.gram.compute(kernel(), points(90), store=path)[:]
+    left = path / "c" / "0" / f"1.{'0' * 32}.partial"
+    left.write_bytes(b"half of a part")
+    (path / "c" / "0" / "1").unlink()
+    with _compute.in_use(path):  # another process writes
+        left.write_bytes(b"half of a part")
+        (path / "c" / "0" / "1").unlink(missing_ok=True)
+        assert np.array_equal(mc.gram.compute(kernel(), points(90), store=path)[:], whole)
+        assert left.exists()
+    (path / "c" / "0" / "1").unlink()
+    assert np.array_equal(mc.gram.compute(kernel(), points(90), store=path)[:], whole)
+    assert not left.exists()

@@ -190,3 +190,12 @@ def test_random_changes_end_in_a_network_or_a_sentence(data):
         text = text[:at] + piece + text[end:]
     with contextlib.suppress(ValueError):
         assert mc.read_bif(text + "\n").shape == (1,)
+
+
+def test_a_few_lines_do_not_ask_for_gigabytes():
+    parents = [f"v{i}" for i in range(24)]
+    text = "".join(f"variable {name} {{ type discrete [ 2 ] {{ y, n }}; }}\n" for name in [*parents, "c"])
+    text += "".join(f"probability ( {name} ) {{ table 0.5, 0.5; }}\n" for name in parents)
+    text += f"probability ( c | {', '.join(parents)} ) {{ default 0.2, 0.8; }}\n"
+    with pytest.raises(ValueError, match=r"table of 'c' has 33,554,432 entries, more than 16,777,216\. Use fewer"):
+        mc.read_bif(text)

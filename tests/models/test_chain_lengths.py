@@ -408,6 +408,14 @@ def test_ten_thousand_steps_in_the_memory_of_a_few(monkeypatch, torch):
     assert np.sum(slope.numpy() * direction) == pytest.approx((ends[0] - ends[1]) / 2e-6, rel=1e-6)
 
 
+def test_equal_chains_of_many_steps():
+    """Logarithms of scales add up without rounding, so that a normalized kernel of equal models stays 1."""
+    models = hmms(free(3, 2, 12))
+    kernel = mc.ProbabilityProduct(rho=0.5, length=100_000)
+    K = kernel(mc.HMMs.concat([models, models[:1]]))
+    assert K[0, 2] == pytest.approx(1.0, abs=1e-10)
+
+
 def test_pairs_that_underflow_keep_their_gradient(torch):
     """One pair goes through the log domain and the others through the sweep: no NaN, and slopes that are right."""
     initial = np.array([[1.0, 0.0], [0.5, 0.5]])

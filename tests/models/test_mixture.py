@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pandas as pd
 import pytest
 from numpy.testing import assert_allclose
 from sklearn.base import clone
@@ -278,3 +279,35 @@ def test_a_long_fit_is_logged_in_one_line(seconds, monkeypatch, caplog):
     fits = [("1 Mixtures of 36 points", found), ("HiddenTree of 2 samples", tree)]
     texts = [record.getMessage().rpartition(",")[0] for record in caplog.records]
     assert texts == [f"EM: {about}, {fit.n_iter_} iterations" for about, fit in fits if not seconds]
+
+
+@pytest.mark.parametrize("criterion", ["aic", "bic"])
+@pytest.mark.parametrize("odd", [object(), 2, np.int64(2), 2.5, "x", None, [], {}, len, np.array(2.0), [object()]])
+def test_criteria_of_what_is_no_data(criterion, odd):
+    half = [[0.5, 0.5]]
+    for components, what in (
+        (
+            mc.Gaussians(np.zeros((1, 2, 2)), np.ones((1, 2))),
+            r"Points must have shape \(T, 2|Expected numbers; got",
+        ),
+        (mc.Categoricals([half * 2], "AC"), r"Encode strings with mc\.Sequences|Codes must have shape"),
+    ):
+        with pytest.raises((TypeError, ValueError), match=what):
+            getattr(mc.Mixtures(half, components), criterion)(odd)
+
+
+def test_criteria_count_the_points_of_any_form():
+    mixture, X = mc.Mixture(mc.Gaussian()).fit(V), np.concatenate(V)
+    expected = mixture.model_.n_parameters * np.log(len(X)) - 2 * mixture.model_.log_prob(X).sum()
+    for same in (X, X.tolist(), pd.DataFrame(X), mc.Sequences([X])):
+        np.testing.assert_allclose(mixture.model_.bic(same), expected)
+
+
+def test_points_have_no_leading_axes():
+    """Two blocks of points were taken for those of the two components."""
+    mixture = mc.Mixtures([[0.5, 0.5]], mc.Gaussians(np.zeros((1, 2, 2)), np.ones((1, 2))))
+    coins = mc.Mixtures([[0.5, 0.5]], mc.Categoricals(np.full((1, 2, 2), 0.5), "AC"))
+    for model, x in ((mixture, np.zeros((2, 18, 2))), (coins, np.zeros((2, 5), int))):
+        for ask in (model.log_prob, model.responsibilities, model.fisher_scores, model.aic):
+            with pytest.raises(ValueError, match=r"x must be the points of all mixtures.* got shape \(2, "):
+                ask(x)

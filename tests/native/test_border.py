@@ -5,9 +5,11 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
+from numpy.linalg import _umath_linalg
 
 from mercer._native import call, library
 
@@ -132,4 +134,34 @@ def test_a_missing_library_is_named(monkeypatch, tmp_path):
 def test_a_stale_library_is_refused(monkeypatch):
     monkeypatch.setattr(library, "digest", lambda root: "other")
     with pytest.raises(ImportError, match=r"older than its sources.*python hatch_build\.py"):
+        library.loaded.__wrapped__()
+
+
+@pytest.fixture
+def copy_of_library(tmp_path, monkeypatch):
+    """Load from a folder of its own."""
+    monkeypatch.setattr(library, "_FOLDER", tmp_path)
+    monkeypatch.delenv("MERCER_ISA", raising=False)
+    level = library.supported()[-1]
+    return tmp_path / f"mercer_{level}.so"
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="ELF")
+@pytest.mark.parametrize("share", [0.0, 1e-5, 0.01, 0.5, 0.99])
+def test_a_library_that_is_cut_short_is_refused(copy_of_library, share):
+    whole = next(Path(library.__file__).parent.glob("mercer_*.so")).read_bytes()
+    copy_of_library.write_bytes(whole[: int(share * len(whole))])
+    with pytest.raises(ImportError, match=r"library .*mercer_.*\.so cannot be loaded \(.*short\).*pip install --force"):
+        library.loaded.__wrapped__()
+
+
+def test_another_library_in_its_place_is_refused(copy_of_library):
+    copy_of_library.symlink_to(_umath_linalg.__file__)
+    with pytest.raises(ImportError, match=r"cannot be loaded \(.*mercer_build.*\)\. In a checkout, build it"):
+        library.loaded.__wrapped__()
+
+
+def test_a_file_that_is_no_library_is_refused(copy_of_library):
+    copy_of_library.write_bytes(b"no library" * 100)
+    with pytest.raises(ImportError, match=r"cannot be loaded \(.*\)\. In a checkout, build it: python hatch_build"):
         library.loaded.__wrapped__()

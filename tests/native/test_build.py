@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import importlib.util
 import os
+import struct
 import subprocess
 import sys
 from pathlib import Path
@@ -61,6 +62,11 @@ def test_levels_are_spelled_for_the_compiler(builder):
     assert builder.spelled(["clang++"], "base") == []
 
 
+def elf(content):
+    """Return an ELF file whose table of sections should begin after its end."""
+    return b"\x7fELF\x02" + bytes(35) + struct.pack("<Q", 10**6) + bytes(16) + content
+
+
 def test_a_library_is_kept_while_sources_compiler_and_flags_are_the_same(builder, monkeypatch, tmp_path):
     compiled = []
 
@@ -76,10 +82,13 @@ def test_a_library_is_kept_while_sources_compiler_and_flags_are_the_same(builder
     for _ in range(2):
         assert builder.build(["v2", "v3"], tmp_path) == [tmp_path / "mercer_v3.so", tmp_path / "mercer_v2.so"]
     assert len(compiled) == 2
+    (tmp_path / "mercer_v2.so").write_bytes(elf((tmp_path / "mercer_v2.so").read_bytes()))
+    builder.build(["v2"], tmp_path)
+    assert len(compiled) == 3  # one that is cut short is built again
     builder.build(["v3"], tmp_path, sanitize=True)
     monkeypatch.setattr(builder.library, "digest", lambda root: "changed")
     builder.build(["v3"], tmp_path, sanitize=True)
-    assert len(compiled) == 4
+    assert len(compiled) == 5
     assert sorted(path.name for path in tmp_path.iterdir()) == ["mercer_v2.so", "mercer_v3.so"]
 
 

@@ -38,9 +38,7 @@ class Field(NamedTuple):
 @functools.cache
 def signatures() -> dict[str, list[Field]]:
     """Return the arguments of every function, which the library describes; those of a group have its name and a dot."""
-    describe = loaded().mercer_signatures
-    describe.restype = ctypes.c_char_p
-    parts = (function.partition(" ") for function in describe().decode().split("|"))
+    parts = (function.partition(" ") for function in loaded().mercer_signatures().decode().split("|"))
     return {name: [_field(text) for text in fields.split("; ")] for name, _, fields in parts}
 
 

@@ -8,12 +8,15 @@ import hashlib
 import os
 import platform
 import re
+import struct
 from pathlib import Path
 from typing import NamedTuple
 
 _FOLDER = Path(__file__).parent
 _ROOT = _FOLDER.parents[2]
 REBUILD = "python hatch_build.py"
+_INSTALL = "pip install --force-reinstall --no-deps mercer"
+_CURE = f"In a checkout, build it: {REBUILD}. Otherwise install mercer again: {_INSTALL}"
 # Features as /proc/cpuinfo spells them; a level needs these and those of the levels below it.
 _NEEDS = {
     "v2": {"sse4_2", "popcnt", "ssse3"},
@@ -110,17 +113,32 @@ def _level() -> str:
         return forced
     usable = [level for level in able if level in present]
     if not usable:
-        raise ImportError(
-            f"mercer's native library is missing. In a checkout, build it: {REBUILD}. Otherwise install mercer again."
-        )
+        raise ImportError(f"mercer's native library is missing. {_CURE}")
     return usable[-1]
+
+
+def is_cut(path: Path) -> bool:
+    """Whether an ELF file ends before its table of sections, the last thing in it: to load it can end the process."""
+    with open(path, "rb") as file:
+        head = file.read(64)
+    if head[:5] != b"\x7fELF\x02" or len(head) < 64:
+        return False  # not ELF of 64 bits, or hardly begun: the system refuses it
+    offset, size, count = *struct.unpack_from("<Q", head, 0x28), *struct.unpack_from("<HH", head, 0x3A)
+    return bool(offset + size * count > path.stat().st_size)
 
 
 @functools.cache
 def loaded() -> ctypes.CDLL:
     """Return the library, loaded on first use."""
-    found = ctypes.CDLL(str(_FOLDER / f"mercer_{_level()}.so"))
-    found.mercer_build.restype = ctypes.c_char_p
+    path = _FOLDER / f"mercer_{_level()}.so"
+    try:
+        if is_cut(path):
+            raise OSError("the file is cut short")
+        found = ctypes.CDLL(str(path))
+        found.mercer_build.restype = found.mercer_signatures.restype = ctypes.c_char_p
+    except (OSError, AttributeError) as error:  # not a library, or another one
+        reason = str(error).removeprefix(f"{path}: ")
+        raise ImportError(f"mercer's native library {path} cannot be loaded ({reason}). {_CURE}") from error
     if (_ROOT / "native").is_dir() and found.mercer_build().decode().partition("|")[0] != digest(_ROOT):
         raise ImportError(f"The native library is older than its sources in native/. Build it again: {REBUILD}")
     return found

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from mercer._array import Floats, Indices
 from mercer._native import MORE, Prepared, call
+
+LONG_CALL = 6e7
+"""Work of one call, a quarter of a second: more is done in several, so that an interrupt is answered."""
 
 
 class Model(NamedTuple):
@@ -66,9 +69,9 @@ def log_odds(
     """
     value = np.empty(len(flanks))
     outputs = dict.fromkeys(Counts._fields) if counts is None else counts._asdict()
-    call(
+    _finish(
         "profiles", **model._asdict(), codes=codes, offsets=offsets, flanks=flanks, watch=watch, ranged=ranged,
-        log_odds=value, **outputs,
+        limit=LONG_CALL, memory=_memory(model, offsets, counts is not None), log_odds=value, **outputs,
     )  # fmt: skip
     return value
 
@@ -79,11 +82,24 @@ def best_paths(log_model: Model, codes: Indices, offsets: Indices, log_flanks: F
     ``path`` has the shape of ``codes``: k for the match state of node k, -k for its insert state, 0 for a flank.
     """
     value = np.empty(len(log_flanks))
-    call(
-        "profile_paths", **log_model._asdict(), codes=codes, offsets=offsets, flanks=log_flanks, value=value,
-        path=path,
+    _finish(
+        "profile_paths", **log_model._asdict(), codes=codes, offsets=offsets, flanks=log_flanks,
+        limit=LONG_CALL, memory=_memory(log_model, offsets, True), value=value, path=path,
     )  # fmt: skip
     return value
+
+
+def _memory(model: Model, offsets: Indices, counts: bool) -> Floats:
+    """Return memory for what is kept of one sequence from call to call."""
+    longest = int(np.diff(offsets).max(initial=0))
+    return np.empty(call("profile_room", nodes=len(model.entry) - 2, length=longest, counts=counts))
+
+
+def _finish(name: str, **arguments: Any) -> None:
+    """Call a function until it is finished; each call is short, so that an interrupt is answered."""
+    run = Prepared(name, place=np.zeros(4, np.int64), **arguments)
+    while run() == MORE:
+        pass
 
 
 class ProfileNodes(NamedTuple):
@@ -118,11 +134,9 @@ def profile_products(
     """
     order = np.argsort(np.diff(right[0].offsets)[right[1]], kind="stable")  # lanes end at about the same node
     value, out = (np.empty((len(left[1]), len(order))) for _ in range(2))
-    run = Prepared(
+    _finish(
         "profile_products", left=(*left[0], left[1]), right=(*right[0], right[1][order]), rho=rho, ranged=ranged,
-        place=np.zeros(1, np.int64), log_value=value,
+        log_value=value,
     )  # fmt: skip
-    while run() == MORE:
-        pass
     out[:, order] = value
     return out

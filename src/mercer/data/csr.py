@@ -24,7 +24,8 @@ from scipy import sparse
 
 from mercer._immutable import cached_property
 from mercer._native import call
-from mercer.data.ragged import offsets_of
+from mercer._sizes import check_room
+from mercer.data.ragged import check_offsets, offsets_of
 
 Vector: TypeAlias = np.ndarray[Any, Any]
 Key: TypeAlias = Any
@@ -65,6 +66,7 @@ class CSRRows:
         if isinstance(X, CSRRows):
             return X
         given: Any = X if sparse.issparse(X) else np.asarray(X)
+        check_places(given)
         if given.ndim != 2:
             raise ValueError(f"Counts must have shape (documents, words); got shape {given.shape}.")
         if given.dtype.kind not in "biuf":
@@ -78,6 +80,22 @@ class CSRRows:
         matrix.sum_duplicates()
         matrix.eliminate_zeros()
         return cls(matrix.data, matrix.indices, matrix.indptr, matrix.shape[1])
+
+    @classmethod
+    def checked(cls, data: Any, indices: Any, indptr: Any, n_columns: Any) -> CSRRows:
+        """Copy what a file contains; raise unless it is in canonical form, as compiled loops trust."""
+        check_offsets(indptr, len(data))
+        if data.dtype not in (np.float32, np.float64) or data.ndim != 1 or indices.shape != data.shape:
+            raise ValueError("sparse rows are not vectors of entries and columns of one length")
+        if indices.dtype.kind != "i" or not isinstance(n_columns, int | np.integer) or isinstance(n_columns, bool):
+            raise ValueError("the columns of sparse rows are not whole numbers")
+        if n_columns < 0 or (len(indices) and not (indices.min() >= 0 and indices.max() < n_columns)):
+            raise ValueError(f"sparse rows have columns outside of 0, ..., {n_columns - 1}")
+        follows = np.ones(len(indices), dtype=bool)
+        follows[indptr[:-1][indptr[:-1] < len(indices)]] = False  # the first entry of a row follows nothing
+        if (np.diff(indices, prepend=-1)[follows] <= 0).any():
+            raise ValueError("the columns of sparse rows do not ascend")
+        return cls(data.copy(), indices.copy(), indptr.copy(), int(n_columns))
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -134,10 +152,13 @@ class CSRRows:
 
     def row_sums(self) -> Vector:
         """Sum every row, in float64; shape (n,)."""
-        return np.asarray(self.to_scipy().astype(np.float64) @ np.ones(self.n_columns))
+        owner = np.repeat(np.arange(len(self)), np.diff(self.indptr))
+        return np.bincount(owner, weights=self.data, minlength=len(self))
 
     def dense(self) -> Vector:
         """Return the rows as an ordinary array, shape (n, d)."""
+        needed = len(self) * self.n_columns * self.dtype.itemsize
+        check_room(needed, f"A dense matrix of {len(self)} rows and {self.n_columns} columns", "Use fewer columns.")
         return np.asarray(self.to_scipy().toarray())
 
     def to_scipy(self) -> Any:
@@ -344,6 +365,32 @@ def _operand(A: CSRRows | Prepared) -> Prepared:
 def _same_columns(A: CSRRows, B: CSRRows) -> None:
     if A.n_columns != B.n_columns:
         raise ValueError(f"Both sides must have the same vocabulary; got {A.n_columns} and {B.n_columns} words.")
+
+
+def check_places(X: Any) -> None:
+    """Raise if an index of a sparse matrix of SciPy lies outside of it: SciPy's loops trust them all."""
+    form = getattr(X, "format", "")
+    if form in ("csr", "csc") and X.ndim == 2:
+        n, size = X.shape if form == "csr" else X.shape[::-1]
+        ends, total = X.indptr, X.indptr[-1] if len(X.indptr) else -1
+        ascending = len(ends) == n + 1 and ends[0] == 0 and (ends[1:] >= ends[:-1]).all()
+        sound = ascending and total <= len(X.indices) == len(X.data)
+        places = [(X.indices[:total], size)]
+    elif form == "coo":
+        places, sound = list(zip(X.coords, X.shape, strict=True)), True
+    else:  # another format, which is made of lists or of diagonals
+        return
+    if not sound or any(len(at) and not 0 <= at.min() <= at.max() < size for at, size in places):
+        raise ValueError(
+            f"An index of the sparse matrix of shape {X.shape} lies outside of it, so it is damaged. Make it again, as "
+            "sparse.csr_array((values, (rows, columns)), shape=shape)."
+        )
+
+
+def csr_array(X: Any) -> Any:
+    """Return a sparse matrix of any format by rows, after a check of its indices."""
+    check_places(X)
+    return sparse.csr_array(X)
 
 
 def _bounds(key: slice, n: int) -> tuple[int, int]:

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from mercer._array import as_array
+from mercer.data.csr import csr_array
 from mercer.data.sequences import Sequences
 
 
@@ -74,7 +75,7 @@ def n_distinct(X: Any) -> int:
 
 def _digests(X: Any) -> list[Any]:
     if sparse.issparse(X):
-        rows = sparse.csr_array(X)
+        rows = csr_array(X)
         rows.sum_duplicates()
         ends = zip(rows.indptr[:-1], rows.indptr[1:], strict=True)
         parts = [(rows.indices[a:b].astype(np.int64), rows.data[a:b].astype(np.float64)) for a, b in ends]

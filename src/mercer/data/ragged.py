@@ -23,6 +23,13 @@ def offsets_of(lengths: Any) -> Offsets:
     return out
 
 
+def check_offsets(offsets: Any, total: int) -> None:
+    """Raise unless offsets ascend from 0 to the number of values, so that every part lies within them."""
+    sound = isinstance(offsets, np.ndarray) and offsets.ndim == 1 and len(offsets) and offsets.dtype.kind == "i"
+    if not sound or offsets[0] != 0 or offsets[-1] != total or (offsets[1:] < offsets[:-1]).any():
+        raise ValueError("offsets do not ascend from 0 to the number of values")
+
+
 def unstacked(X: Any, lengths: Any) -> Any:
     """Cut the rows of ``X``, sequences below each other, into one array per sequence; ``X`` itself without lengths."""
     if lengths is None:

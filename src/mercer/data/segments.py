@@ -11,6 +11,7 @@ from sklearn.utils.validation import validate_data
 
 from mercer._array import Floats, Indices
 from mercer._batch import row_digests
+from mercer.data.csr import check_places
 from mercer.data.sequences import Sequences
 
 NARROW = 16
@@ -134,7 +135,7 @@ def n_observed(x: Any, alphabet: Any = None) -> int:
     """Return the number of points, or of codes of an alphabet, that are not missing as a whole."""
     if alphabet is not None:
         return int(np.sum(x != alphabet.missing))
-    return int(x.shape[0] - np.isnan(x).all(axis=1).sum()) if isinstance(x, np.ndarray) else int(x.shape[0])
+    return int((~np.isnan(x).all(axis=-1)).sum()) if isinstance(x, np.ndarray) else int(x.shape[0])
 
 
 def sample_name(X: Any, i: int) -> str:
@@ -180,6 +181,8 @@ def check_coordinates(X: Any, offsets: Indices) -> None:
 
 def validated(owner: Any, X: Any, **options: Any) -> Any:
     """Validate a matrix as scikit-learn does; the error states the position of an invalid entry."""
+    if sparse.issparse(X):
+        check_places(X)
     try:
         return validate_data(owner, X, **options)
     except (TypeError, ValueError) as error:

@@ -18,7 +18,7 @@ from mercer._random import random_generator, whole_size
 from mercer._special import gammaln
 from mercer.data import Alphabet, Sequences
 from mercer.data import csr as _csr
-from mercer.data.csr import CSRRows
+from mercer.data.csr import CSRRows, csr_array
 from mercer.data.segments import in_digest_order, sample_name, segment_sum, segments
 from mercer.families._simplex import Simplex
 from mercer.families._sparse_leaf import SparseDivergence, SparseLeaf
@@ -29,7 +29,7 @@ from mercer.families.estimator import Context, Estimator
 def dense_counts(x: Any) -> Array:
     """Return counts as a dense array of floats."""
     if sparse.issparse(x):
-        return np.asarray(sparse.csr_array(x).toarray(), dtype=float)
+        return np.asarray(csr_array(x).toarray(), dtype=float)
     return x.dense() if isinstance(x, CSRRows) else as_float(x)
 
 
@@ -72,8 +72,9 @@ class SparseRows(Batch):
     def _unpack_fields(cls, arrays: dict[str, Any], shared: dict[str, Any], prefix: str) -> dict[str, Any]:
         name = f"{prefix}probability"
         if name not in arrays:
-            data, indices, indptr = (arrays[f"{name}/{part}"] for part in ("data", "indices", "indptr"))
-            arrays = arrays | {name: CSRRows(data, indices, indptr, int(arrays[f"{name}/columns"]))}
+            parts = (arrays[f"{name}/{part}"] for part in ("data", "indices", "indptr", "columns"))
+            data, indices, indptr, columns = parts
+            arrays = arrays | {name: CSRRows.checked(data, indices, indptr, columns[()])}
         return super()._unpack_fields(arrays, shared, prefix)
 
 

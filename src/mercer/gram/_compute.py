@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
 import shutil
 import time
-from contextlib import closing
+from collections.abc import Iterator
+from contextlib import closing, contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -12,7 +14,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from mercer._array import Array, Floats, namespace, to_numpy
-from mercer._files import check_path
+from mercer._atomic import FULL, in_use, new_folder
+from mercer._files import check_path, check_target
 from mercer._notices import notify, warns_once
 from mercer._parallel import progress_bar, single_blas, thread_map
 from mercer._sizes import check_room, duration, human
@@ -236,6 +239,8 @@ class _Sized:
 
 PART = 1024
 """Rows and columns of a square: 8 MiB in double precision."""
+CHECKSUM, BLOCK = 4, 4096
+"""Bytes of the checksum of a part, and of the blocks of which files consist."""
 IDENTITY = ("kernel", "parameters", "fitted", "data")
 """What two runs must have in common; values of another version or processor agree to rounding."""
 
@@ -255,7 +260,7 @@ def compute_parts(kernel: Any, X: Any, Y: Any, store: Any, client: Any) -> Any:
     if store is None:
         check_room(8 * shape[0] * shape[1], f"The matrix of {label}", "Write it to disk, with store='gram.zarr'.")
     else:
-        out = _begun(store, identity, label, 8 * shape[0] * shape[1])
+        out = _begun(store, identity, label, shape)
     if out is not None:
         parts = [part for part in parts if not _is_sound(out, part, symmetric)]
         if not parts:
@@ -264,14 +269,14 @@ def compute_parts(kernel: Any, X: Any, Y: Any, store: Any, client: Any) -> Any:
     other = a if b is None else b
     if out is None:
         dtype = to_numpy(ready._evaluation.value_tile(a[:1], other[:1])).dtype
-        out = np.empty(shape, dtype=dtype) if store is None else _made(store, shape, dtype, identity)
+        out = np.empty(shape, dtype=dtype) if store is None else _made(store, shape, dtype, identity, label)
     tasks = ((ready, a[p.rows], None if symmetric and p.diagonal else other[p.columns]) for p in parts)
     found: Any = (_part(*task) for task in tasks)
     if client is not None:
         from joblib import Parallel, delayed
 
         found = Parallel(return_as="generator")(delayed(_part)(*task) for task in tasks)
-    with closing(progress_bar(parts, label)) as bar:
+    with nullcontext() if store is None else _writing(Path(store)), closing(progress_bar(parts, label)) as bar:
         for part, values in zip(bar, found, strict=True):
             out[part.rows, part.columns] = values
             if symmetric and not part.diagonal:
@@ -291,11 +296,42 @@ def _zarr() -> Any:
     return zarr
 
 
-def _begun(path: Any, identity: dict[str, Any], label: str, needed: int) -> Any:
+@contextmanager
+def _writing(folder: Path) -> Iterator[None]:
+    """Write parts; on a full disk, say that the computation can be continued."""
+    try:
+        with in_use(folder):
+            yield
+    except OSError as error:
+        if error.errno not in FULL:
+            raise
+        made = OSError(
+            f"The disk of {folder} is full. What has been computed is kept: free space, and make the same call again "
+            "to continue."
+        )
+        made.errno = error.errno
+        raise made from error
+
+
+def _chunks(shape: tuple[int, int]) -> tuple[int, int]:
+    """Return the sides of a part that is written as one file, 8 MiB at most."""
+    return min(PART, max(shape[0], 1)), min(PART, max(shape[1], 1))
+
+
+def _written(shape: tuple[int, int]) -> int:
+    """Return the number of bytes that a matrix takes on disk: whole parts with checksums, and its description."""
+    sides = _chunks(shape)
+    count = math.prod(-(-n // side) for n, side in zip(shape, sides, strict=True))
+    return BLOCK * (count * -(-(8 * math.prod(sides) + CHECKSUM) // BLOCK) + 1)
+
+
+def _begun(path: Any, identity: dict[str, Any], label: str, shape: tuple[int, int]) -> Any:
     """Return the matrix that was begun at ``path``; None if there is nothing yet, and room for it."""
     check_path(path)
     zarr, folder = _zarr(), Path(path)
     if not folder.exists():
+        check_target(folder, str(folder))
+        needed = _written(shape)
         free = shutil.disk_usage(folder.parent).free
         if needed > free:
             raise OSError(
@@ -322,20 +358,22 @@ def _begun(path: Any, identity: dict[str, Any], label: str, needed: int) -> Any:
     return found
 
 
-def _made(path: Any, shape: tuple[int, int], dtype: Any, identity: dict[str, Any]) -> Any:
-    """Make an empty matrix in a new folder."""
+def _made(path: Any, shape: tuple[int, int], dtype: Any, identity: dict[str, Any], label: str) -> Any:
+    """Make an empty matrix in a new folder; if another process has begun the same one meanwhile, take part in it."""
     from zarr.codecs import Crc32cCodec
 
-    return _zarr().create_array(
-        path,
-        shape=shape,
-        chunks=(PART, PART),
-        dtype=dtype,
-        compressors=Crc32cCodec(),
-        fill_value=np.nan,
-        attributes={"mercer": identity},
-        config={"write_empty_chunks": True},
-    )
+    with new_folder(path) as folder:
+        _zarr().create_array(
+            folder,
+            shape=shape,
+            chunks=_chunks(shape),
+            dtype=dtype,
+            compressors=Crc32cCodec(),
+            fill_value=np.nan,
+            attributes={"mercer": identity},
+            config={"write_empty_chunks": True},
+        )
+    return _begun(path, identity, label, shape)
 
 
 def _is_sound(found: Any, part: Block, symmetric: bool) -> bool:

@@ -15,7 +15,7 @@ from mercer._array import Floats, as_array
 from mercer._batch import Batch
 from mercer._checks import is_listing
 from mercer.data import Sequences
-from mercer.data.csr import CSRRows
+from mercer.data.csr import CSRRows, csr_array
 from mercer.data.objects import Datum
 from mercer.data.segments import is_column, looks_like_matrix
 
@@ -116,7 +116,7 @@ def concatenated(data: tuple[Any, ...]) -> Any:
     if all(_is_matrix(d) for d in raw):
         if len({d.shape[1] for d in raw}) == 1:
             if any(sparse.issparse(d) for d in raw):
-                return sparse.vstack([sparse.csr_array(d) for d in raw], format="csr")
+                return sparse.vstack([csr_array(d) for d in raw], format="csr")
             rows = np.concatenate([np.asarray(d) for d in raw])
             return type(first)(rows, columns=first.columns) if hasattr(first, "columns") else rows
         if sparse.issparse(first) or np.asarray(first).dtype.kind == "f":

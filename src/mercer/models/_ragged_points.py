@@ -30,9 +30,18 @@ class Points:
     """
 
     parts: ClassVar[tuple[str, ...]] = ("data", "indptr", "single")
+    dtype: ClassVar[Any] = np.dtype(np.float64)
+    """The type of the coordinates."""
+    _axes: ClassVar[int] = 2
 
     def __init__(self, data: Any, indptr: Any, single: Any = False) -> None:
-        self._hold(np.array(data, dtype=np.float64, order="C"), np.array(indptr, dtype=np.int64), bool(single))
+        values, offsets = np.array(data, dtype=self.dtype, order="C"), np.array(indptr)
+        if values.ndim != self._axes or (self._axes == 2 and not values.shape[1]):
+            raise ValueError(f"the values of {type(self).__name__} have shape {values.shape}")
+        _ragged.check_offsets(offsets, len(values))
+        if single and len(offsets) != 2:
+            raise ValueError(f"a single model has {len(offsets) - 1} sets of {type(self).__name__}")
+        self._hold(values, offsets.astype(np.int64), bool(single))
 
     def _hold(self, data: Floats, indptr: Floats, single: bool, packed: PointSets | None = None) -> None:
         for array in (data, indptr):
@@ -67,11 +76,6 @@ class Points:
     def shape(self) -> tuple[int, ...]:
         """Shape of the batch, followed by that of one point."""
         return (self.dimension,) if self.single else (len(self), self.dimension)
-
-    @property
-    def dtype(self) -> Any:
-        """The type of the coordinates."""
-        return self.data.dtype
 
     @property
     def nbytes(self) -> int:

@@ -75,7 +75,7 @@ class KDEs(Batch):
     bandwidth: Floats
 
     def __init__(self, points: Any, bandwidth: Any) -> None:
-        points = points if isinstance(points, Points) else _read(points)
+        points = _checked(points) if isinstance(points, Points) else _read(points)
         lead = () if points.single else (len(points),)
         given = np.asarray(to_numpy(bandwidth))
         if given.dtype.kind not in "biuf" or given.shape not in ((), lead):
@@ -278,6 +278,13 @@ def _read(points: Any) -> Points:
             f"{point_name(sets, bad[0])}. Leave it out."
         )
     return Points(sets.values, sets.offsets)
+
+
+def _checked(points: Points) -> Points:
+    """Raise unless sets have points, and finite ones; an estimator has checked its own, a file may contain any."""
+    if len(points) and (points.sizes.min() < 1 or not np.isfinite(points.data).all()):
+        raise ValueError("A kernel density estimate needs one or more points with finite coordinates.")
+    return points
 
 
 def _kernel_density(model: Any) -> KDEs:

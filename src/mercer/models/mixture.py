@@ -8,13 +8,16 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
+from array_api_compat import is_array_api_obj
 
 from mercer._array import Array, Floats, logsumexp, namespace, safe_log, to_numpy
 from mercer._batch import Batch
 from mercer._coupling import Coupling, FieldOperand, Operand
 from mercer._probability import checked_probability, drawn
 from mercer._random import random_generator, whole_size
-from mercer.data.segments import n_observed, segments
+from mercer.data import Sequences
+from mercer.data.segments import n_observed
+from mercer.families.categorical import Categoricals
 from mercer.families.characteristic import log_average
 from mercer.models.hidden import HiddenChain
 from mercer.models.summaries import described, headed, kind_of
@@ -83,8 +86,10 @@ class Mixtures(HasCriteria, Batch):
         return m - 1 + m * int(self.components.n_parameters) - (m - 1) * n_common(self.components)
 
     def _total_log_prob(self, X: Any) -> tuple[Floats, int]:
-        x, _ = segments(X)
-        return to_numpy(self.log_prob(x)).sum(axis=-1), n_observed(x, getattr(self.components, "alphabet", None))
+        x = X.values if isinstance(X, Sequences) else X
+        logs = to_numpy(self.log_prob(x)).sum(axis=-1)  # first, since it says what points must be
+        points = x if is_array_api_obj(x) or hasattr(x, "indptr") else to_numpy(x)
+        return logs, n_observed(points, getattr(self.components, "alphabet", None))
 
     def summary(self) -> str:
         """Return one mixture as text: the weights of its components, and what they are.
@@ -167,6 +172,11 @@ class Mixtures(HasCriteria, Batch):
 
     def _log_joint(self, x: Any) -> Array:
         """Compute log weight plus log density, ``(*B, m, T)``; all members get the same points."""
+        axes = 1 if isinstance(self.components, Categoricals) else 2
+        if getattr(x, "ndim", 0) > axes:  # the first one would align with the components
+            raise ValueError(
+                f"x must be the points of all mixtures, of shape (T, d), or codes of shape (T,); got shape {x.shape}."
+            )
         xp = namespace(self.weights)
         flat = self.components.reshape(-1)
         table = xp.reshape(flat.log_prob(x), (*self.components.shape, -1))

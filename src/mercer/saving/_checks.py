@@ -21,6 +21,7 @@ from sklearn.pipeline import Pipeline
 from mercer.data import Alphabet, Sequences
 from mercer.data.csr import CSRRows, Prepared
 from mercer.data.objects import Datum
+from mercer.data.ragged import check_offsets
 from mercer.kernels import Kernel
 
 SPARSE = {
@@ -211,10 +212,12 @@ def _sequences(
     symbols = alphabet is not None
     if symbols and not isinstance(alphabet, Alphabet):
         raise ValueError("an alphabet of sequences is not an Alphabet")
-    _check_offsets(offsets, len(values), np.int64)
+    check_offsets(offsets, len(values))
+    if offsets.dtype != np.int64:
+        raise ValueError(f"offsets have dtype {offsets.dtype}, not int64")
     if values.ndim != (1 if symbols else 2) or values.dtype.kind not in ("iu" if symbols else "f"):
         raise ValueError(f"values of sequences have shape {values.shape} and dtype {values.dtype}")
-    if symbols and len(values) and not (values.min() >= -1 and values.max() < len(alphabet) + len(alphabet.ambiguous)):
+    if symbols and len(values) and not (values.min() >= 0 and values.max() < len(alphabet) + len(alphabet.ambiguous)):
         raise ValueError("sequences have codes outside of their alphabet")
     n = len(offsets) - 1
     if ids is not None and (not isinstance(ids, tuple) or len(ids) != n or not all(isinstance(i, str) for i in ids)):
@@ -225,35 +228,6 @@ def _sequences(
         raise ValueError("the names of channels are not strings")
     made = Sequences._make(values.copy(), offsets.copy(), alphabet, ids, kept.copy(), problems)
     return made.with_channels(channels)
-
-
-def _check_offsets(offsets: Any, total: int, dtype: Any = None) -> None:
-    """Raise unless offsets ascend from 0 to the number of values."""
-    sound = isinstance(offsets, np.ndarray) and offsets.ndim == 1 and len(offsets) and offsets.dtype.kind == "i"
-    if not sound or offsets[0] != 0 or offsets[-1] != total or (np.diff(offsets) < 0).any():
-        raise ValueError("offsets do not ascend from 0 to the number of values")
-    if dtype is not None and offsets.dtype != dtype:
-        raise ValueError(f"offsets have dtype {offsets.dtype}, not {np.dtype(dtype)}")
-
-
-def _rows(data: Any, indices: Any, indptr: Any, n_columns: Any) -> CSRRows:
-    _check_offsets(indptr, len(data))
-    if data.dtype not in (np.float32, np.float64) or data.ndim != 1 or indices.shape != data.shape:
-        raise ValueError("sparse rows are not vectors of entries and columns of one length")
-    _check_columns(indices, indptr, n_columns)
-    return CSRRows(data.copy(), indices.copy(), indptr.copy(), n_columns)
-
-
-def _check_columns(indices: Any, indptr: Any, n_columns: Any) -> None:
-    """Raise unless the columns of every row ascend within the range."""
-    if type(n_columns) is not int or indices.dtype.kind != "i":
-        raise ValueError("the columns of sparse rows are not whole numbers")
-    if len(indices) and not (indices.min() >= 0 and indices.max() < n_columns):
-        raise ValueError(f"sparse rows have columns outside of 0, ..., {n_columns - 1}")
-    inside = np.ones(len(indices), dtype=bool)
-    inside[indptr[:-1][indptr[:-1] < len(indices)]] = False  # the first entry of a row follows nothing
-    if (np.diff(indices, prepend=-1)[inside] <= 0).any():
-        raise ValueError("the columns of sparse rows do not ascend")
 
 
 def _prepared(rows: Any) -> Prepared:
@@ -271,7 +245,7 @@ def _datum(value: Any) -> Datum:
 REBUILT: dict[type, Callable[..., Any]] = {
     Sequences: _sequences,
     Alphabet: lambda symbols, ambiguous, fold_case: Alphabet(symbols, ambiguous=ambiguous, fold_case=fold_case),
-    CSRRows: _rows,
+    CSRRows: CSRRows.checked,
     Prepared: _prepared,
     Datum: _datum,
 }

@@ -49,7 +49,7 @@ def taken(left: Side, right: Side, table: Array, which: Array) -> tuple[Side, Si
 
 
 def sweep(left: Side, right: Side, psi: Array, lengths: tuple[int, ...]) -> Array:
-    """Run the recursion, rescaling every few steps.
+    """Run the recursion, rescaling every few steps by powers of two, whose exponents add up without rounding.
 
     Gradients of torch need the memory of about twice the square root of the number of steps: the steps between are
     repeated in the backward pass.
@@ -75,7 +75,7 @@ def sweep(left: Side, right: Side, psi: Array, lengths: tuple[int, ...]) -> Arra
     block = steps_between_scalings(left, right, psi)
     transposed = xp.matrix_transpose(left[1])
 
-    def advance(phi: Array, log_factor: Array, sound: Array, times: range) -> tuple[Any, ...]:
+    def advance(phi: Array, power: Array, sound: Array, times: range) -> tuple[Any, ...]:
         rows = []
         for time in times:
             if time > 1:
@@ -86,19 +86,20 @@ def sweep(left: Side, right: Side, psi: Array, lengths: tuple[int, ...]) -> Arra
                 constant = without_gradient(total)  # no value depends on the factors, so gradients ignore them
                 sound = sound & (constant >= smallest) & (constant <= greatest)
                 if time in wanted:
+                    log_factor = math.log(2.0) * power
                     rows.append(xp.where(sound, xp.astype(safe_log(total), xp.float64) + log_factor, xp.nan))
                 if rest:
-                    top = xp.where(sound, constant, xp.ones_like(constant))
-                    phi, log_factor = phi * (1 / top)[..., None, None], log_factor + xp.astype(xp.log(top), xp.float64)
-        return phi, log_factor, sound, rows
+                    exponent = xp.round(xp.log2(xp.where(sound, constant, xp.ones_like(constant))))
+                    phi, power = phi * (2.0**-exponent)[..., None, None], power + xp.astype(exponent, xp.float64)
+        return phi, power, sound, rows
 
     run = _repeated(advance) if needs_gradient(*left, *right, psi) else advance
     phi = outer(left[0], right[0]) * psi
     zero = without_gradient(xp.sum(xp.zeros_like(phi), axis=(-2, -1)))
-    log_factor, sound = xp.astype(zero, xp.float64), zero == 0
+    power, sound = xp.astype(zero, xp.float64), zero == 0
     step, values = max(1, round(math.sqrt(last))), []
     for first in range(1, last + 1, step):
-        phi, log_factor, sound, rows = run(phi, log_factor, sound, range(first, min(first + step, last + 1)))
+        phi, power, sound, rows = run(phi, power, sound, range(first, min(first + step, last + 1)))
         values += rows
     return xp.astype(xp.stack(values), psi.dtype)
 

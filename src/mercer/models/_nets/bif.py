@@ -154,7 +154,7 @@ def _table(graph: Graph, name: str, body: str) -> Floats:
             rows[at] = _numbers(numbers, size, name)
         elif text:
             _fail(f"probability of {name!r}: expected a row, 'table' or 'default'; got {_shown(text)!r}")
-    rows = np.where(np.isnan(rows).all(axis=1, keepdims=True), default, rows)
+    rows[np.isnan(rows).all(axis=1)] = default
     total = rows.sum(axis=1)
     bad = np.flatnonzero(~(np.abs(total - 1) < LOOSE) | (rows < 0).any(axis=1))
     if len(bad):
@@ -162,7 +162,8 @@ def _table(graph: Graph, name: str, body: str) -> Floats:
         what = f"contains {row.min():g}" if (row < 0).any() else f"has the sum {total_of:.6g}"
         what = "has no probabilities" if np.isnan(total_of) else what
         _fail(f"the row of {graph.row_name(v, int(bad[0]))} {what}")
-    return (rows / total[:, None]).reshape(shape)
+    rows /= total[:, None]
+    return rows.reshape(shape)
 
 
 def _numbers(text: str, size: int, name: str) -> Floats:

@@ -95,8 +95,8 @@ def check_values(graph: Graph, table: Floats) -> None:
 
 GAUSSIAN = "gaussian"
 """The word that declares a node with real values."""
-LARGEST_TABLE = 1 << 27
-"""Entries of the largest table of a node."""
+LARGEST_TABLE = 1 << 24
+"""Entries of the largest table of a node, 128 MiB: a file of a few lines can ask for one."""
 
 States = tuple[str, ...]
 Nodes = tuple[tuple[str, States], ...]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from itertools import pairwise
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
@@ -36,6 +36,8 @@ class NodeRows(Points):
 def rows_of(values: Any, what: str, width: int | None, extra: int) -> NodeRows:
     """Convert one matrix, or N matrices, of shape ``(M + extra, width)`` to `NodeRows`, or raise."""
     if isinstance(values, NodeRows):
+        if len(values) and (values.dimension != width or values.sizes.min() < 1 + extra):
+            raise ValueError(f"{what} must have {1 + extra} or more rows of {width} numbers per profile; got {values}.")
         return values
     if not is_listing(values):
         raise TypeError(f"{what} must be a list with one matrix per profile; got {values!r}.")
@@ -146,8 +148,13 @@ class Annotations(Points):
         Whether this is the single profile of a batch of shape ().
     """
 
+    dtype: ClassVar[Any] = np.dtype(np.uint8)
+    _axes: ClassVar[int] = 1
+
     def __init__(self, data: Any, indptr: Any, single: Any = False) -> None:
-        self._hold(np.array(data, dtype=np.uint8), np.array(indptr, dtype=np.int64), bool(single))
+        super().__init__(data, indptr, single)
+        if not all(isinstance(notes, dict) for notes in self.dictionaries()):
+            raise ValueError("the annotations of a profile are not a dictionary")
 
     @classmethod
     def of(cls, values: Any, count: int, single: bool) -> Self:

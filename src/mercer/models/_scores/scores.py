@@ -240,10 +240,6 @@ def mixture_scores(mixtures: Any, x: Any, parametrization: str = "logit") -> Arr
     xp = namespace(weights)
     share = mixtures.responsibilities(x)
     inner = components.reshape(-1).fisher_scores(x)
-    if len(inner.shape) != 3:
-        raise ValueError(
-            f"x must be the points of all mixtures, of shape (T, d), or codes of shape (T,); got shape {np.shape(x)}."
-        )
     inner = xp.reshape(inner, (*components.shape, *inner.shape[-2:])) * share[..., None]
     inner = xp.moveaxis(inner, -3, -2)  # (*B, T, m, P)
     own = xp.matrix_transpose(share - weights[..., None])
