@@ -62,12 +62,12 @@ class Fisher(InnerProducts, SharedModelKernel):
         pseudo-inverse, as "model" does.
     by_class : bool, default=False
         Whether to fit one model to every class of the target.
+    random_state : int, Generator, RandomState or None, default=0
+        Seed of the samples that are drawn for "model".
     normalize : bool, default=True
         Whether to normalize the kernel, so that every self-kernel is 1.
     on_zero : {"raise", "zero"}, default="raise"
         Whether objects of zero norm raise an error or get zeros.
-    random_state : int, Generator, RandomState or None, default=0
-        Seed of the samples that are drawn for "model".
 
     Attributes
     ----------
@@ -130,9 +130,9 @@ class Fisher(InnerProducts, SharedModelKernel):
     power: float | None = None
     ridge: float = 1e-3
     by_class: bool = False
+    random_state: Any = 0
     normalize: bool = True
     on_zero: str = "raise"
-    random_state: Any = 0
 
     @classmethod
     def from_posteriors(cls, model: Any, X: Any, states: Any, transitions: Any = None, **parameters: Any) -> Self:

@@ -42,17 +42,17 @@ class MarkovChain(Estimator):
         from all windows of ``order`` symbols. A sequence has only one start, so "anywhere" uses more data.
     smoothing : float, default=0.0
         Pseudo-count added to each count (Laplace smoothing).
+    contexts : None, int or list, default=None
+        Contexts of different lengths, up to ``order`` symbols: the context of a position is the longest kept one that
+        is a suffix of its past. A list of strings, or of lists of symbols, the oldest first, with the empty context
+        among them; or the smallest number of times that a context must occur in the training data to be kept. None
+        keeps all contexts of ``order`` symbols.
     prior : None, "pooled" or MarkovChains of shape (1,), default="pooled"
         What frequencies are shrunk to: nothing, one chain of all training data, or a given chain. The pooled chain
         includes one additional symbol per row, spread evenly, so that all transitions are possible. It is also the
         chain that ``fit`` learns.
     prior_strength : float, default=10.0
         Weight of the prior in each row, in symbols.
-    contexts : None, int or list, default=None
-        Contexts of different lengths, up to ``order`` symbols: the context of a position is the longest kept one that
-        is a suffix of its past. A list of strings, or of lists of symbols, the oldest first, with the empty context
-        among them; or the smallest number of times that a context must occur in the training data to be kept. None
-        keeps all contexts of ``order`` symbols.
 
     Attributes
     ----------
@@ -104,9 +104,9 @@ class MarkovChain(Estimator):
     end: bool = False
     initial: str = "first"
     smoothing: float = 0.0
+    contexts: Any = None
     prior: Any = "pooled"
     prior_strength: float = 10.0
-    contexts: Any = None
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
