@@ -128,6 +128,15 @@ def test_new_data_have_the_contexts_of_the_training_data():
     assert len(set(table)) < 4
 
 
+def test_classes_share_the_contexts_of_all_data():
+    y = [0, 1, 0, 1]
+    kernel = mc.Fisher(mc.MarkovChain(order=2, alphabet="ab", contexts=12), by_class=True).fit(X[:4], y)
+    kept = mc.MarkovChain(order=2, alphabet="ab", contexts=12).fit(X[:4]).model_.contexts
+    assert kernel.model_.contexts == kept
+    own = mc.MarkovChain(order=2, alphabet="ab", contexts=kept).fit(X[0:4:2]).model_
+    np.testing.assert_array_equal(kernel.model_.transition[0], own.transition[0])
+
+
 def test_words_as_symbols():
     data = mc.Sequences([["to", "be", "or", "not", "to", "be"], ["be", "to", "be", "or"]])
     model = mc.MarkovChain(order=2, contexts=[[], ["be"], ("to", "be")]).fit(data).model_

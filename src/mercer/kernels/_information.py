@@ -70,7 +70,9 @@ def information_of(models: Any, X: Any, parametrization: str, per: str, seed: in
 def _closed(models: Any, X: Any, parametrization: str, per: str) -> Floats:
     """Return the information of samples of independent observations: that of one, times their expected number."""
     of_one = np.asarray(to_numpy(models.fisher_information()), dtype=np.float64)
-    if parametrization == "weight" and isinstance(models, Categoricals | Multinomials):  # the logits' scores divided by p (FK-7)
+    if parametrization == "weight" and isinstance(
+        models, Categoricals | Multinomials
+    ):  # the logits' scores divided by p (FK-7)
         p = np.asarray(to_numpy(models.dense().probability), dtype=np.float64)
         inverse = np.divide(1.0, p, out=np.zeros_like(p), where=p > 0)
         of_one = of_one * inverse[..., :, None] * inverse[..., None, :]

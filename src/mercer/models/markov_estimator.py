@@ -124,14 +124,19 @@ class MarkovChain(Estimator):
         """Learn the alphabet and, with a pooled prior, the chain of all sequences."""
         assert X.alphabet is not None
         bare = Context(dimension=len(X.alphabet), alphabet=X.alphabet)
-        contexts, chosen = self.contexts, is_whole(self.contexts)
-        if chosen:
-            contexts = frequent(X, X.alphabet, int(self.order), bool(self.end), int(contexts))
-        elif not isinstance(self.prior, str):
+        if not isinstance(self.prior, str) and not is_whole(self.contexts):
             return bare
         # the pooled chain has the contexts that were chosen, also where it is not the prior
-        unshrunk = clone(self).set_params(prior=None, contexts=contexts)
+        unshrunk = self.for_classes(X).set_params(prior=None)
         return replace(bare, pooled=unshrunk._fit_together(X, bare, evenly=1.0))
+
+    def for_classes(self, X: Sequences) -> MarkovChain:
+        """Return the estimator for parts of the data, such as classes: its contexts are chosen from all of ``X``."""
+        if not is_whole(self.contexts):
+            return clone(self)
+        assert X.alphabet is not None
+        found = frequent(X, X.alphabet, int(self.order), bool(self.end), int(self.contexts))
+        return clone(self).set_params(contexts=found)
 
     def _words(self, context: Context) -> Words | None:
         """Return the kept contexts, given or chosen; None if all are."""

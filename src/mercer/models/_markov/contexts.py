@@ -39,16 +39,16 @@ class Tie(NamedTuple):
 
     def summed(self, table: Floats) -> Floats:
         """Add up the counts of full contexts, ``(n, k^order, w)``, per kept context, ``(n, U, w)``."""
-        out = np.zeros((table.shape[0], len(self.first), table.shape[2]))
-        np.add.at(out, (slice(None), self.row), table)
-        return out
+        out = np.zeros((len(self.first), table.shape[0], table.shape[2]))
+        np.add.at(out, self.row, np.moveaxis(table, 1, 0))
+        return np.moveaxis(out, 0, 1)
 
 
 def check_contexts(name: str, value: Any) -> None:
     """Raise unless ``value`` is None, a smallest count, or contexts with the empty one among them."""
     if value is None or is_whole(value, 1):
         return
-    if isinstance(value, str | bytes | bool) or is_whole(value, -np.inf) or not is_listing(value):
+    if isinstance(value, str | bytes) or not is_listing(value):
         raise TypeError(
             f"{name} must be None, the smallest count of a context (1 or more), or a list of contexts such as "
             f"['', 'a', 'ba']; got {value!r}."
