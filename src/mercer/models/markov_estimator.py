@@ -80,7 +80,8 @@ class MarkovChain(Estimator):
            [[0.5 , 0.5 ],
             [0.25, 0.75]]])
     >>> chain = mc.MarkovChain(order=2, alphabet="ab", contexts=["", "a", "ba"])
-    >>> chain.fit(["aabab", "bbbba"]).model_.score_names()[::2]  # the empty context: after b
+    >>> # the empty context is that of all positions after b
+    >>> chain.fit(["aabab", "bbbba"]).model_.score_names()[::2]
     ['transition[a]', 'transition[a, a]', 'transition[ba, a]']
     """
 
