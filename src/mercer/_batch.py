@@ -367,7 +367,7 @@ class Batch:
 
     @classmethod
     def _unpack_fields(cls, arrays: dict[str, Any], shared: dict[str, Any], prefix: str) -> dict[str, Any]:
-        read = {name: kind(shared[name]) for name, kind in cls._from_header.items() if shared[name] is not None}
+        read = {name: kind(shared[name]) for name, kind in cls._from_header.items() if shared.get(name) is not None}
         fields = {}
         for name in cls._arrays:
             if name in cls._compound and prefix + name not in arrays:

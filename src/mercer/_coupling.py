@@ -299,6 +299,16 @@ class InnerLeaf(FieldOperand):
         """Whether products of features underflow, so that tiles must be computed in logarithms."""
         return self.logs is not None or self.floor is not None
 
+    def log_features(self) -> Array | None:
+        """Return logarithms of features with these inner products, ``(*B, K)``; None for several trials."""
+        if self.trials != 1:
+            return None
+        logs = safe_log(self.features) if self.logs is None else self.logs
+        if self.floor is None:
+            return logs
+        xp = namespace(logs)
+        return xp.concat([logs, xp.full_like(logs[..., :1], self.floor / 2)], axis=-1)
+
     def pair(self, other: Self) -> Array:
         """Compute the log kernel of all pairs."""
         if self.logs is not None or other.logs is not None:

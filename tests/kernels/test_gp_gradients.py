@@ -215,6 +215,8 @@ def test_kernel_density_estimates():
     )
     for gamma in (1e-3, 0.5, 300.0):
         check(mc.MeanMap(gamma=gamma), p, "gamma")
+    for rho in (0.3, 1.0, 2.0):
+        check(mc.ProbabilityProduct(rho=rho), p, "rho")
 
 
 # -- whole kernels ---------------------------------------------------------------------------------------
@@ -335,7 +337,6 @@ def test_kernels_of_your_own_declare_their_parameters():
 @pytest.mark.parametrize(
     ("batch", "rho"),
     [
-        (mc.models.KDEs(np.zeros((2, 3, 1)), 1.0), 1.0),
         (mc.Multinomials([[0.5, 0.5], [0.1, 0.9]], trials=4), 0.5),
     ],
 )

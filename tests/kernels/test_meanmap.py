@@ -63,6 +63,7 @@ class TestIsotropicGaussians(TestFullGaussians):
 
 
 class TestCategoricals(MeanMapOfPlural):
+    features = True
     width = WIDTH[categoricals]
 
     def build(self, z):

@@ -63,6 +63,7 @@ class TestIsotropicGaussians(TestFullGaussians):
 
 
 class TestCategoricals(Gradients, ProductOfPlural):
+    features = True
     rho = 0.7
     width = WIDTH[categoricals]
 
@@ -93,6 +94,7 @@ class TestMultinomialsOfSeveralTrials(ProductOfPlural):
 
 
 class TestBernoullis(ProductOfPlural):
+    features = True
     rho = 0.8
     width = WIDTH[bernoullis]
 
@@ -215,6 +217,8 @@ class TestMixedSizes(ProductOfPlural):
 class TestStrings(KernelContract):
     """Raw strings through an estimator."""
 
+    features = True
+
     def kernel(self):
         return mc.ProbabilityProduct(mc.Categorical(prior="pooled"), rho=1.0)
 
@@ -256,6 +260,8 @@ class TestPointSets(KernelContract):
 
 class TestCounts(KernelContract):
     """Rows of word counts in a sparse matrix."""
+
+    features = True
 
     def kernel(self):
         return mc.ProbabilityProduct(mc.Multinomial())

@@ -124,6 +124,29 @@ class TestPairs:
         base = np.exp(-0.7 * (x[:, None] - x) ** 2)
         assert_allclose(np.exp(p.log_mean_map(p, gamma=0.7)), density @ base @ density.T * step**2, rtol=1e-9)
 
+    @pytest.mark.parametrize("rho", [0.3, 0.5, 2.0])
+    def test_other_powers_by_quadrature(self, rho):
+        """The power of the joint distribution of component and point, integrated over x (PPK-4.0)."""
+        p, x = estimates(3, (2, 5), 1), np.linspace(-25, 25, 5001)
+        joint = []
+        for i, h in enumerate(p.bandwidth):
+            points = p.points.set(i)[:, 0]
+            each = np.exp(-((x - points[:, None]) ** 2) / (2 * h)) / np.sqrt(2 * np.pi * h) / len(points)
+            joint.append((each**rho).sum(axis=0))
+        joint = np.stack(joint)
+        assert_allclose(np.exp(p.log_product(p, rho=rho)), joint @ joint.T * (x[1] - x[0]), rtol=1e-9)
+
+    @pytest.mark.parametrize("rho", [0.5, 1.0, 1.7])
+    def test_other_powers_are_those_of_mixtures(self, rho):
+        p = estimates(5, (4, 4), 3)
+        mixtures = mc.Mixtures(
+            np.full((2, 4), 0.25),
+            mc.Gaussians(p.points.data.reshape(2, 4, 3), np.repeat(p.bandwidth[:, None], 4, axis=1)),
+        )
+        kernel = mc.ProbabilityProduct(rho=rho, normalize=False)
+        assert_allclose(kernel(p), kernel(mixtures), rtol=1e-12)
+        assert_array_equal(np.diag(kernel(p)), kernel.diag(p))
+
     def test_quadrature_in_the_plane(self):
         p, line = estimates(3, (2, 5), 2), np.linspace(-7, 7, 141)
         grid = np.stack(np.meshgrid(line, line), axis=-1).reshape(-1, 2)
@@ -416,9 +439,8 @@ class TestBatch:
                 p.log_prob(bad)
         with pytest.raises(ValueError, match=r"finite coordinates; got .* at point 1\. Leave it out"):
             p.log_prob([[0.0, 0.0], [np.nan, 0.0]])
-        for rho in (0.5, 2.0):
-            with pytest.raises(ValueError, match=rf"rho must be 1 .* got {rho}\. Use rho=1\.0"):
-                mc.ProbabilityProduct(rho=rho)(p)
+        with pytest.raises(ValueError, match=r"rho must be .* got 0"):
+            p.log_product(p, rho=0)
         with pytest.raises(ValueError, match="gamma"):
             p.log_mean_map(p, gamma=-1.0)
         with pytest.raises(TypeError, match="cannot be part of another model"):

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Self
 
 import numpy as np
+from scipy import sparse
 
 from mercer._array import Floats
 from mercer._coupling import FieldOperand, InnerLeaf, mismatch_underflows
@@ -70,6 +71,24 @@ class SparseLeaf(FieldOperand):
     def __getitem__(self, key: Any) -> Self:
         taken = super().__getitem__(key)
         return taken if self.base is None else replace(taken, base=(self.base[0][key], self.base[1]))
+
+    def log_features(self) -> Any:
+        """Return logarithms of the features that are not zero, a SciPy CSR array; None for several trials.
+
+        A constant that is added to inner products is one more feature.
+        """
+        if self.trials != 1:
+            return None
+        p, rho = (self.rows.rows, 1.0) if self.base is None else self.base
+        with np.errstate(divide="ignore"):  # a mismatch of 1
+            scale = float(np.log1p(-self.mismatch)) / 2
+        logs = sparse.csr_array((rho * np.log(p.data) + scale, p.indices, p.indptr), shape=p.shape)
+        constant = float(np.log(self.mismatch)) if self.mismatch else self.floor
+        if constant is None:
+            return logs
+        n = len(p)
+        column = sparse.csr_array((np.full(n, constant / 2, p.dtype), np.zeros(n, int), np.arange(n + 1)), shape=(n, 1))
+        return sparse.hstack([logs, column], format="csr")
 
     def pair(self, other: Self) -> Floats:
         """Compute the kernel of every pair, as a logarithm."""

@@ -1,4 +1,4 @@
-"""Check whether a matrix is positive semi-definite."""
+"""Check whether a matrix is positive semi-definite, and whether it is a P-kernel."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 
 from mercer._array import Floats, to_numpy
 
-__all__ = ["Check", "check"]
+__all__ = ["Check", "PKernelCheck", "check", "is_p_kernel", "p_kernel"]
 
 DENSE_UP_TO = 1500
 """Up to this size all eigenvalues are computed; above it, Lanczos computes the extreme ones."""
@@ -74,8 +74,7 @@ def check(K: Any, tolerance: float = 1e-10) -> Check:
     (True, False)
     """
     K = square(K)
-    if not isinstance(tolerance, Real) or not 0 <= float(tolerance) < np.inf:
-        raise ValueError(f"tolerance must be a number, at least 0, such as 1e-10; got {tolerance!r}.")
+    _check_tolerance(tolerance)
     ends = _lanczos(K, tolerance) if len(K) > DENSE_UP_TO else None
     if ends is None:
         values = np.linalg.eigvalsh(K)
@@ -86,6 +85,136 @@ def check(K: Any, tolerance: float = 1e-10) -> Check:
     smallest, largest = ends
     scale = max(abs(largest), abs(smallest))
     return Check(smallest >= -tolerance * scale, smallest, largest, tolerance, method)
+
+
+@dataclass(frozen=True)
+class PKernelCheck:
+    """Result of `is_p_kernel`.
+
+    Parameters
+    ----------
+    ok : bool
+        Whether the matrix is a P-kernel.
+    reason : str
+        The first condition that does not hold, with its value; empty if all hold.
+    total : float
+        Sum of all entries.
+    smallest : float
+        Smallest entry.
+    psd : Check
+        Result of `check`.
+
+    Examples
+    --------
+    >>> import mercer as mc
+    >>> found = mc.gram.psd.is_p_kernel([[0.0, 0.5], [0.5, 0.0]])
+    >>> bool(found), found.reason
+    (False, 'it is not positive semi-definite: the smallest eigenvalue is -0.5')
+    """
+
+    ok: bool
+    reason: str
+    total: float
+    smallest: float
+    psd: Check
+
+    def __bool__(self) -> bool:
+        return self.ok
+
+
+def is_p_kernel(P: Any, tolerance: float = 1e-10) -> PKernelCheck:
+    """Check whether a matrix is a P-kernel: a distribution over pairs that is a kernel (definition 12.1, MK-1).
+
+    Its entries are nonnegative and sum to one, and it is symmetric and positive semi-definite.
+
+    Parameters
+    ----------
+    P : array of shape (N, N)
+        A symmetric matrix: the probability of every pair of N objects.
+    tolerance : float, default=1e-10
+        How far the sum may be from one, and how far entries and eigenvalues may be below zero, as a fraction of the
+        largest; at least 0.
+
+    Returns
+    -------
+    PKernelCheck
+        Truthy if the matrix is a P-kernel; ``reason`` says why not.
+
+    Examples
+    --------
+    >>> import mercer as mc
+    >>> bool(mc.gram.psd.is_p_kernel([[0.3, 0.2], [0.2, 0.3]]))
+    True
+    >>> mc.gram.psd.is_p_kernel([[1.0, 0.5], [0.5, 1.0]]).reason
+    'its entries sum to 3, not to 1'
+    """
+    P = square(P)
+    found = check(P, tolerance)
+    total, smallest = float(P.sum()), float(P.min())
+    reason = ""
+    if smallest < -tolerance * float(np.abs(P).max()):
+        i, j = (int(x) for x in np.unravel_index(np.argmin(P), P.shape))
+        reason = f"the entry at ({i}, {j}) is negative, {smallest:.6g}"
+    elif abs(total - 1) > tolerance:
+        reason = f"its entries sum to {total:.6g}, not to 1" + _excess(total)
+    elif not found:
+        reason = f"it is not positive semi-definite: the smallest eigenvalue is {found.smallest:.6g}"
+    return PKernelCheck(not reason, reason, total, smallest, found)
+
+
+def p_kernel(K: Any, tolerance: float = 1e-10) -> Floats:
+    r"""Divide a kernel matrix by the sum of its entries, so that it is a distribution over pairs (section 12.1).
+
+    .. math:: P(x, z) = \frac1M \kappa(x, z), \qquad M = \sum_x \sum_z \kappa(x, z)
+
+    A kernel with negative values has no P-kernel: shift or square it first.
+
+    Parameters
+    ----------
+    K : array of shape (N, N)
+        Gram matrix of all objects of a finite set, with nonnegative entries.
+    tolerance : float, default=1e-10
+        How far entries and eigenvalues may be below zero, as a fraction of the largest; such entries become zero.
+
+    Returns
+    -------
+    ndarray of shape (N, N)
+
+    Examples
+    --------
+    >>> import mercer as mc
+    >>> mc.gram.psd.p_kernel([[2.0, 1.0], [1.0, 2.0]]).round(3)
+    array([[0.333, 0.167],
+           [0.167, 0.333]])
+    """
+    K = square(K)
+    found = check(K, tolerance)
+    largest, smallest = float(np.abs(K).max()), float(K.min())
+    if smallest < -tolerance * largest:
+        i, j = (int(x) for x in np.unravel_index(np.argmin(K), K.shape))
+        raise ValueError(
+            f"K must be nonnegative, since a P-kernel is a probability; got {smallest:.6g} at ({i}, {j}). Use a kernel "
+            "without negative values, such as K * K."
+        )
+    if largest == 0:
+        raise ValueError("K must have a positive entry; all entries are 0, so that they cannot be made to sum to one.")
+    if not found:
+        raise ValueError(
+            f"K must be positive semi-definite; its smallest eigenvalue is {found.smallest:.6g}. Wrap the kernel in "
+            "mc.kernels.Repaired."
+        )
+    K = np.maximum(K / largest, 0.0)  # so that the sum does not overflow
+    return np.asarray(K / K.sum())
+
+
+def _excess(total: float) -> str:
+    """Say how far a sum is from one, where six digits do not show it."""
+    return f" (the difference is {total - 1:.1e})" if f"{total:.6g}" == "1" else ""
+
+
+def _check_tolerance(tolerance: Any) -> None:
+    if not isinstance(tolerance, Real) or not 0 <= float(tolerance) < np.inf:
+        raise ValueError(f"tolerance must be a number, at least 0, such as 1e-10; got {tolerance!r}.")
 
 
 def _lanczos(K: Floats, tolerance: float) -> tuple[float, float] | None:

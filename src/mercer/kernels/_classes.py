@@ -57,10 +57,11 @@ def learn_models(kernel: Any, X: Any, members: list[Floats]) -> None:
     context = shared_alphabet(X)
     if context is not None:
         kernel.context_ = context
+    model = kernel.model.for_classes(X) if hasattr(kernel.model, "for_classes") else kernel.model
     models = []
     for label, places in zip(kernel.classes_.tolist(), members, strict=True):
         try:
-            models.append(_fitted(clone(kernel.model), X[places], context))
+            models.append(_fitted(clone(model), X[places], context))
         except ValueError as error:
             raise ValueError(f"class {label!r}: {error}") from None
     kernel.model_ = type(models[0]).concat(models)

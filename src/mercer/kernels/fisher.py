@@ -7,16 +7,19 @@ from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 from scipy import sparse
+from scipy.linalg import block_diag
 from sklearn.utils.validation import check_is_fitted
 
 from mercer._array import Floats
 from mercer._batch import Batch
-from mercer._parameters import NONE, Rules, between, boolean, nonnegative, one_of
+from mercer._parameters import NONE, Rules, between, boolean, nonnegative, one_of, seed
+from mercer._random import seed_of
 from mercer._verdict import Verdict
 from mercer.data.csr import CSRRows
 from mercer.data.segments import digest_order
 from mercer.families.gaussian import Gaussians
 from mercer.kernels._classes import check_scores, classes_of, learn_models
+from mercer.kernels._information import information_of
 from mercer.kernels._names import channels_of
 from mercer.kernels._operands import CHEAP_COLUMNS, CenteredCounts, InnerProducts, Rows, are_token_counts
 from mercer.kernels.base.shared import SharedModelKernel
@@ -29,7 +32,7 @@ from mercer.models.scores import (
     score_rows,
 )
 
-INFORMATION = ("auto", "identity", "diagonal", "empirical")
+INFORMATION = ("auto", "identity", "diagonal", "empirical", "model")
 
 
 @dataclass(eq=False, repr=False)
@@ -41,10 +44,11 @@ class Fisher(InnerProducts, SharedModelKernel):
     model : estimator, or batch of shape (C,)
         The shared model: an estimator is fitted to the training data, a batch is used as it is. The scores of several
         models (C > 1) are concatenated.
-    information : {"auto", "identity", "diagonal", "empirical"}, default="auto"
+    information : {"auto", "identity", "diagonal", "empirical", "model"}, default="auto"
         The metric of the scores: the identity (the practical kernel), the diagonal of the second moment of the training
-        scores, or the full matrix. "auto" is "diagonal" for Gaussian models, and hidden Markov models and mixtures of
-        Gaussians, with ``per="step"`` and ``power=0.5``; for all other models it is "identity".
+        scores, the full matrix, or the information of the model itself (the invariant kernel, see Notes). "auto" is
+        "diagonal" for Gaussian models, and hidden Markov models and mixtures of Gaussians, with ``per="step"`` and
+        ``power=0.5``; for all other models it is "identity".
     per : {"sequence", "step"} or None, default=None
         Whether scores are sums or means over the observations of a sequence. A normalized kernel with "identity" does
         not depend on it. None is "sequence", unless "auto" says otherwise.
@@ -54,9 +58,12 @@ class Fisher(InnerProducts, SharedModelKernel):
         Whitened scores z become sign(z) abs(z)^power; 0.5 is usual for Fisher vectors. None is 1, unless "auto" says
         otherwise.
     ridge : float, default=1e-3
-        Added to an estimated information, as a fraction of its mean diagonal; 0 uses the pseudo-inverse.
+        Added to an information that is estimated from training scores, as a fraction of its mean diagonal; 0 uses the
+        pseudo-inverse, as "model" does.
     by_class : bool, default=False
         Whether to fit one model to every class of the target.
+    random_state : int, Generator, RandomState or None, default=0
+        Seed of the samples that are drawn for "model".
     normalize : bool, default=True
         Whether to normalize the kernel, so that every self-kernel is 1.
     on_zero : {"raise", "zero"}, default="raise"
@@ -69,13 +76,25 @@ class Fisher(InnerProducts, SharedModelKernel):
     classes_ : ndarray of shape (C,)
         The classes, if there is one model for each.
     effective_rank_ : float
-        Effective rank of the estimated information.
+        Effective rank of the information.
+    n_draws_ : int
+        Number of samples drawn for "model"; 0 where the model has a closed form.
 
     Notes
     -----
     .. math:: g(x) = \nabla_\theta \log p_\theta(x), \qquad k(x, z) = g(x)^\top I^{-1} g(z)
 
-    (FK-1). The score of a sample of several points is the sum of their scores. Parameters are logits, means, log
+    (FK-1, definition 12.27 of the source). With ``information="model"``,
+
+    .. math:: I = E_{x \sim p_\theta}\, g(x)\, g(x)^\top,
+
+    and the kernel does not depend on the parametrization. Families have a closed form (FK-3). For other models, I is
+    the mean over samples that the model draws: at least as many as training samples, 2,000, and 20 per parameter, with
+    the lengths of the training samples. With M draws, the standard error of an entry of the normalized kernel is about
+    :math:`(1 - k^2)/\sqrt M` for Gaussian scores, and larger for scores with heavy tails. The matrix is inverted by a
+    pseudo-inverse. For several models, it has one block for each.
+
+    The score of a sample of several points is the sum of their scores. Parameters are logits, means, log
     standard deviations (FK-0). Mixtures: FK-5; Markov
     chains: FK-6; pair HMMs: FK-7; hidden Markov models: FK-8 and FK-9.
 
@@ -98,6 +117,7 @@ class Fisher(InnerProducts, SharedModelKernel):
         "power": between(0, 1, "right") | NONE,
         "ridge": nonnegative("It is a fraction of the mean information."),
         "by_class": boolean(),
+        "random_state": seed(),
     }
     _why_zero = " (all of its values are missing, or its score is exactly zero)"
 
@@ -110,6 +130,7 @@ class Fisher(InnerProducts, SharedModelKernel):
     power: float | None = None
     ridge: float = 1e-3
     by_class: bool = False
+    random_state: Any = 0
     normalize: bool = True
     on_zero: str = "raise"
 
@@ -175,6 +196,8 @@ class Fisher(InnerProducts, SharedModelKernel):
         information = self._recipe().information
         if information in ("diagonal", "empirical"):
             return f"information={information!r} is estimated from the training data"
+        if information == "model":
+            return "information='model' is that of samples as long as the training samples"
         return super()._needs_fit
 
     # -- data ---------------------------------------------------------------------------------------------
@@ -197,7 +220,8 @@ class Fisher(InnerProducts, SharedModelKernel):
 
     def _learn(self, X: Any, y: Any = None) -> None:
         self.__dict__.pop("classes_", None)
-        self.__dict__.pop("effective_rank_", None)
+        for name in ("effective_rank_", "n_draws_"):
+            self.__dict__.pop(name, None)
         if self.by_class:
             self._learn_classes(X, y)
         else:
@@ -215,12 +239,25 @@ class Fisher(InnerProducts, SharedModelKernel):
         if information == "identity":
             return None
         scores = self._scores(X)
-        if information == "empirical":
+        if information != "diagonal":
             scores = dense(scores, f"information={information!r}")
         self._train_side.keep("scores", scores)  # reused for the operand of the training data
-        metric, values = estimated(scores[digest_order(X)], self.ridge, diagonal=information == "diagonal")
+        metric: Metric
+        if information == "model":
+            metric, values = self._of_model(X)
+        else:
+            metric, values = estimated(scores[digest_order(X)], self.ridge, diagonal=information == "diagonal")
         self.effective_rank_ = effective_rank(values)
         return metric
+
+    def _of_model(self, X: Any) -> tuple[Metric, Floats]:
+        """Return the root of the pseudo-inverse of the models' own information, and its eigenvalues."""
+        matrices, self.n_draws_ = information_of(
+            self.model_, X, self.parametrization, self._recipe().per, seed_of(self.random_state)
+        )
+        values, vectors = zip(*map(np.linalg.eigh, matrices), strict=True)
+        roots = [v * inverse_root(own, 0.0) for own, v in zip(values, vectors, strict=True)]
+        return Full(block_diag(*roots)), np.concatenate(values)
 
     def _scores(self, X: Any) -> Any:
         """Return the score of every sample, ``(N, P)``."""

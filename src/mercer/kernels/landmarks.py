@@ -178,7 +178,7 @@ class Landmarks(CheckedParameters, ClassNamePrefixFeaturesOutMixin, TransformerM
         """Fit and return the features of the training data, ``(N, r)``."""
         X = unwrapped(X)
         source = self._fit(X, y)
-        return self.kernel_.features(X) if self.explicit_ else self._mapped(source)
+        return self._own(X) if self.explicit_ else self._mapped(source)
 
     def _fit(self, X: Any, y: Any) -> Any:
         """Fit and return the training data in the form that the kernel compares."""
@@ -297,6 +297,11 @@ class Landmarks(CheckedParameters, ClassNamePrefixFeaturesOutMixin, TransformerM
 
     # -- features ------------------------------------------------------------------------------------------
 
+    def _own(self, X: Any) -> Any:
+        """Return the explicit features of the kernel: a NumPy array, or a SciPy CSR array."""
+        found = self.kernel_.features(X)
+        return found if sparse.issparse(found) else to_numpy(found)
+
     def _mapped(self, source: Any) -> Floats:
         """Return the features of objects from their kernel values with the landmarks, through the memo of pairs."""
         landmarks = self._landmark_side
@@ -323,7 +328,7 @@ class Landmarks(CheckedParameters, ClassNamePrefixFeaturesOutMixin, TransformerM
             Input of the kernel.
         """
         X, kernel = self._read(X), self.kernel_
-        return kernel.features(X) if self.explicit_ else self._mapped(kernel._source(kernel._admit(X, reset=False)))
+        return self._own(X) if self.explicit_ else self._mapped(kernel._source(kernel._admit(X, reset=False)))
 
     def get_feature_names_out(self, input_features: Any = None) -> Floats:
         """Return the names of the features: those of the kernel's explicit features, or numbers for landmarks.

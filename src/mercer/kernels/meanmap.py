@@ -15,7 +15,7 @@ from mercer.families.characteristic import emits_sequences, random_features
 from mercer.kernels._operands import Rows
 from mercer.kernels._random_features import RandomFeatures, check_precision
 from mercer.kernels.base.model import CoupledKernel
-from mercer.kernels.base.transformer import WIDE, Bounds, NoFeatures
+from mercer.kernels.base.transformer import WIDE, Bounds
 from mercer.models.discount import Discounted, check_lengths
 
 
@@ -85,6 +85,8 @@ class MeanMap(RandomFeatures, CoupledKernel):
         "time": one_of("joint", "independent"),
     }
     _smooth: ClassVar[Bounds] = {"gamma": WIDE}
+    _with_features: ClassVar[str] = "Categoricals and Multinomials of one trial"
+    _other_features: ClassVar[str] = "Set n_components=1000 for random features. "
 
     model: Any = None
     gamma: float = 1.0
@@ -141,12 +143,13 @@ class MeanMap(RandomFeatures, CoupledKernel):
             return None
 
     def _features(self, a: Any) -> Array:
-        if self.n_components is None:
-            raise NoFeatures(
-                "MeanMap has no finite explicit features. Set n_components=1000 for random features, or use its Gram "
-                "matrix or Landmarks(MeanMap(...))."
-            )
-        return a.dense()
+        if self.n_components is not None:
+            return a.dense()
+        return super()._features(a)
+
+    def _feature_names(self, width: int) -> list[str]:
+        exact = self.n_components is None
+        return super()._feature_names(width) if exact else [f"meanmap{i}" for i in range(width)]
 
     @property
     def psd(self) -> Verdict:

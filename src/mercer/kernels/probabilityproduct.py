@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 from mercer._coupling import PowerProduct
 from mercer._parameters import Rules, one_of, rho
 from mercer._verdict import Verdict
+from mercer.kernels._outcomes import MOST_ANSWERS
 from mercer.kernels.base.model import CoupledKernel
 from mercer.kernels.base.transformer import Bounds
 from mercer.models.discount import Discounted
@@ -46,6 +47,10 @@ class ProbabilityProduct(CoupledKernel):
     `Sampled` estimates the kernel of the observed distributions at any rho. The kernel is positive semi-definite if
     the self-kernels are finite. At rho = 1/2 they always are, but with hidden variables they can differ from 1.
 
+    ``features`` of distributions over few outcomes are the vectors :math:`(p(1)^\rho, p(2)^\rho, \ldots)` (section 2.1
+    of the source): of `Categoricals`, `Multinomials` of one trial, and `Bernoullis` of d coordinates (2^d columns, up
+    to d = 12).
+
     Examples
     --------
     >>> import numpy as np, mercer as mc
@@ -57,6 +62,8 @@ class ProbabilityProduct(CoupledKernel):
     >>> kernel(["ACGT", "AACC"]).round(3)
     array([[1.   , 0.707],
            [0.707, 1.   ]])
+    >>> mc.ProbabilityProduct(rho=0.5).features(mc.Categoricals([[0.64, 0.36]], "ab"))
+    array([[0.8, 0.6]])
     """
 
     _parameters: ClassVar[Rules] = {
@@ -64,6 +71,10 @@ class ProbabilityProduct(CoupledKernel):
         "time": one_of("joint", "independent"),
     }
     _smooth: ClassVar[Bounds] = {"rho": (0.05, 5.0)}
+
+    _with_features: ClassVar[str] = (
+        f"Categoricals, Multinomials of one trial, and Bernoullis of at most {MOST_ANSWERS} coordinates"
+    )
 
     psd = Verdict("always", "an inner product of p^rho in L2, if its norm is finite (PPK-1)")
 

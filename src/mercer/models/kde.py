@@ -49,7 +49,13 @@ class KDEs(Batch):
 
     .. math:: k_1(p, q) = \frac1{m m'} \sum_{ij} \mathcal N(x_i - y_j; 0, (h+h') I).
 
-    Other powers have no closed form. Sums are computed in float64 without a table of
+    At other powers an estimate is a mixture of m Gaussians with equal weights, and the kernel is that of the joint
+    distribution of component and point, as for all mixtures (PPK-4.0, PPK-4.1):
+
+    .. math:: \tilde k_\rho(p, q) = \frac{(4\pi^2 h h')^{(1-\rho)d/2}}{\rho^d\,(m m')^\rho}
+        \sum_{ij} \mathcal N(x_i - y_j; 0, \tfrac{h+h'}{\rho} I).
+
+    Sums are computed in float64 without a table of
     all pairs of points; if all terms underflow, the largest term is factored out. All arrays are NumPy arrays.
 
     Examples
@@ -186,8 +192,18 @@ class KDEs(Batch):
         return self._tile(other, *self._smoothing(gamma))
 
     def log_product(self, other: Self, rho: float = 1.0) -> Floats:
-        r"""Log expected likelihood of all pairs, ``(N, M)``; only rho = 1 has a closed form."""
-        return self._tile(other, *self._product(rho))
+        r"""Log probability product of all pairs, ``(N, M)``; of component and point for rho other than 1 (PPK-4.1)."""
+        check_rho(rho)
+        rho = float(rho)
+        values = self._tile(other, 0.0, 2 * math.pi / rho, math.pi)
+        if rho == 1:
+            return values
+        return values + self._log_powered(rho)[:, None] + other._log_powered(rho)
+
+    def _log_powered(self, rho: float) -> Floats:
+        """Log of what one estimate adds at rho: weights m^-rho in place of 1/m, and N(h)^rho = c N(h/rho) (PPK-3.1)."""
+        widths = self.dimension / 2 * ((1 - rho) * np.log(2 * math.pi * self.bandwidth) - math.log(rho))
+        return np.asarray((1 - rho) * np.log(self.points.sizes) + widths)
 
     def log_characteristic(self, frequencies: Floats) -> tuple[Floats, Floats]:
         """Log modulus and angle of E exp(i <w, x>) at each row w of ``frequencies (F, d)``, each ``(N, F)``.
@@ -222,15 +238,6 @@ class KDEs(Batch):
     def _smoothing(self, gamma: float) -> tuple[float, float, float]:
         check_gamma(gamma)
         return 1.0, 2 * float(gamma), float(gamma)
-
-    def _product(self, rho: float) -> tuple[float, float, float]:
-        check_rho(rho)
-        if float(rho) != 1:
-            raise ValueError(
-                f"rho must be 1 for kernel density estimates, which have no other closed form; got {rho!r}. Use "
-                "rho=1.0 or mc.MeanMap."
-            )
-        return 0.0, 2 * math.pi, math.pi
 
     def _tile(self, other: Self, constant: float, slope: float, factor: float) -> Floats:
         """Compute log of w^(-d/2) mean exp(-factor |x - y|^2 / w), w = constant + slope (h + h'), of all pairs."""

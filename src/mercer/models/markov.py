@@ -16,6 +16,7 @@ from mercer._probability import checked_probability, drawn
 from mercer._random import random_generator, whole_size
 from mercer.data import Alphabet, Sequences
 from mercer.models._chains.characteristic import chain_characteristic
+from mercer.models._markov.contexts import LONGEST, Tie, Words, canonical, from_header, tie_of
 from mercer.models._markov.counts import counted, heads_of, n_heads
 from mercer.models._markov.operand import ProductOperand, check_cells, gram_operand, on_grams
 from mercer.models._markov.readings import Chain, in_parts
@@ -51,6 +52,10 @@ class MarkovChains(HasCriteria, Batch):
         The k symbols; None means the integers 0 .. k-1.
     end : bool, default=False
         Whether the chains are distributions over sequences of all lengths, with probabilities of the end.
+    contexts : list of str, or of lists of symbols, default=None
+        Contexts of at most ``order`` symbols, the oldest first, with the empty one among them: rows of ``transition``
+        whose longest kept suffix is the same must be equal, and have one score. None keeps all contexts of ``order``
+        symbols.
 
     Notes
     -----
@@ -77,8 +82,8 @@ class MarkovChains(HasCriteria, Batch):
     """
 
     _arrays: ClassVar[dict[str, int]] = {"initial": 1, "transition": 2}
-    _shared: ClassVar[tuple[str, ...]] = ("order", "alphabet", "end")
-    _from_header: ClassVar[dict[str, Any]] = {"alphabet": Alphabet.from_header}
+    _shared: ClassVar[tuple[str, ...]] = ("order", "alphabet", "end", "contexts")
+    _from_header: ClassVar[dict[str, Any]] = {"alphabet": Alphabet.from_header, "contexts": from_header}
     emits_sequences: ClassVar[bool] = True
 
     initial: Any
@@ -86,8 +91,17 @@ class MarkovChains(HasCriteria, Batch):
     order: int
     alphabet: Alphabet
     end: bool
+    contexts: Words | None = None
 
-    def __init__(self, initial: Any, transition: Any, order: int = 1, alphabet: Any = None, end: bool = False) -> None:
+    def __init__(
+        self,
+        initial: Any,
+        transition: Any,
+        order: int = 1,
+        alphabet: Any = None,
+        end: bool = False,
+        contexts: Any = None,
+    ) -> None:
         check_order(order)
         transition = checked_probability(transition, "transition")
         if initial is None and order == 0:
@@ -108,7 +122,26 @@ class MarkovChains(HasCriteria, Batch):
                     f"{name} must have shape {shape} for chains of order {order} over {k} symbols; got "
                     f"{tuple(value.shape)}."
                 )
-        self._freeze(initial=initial, transition=transition, order=int(order), alphabet=symbols, end=bool(end))
+        words = None if contexts is None else canonical(contexts, symbols, int(order))
+        if words is not None:
+            _check_tied(to_numpy(transition), tie_of(words, symbols, int(order)))
+        self._freeze(
+            initial=initial, transition=transition, order=int(order), alphabet=symbols, end=bool(end), contexts=words
+        )
+
+    def __repr__(self) -> str:
+        if self.contexts is None:
+            return super().__repr__()
+        return f"{self._replaced(contexts=None)!r}"[:-1] + f", {len(self.contexts)} contexts)"
+
+    def _shared_header(self) -> dict[str, Any]:
+        """Leave out contexts that are not there, as files did before there were any."""
+        header = super()._shared_header()
+        return {name: value for name, value in header.items() if name != "contexts" or value is not None}
+
+    @property
+    def _tie(self) -> Tie | None:
+        return None if self.contexts is None else tie_of(self.contexts, self.alphabet, self.order)
 
     @property
     def dimension(self) -> int:
@@ -123,8 +156,9 @@ class MarkovChains(HasCriteria, Batch):
     @property
     def n_parameters(self) -> int:
         """Number of free parameters of one chain, including contexts that did not occur."""
-        k = len(self.alphabet)
-        return n_heads(k, self.order, self.end) - 1 + self.n_contexts * (k + self.end - 1)
+        k, tie = len(self.alphabet), self._tie
+        rows = self.n_contexts if tie is None else len(tie.kept)
+        return n_heads(k, self.order, self.end) - 1 + rows * (k + self.end - 1)
 
     @property
     def accepts_empty(self) -> bool:
@@ -135,7 +169,7 @@ class MarkovChains(HasCriteria, Batch):
         """Return an estimator that accepts the sequences of these chains."""
         from mercer.models.markov_estimator import MarkovChain
 
-        return MarkovChain(order=self.order, alphabet=self.alphabet, end=self.end)
+        return MarkovChain(order=self.order, alphabet=self.alphabet, end=self.end, contexts=self.contexts)
 
     def read(self, X: Any) -> Sequences:
         """Convert ``X`` to sequences of the alphabet."""
@@ -270,7 +304,8 @@ class MarkovChains(HasCriteria, Batch):
     def sequence_scores(self, X: Any, parametrization: str = "logit", *, sparse: bool | str = "auto") -> Any:
         """Fisher scores of sequences in the rows of ``transition``, ``(N, M, k^order * w)`` (FK-6, FK-7).
 
-        The scores are conditional on the first ``order`` symbols (FK-6). With n(u s) the number of times that s follows
+        With ``contexts``, there is one row for each of those that are the longest kept suffix of some past. The scores
+        are conditional on the first ``order`` symbols (FK-6). With n(u s) the number of times that s follows
         u, ``"logit"`` is n(u s) - p(s|u) n(u), ``"weight"`` is n(u s) / p(s|u) - n(u). Ambiguous and missing symbols
         contribute expected counts. A sequence of probability zero has no score and raises an error.
 
@@ -301,7 +336,9 @@ class MarkovChains(HasCriteria, Batch):
         """Return the names of the columns of the scores, such as "transition[ab, c]": c after the context ab."""
         symbols = [str(symbol) for symbol in self.alphabet.symbols]
         between = "" if all(len(symbol) == 1 for symbol in symbols) else " "
-        contexts = [between.join(context) for context in product(symbols, repeat=self.order)]
+        tie = self._tie
+        words: Any = product(symbols, repeat=self.order) if tie is None else tie.kept
+        contexts = [between.join(map(str, word)) for word in words]
         outcomes = [*symbols, "end"] if self.end else symbols
         return [f"transition[{context}{', ' if context else ''}{s}]" for context in contexts for s in outcomes]
 
@@ -325,8 +362,20 @@ class MarkovChains(HasCriteria, Batch):
 
 def check_order(order: Any) -> None:
     """Raise if ``order`` is not a whole number from 0 to 5."""
-    if isinstance(order, bool) or not isinstance(order, int | np.integer) or not 0 <= order <= 5:
-        raise ValueError(f"order must be a whole number from 0 to 5; got {order!r}.")
+    if isinstance(order, bool) or not isinstance(order, int | np.integer) or not 0 <= order <= LONGEST:
+        raise ValueError(f"order must be a whole number from 0 to {LONGEST}; got {order!r}.")
+
+
+def _check_tied(transition: Floats, tie: Tie) -> None:
+    """Raise if rows of contexts with the same longest kept suffix differ."""
+    differ = np.abs(transition - transition[..., tie.first[tie.row], :]).max(axis=-1) > 1e-12
+    if differ.any():
+        u = int(np.argwhere(differ)[0][-1])
+        raise ValueError(
+            f"transition must have the same row for all pasts whose longest kept suffix is {tie.kept[tie.row[u]]!r}; "
+            f"the rows {tie.first[tie.row[u]]} and {u} differ. Fit chains with mc.MarkovChain(contexts=...), or "
+            "leave contexts out."
+        )
 
 
 def _weighted_sum(logs: Array, counts: Array) -> Array:

@@ -9,6 +9,7 @@ import numpy as np
 from sklearn.base import clone
 
 from mercer._array import Floats, Indices, to_numpy
+from mercer._checks import is_whole
 from mercer._parameters import Rules, boolean, nonnegative, one_of
 from mercer._probability import normalized
 from mercer.data import Sequences
@@ -17,6 +18,7 @@ from mercer.data.ragged import windows_of
 from mercer.data.segments import check_some_points
 from mercer.families.estimator import Context, Estimator
 from mercer.models._fitting.mixture_steps import side_by_side
+from mercer.models._markov.contexts import Tie, Words, canonical, check_contexts, frequent, tie_of
 from mercer.models._markov.counts import CELLS, n_heads, transitions_of
 from mercer.models.markov import MarkovChains, check_order
 
@@ -40,6 +42,11 @@ class MarkovChain(Estimator):
         from all windows of ``order`` symbols. A sequence has only one start, so "anywhere" uses more data.
     smoothing : float, default=0.0
         Pseudo-count added to each count (Laplace smoothing).
+    contexts : None, int or list, default=None
+        Contexts of different lengths, up to ``order`` symbols: the context of a position is the longest kept one that
+        is a suffix of its past. A list of strings, or of lists of symbols, the oldest first, with the empty context
+        among them; or the smallest number of times that a context must occur in the training data to be kept. None
+        keeps all contexts of ``order`` symbols.
     prior : None, "pooled" or MarkovChains of shape (1,), default="pooled"
         What frequencies are shrunk to: nothing, one chain of all training data, or a given chain. The pooled chain
         includes one additional symbol per row, spread evenly, so that all transitions are possible. It is also the
@@ -57,8 +64,9 @@ class MarkovChain(Estimator):
     Notes
     -----
     The row of the context u is :math:`(s\,p_0(\cdot|u) + a + n(u\,\cdot)) / (s + a k + n(u))`, with n the counts, a the
-    smoothing, s the strength of the prior and p0 its row (EST-1, EST-2b). A context that did not occur has the row of
-    the prior, or a uniform row without a prior. Windows with an ambiguity code or a missing symbol are not counted;
+    smoothing, s the strength of the prior and p0 its row (EST-1, EST-2b). With ``contexts`` (FK-6, remark 12.33 of the
+    source), n(u s) counts s at all positions whose longest kept suffix is u. A context that did not occur has the row
+    of the prior, or a uniform row without a prior. Windows with an ambiguity code or a missing symbol are not counted;
     ``log_prob`` and the scores marginalize them.
 
     Examples
@@ -71,6 +79,10 @@ class MarkovChain(Estimator):
     <BLANKLINE>
            [[0.5 , 0.5 ],
             [0.25, 0.75]]])
+    >>> chain = mc.MarkovChain(order=2, alphabet="ab", contexts=["", "a", "ba"])
+    >>> # the empty context is that of all positions after b
+    >>> chain.fit(["aabab", "bbbba"]).model_.score_names()[::2]
+    ['transition[a]', 'transition[a, a]', 'transition[ba, a]']
     """
 
     takes: ClassVar[str] = "symbols"
@@ -84,6 +96,7 @@ class MarkovChain(Estimator):
         "initial": one_of("first", "anywhere"),
         "end": boolean("True is for sequences that end by themselves."),
         "smoothing": nonnegative("It is added to every count."),
+        "contexts": check_contexts,
     }
 
     order: int = 1
@@ -92,6 +105,7 @@ class MarkovChain(Estimator):
     end: bool = False
     initial: str = "first"
     smoothing: float = 0.0
+    contexts: Any = None
     prior: Any = "pooled"
     prior_strength: float = 10.0
 
@@ -111,10 +125,28 @@ class MarkovChain(Estimator):
         """Learn the alphabet and, with a pooled prior, the chain of all sequences."""
         assert X.alphabet is not None
         bare = Context(dimension=len(X.alphabet), alphabet=X.alphabet)
-        if not isinstance(self.prior, str):
+        if not isinstance(self.prior, str) and not is_whole(self.contexts):
             return bare
-        unshrunk = clone(self).set_params(prior=None)
+        # the pooled chain has the contexts that were chosen, also where it is not the prior
+        unshrunk = self.for_classes(X).set_params(prior=None)
         return replace(bare, pooled=unshrunk._fit_together(X, bare, evenly=1.0))
+
+    def for_classes(self, X: Sequences) -> MarkovChain:
+        """Return the estimator for parts of the data, such as classes: its contexts are chosen from all of ``X``."""
+        if not is_whole(self.contexts):
+            return clone(self)
+        assert X.alphabet is not None
+        found = frequent(X, X.alphabet, int(self.order), bool(self.end), int(self.contexts))
+        return clone(self).set_params(contexts=found)
+
+    def _words(self, context: Context) -> Words | None:
+        """Return the kept contexts, given or chosen; None if all are."""
+        if is_whole(self.contexts):
+            found: Words | None = context.pooled.contexts
+            return found
+        alphabet = context.alphabet
+        assert alphabet is not None
+        return None if self.contexts is None else canonical(self.contexts, alphabet, int(self.order))
 
     def _check_context(self, X: Sequences, context: Context) -> None:
         if X.alphabet != context.alphabet:
@@ -157,7 +189,12 @@ class MarkovChain(Estimator):
         prior = None if self.prior is None else self._prior_batch(context)
         if prior is None:
             return None
-        wanted = {"order": int(self.order), "alphabet": context.alphabet, "end": bool(self.end)}
+        wanted = {
+            "order": int(self.order),
+            "alphabet": context.alphabet,
+            "end": bool(self.end),
+            "contexts": self._words(context),
+        }
         if not isinstance(prior, MarkovChains):
             raise TypeError(f"prior must be MarkovChains of shape (1,); got {type(prior).__name__}.")
         for name, value in wanted.items():
@@ -212,9 +249,12 @@ class MarkovChain(Estimator):
         weight = weights[position] if len(weights) else np.ones(len(position))
         head_owner, head, head_weight = self._heads(x, weights, offsets, k)
         moves, heads = (model[owner], window, weight), (model[head_owner], head, head_weight)
-        initial, transition = self._estimated(moves, heads, n, k, prior, evenly)
+        words, alphabet = self._words(context), context.alphabet
+        assert alphabet is not None
+        tie = None if words is None else tie_of(words, alphabet, order)
+        initial, transition = self._estimated(moves, heads, n, k, prior, evenly, tie)
         return MarkovChains._make(
-            initial=initial, transition=transition, order=order, alphabet=context.alphabet, end=end
+            initial=initial, transition=transition, order=order, alphabet=alphabet, end=end, contexts=words
         )
 
     def _heads(self, x: Floats, weights: Floats, offsets: Floats, k: int) -> tuple[Floats, Floats, Floats]:
@@ -242,7 +282,9 @@ class MarkovChain(Estimator):
             weight, base = np.append(weight, last), base + k**length
         return owner, head, weight
 
-    def _estimated(self, moves: Any, heads: Any, n: int, k: int, prior: Any, evenly: float) -> tuple[Floats, Floats]:
+    def _estimated(
+        self, moves: Any, heads: Any, n: int, k: int, prior: Any, evenly: float, tie: Tie | None
+    ) -> tuple[Floats, Floats]:
         """Estimate ``initial`` and ``transition`` of n chains from weighted counts: models, cells and weights."""
         order, width = int(self.order), k + bool(self.end)
         if n * k**order * width > CELLS:
@@ -255,9 +297,13 @@ class MarkovChain(Estimator):
         for (model, cell, weight), shape in ((heads, (n_heads(k, order, self.end),)), (moves, (k**order, width))):
             size = int(np.prod(shape))
             table = np.bincount(model * size + cell, weights=weight, minlength=n * size).reshape(n, *shape)
+            if tie is not None and len(shape) == 2:
+                table = tie.summed(table)
             tables.append(table + (self.smoothing + evenly / shape[-1]))
         fallback: list[Any] = [1.0 / table.shape[-1] for table in tables]
         if prior is not None:
-            fallback = [to_numpy(prior.initial)[0], to_numpy(prior.transition)[0]]
+            rows = to_numpy(prior.transition)[0]
+            fallback = [to_numpy(prior.initial)[0], rows if tie is None else rows[tie.first]]
             tables = [table + self.prior_strength * p for table, p in zip(tables, fallback, strict=True)]
-        return normalized(tables[0], fallback[0]), normalized(tables[1], fallback[1])
+        transition = normalized(tables[1], fallback[1])
+        return normalized(tables[0], fallback[0]), transition if tie is None else transition[:, tie.row]

@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Hashable
 from typing import Any, Self
 
+import numpy as np
+from scipy import sparse
+
 from mercer._array import Array, namespace, safe_log
 from mercer._batch import Batch
 from mercer._cache import parameter_key
@@ -83,7 +86,11 @@ class Kernel(Transformer):
 
     def _normalized_features(self, a: Prepared) -> Array:
         values = self._features(a.operand)
-        if self.domain == "log":
+        if self.domain == "log" and sparse.issparse(values):  # logarithms of the features that are not zero
+            shift = np.repeat(a.norm / 2, np.diff(values.indptr)) if self.normalize else 0.0  # type: ignore[operator]
+            logs = (values.data - shift).astype(values.dtype, copy=False)
+            values = sparse.csr_array((self._evaluation.exp(logs), values.indices, values.indptr), shape=values.shape)
+        elif self.domain == "log":
             values = self._evaluation.exp(values - a.norm[:, None] / 2 if self.normalize else values)  # type: ignore[index]
         elif self.normalize:
             values = scaled_rows(values, 1 / namespace(a.norm).sqrt(a.norm))

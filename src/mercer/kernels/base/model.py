@@ -16,7 +16,9 @@ from mercer._checks import is_listing, is_number, is_whole
 from mercer._coupling import Coupling
 from mercer._parameters import NONE, Rules, instance_of, whole
 from mercer.families.estimator import Estimator
+from mercer.kernels._outcomes import described, log_features, outcome_names
 from mercer.kernels.base.kernel import Kernel
+from mercer.kernels.base.transformer import NoFeatures
 from mercer.models.discount import Discounted, Lengths, check_lengths, discounted_sum
 
 LONGEST = 10_000_000
@@ -136,6 +138,10 @@ class CoupledKernel(ModelKernel):
     time: Any = "joint"
     _path: tuple[int, ...] | None = None
     """Lengths of a copy that `path` evaluates."""
+    _with_features: ClassVar[str] = ""
+    """The distributions whose explicit features are known, for messages; empty if there are none."""
+    _other_features: ClassVar[str] = ""
+    """How to get other features, for messages."""
 
     def _coupling(self) -> Coupling:
         raise NotImplementedError
@@ -165,6 +171,26 @@ class CoupledKernel(ModelKernel):
 
     def _self(self, a: Any) -> Array:
         return self._single(a, a.alone())
+
+    def features(self, X: Any) -> Array:
+        """Return explicit features whose inner products are the kernel, if the distributions have any."""
+        if isinstance(X, Batch) and isinstance(getattr(self, "train_", None), Batch):
+            self.train_._check_alike(X)  # the same outcomes in the same order
+        return super().features(X)
+
+    def _features(self, a: Any) -> Array:
+        values = log_features(a) if self._with_features else super()._features(a)
+        if values is None:
+            name, cure = type(self).__name__, self._other_features
+            raise NoFeatures(
+                f"{name} has exact explicit features only of {self._with_features}{described(a)}. {cure}Use its Gram "
+                f"matrix, Landmarks({name}(...)) or EmpiricalKernelMap({name}(...))."
+            )
+        return values
+
+    def _feature_names(self, width: int) -> list[str]:
+        names = outcome_names(self.train_, width) if self._with_features else None
+        return super()._feature_names(width) if names is None else names
 
     def _single(self, operand: Any, values: Array) -> Array:
         """Drop the axis of lengths if there is only one."""

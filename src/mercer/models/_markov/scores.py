@@ -21,7 +21,9 @@ def sequence_scores(chains: Any, X: Sequences, parametrization: str, as_sparse: 
     """Scores in the rows of ``transition``, dense ``(N, M, P)`` or CSR ``(N M, P)``; see `MarkovChains`."""
     check_parametrization(parametrization)
     k, width = len(chains.alphabet), len(chains.alphabet) + chains.end
-    n_parameters = chains.n_contexts * width
+    n_parameters, tie = chains.n_contexts * width, chains._tie
+    if tie is not None:
+        n_parameters = len(tie.kept) * width
     if not as_sparse and len(chains) * len(X) * n_parameters > CELLS:
         raise ValueError(
             f"The scores of {len(X)} sequences under {len(chains)} chains have {n_parameters} columns, too many for a "
@@ -31,7 +33,7 @@ def sequence_scores(chains: Any, X: Sequences, parametrization: str, as_sparse: 
     uncertain[np.repeat(np.arange(len(X)), X.lengths)[X.values >= k]] = True
     certain = np.flatnonzero(~uncertain)
     owner, window, _ = transitions_of(X[certain].values, X[certain].offsets, k, chains.order, chains.end)
-    plain = sparse.csr_array((np.ones(len(owner)), (certain[owner], window)), shape=(len(X), n_parameters))
+    plain = sparse.csr_array((np.ones(len(owner)), (certain[owner], _kept(window, tie, width))), (len(X), n_parameters))
     plain.sum_duplicates()
     found = []
     for i in range(len(chains)):
@@ -49,11 +51,16 @@ def chain_step_scores(chains: Any, X: Sequences, parametrization: str) -> Any:
     check_parametrization(parametrization)
     k, width = len(chains.alphabet), len(chains.alphabet) + chains.end
     _, window, position = transitions_of(X.values, X.offsets, k, chains.order, chains.end)
-    shape = (len(X.values), chains.n_contexts * width)
-    counts = sparse.csr_array((np.ones(len(window)), (position, window)), shape=shape)
+    shape = (len(X.values), len(chains.score_names()))
+    counts = sparse.csr_array((np.ones(len(window)), (position, _kept(window, chains._tie, width))), shape=shape)
     found = [_centered(chains, i, counts.copy(), parametrization, X) for i in range(len(chains))]
     rows = sparse.hstack(found, format="csr")
     return rows if rows.shape[0] * rows.shape[1] > DENSE_STEPS else rows.toarray()
+
+
+def _kept(window: Floats, tie: Any, width: int) -> Floats:
+    """Return the cells of windows in the table of the kept contexts; ``tie`` is None if all are kept."""
+    return window if tie is None else tie.row[window // width] * width + window % width
 
 
 def _expected(chains: Any, i: int, X: Sequences, which: Floats, n_parameters: int) -> Any:
@@ -71,6 +78,7 @@ def _expected(chains: Any, i: int, X: Sequences, which: Floats, n_parameters: in
     impossible = np.setdiff1d(np.flatnonzero(moves), owner)
     if len(impossible):
         raise _no_score(some, impossible[0])
+    window = _kept(window, chains._tie, len(chains.alphabet) + chains.end)
     return sparse.csr_array((number, (which[owner], window)), shape=(len(X), n_parameters))
 
 
@@ -84,17 +92,20 @@ def _no_score(X: Sequences, i: int) -> ValueError:
 def _centered(chains: Any, i: int, counts: Any, parametrization: str, X: Sequences) -> Any:
     """Subtract the expected counts of windows from the observed ones, context by context."""
     width = len(chains.alphabet) + chains.end
+    table = to_numpy(chains.transition[i])
+    if chains._tie is not None:
+        table = table[chains._tie.first]
     counts.sum_duplicates()  # sorts the entries by row and column
     entries = counts.tocoo()
-    key = entries.row.astype(np.int64) * chains.n_contexts + entries.col // width
+    key = entries.row.astype(np.int64) * len(table) + entries.col // width
     begins = np.ones(len(key), dtype=bool)
     begins[1:] = key[1:] != key[:-1]
     visited, line = key[begins], np.cumsum(begins) - 1  # one line per context that a sequence visits
-    row, context = np.divmod(visited, chains.n_contexts)
+    row, context = np.divmod(visited, len(table))
     cells = np.bincount(line * width + entries.col % width, weights=entries.data, minlength=len(visited) * width)
     number = cells.astype(float).reshape(len(visited), width)  # counts of an empty selection are integers
     visits = number.sum(axis=1, keepdims=True)
-    p = to_numpy(chains.transition[i])[context]
+    p = table[context]
     impossible = row[((p == 0) & (number > 0)).any(axis=1)]
     if len(impossible):
         raise _no_score(X, impossible[0])
