@@ -21,7 +21,7 @@ from mercer.families._covariance import (
 )
 from mercer.families._gaps import determinant_gap, log_mean_gap
 from mercer.families._gaussian_pairs import GaussianPairs
-from mercer.families.base import observed_scores
+from mercer.families.coordinatewise import observed_scores
 from mercer.families.gaussian_gaps import patterns
 
 if TYPE_CHECKING:

@@ -13,8 +13,8 @@ from mercer._hints import HintedParameters
 from mercer._native.moments import moments
 from mercer._parameters import Rules, nonnegative, one_of
 from mercer.data.segments import check_some_points, in_digest_order, segment_sum, segments
-from mercer.families.base import FamilyEstimator
 from mercer.families.estimator import Context
+from mercer.families.fit import FamilyEstimator
 from mercer.families.gaussian import Gaussians
 from mercer.families.gaussian_gaps import gaps_of
 

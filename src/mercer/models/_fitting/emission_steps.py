@@ -14,9 +14,9 @@ from sklearn.base import clone
 from mercer._array import Floats, logsumexp, safe_log, to_numpy
 from mercer._probability import normalized
 from mercer.data.segments import segment_sum
-from mercer.families.base import ExponentialFamily
 from mercer.families.categorical import Categorical, Categoricals
 from mercer.families.estimator import Context, Estimator
+from mercer.families.exponential_family import ExponentialFamily
 from mercer.families.gaussian import Gaussians
 from mercer.families.gaussian_estimator import Gaussian, fit_gaussians
 from mercer.families.gaussian_gaps import gaps_of
