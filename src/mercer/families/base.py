@@ -50,6 +50,12 @@ class Parameter:
     def __set_name__(self, owner: type, name: str) -> None:
         self.name = name
 
+    def known_value(self, value: Any, dimension: int) -> Array:
+        """Return a checked known value: a number stands for all coordinates, or for a multiple of the identity."""
+        if np.ndim(value) == 0 and self.axes == 2:
+            value = np.eye(dimension) * as_float(value, self.name)
+        return self.within.parameter(value, self.name, 0 if np.ndim(value) == 0 else self.axes)
+
     def __get__(self, batch: Any, owner: Any = None) -> Any:
         """Return the declaration to the class; a member has the array of its own."""
         if batch is None:
@@ -141,9 +147,13 @@ class Family(Batch):
         fields = given.arguments
         for name, constant in self._constants.items():
             constant.rule(name, fields[name])
+        for name in self._free_names():
+            parameter = self._declared[name]
+            fields[name] = parameter.within.parameter(fields[name], name, parameter.axes)
+        dimension = max((fields[name].shape[-1] for name in self._free_names() if self._declared[name].axes), default=1)
         for name, parameter in self._declared.items():
-            plain = parameter.known and np.ndim(fields[name]) == 0  # one number for all
-            fields[name] = parameter.within.parameter(fields[name], name, 0 if plain else parameter.axes)
+            if parameter.known:
+                fields[name] = parameter.known_value(fields[name], dimension)
         self._freeze(**self._matched(fields))
 
     def _matched(self, fields: dict[str, Any]) -> dict[str, Any]:
@@ -169,7 +179,7 @@ class Family(Batch):
     def standard(cls, dimension: int, **constants: Any) -> Self:
         """Return the standard member, of shape ``()``: every parameter at the center of its set."""
         arrays = {n: p.within.filled((dimension,) * p.axes, p.axes) for n, p in cls._declared.items()}
-        return cls._make(**arrays, **{n: constants.get(n, c.default) for n, c in cls._constants.items()})
+        return cls._make(**arrays, **({n: c.default for n, c in cls._constants.items()} | constants))
 
     @classmethod
     def _free_names(cls) -> list[str]:

@@ -114,18 +114,22 @@ def solve(matrix: Array, vector: Array) -> Array:
     return namespace(matrix).linalg.solve(matrix, vector[..., None])[..., 0]
 
 
-def maximize(value: Function, slope: Function, curvature: Function, mu: Array, start: Array) -> Array:
+def maximize(
+    value: Function, slope: Function, divided: Callable[[Array, Array], Array], mu: Array, start: Array
+) -> Array:
     """Return theta that maximizes <theta, mu> - K(theta), by damped Newton steps: the gradient of K is mu there.
+
+    ``divided(theta, gap)`` is the gap divided by the Hessian of K at theta.
 
     Every entry goes by itself until its step no longer shrinks, so that neighbors change no bit. Tensors of torch have
     a gradient through the last step: that of the inverse of the gradient of K.
     """
     xp = namespace(mu)
     if is_torch_array(mu) and (mu.requires_grad or start.requires_grad):
-        theta = maximize(value, slope, curvature, mu.detach(), start.detach())
-        return theta + solve(curvature(theta).detach(), mu - slope(theta).detach())
+        theta = maximize(value, slope, divided, mu.detach(), start.detach())
+        return theta + divided(theta, mu - slope(theta).detach())
     if mu.dtype == xp.float32:
-        wide = maximize(value, slope, curvature, xp.astype(mu, xp.float64), xp.astype(start, xp.float64))
+        wide = maximize(value, slope, divided, xp.astype(mu, xp.float64), xp.astype(start, xp.float64))
         return xp.astype(wide, xp.float32)
     theta = start + xp.zeros_like(mu)
 
@@ -138,7 +142,7 @@ def maximize(value: Function, slope: Function, curvature: Function, mu: Array, s
     tiny = float(xp.finfo(mu.dtype).eps)
     for _ in range(300):
         rest = mu - slope(theta)
-        step = solve(curvature(theta), rest)
+        step = divided(theta, rest)
         left = xp.sum(step * rest, axis=-1)  # twice what is missing of the maximum
         upward = left >= 0  # else the curvature is not known well, and the step is that of steepest ascent
         step = xp.where(upward[..., None], step, rest)

@@ -110,8 +110,9 @@ class Coordinatewise(Coordinates, ExponentialFamily):
             cls.support = sets.DOMAINS[cls.domain]
         if "score_label" in vars(cls):
             cls.labels = (vars(cls)["score_label"],)
-        if "_arrays" in vars(cls) and not any(isinstance(value, Parameter) for value in vars(cls).values()):
-            cls._declared = {name: Parameter(sets.anything, axes) for name, axes in cls._arrays.items()}
+        arrays = vars(cls).get("arrays", vars(cls).get("_arrays", {}))
+        if arrays and not any(isinstance(value, Parameter) for value in vars(cls).values()):
+            cls._declared = {name: Parameter(sets.anything, axes) for name, axes in arrays.items()}
         super().__init_subclass__(**options)
         _names.adopt(cls, Coordinatewise, _names.TERMS)
         cls.domain = cls.support.name

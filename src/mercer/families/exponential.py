@@ -71,7 +71,7 @@ class Exponentials(Coordinatewise):
         return rng.exponential(self.scale, shape)
 
     def predictive(self, count: Any) -> Lomaxes:
-        return Lomaxes(count + 1, self.scale * count)
+        return Lomaxes(count + 1 + 0 * self.scale, self.scale * count)
 
     # -- digits ----------------------------------------------------------------------------------------------
 

@@ -13,7 +13,7 @@ from mercer._coupling import Coupling, Operand, PowerProduct
 from mercer._verdict import Verdict
 from mercer.families import _names
 from mercer.families.base import Family
-from mercer.families.calculus import NoInterior, gradient, jacobian, maximize, quick_gradient
+from mercer.families.calculus import NoInterior, gradient, jacobian, maximize, quick_gradient, solve
 from mercer.families.special import total
 
 
@@ -283,12 +283,22 @@ class ExponentialFamily(Family):
     def _dual_slope(self, z: Array) -> Array:
         return gradient(self._flat_dual, z, self._bounded_dual)
 
-    def _curvature(self, z: Array, slope: Callable[[Array], Array]) -> Array:
-        """Hessian of the log partition function, ``(..., D, D)``; good enough for Newton's method."""
-        if not self._declares("information"):
-            return jacobian(slope, z, self._bounded, steps=1)
-        value = self._with(self.from_natural(self._unstacked(z))).information()
-        return value if len(value.shape) > len(z.shape) else value[..., None, None]
+    def _divided(self, slope: Callable[[Array], Array]) -> Callable[[Array, Array], Array]:
+        """Return a function that divides by the Hessian whose gradient is ``slope``."""
+
+        def divided(z: Array, gap: Array) -> Array:
+            if slope == self._dual_slope:
+                return solve(jacobian(slope, z, self._bounded_dual, steps=1), gap)
+            if not self._declares("information"):
+                return solve(jacobian(slope, z, self._bounded, steps=1), gap)
+            return self._with(self.from_natural(self._unstacked(z))).newton_step(gap)
+
+        return divided
+
+    def newton_step(self, gap: Array) -> Array:
+        """Divide ``gap (..., D)`` by the information; a subclass may know its structure."""
+        value = self.information()
+        return solve(value if len(value.shape) > len(gap.shape) else value[..., None, None], gap)
 
     def _center(self, what: str, z: Array) -> Array:
         """Natural parameters or moments of the standard member, beside ``z (..., D)``."""
@@ -301,9 +311,8 @@ class ExponentialFamily(Family):
         if self._moment is not None or self._declares("from_moments"):
             return self._stacked(self._with(self.from_moments(self._unstacked(mu))).natural())
         start = self._center("natural", mu) if start is None else start
-        rough = lambda z: self._curvature(z, self._quick_slope)  # noqa: E731
         try:
-            theta = maximize(self._bounded, self._quick_slope, rough, mu, start)
+            theta = maximize(self._bounded, self._quick_slope, self._divided(self._quick_slope), mu, start)
             if self._fits(theta, mu):
                 return theta
         except (NoInterior, TypeError, np.linalg.LinAlgError):
@@ -314,9 +323,8 @@ class ExponentialFamily(Family):
         self, function: Callable[[Array], Array], slope: Callable[[Array], Array], z: Array, start: Array
     ) -> Array:
         """Return where the gradient of a convex function is ``z``; raise if that is nowhere."""
-        curved = self._curvature if function == self._bounded else lambda at, f: jacobian(f, at, function, steps=1)
         try:
-            found = maximize(function, slope, lambda at: curved(at, slope), z, start)
+            found = maximize(function, slope, self._divided(slope), z, start)
         except NoInterior as error:
             raise ValueError(
                 f"No {type(self).__name__} have the mean parameters at index {error.where}: they lie on the boundary, "

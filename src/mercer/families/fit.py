@@ -105,7 +105,7 @@ class FamilyEstimator(Estimator):
         constants = {name: getattr(self, name) for name in self.family._shared if hasattr(self, name)}
         standard = self.family.standard(context.dimension, **constants)
         known = {n: p for n, p in self.family._declared.items() if p.known and getattr(self, n) is not None}
-        checked = {n: p.within.parameter(getattr(self, n), n, 0) for n, p in known.items()}
+        checked = {n: p.known_value(getattr(self, n), context.dimension) for n, p in known.items()}
         if not checked:
             return standard
         return standard._replaced(**{n: np.broadcast_to(v, getattr(standard, n).shape) for n, v in checked.items()})
@@ -244,11 +244,16 @@ class FamilyEstimator(Estimator):
         if not self._is_predictive or self.prior is None:  # the pooled model is a point estimate
             return batch
         if counts.ndim == 3 and counts.shape[1] > 1:
+            self.require_point()
+        return batch.predictive(counts)
+
+    def require_point(self) -> None:
+        """Raise if estimates are predictive distributions, which components and emissions cannot be."""
+        if self._is_predictive:
             raise ValueError(
                 "estimate='predictive' is the distribution of a whole sample; components of mixtures and emissions are "
                 "point estimates. Use estimate='point'."
             )
-        return batch.predictive(counts)
 
 
 CoordinatewiseEstimator = FamilyEstimator

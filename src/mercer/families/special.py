@@ -28,6 +28,7 @@ __all__ = [
     "log1p",
     "log1pexp",
     "log_bessel",
+    "log_bessel_k",
     "logsumexp",
     "multigammaln",
     "relative",
@@ -187,13 +188,36 @@ def bessel_ratio(order: float, x: Array) -> Array:
     return by_scipy(ratio, x, slope)
 
 
+def log_bessel_k(order: float, x: Array) -> Array:
+    """Log of the Bessel function K of order 0 or more, for x > 0, also where it overflows near zero."""
+
+    def value(z: Any) -> Any:
+        with np.errstate(over="ignore", divide="ignore"):
+            found = np.log(special.kve(order, z)) - z
+        if order > 0 and not np.isfinite(found).all():
+            near = special.gammaln(order) + (order - 1) * math.log(2) - order * np.log(z)
+            found = np.where(np.isfinite(found), found, near)
+        return found
+
+    def slope(z: Array) -> Array:
+        return by_scipy(lambda w: -special.kve(abs(order - 1), w) / special.kve(order, w) - order / w, z)
+
+    return by_scipy(value, x, slope)
+
+
 def by_scipy(function: Callable[[Floats], Any], x: Array, slope: Callable[[Array], Array] | None = None) -> Array:
     """Apply a function of NumPy arrays to one of any library; ``slope`` is its derivative, for gradients of torch."""
-    if is_torch_array(x) and x.requires_grad:
+    if is_torch_array(x) and x.requires_grad and _gradients_are_on():
         if slope is None:
             raise TypeError("This function of complex numbers has no gradient. Use x.detach().")
         return _differentiable().apply(x, function, slope)
     return beside(x, np.asarray(function(to_numpy(x))), x.dtype)
+
+
+def _gradients_are_on() -> bool:
+    import torch
+
+    return torch.is_grad_enabled()
 
 
 def _differentiable() -> Any:
