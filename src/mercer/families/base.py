@@ -217,6 +217,19 @@ class Family(Batch):
         self._check_alike(other)
         cross_shape(self.shape, other.shape)
 
+    def _check_known(self, other: Any) -> None:
+        """Raise unless known parameters have one value in both batches, where the exponential family ends."""
+        self._check_pair(other)
+        for name, parameter in self._declared.items():
+            if parameter.known:
+                own, theirs = (to_numpy(getattr(side, name)) for side in (self, other))
+                rows = [v.reshape(-1, *v.shape[v.ndim - parameter.axes :]) for v in (own, theirs)]
+                if all(map(len, rows)) and any((v != rows[0][:1]).any() for v in rows):
+                    raise ValueError(
+                        f"Two batches of {type(self).__name__} differ in {name}, which is known; make both with the "
+                        "same one, or use mc.Sampled, which compares densities."
+                    )
+
     def _crossable(self, x: Array) -> tuple[Self, Array]:
         return (self if self.shape else self.reshape(1)), x
 

@@ -173,7 +173,7 @@ class Categoricals(Simplex):
 
 @dataclass(eq=False, repr=False)
 class Categorical(FamilyEstimator, of=Categoricals):
-    """Fit categorical distributions to sequences of symbols, one to each or one to all.
+    """Fit categorical distributions, one to every sample (a string, a sequence of symbols) or one to all.
 
     Parameters
     ----------

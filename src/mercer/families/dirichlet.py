@@ -58,6 +58,9 @@ class Dirichlets(ExponentialFamily):
     def finite(self, rho: float) -> Array:
         return namespace(self.concentration).all(2 * rho * (self.concentration - 1) + 1 > 0, axis=-1)
 
+    def _limits(self, rho: float) -> str:
+        return f"for concentrations up to {1 - 1 / (2 * rho):.6g}"
+
     def moments(self) -> Array:
         return digamma(self.concentration) - digamma(total(self.concentration))[..., None]
 
@@ -90,6 +93,6 @@ class Dirichlet(FamilyEstimator, of=Dirichlets):
     >>> import mercer as mc
     >>> sets = [[[0.2, 0.8], [0.5, 0.5], [0.3, 0.7]], [[0.9, 0.1], [0.8, 0.2]]]
     >>> mc.families.Dirichlet().fit_each(sets).concentration.round(1)
-    array([[ 4.2,  8.3],
-           [23.1,  4.2]])
+    array([[ 4.8,  9.6],
+           [17.7,  3.2]])
     """

@@ -7,13 +7,14 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from mercer._array import Array, Floats, as_float, beside, frozen, namespace, to_numpy
-from mercer._checks import check_gamma, check_rho
+from mercer._array import Array, as_float, beside, frozen, namespace, to_numpy
+from mercer._checks import check_rho
 from mercer._coupling import Coupling, Operand, PowerProduct
 from mercer._verdict import Verdict
 from mercer.families import _names
 from mercer.families.base import Family
 from mercer.families.calculus import NoInterior, gradient, jacobian, maximize, quick_gradient, solve
+from mercer.families.characteristic import log_characteristic, log_mean_map
 from mercer.families.special import total
 
 
@@ -78,12 +79,12 @@ class ExponentialFamily(Family):
         super().__init_subclass__(**options)
         _names.adopt(cls, ExponentialFamily)
         if "mean_map" in vars(cls):
-            cls.log_mean_map = _log_mean_map  # type: ignore[attr-defined]
+            cls.log_mean_map = log_mean_map  # type: ignore[attr-defined]
         if "partition" in vars(cls):
             if not cls._declares("statistic"):
                 cls.continued = 0
             if cls.continued is not None and not hasattr(cls, "log_characteristic"):
-                cls.log_characteristic = _log_characteristic  # type: ignore[attr-defined]
+                cls.log_characteristic = log_characteristic  # type: ignore[attr-defined]
 
     @classmethod
     def _declares(cls, name: str) -> bool:
@@ -414,7 +415,7 @@ class ExponentialFamily(Family):
         """Dual Jensen-Shannon divergence of every pair, ``(*B, n, m)`` (DJS-2)."""
         self._check_known(other)
         value = self._pairs(other, lambda p, q: p.divergence(q))
-        return namespace(value).where(value > 0, value, 0 * value)
+        return namespace(value).where(value > 0, value, 0 * value + 0.0)
 
     @property
     def _least_divergence(self) -> float:
@@ -447,7 +448,10 @@ class ExponentialFamily(Family):
     def _infinite(self, rho: float, where: tuple[int, ...]) -> str:
         """Say for which parameters a product is infinite, and which were given."""
         named = (f"{name} = {to_numpy(getattr(self, name))[where]}" for name in self._free_names())
-        return f"where 2 rho times the natural parameters leave their domain; got {' and '.join(named)}"
+        return f"{self._limits(rho)}; got {' and '.join(named)}"
+
+    def _limits(self, rho: float) -> str:
+        return "where 2 rho times the natural parameters leave their domain"
 
     def fisher_scores(self, x: Any) -> Array:
         """Scores of the natural parameters: statistics minus their means, ``(*B, n, T, D)`` (FK-3)."""
@@ -486,34 +490,3 @@ class ExponentialFamily(Family):
             f"it is not known when the dual divergence of {type(self).__name__} is conditionally negative definite "
             "(DJS-5)",
         )
-
-    def _check_known(self, other: Any) -> None:
-        """Raise unless known parameters have one value in both batches, where the exponential family ends."""
-        self._check_pair(other)
-        for name, parameter in self._declared.items():
-            if parameter.known:
-                own, theirs = (to_numpy(getattr(side, name)) for side in (self, other))
-                rows = [v.reshape(-1, *v.shape[v.ndim - parameter.axes :]) for v in (own, theirs)]
-                if all(map(len, rows)) and any((v != rows[0][:1]).any() for v in rows):
-                    raise ValueError(
-                        f"Two batches of {type(self).__name__} differ in {name}, which is known; make both with the "
-                        "same one, or use mc.Sampled, which compares densities."
-                    )
-
-
-def _log_mean_map(self: Any, other: Any, gamma: float) -> Array:
-    """Log of E exp(-gamma |x - y|^2) of every pair, ``(*B, n, m)`` (GMMK-0)."""
-    check_gamma(gamma)
-    self._check_pair(other)
-    return self._pairs(other, lambda p, q: p.mean_map(q, float(gamma)))
-
-
-def _log_characteristic(self: Any, frequencies: Floats) -> tuple[Array, Array]:
-    """Log modulus and angle of E exp(i <w, x>) at every row w of ``frequencies (F, d)``, each ``(*B, F)``.
-
-    They are the real and imaginary parts of K(theta + i w) - K(theta).
-    """
-    like = self.natural_parameters
-    xp = namespace(like)
-    value = self._continued(1j * xp.astype(beside(like, frequencies), xp.complex128))
-    return xp.real(value), xp.imag(value)

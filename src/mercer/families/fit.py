@@ -276,7 +276,7 @@ def _declare(cls: Any, of: Any) -> None:
     own |= {"prior": None, "prior_strength": 1.0}
     if "__init__" not in vars(cls):
         given = vars(cls).get("__annotations__", {})
-        cls.__annotations__ = {n: a for n, a in given.items() if n not in own} | dict.fromkeys(own, "Any")
+        cls.__annotations__ = {n: a for n, a in given.items() if n not in own} | dict.fromkeys(own, Any)
         for name, default in own.items():
             if name not in vars(cls):
                 setattr(cls, name, field(default=default))

@@ -24,7 +24,7 @@ MOST_STEPS, SMALL = 1000, 1e-10
 
 @dataclass(eq=False, repr=False)
 class Gaussian(HintedParameters, FamilyEstimator):
-    """Fit Gaussians: one to every sample (a point or a set of points), or one to all.
+    """Fit Gaussians: one to every sample (a vector, or a point set), or one to all.
 
     Parameters
     ----------

@@ -77,20 +77,26 @@ class GaussianMeans(ExponentialFamily):
     # -- digits: squared distances of means ------------------------------------------------------------------
 
     def log_density(self, x: Array) -> Array:
-        return -(self._squared(x) + self._log_volume()) / 2
+        gap = x - self.mean
+        return -(total(gap * self._solve(gap)) + self._log_volume()) / 2
 
     def product(self, other: Any, rho: float) -> Array:
         ends = (1 - 2 * rho) / 2 * self._log_volume() - self.dimension / 2 * math.log(2 * rho)
-        return ends - rho / 4 * self._squared(other.mean)
+        return ends - rho / 4 * self._squared(other)
 
     def divergence(self, other: Any) -> Array:
-        return self._squared(other.mean) / 8
+        return self._squared(other) / 8
 
     def relative_entropy(self, other: Any) -> Array:
-        return self._squared(other.mean) / 2
+        return self._squared(other) / 2
 
-    def _squared(self, x: Array) -> Array:
-        return total((x - self.mean) * self._solve(x - self.mean))
+    def _squared(self, other: Any) -> Array:
+        """Squared distances of means in units of the covariance, which is one for all pairs."""
+        xp, d = namespace(self.mean), self.dimension
+        known = xp.reshape(self.covariance, (-1, d, d))
+        root = xp.linalg.cholesky(known[0, ...] if known.shape[0] else identity(self.mean, d))
+        gap = (self.mean - other.mean) @ xp.matrix_transpose(xp.linalg.inv(root))
+        return total(gap * gap)
 
     def _solve(self, x: Array) -> Array:
         return namespace(x).linalg.solve(self.covariance, x[..., None])[..., 0]
@@ -166,7 +172,7 @@ class GaussianCovariances(ExponentialFamily):
         root = np.linalg.cholesky(self.covariance)
         return self.mean + (root @ rng.standard_normal((*shape, self.dimension, 1)))[..., 0]
 
-    dual_psd = Gaussians.dual_psd  # type: ignore[assignment]
+    dual_psd = Gaussians.dual_psd
 
 
 class GaussianMean(FamilyEstimator, of=GaussianMeans):

@@ -36,8 +36,8 @@ class InverseGaussians(Coordinatewise):
     >>> import numpy as np, mercer as mc
     >>> p = mc.families.InverseGaussians([[1.0], [3.0]], [[2.0], [2.0]])
     >>> np.exp(p.log_product(p, rho=0.5)).round(4)
-    array([[1.    , 0.8123],
-           [0.8123, 1.    ]])
+    array([[1.    , 0.8544],
+           [0.8544, 1.    ]])
     """
 
     mean = Parameter(positive)

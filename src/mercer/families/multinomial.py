@@ -272,7 +272,7 @@ class TrialsLeaf(Leaf):
 
 @dataclass(eq=False, repr=False)
 class Multinomial(FamilyEstimator, of=Multinomials):
-    """Fit multinomial distributions to rows of counts, one to each or one to all.
+    """Fit multinomial distributions, one to every sample (a row of counts, dense or sparse) or one to all.
 
     Parameters
     ----------

@@ -43,8 +43,8 @@ class NegativeBinomials(Coordinatewise):
     >>> import numpy as np, mercer as mc
     >>> p = mc.families.NegativeBinomials([[1.0], [4.0]], size=2.0)
     >>> np.exp(p.log_product(p, rho=0.5)).round(4)
-    array([[1.    , 0.8248],
-           [0.8248, 1.    ]])
+    array([[1.    , 0.7953],
+           [0.7953, 1.    ]])
     """
 
     rate = Parameter(nonnegative, moment=True)
@@ -111,9 +111,9 @@ class NegativeBinomials(Coordinatewise):
 
 
 class NegativeBinomial(FamilyEstimator, of=NegativeBinomials):
-    """Fit products of negative binomial distributions of known size, one to every sample or one to all.
+    """Fit products of negative binomial distributions of known size.
 
-    A sample is a row of counts, or a set of rows.
+    One to every sample (a row of counts or a set of rows), or one to all.
 
     Examples
     --------

@@ -37,8 +37,8 @@ class VonMisesFishers(ExponentialFamily):
     >>> import numpy as np, mercer as mc
     >>> p = mc.families.VonMisesFishers([[1.0, 0.0], [0.0, 1.0]], [2.0, 2.0])
     >>> np.exp(p.log_product(p, rho=0.5)).round(4)
-    array([[1.    , 0.6869],
-           [0.6869, 1.    ]])
+    array([[1.   , 0.687],
+           [0.687, 1.   ]])
     """
 
     direction = Parameter(sphere)

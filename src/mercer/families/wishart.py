@@ -40,8 +40,8 @@ class Wisharts(ExponentialFamily):
     >>> import numpy as np, mercer as mc
     >>> p = mc.families.Wisharts([np.eye(2), 2 * np.eye(2)], [3.0, 3.0])
     >>> np.exp(p.log_product(p, rho=0.5)).round(4)
-    array([[1.    , 0.6243],
-           [0.6243, 1.    ]])
+    array([[1.    , 0.7901],
+           [0.7901, 1.    ]])
     """
 
     scale = Parameter(definite, axes=2)
