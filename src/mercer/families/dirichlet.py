@@ -94,5 +94,5 @@ class Dirichlet(FamilyEstimator, of=Dirichlets):
     >>> sets = [[[0.2, 0.8], [0.5, 0.5], [0.3, 0.7]], [[0.9, 0.1], [0.8, 0.2]]]
     >>> mc.families.Dirichlet().fit_each(sets).concentration.round(1)
     array([[ 4.8,  9.6],
-           [17.7,  3.2]])
+           [41. ,  7.3]])
     """

@@ -232,7 +232,8 @@ class GaussianCovariance(FamilyEstimator, of=GaussianCovariances):
     Examples
     --------
     >>> import mercer as mc
-    >>> mc.families.GaussianCovariance(floor=0.0).fit_each([[[1.0], [3.0]], [[2.0]]]).covariance
+    >>> sets = [[[1.0], [3.0]], [[2.0]]]
+    >>> mc.families.GaussianCovariance(floor=0.0).fit_each(sets).covariance
     array([[[5.]],
     <BLANKLINE>
            [[4.]]])

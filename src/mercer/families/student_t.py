@@ -38,7 +38,7 @@ class StudentTs(Family):
     >>> p = mc.families.StudentTs([[0.0], [1.0]], [[[1.0]], [[4.0]]], [3.0, 5.0])
     >>> p.log_prob([[0.0], [2.0]]).round(4)
     array([[-1.0009, -2.6955],
-           [-1.8082, -1.8082]])
+           [-1.8081, -1.8081]])
     """
 
     location = Parameter(reals)
