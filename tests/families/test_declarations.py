@@ -9,7 +9,7 @@ from tests.families.table import KNOWN
 import mercer as mc
 from mercer import families as f
 from mercer.families import sets
-from mercer.families.special import exp, gammaln, log, total
+from mercer.families.special import exp, expm1, gammaln, log, log1mexp, log1p, total
 
 
 @pytest.mark.parametrize(
@@ -84,6 +84,45 @@ def test_a_family_from_its_log_partition_function():
     assert_allclose(p.dual_divergence(p), truth.dual_divergence(truth), rtol=1e-10, atol=1e-14)
     assert_allclose(p.with_mean_parameters(p.mean_parameters).concentration, MEMBERS, rtol=1e-9)
     assert p.dual_psd("exp", 1.0) == "conditional"
+
+
+class Failures(f.Coordinatewise):
+    """Geometric distributions from their log partition function."""
+
+    probability = f.Parameter(sets.probability)
+    support = sets.counts
+
+    def natural(self):
+        return log1p(-self.probability)
+
+    def from_natural(self, theta):
+        return -expm1(theta)
+
+    def partition(self, theta):
+        return -log1mexp(theta)
+
+
+class Failure(f.FamilyEstimator, of=Failures):
+    """Fit counts of failures."""
+
+
+def test_independent_coordinates_from_their_log_partition_function():
+    chances = np.array([[0.5, 0.2], [0.9, 0.3], [0.05, 0.6]])
+    p, truth, x = Failures(chances), f.Geometrics(chances), np.array([[0.0, 3.0], [2.0, np.nan]])
+    for ask in (
+        lambda r: r.log_prob(x),
+        lambda r: r.mean_parameters,
+        lambda r: r.fisher_scores(x),
+        lambda r: r.fisher_information(),
+        lambda r: r.kl(r),
+        lambda r: r.dual_divergence(r),
+        lambda r: r.log_product(r, 0.7),
+        lambda r: r.with_mean_parameters(r.mean_parameters).probability,
+        lambda r: r.log_characteristic(np.array([[0.3, -0.2]]))[1],
+    ):
+        assert_allclose(ask(p), ask(truth), rtol=1e-8, atol=1e-12)
+    counts = np.array([[1.0, 4.0], [3.0, 2.0], [7.0, 1.0]])
+    assert_allclose(Failure(floor=0.0).fit_each(counts).mean_parameters, counts, rtol=1e-9)
 
 
 def test_a_family_from_its_dual():

@@ -78,7 +78,7 @@ class Coordinates(Family):
         return np.asarray(view.draw(random_generator(random_state), shape), dtype=float)
 
 
-class Coordinatewise(Coordinates, ExponentialFamily):
+class Coordinatewise(Coordinates, ExponentialFamily, adopts=False):
     r"""An exponential family of vectors with independent coordinates, declared by the formulas of *one* coordinate.
 
     The formulas are those of `ExponentialFamily`. They receive parameters and points of any shape that broadcast. A

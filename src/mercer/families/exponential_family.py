@@ -75,9 +75,10 @@ class ExponentialFamily(Family):
     dual_verdict: ClassVar[Verdict | None] = None
     """What `dual_psd` says, where it is the same for every form and t."""
 
-    def __init_subclass__(cls, **options: Any) -> None:
+    def __init_subclass__(cls, adopts: bool = True, **options: Any) -> None:
         super().__init_subclass__(**options)
-        _names.adopt(cls, ExponentialFamily)
+        if adopts:
+            _names.adopt(cls, ExponentialFamily)
         if "mean_map" in vars(cls):
             cls.log_mean_map = log_mean_map  # type: ignore[attr-defined]
         if "partition" in vars(cls):
