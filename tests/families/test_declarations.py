@@ -10,6 +10,7 @@ import mercer as mc
 from mercer import families as f
 from mercer.families import sets
 from mercer.families.special import exp, expm1, gammaln, log, log1mexp, log1p, total
+from mercer.testing.families import FamilyContract
 
 
 @pytest.mark.parametrize(
@@ -293,3 +294,45 @@ def test_estimates_on_the_boundary():
     assert np.isfinite(one.fit_each([np.array([[0.2, 0.8]])]).concentration).all()
     floored = f.Dirichlet().fit_each([np.array([[0.2, 0.8]])]).concentration
     assert_allclose(floored / floored.sum(), [[0.2, 0.8]], rtol=0.01)
+
+
+class Coins(f.Coordinatewise):
+    """Bernoulli distributions whose formulas are those of NumPy."""
+
+    probability = f.Parameter(sets.unit, moment=True)
+    support = sets.binary
+
+    def natural(self):
+        return special.logit(self.probability)
+
+    def from_natural(self, theta):
+        return special.expit(theta)
+
+    def partition(self, theta):
+        return np.logaddexp(0.0, np.real(theta)).astype(np.real(theta).dtype)
+
+    def draw(self, rng, shape):
+        return rng.random(shape) < self.probability
+
+
+class Coin(f.FamilyEstimator, of=Coins):
+    """Fit coins."""
+
+
+class TestCoins(FamilyContract):
+    """A family that is written for NumPy only says so."""
+
+    libraries = ("numpy",)
+    mean_map = dual_always = False
+
+    def members(self, seed=0, shape=(3,)):
+        return Coins(np.random.default_rng(seed).uniform(0.2, 0.8, size=(*shape, 2)))
+
+    def nodes(self):
+        return np.array([[0.0, 0.0], [0.0, 1.0], [1.0, 0.0], [1.0, 1.0]]), np.ones(4)
+
+    def parameters(self, p):
+        return special.logit(p.probability)
+
+    def build(self, theta):
+        return Coins(special.expit(theta))
