@@ -330,7 +330,7 @@ class ExponentialFamily(Family):
         except NoInterior as error:
             raise ValueError(
                 f"No {type(self).__name__} have the mean parameters at index {error.where}: they lie on the boundary, "
-                "like those of one point or of equal points. Use prior='pooled'."
+                "like those of one point or of equal points. Use prior='pooled', or floor=1e-3, to estimate them."
             ) from None
         if function == self._bounded and not self._fits(found, z):
             raise ValueError(
