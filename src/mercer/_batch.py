@@ -28,10 +28,11 @@ class _NotAnArray(TypeError, ValueError):
 class Batch:
     """A batch of distributions: arrays that share their leading axes, the batch shape.
 
-    A subclass lists its arrays in ``_arrays`` (field: number of trailing axes of one distribution), the batches it is
+    A subclass lists its arrays in ``arrays`` (field: number of trailing axes of one distribution), the batches it is
     made of in ``_parts`` (field: number of their batch axes that belong to one distribution) and its plain values,
-    shared by all members, in ``_shared``. Its ``__init__`` checks the values and ends with ``self._freeze(...)``. It
-    inherits indexing, reshaping, concatenation, digests and files.
+    shared by all members, in ``shared``. Its ``__init__`` checks the values and ends with ``self.freeze(...)``. It
+    inherits indexing, reshaping, concatenation, digests and files. (``_arrays``, ``_shared``, ``_freeze`` and ``_make``
+    are other names of these.)
     """
 
     _arrays: ClassVar[dict[str, int]] = {}
@@ -48,9 +49,13 @@ class Batch:
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
+        for name, kind in (("arrays", dict), ("shared", tuple)):
+            if isinstance(vars(cls).get(name), kind):
+                setattr(cls, f"_{name}", vars(cls)[name])
         known = _registry.setdefault(cls.__name__, cls)
-        if known.__module__ == cls.__module__:  # redefined, as in a notebook; a class of another module is kept
+        if known.__module__ == cls.__module__ or _is_own(cls):  # redefined, as in a notebook; else the first is kept
             _registry[cls.__name__] = cls
+        _registry[_full_name(cls)] = cls
 
     # -- construction --------------------------------------------------------------------------------
 
@@ -59,6 +64,15 @@ class Batch:
             f"{type(self).__name__} is a base class without parameters. Use a subclass whose __init__ takes them, "
             "such as mc.Poissons."
         )
+
+    def freeze(self, **fields: Any) -> None:
+        """Store checked fields, at the end of a constructor; arrays are copied and the copies made read-only."""
+        self._freeze(**fields)
+
+    @classmethod
+    def make(cls, **fields: Any) -> Self:
+        """Build from fields that are known to be valid, without copies and without the checks of the constructor."""
+        return cls._make(**fields)
 
     def _freeze(self, **fields: Any) -> None:
         """Store checked fields; arrays are copied and the copies made read-only."""
@@ -350,7 +364,7 @@ class Batch:
             raise _files.damaged(os.fspath(path), error) from error
 
     def _pack(self, prefix: str = "") -> tuple[dict[str, Any], dict[str, Any]]:
-        header: dict[str, Any] = {"class": type(self).__name__, "shared": self._shared_header(), "parts": {}}
+        header: dict[str, Any] = {"class": _name_in_files(type(self)), "shared": self._shared_header(), "parts": {}}
         arrays: dict[str, Any] = {}
         for name in self._arrays:
             arrays |= self._pack_array(prefix + name, getattr(self, name))
@@ -382,9 +396,9 @@ def _unpack(header: dict[str, Any], arrays: dict[str, Any], prefix: str = "") ->
     name = header["class"]
     if name not in _registry:
         importlib.import_module("mercer.models")  # the package loads lazily; importing a class registers it
-    if name not in _registry:
+    cls = _registry.get(name) or _namesake(name)
+    if cls is None:
         raise UnknownBatch(f"The file contains {name}, a class that is not imported. Import it first.")
-    cls = _registry[name]
     fields = cls._unpack_fields(arrays, header["shared"], prefix)
     for part, inner in header["parts"].items():
         fields[part] = _unpack(inner, arrays, f"{prefix}{part}.")
@@ -398,7 +412,26 @@ class UnknownBatch(Exception):
 
 def is_registered(cls: type[Batch]) -> bool:
     """Whether a file that names the class is read as this class."""
-    return _registry.get(cls.__name__) is cls
+    return _registry.get(_name_in_files(cls)) is cls
+
+
+def _is_own(cls: type) -> bool:
+    return cls.__module__.partition(".")[0] == "mercer"
+
+
+def _full_name(cls: type) -> str:
+    return f"{cls.__module__}.{cls.__qualname__}"
+
+
+def _name_in_files(cls: type) -> str:
+    """Return the name of a class, with its module where a class of another module has the same name."""
+    return cls.__name__ if _registry.get(cls.__name__) is cls else _full_name(cls)
+
+
+def _namesake(name: str) -> type[Batch] | None:
+    """Return the only class of that name which is not mercer's: one that has moved to another module."""
+    found = {cls for cls in _registry.values() if cls.__name__ == name.rpartition(".")[2] and not _is_own(cls)}
+    return found.pop() if len(found) == 1 else None
 
 
 def _nbytes(x: Any) -> int:

@@ -88,6 +88,8 @@ class Smoothed:
     def leaf(self, p: Any, q: Any) -> Array:
         """Return the family's log mean map."""
         able = "a family that has it, such as Gaussians, Categoricals or Poissons, or ProbabilityProduct"
+        if hasattr(p, "log_characteristic"):
+            able = f"MeanMap(n_components=...), random features of which it has, {able}"
         return required(p, "log_mean_map", "MeanMap", able)(q, gamma=self.gamma)
 
 

@@ -16,7 +16,7 @@ from sklearn.svm import SVC
 from sklearn.utils import _safe_indexing
 
 import mercer as mc
-from mercer._batch import Batch, row_digests
+from mercer._batch import Batch, _registry, row_digests
 
 
 def gaussians(*shape):
@@ -230,6 +230,22 @@ def test_a_namesake_does_not_take_over_the_files(tmp_path):
         _arrays = {"rate": 1}  # noqa: RUF012
 
     assert type(mc.load(tmp_path / "x.npz")) is mc.Poissons
+
+
+def test_a_namesake_has_files_of_its_own(tmp_path):
+    class Exponentials(Batch):
+        arrays = {"rate": 1}  # noqa: RUF012
+
+        def __init__(self, rate):
+            self.freeze(rate=np.asarray(rate))
+
+    p = Exponentials(np.ones((2, 1)))
+    p.save(tmp_path / "x.npz")
+    assert type(mc.load(tmp_path / "x.npz")) is Exponentials
+    assert type(p.make(rate=p.rate)) is Exponentials
+    moved = type("Exponentials", (Exponentials,), {"__module__": "elsewhere"})  # the same class, in another module
+    _registry.pop(f"{Exponentials.__module__}.{Exponentials.__qualname__}")
+    assert type(mc.load(tmp_path / "x.npz")) is moved
 
 
 def test_an_empty_list_is_an_index():

@@ -5,17 +5,17 @@ import itertools
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
-from scipy import sparse, stats
+from scipy import sparse, special, stats
 from tests.batches import softmax
 
 import mercer as mc
+from mercer.families.counting import log_trials_product
 from mercer.testing.families import RHOS, EstimatorContract, FamilyContract
 
 
 class TestMultinomials(FamilyContract):
     constants = ("trials",)
     trials = 3
-    rhos = (0.5,)
 
     def members(self, seed=0, shape=(3,)):
         p = np.random.default_rng(seed).dirichlet(np.ones(3), size=shape) * 0.97 + 0.01
@@ -46,7 +46,6 @@ class TestMultinomials(FamilyContract):
 
 class TestOneTrial(TestMultinomials):
     trials = 1
-    rhos = RHOS
     sharp = (40.0, 0.0, 1e-12)
 
 
@@ -113,7 +112,7 @@ def test_sparse_equals_dense(trials, tmp_path):
     assert p.sparse
     assert not d.sparse
     assert_allclose(p.dense().probability, counts / counts.sum(axis=1, keepdims=True), rtol=1e-14)
-    pairings = [lambda a, b, rho=rho: a.log_product(b, rho) for rho in (RHOS if trials == 1 else (0.5,))]
+    pairings = [lambda a, b, rho=rho: a.log_product(b, rho) for rho in RHOS]
     pairings += [lambda a, b: a.log_mean_map(b, 0.7), lambda a, b: a.dual_divergence(b), lambda a, b: a.kl(b)]
     for pairing in pairings:
         truth = pairing(d, d[:4])
@@ -183,8 +182,6 @@ def test_bad_input():
             mc.Multinomial(trials=trials).fit_each([[1, 2]])
     with pytest.raises(ValueError, match="differ in trials: 2 and 3; make both with the same trials"):
         p.log_product(mc.Multinomials([[0.5, 0.5]], trials=3))
-    with pytest.raises(ValueError, match=r"2 trials has a closed form at rho = 0.5 only; got rho = 1.0. Use rho=0.5"):
-        p.log_product(p, rho=1.0)
     with pytest.raises(ValueError, match="differ in dimension"):
         p.log_product(mc.Multinomials([[0.5, 0.5, 0.0]], trials=2))
     with pytest.raises(ValueError, match=r"Points must have shape \(T, 2\)"):
@@ -310,3 +307,53 @@ def test_a_prior_is_its_frequencies_alone():
     np.testing.assert_array_equal(p.probability, mc.Multinomial(prior=prior).fit_each(X).probability)
     with pytest.raises(ValueError, match=r"trials must be .*; got 2\.0. .*draws as an int"):
         mc.Multinomial(trials=2.0).fit_each(X)
+
+
+FAR = np.array([[0.3, 0.7, 0.0], [0.9, 0.05, 0.05], [1e-200, 1.0, 0.0], [0.0, 0.0, 1.0], [0.2, 0.3, 0.5]])
+
+
+def by_convolution(a, b, trials, rho):
+    """Log of the coefficient of z^s in the product of the series of all outcomes (PPK-3.3), in 50 digits."""
+    mpmath = pytest.importorskip("mpmath")
+    with mpmath.workdps(50):
+        terms = [1 / mpmath.factorial(n) ** (2 * mpmath.mpf(rho)) for n in range(trials + 1)]
+        now = [mpmath.mpf(1), *[mpmath.mpf(0)] * trials]
+        for x, y in zip(a, b, strict=True):
+            power = (mpmath.mpf(float(x)) * mpmath.mpf(float(y))) ** mpmath.mpf(rho)
+            own = [power**n * term for n, term in enumerate(terms)]
+            now = [mpmath.fsum(now[j] * own[n - j] for j in range(n + 1)) for n in range(trials + 1)]
+        value = now[trials] / terms[trials]
+        return float(mpmath.log(value)) if value > 0 else -np.inf
+
+
+@pytest.mark.parametrize("rho", [0.05, pytest.param(0.3, marks=pytest.mark.slow), 1.0, 2.5])
+@pytest.mark.parametrize("trials", [6, 30, pytest.param(90, marks=pytest.mark.slow)])
+def test_products_of_several_trials(trials, rho):
+    """PPK-3.3 at any rho: both ways to sum, distributions far apart, zeros, and pairs without a common outcome."""
+    truth = [[by_convolution(a, b, trials, rho) for b in FAR] for a in FAR]
+    p = mc.Multinomials(FAR, trials=trials)
+    assert_allclose(p.log_product(p, rho), truth, rtol=1e-13, atol=1e-13)
+    assert_allclose(log_trials_product(FAR, FAR.copy(), trials, rho), truth, rtol=1e-13, atol=1e-13)
+
+
+def test_many_trials_are_nearly_gaussian():
+    """At rho = 1/2 and 1 the sums over counts have other closed forms, whatever the number of trials."""
+    rng = np.random.default_rng(0)
+    a, b = rng.dirichlet(np.ones(50)), rng.dirichlet(np.ones(50))
+    root = 1000 * np.log(np.sum(np.sqrt(a * b)))
+    assert_allclose(log_trials_product(a[None], b[None], 1000, 0.5), [[root]], rtol=1e-13)
+    few, other = np.array([0.4, 0.6]), np.array([0.35, 0.65])
+    n = np.arange(1001.0)
+    logs = stats.binom.logpmf(n, 1000, few[0]) + stats.binom.logpmf(n, 1000, other[0])
+    assert_allclose(log_trials_product(few[None], other[None], 1000, 1.0), special.logsumexp(logs), rtol=1e-11)
+
+
+def test_sparse_rows_of_several_trials():
+    counts = random_csr().toarray()
+    p = counts / counts.sum(axis=1, keepdims=True)
+    for trials in (3, 40):
+        dense, sparse_ = mc.Multinomials(p, trials=trials), mc.Multinomials(sparse.csr_array(p), trials=trials)
+        assert_allclose(sparse_.log_product(sparse_, 0.8), dense.log_product(dense, 0.8), rtol=1e-12)
+        K = mc.ProbabilityProduct(rho=0.8)(sparse_)
+        assert_allclose(np.diagonal(K), 1)
+        assert_allclose(mc.ProbabilityProduct(rho=0.8)(dense), K, rtol=1e-10)

@@ -224,9 +224,9 @@ def test_through_estimators():
 def test_what_cannot():
     random = mc.MeanMap(n_components=3)
     for lacking in (
-        mc.HMMs([[1.0]], [[[1.0]]], mc.families.Exponentials([[[1.0]]])),
-        mc.families.Exponentials([[1.0]]),
-        mc.Mixtures([[1.0]], mc.families.Exponentials([[[1.0]]])),
+        mc.HMMs([[1.0]], [[[1.0]]], mc.families.Betas([[[1.0]]], [[[1.0]]])),
+        mc.families.Betas([[1.0]], [[1.0]]),
+        mc.Mixtures([[1.0]], mc.families.Betas([[[1.0]]], [[[1.0]]])),
     ):
         with pytest.raises(TypeError, match=r"needs `log_characteristic`, which .* does not have. Use Gaussians"):
             random(lacking)
@@ -239,6 +239,15 @@ def test_what_cannot():
         mc.MeanMap(n_components=30)(mc.Gaussians([[0.0], [1.7e308]], [0.0, 0.0]))
     with pytest.raises(ValueError, match="differ in dimension"):
         random(mc.Gaussians([[0.0]], [1.0]), mc.Gaussians([[0.0, 0.0]], [1.0]))
+
+
+def test_features_from_the_log_partition_function():
+    """The characteristic function continues it: features are near the closed form, where a family has one."""
+    p = mc.families.Exponentials([[1.0, 2.0], [3.0, 0.5], [0.2, 1.0]])
+    exact = mc.MeanMap(gamma=0.2)(p)
+    assert_allclose(mc.MeanMap(gamma=0.2, n_components=20_000, random_state=0)(p), exact, atol=0.02)
+    q = mc.families.Gammas([[1.0, 1.0], [1.0, 1.0], [1.0, 1.0]], p.scale)  # the same distributions
+    assert_allclose(mc.MeanMap(gamma=0.2, n_components=20_000, random_state=0)(q), exact, atol=0.02)
 
 
 def test_few_frequencies_say_nothing():

@@ -16,7 +16,7 @@ from array_api_compat import is_numpy_array
 from mercer._array import Array, namespace, to_numpy
 from mercer.families import gaussian_fused
 from mercer.families._covariance import Structure, smallest_eigenvalue
-from mercer.families.base import ExponentialFamily
+from mercer.families.exponential_family import ExponentialFamily
 
 
 class GaussianPairs(ExponentialFamily):

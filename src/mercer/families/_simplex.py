@@ -2,23 +2,26 @@
 
 from __future__ import annotations
 
-from typing import ClassVar, Self
+from typing import Any, Self
 
-from mercer._array import Array, Floats, identity, inner_logs, logsumexp, namespace, safe_log, xlogx
+from mercer._array import Array, Floats, identity, inner_logs, namespace, safe_log, xlogx
 from mercer._verdict import Verdict
 from mercer.families._gaps import jensen_gap
-from mercer.families.base import ExponentialFamily
+from mercer.families.base import Parameter
 from mercer.families.characteristic import averages, log_power
+from mercer.families.exponential_family import ExponentialFamily
+from mercer.families.sets import simplex
+from mercer.families.special import logsumexp
 
 
 class Simplex(ExponentialFamily):
-    """Probabilities of k outcomes, compared as the distribution of ``trials`` independent draws."""
+    """Probabilities of k outcomes, compared as the distribution of ``n_draws`` independent draws."""
 
-    _arrays: ClassVar[dict[str, int]] = {"probability": 1}
+    probability: Any = Parameter(simplex)
+    labels = ("probability",)
     tile_hint = 512
     dual_verdict = Verdict("always", "the Jensen-Shannon divergence is CND (Fuglede and Topsoe; DJS-5)")
-
-    probability: Array
+    _least_divergence = 1e-24
 
     @property
     def n_draws(self) -> int:
@@ -30,37 +33,39 @@ class Simplex(ExponentialFamily):
         return self
 
     @property
-    def dimension(self) -> int:
-        """Number of outcomes."""
-        return int(self.probability.shape[-1])
-
-    @property
     def n_parameters(self) -> int:
         """Number of free parameters of one distribution: one less than outcomes."""
         return self.dimension - 1
 
-    # -- the exponential family ------------------------------------------------------------------------
-
-    @property
-    def natural_parameters(self) -> Array:
-        """Log probabilities; -inf where an outcome is impossible."""
+    def natural(self) -> Array:
         return safe_log(self.dense().probability)
 
-    def log_partition(self, theta: Array) -> Array:
-        """Return s log sum exp(theta)."""
-        return self.n_draws * logsumexp(theta, axis=-1)
+    def from_natural(self, theta: Array) -> Array:
+        return namespace(theta).exp(theta - logsumexp(theta)[..., None])
 
-    @property
-    def mean_parameters(self) -> Array:
-        """Expected counts s a."""
+    def partition(self, theta: Array) -> Array:
+        return self.n_draws * logsumexp(theta)
+
+    def moments(self) -> Array:
         return self.n_draws * self.dense().probability
 
-    def dual(self, mu: Array) -> Array:
-        """Return sum mu log(mu / s), finite on the boundary (DJS-4)."""
-        s = self.n_draws
-        return namespace(mu).sum(s * xlogx(mu / s), axis=-1)
+    def from_moments(self, mu: Array) -> Array:
+        return mu / self.n_draws
 
-    _least_divergence = 1e-24
+    def legendre(self, mu: Array) -> Array:
+        return namespace(mu).sum(self.n_draws * xlogx(mu / self.n_draws), axis=-1)
+
+    def information(self) -> Array:
+        p = self.dense().probability
+        return self.n_draws * (p[..., :, None] * identity(p, self.dimension) - p[..., :, None] * p[..., None, :])
+
+    def score_names(self) -> list[str]:
+        """Name the columns of the Fisher scores."""
+        alphabet = getattr(self, "alphabet", None)
+        outcomes = range(self.dimension) if alphabet is None else alphabet.symbols
+        return [f"probability[{outcome}]" for outcome in outcomes]
+
+    # -- speed: products of matrices, and one outcome at a time ----------------------------------------------
 
     def dual_divergence(self, other: Self) -> Array:
         """Return s times the Jensen-Shannon divergence of the probabilities (DJS-2)."""
@@ -84,15 +89,3 @@ class Simplex(ExponentialFamily):
         Each is ``(*B, F)``; the count vector of one draw is one-hot.
         """
         return log_power(*averages(self.probability, frequencies), self.n_draws)
-
-    def score_names(self) -> list[str]:
-        """Name the columns of the Fisher scores."""
-        alphabet = getattr(self, "alphabet", None)
-        outcomes = range(self.dimension) if alphabet is None else alphabet.symbols
-        return [f"probability[{outcome}]" for outcome in outcomes]
-
-    def fisher_information(self) -> Array:
-        """Information of the logits, s (diag a - a a') (FK-3)."""
-        p = self.dense().probability
-        eye = identity(p, self.dimension)
-        return self.n_draws * (p[..., :, None] * eye - p[..., :, None] * p[..., None, :])

@@ -1,20 +1,91 @@
-"""Base classes of families of distributions, and what exponential families inherit."""
+"""The base class of families of distributions, and what their declarations consist of."""
 
 from __future__ import annotations
 
-from dataclasses import replace
+import inspect
+from collections.abc import Callable
 from typing import Any, ClassVar, Self
 
 import numpy as np
-from sklearn.base import clone
 
-from mercer._array import Array, Floats, cross_shape, namespace
+from mercer._array import Array, Floats, as_float, cross_shape, namespace, to_numpy
 from mercer._batch import Batch
-from mercer._checks import check_rho
 from mercer._coupling import Coupling, Leaf, Operand
-from mercer._verdict import Verdict
-from mercer.data.segments import check_coordinates, in_digest_order, segment_sum, segments
-from mercer.families.estimator import Context, Estimator
+from mercer._parameters import Check
+from mercer._random import random_generator, whole_size
+from mercer.families.sets import Set, reals
+
+
+class Parameter:
+    """An array of parameters, one block per distribution, in the declaration of a family.
+
+    Parameters
+    ----------
+    within : Set
+        Where its entries lie: a member of `mercer.families.sets`.
+    axes : int, default=1
+        Trailing axes that belong to one distribution: 1 for one number per coordinate, 0 for a single one.
+    moment : bool, default=False
+        Whether it is the mean parameter itself; ``moments`` and ``from_moments`` then need no formula.
+    known : bool, default=False
+        Whether it is not a parameter of the exponential family but known. Only members with the same value are
+        compared, and it is a parameter of the estimator.
+
+    Examples
+    --------
+    >>> import mercer as mc
+    >>> from mercer.families.sets import positive
+    >>> class Waits(mc.families.Coordinatewise):
+    ...     scale = mc.families.Parameter(positive, moment=True)
+    >>> Waits([[1.0, 2.0]]).scale
+    array([[1., 2.]])
+    >>> Waits([[1.0, -2.0]])
+    Traceback (most recent call last):
+    ValueError: scale must be positive and finite; got -2.0 at index (0, 1).
+    """
+
+    def __init__(self, within: Set = reals, axes: int = 1, *, moment: bool = False, known: bool = False) -> None:
+        self.within, self.axes, self.moment, self.known = within, axes, moment, known
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self.name = name
+
+    def known_value(self, value: Any, dimension: int) -> Array:
+        """Return a checked known value: a number stands for all coordinates, or for a multiple of the identity."""
+        if np.ndim(value) == 0 and self.axes == 2:
+            value = np.eye(dimension) * as_float(value, self.name)
+        return self.within.parameter(value, self.name, 0 if np.ndim(value) == 0 else self.axes)
+
+    def __get__(self, batch: Any, owner: Any = None) -> Any:
+        """Return the declaration to the class; a member has the array of its own."""
+        if batch is None:
+            return self
+        raise AttributeError(f"{type(batch).__name__} has no value of {self.name}")
+
+
+class Constant:
+    """A plain value that all members share, such as a number of trials, and a parameter of the estimator.
+
+    Parameters
+    ----------
+    rule : callable
+        ``rule(name, value)`` raises if a value is not allowed.
+    default : object
+        The default value.
+
+    Examples
+    --------
+    >>> import mercer as mc
+    >>> mc.families.DirichletMultinomials.trials.default
+    1
+    """
+
+    def __init__(self, rule: Check, default: Any) -> None:
+        self.rule, self.default = rule, default
+
+    def __get__(self, batch: Any, owner: Any = None) -> Any:
+        """Return the declaration to the class, and the default to a member without a value."""
+        return self if batch is None else self.default
 
 
 class Family(Batch):
@@ -22,6 +93,10 @@ class Family(Batch):
 
     Leading batch axes align and the last axis of each side crosses, as in ``matmul``:
     ``(*B, n) x (*B, m) -> (*B, n, m)``.
+
+    A subclass declares `Parameter` and `Constant` attributes, from which its constructor and checks follow, and the
+    ``support`` of its points. With ``log_density(x)`` it has densities, with ``draw(rng, shape)`` samples. In such a
+    formula, ``self`` is a batch whose parameters broadcast with the points.
 
     Examples
     --------
@@ -32,19 +107,109 @@ class Family(Batch):
     """
 
     tile_hint: int = 256
+    support: ClassVar[Set] = reals
+    """Set that the points lie in."""
+    independent: ClassVar[bool] = False
+    """Whether coordinates are independent, so that missing ones (NaN) are marginalized."""
+    _declared: ClassVar[dict[str, Parameter]] = {}
+    _constants: ClassVar[dict[str, Constant]] = {}
+    _singular: ClassVar[Any] = None
 
-    def couple(self, coupling: Coupling, lengths: tuple[int, ...] | None = None) -> Operand:
-        """Prepare this batch for a coupling; ``lengths`` is ignored, since families are not models of sequences."""
-        return Leaf(self, coupling)
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        for kind, store in ((Parameter, "_declared"), (Constant, "_constants")):
+            setattr(cls, store, getattr(cls, store) | {n: v for n, v in vars(cls).items() if isinstance(v, kind)})
+        if not cls._declared:
+            return
+        if "_arrays" not in vars(cls):
+            cls._arrays = {name: parameter.axes for name, parameter in cls._declared.items()}
+        if cls._constants and "_shared" not in vars(cls):
+            cls._shared = tuple(cls._constants)
+        if cls.__init__ is Family.__init__:
+            defaults = dict.fromkeys(cls._declared, inspect.Parameter.empty)
+            defaults |= {name: constant.default for name, constant in cls._constants.items()}
+            either = inspect.Parameter.POSITIONAL_OR_KEYWORD
+            cls.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
+                [inspect.Parameter(name, either, default=default) for name, default in defaults.items()]
+            )
+        else:  # a subclass with a constructor of its own
+            cls.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
+                list(inspect.signature(cls.__init__).parameters.values())[1:]
+            )
+
+    # -- construction and checks -----------------------------------------------------------------------------
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        if not self._declared:
+            super().__init__(*args, **kwargs)
+        given = inspect.signature(type(self)).bind(*args, **kwargs)
+        given.apply_defaults()
+        fields = given.arguments
+        for name, constant in self._constants.items():
+            constant.rule(name, fields[name])
+        for name in self._free_names():
+            parameter = self._declared[name]
+            fields[name] = parameter.within.parameter(fields[name], name, parameter.axes)
+        dimension = max((fields[name].shape[-1] for name in self._free_names() if self._declared[name].axes), default=1)
+        for name, parameter in self._declared.items():
+            if parameter.known:
+                fields[name] = parameter.known_value(fields[name], dimension)
+        self._freeze(**self._matched(fields))
+
+    def _matched(self, fields: dict[str, Any]) -> dict[str, Any]:
+        """Spread known parameters over the members, and raise unless all describe equally many distributions."""
+        first = max(self._free_names(), key=lambda name: self._declared[name].axes)
+        shape, axes = tuple(fields[first].shape), self._declared[first].axes
+        for name, parameter in self._declared.items():
+            found = tuple(fields[name].shape)
+            wanted = (*shape[: len(shape) - axes], *shape[len(shape) - 1 :] * parameter.axes)
+            if parameter.known and found != wanted:
+                try:
+                    fields[name] = namespace(fields[name]).broadcast_to(fields[name], wanted)
+                except ValueError:
+                    raise ValueError(
+                        f"{name} must have the shape {wanted}, or one that broadcasts to it; got {found}."
+                    ) from None
+            elif found != wanted:
+                same = "the same shape" if parameter.axes == axes else "shapes of equally many distributions"
+                raise ValueError(f"{first} and {name} must have {same}; got {shape} and {found}.")
+        return fields
+
+    @classmethod
+    def standard(cls, dimension: int, **constants: Any) -> Self:
+        """Return the standard member, of shape ``()``: every parameter at the center of its set."""
+        arrays = {n: p.within.filled((dimension,) * p.axes, p.axes) for n, p in cls._declared.items()}
+        return cls._make(**arrays, **({n: c.default for n, c in cls._constants.items()} | constants))
+
+    @classmethod
+    def _free_names(cls) -> list[str]:
+        """Names of the parameters that are not known."""
+        return [name for name, parameter in cls._declared.items() if not parameter.known]
+
+    @property
+    def dimension(self) -> int:
+        """Number of coordinates of a point."""
+        return int(next(getattr(self, name) for name, axes in self._arrays.items() if axes).shape[-1])
 
     def estimator(self) -> Any:
         """Return the singular of this plural: the estimator that knows what its data look like."""
-        raise NotImplementedError(f"{type(self).__name__} must implement estimator()")
+        if self._singular is None or self._singular.family is not type(self):
+            raise NotImplementedError(f"{type(self).__name__} must implement estimator()")
+        known = [name for name, parameter in self._declared.items() if parameter.known]
+        values = {name: to_numpy(getattr(self.reshape(-1)[0], name)).tolist() for name in known if 0 not in self.shape}
+        return self._singular(**{name: getattr(self, name) for name in self._constants}, **values)
 
     @property
     def n_parameters(self) -> int:
         """Number of free parameters of one distribution."""
-        raise NotImplementedError(f"{type(self).__name__} must implement n_parameters")
+        if not self._declared:
+            raise NotImplementedError(f"{type(self).__name__} must implement n_parameters")
+        sizes = (getattr(self, name).shape[len(self.shape) :] for name in self._free_names())
+        return int(sum(np.prod(size, dtype=int) for size in sizes))
+
+    def couple(self, coupling: Coupling, lengths: tuple[int, ...] | None = None) -> Operand:
+        """Prepare this batch for a coupling; ``lengths`` is ignored, since families are not models of sequences."""
+        return Leaf(self, coupling)
 
     def _check_pair(self, other: Any) -> None:
         if not isinstance(other, Batch):
@@ -52,12 +217,25 @@ class Family(Batch):
         self._check_alike(other)
         cross_shape(self.shape, other.shape)
 
+    def _check_known(self, other: Any) -> None:
+        """Raise unless known parameters have one value in both batches, where the exponential family ends."""
+        self._check_pair(other)
+        for name, parameter in self._declared.items():
+            if parameter.known:
+                own, theirs = (to_numpy(getattr(side, name)) for side in (self, other))
+                rows = [v.reshape(-1, *v.shape[v.ndim - parameter.axes :]) for v in (own, theirs)]
+                if all(map(len, rows)) and any((v != rows[0][:1]).any() for v in rows):
+                    raise ValueError(
+                        f"Two batches of {type(self).__name__} differ in {name}, which is known; make both with the "
+                        "same one, or use mc.Sampled, which compares densities."
+                    )
+
     def _crossable(self, x: Array) -> tuple[Self, Array]:
         return (self if self.shape else self.reshape(1)), x
 
     def _checked_points(self, x: Array) -> Array:
         """Return points of ``dimension`` coordinates unchanged, or raise if shape or values are wrong."""
-        d = int(self.dimension)  # type: ignore[attr-defined]
+        d = int(self.dimension)
         if len(x.shape) < 2 or x.shape[-1] != d:
             raise ValueError(f"Points must have shape (T, {d}), one row per point; got {tuple(x.shape)}.")
         self._check_values(x)
@@ -65,254 +243,49 @@ class Family(Batch):
 
     def _check_values(self, x: Array) -> None:
         """Raise if a point lies outside the support; real vectors are not checked."""
+        if self.support is not reals:
+            self.support.check(x, type(self).__name__)
 
+    # -- how formulas are evaluated --------------------------------------------------------------------------
 
-class ExponentialFamily(Family):
-    """A family p(x) = exp(log_base(x) + <theta, statistics(x)> - log_partition(theta)).
+    def _viewed(self, convert: Callable[[str, Array], Array]) -> Self:
+        """Return a batch of converted arrays, which need not be valid members."""
+        return self._map(convert, lambda name, part: part)
 
-    A subclass writes `statistics`, `log_base`, `natural_parameters`, `log_partition`, `mean_parameters`,
-    `with_mean_parameters` and `dual`. It gets `log_prob`, `kl`, `log_product` at rho = 1/2, `dual_divergence`,
-    `fisher_scores` and `pooled` from them, and may replace any by a faster or more general closed form.
+    def _at(self, axis: int) -> Self:
+        """Return this batch with one more batch axis, as its last (-1) or before its last (-2)."""
+        return self._viewed(lambda name, x: namespace(x).expand_dims(x, axis=axis - self._event_axes(name)))
 
-    Examples
-    --------
-    >>> import mercer as mc
-    >>> p = mc.Poissons([[1.0], [4.0]])
-    >>> p.natural_parameters.round(4)
-    array([[0.    ],
-           [1.3863]])
-    >>> p.mean_parameters
-    array([[1.],
-           [4.]])
-    """
+    def _pairs(self, other: Self, term: Callable[[Any, Any], Array]) -> Array:
+        """Return ``term(p, q)`` of every pair, ``(*B, n, m)``; p and q are batches that broadcast to all pairs."""
+        value, shape = term(self._at(-1), other._at(-2)), cross_shape(self.shape, other.shape)
+        return value if tuple(value.shape) == shape else namespace(value).broadcast_to(value, shape)
 
-    # -- methods of subclasses -------------------------------------------------------------------------
+    def _members_by_points(self, x: Any) -> tuple[Self, Array]:
+        """Return this batch, with an axis of its own, and points that were checked; NaN is refused."""
+        x = self._checked_points(as_float(x))
+        if bool(namespace(x).any(namespace(x).isnan(x))):
+            raise ValueError(f"A point of {type(self).__name__} contains NaN. Fill it in, or leave the point out.")
+        return self._crossable(x)
 
-    def statistics(self, x: Array) -> Array:
-        """Sufficient statistics, ``(..., T, *event) -> (..., T, D)``."""
-        raise NotImplementedError(f"{type(self).__name__} must implement statistics(x)")
+    # -- densities and draws ---------------------------------------------------------------------------------
 
-    def log_base(self, x: Array) -> Array:
-        """Log base measure, ``(..., T, *event) -> (..., T)``."""
-        raise NotImplementedError(f"{type(self).__name__} must implement log_base(x)")
+    def log_density(self, x: Array) -> Array:
+        """Log density at points, where points and parameters broadcast: a formula that a subclass declares."""
+        raise NotImplementedError(f"{type(self).__name__} must implement log_density(x)")
 
-    @property
-    def natural_parameters(self) -> Array:
-        """Natural parameters theta, ``(*B, D)``."""
-        raise NotImplementedError(f"{type(self).__name__} must implement natural_parameters")
-
-    def log_partition(self, theta: Array) -> Array:
-        """Log partition function, ``(..., D) -> (...)``."""
-        raise NotImplementedError(f"{type(self).__name__} must implement log_partition(theta)")
-
-    @property
-    def mean_parameters(self) -> Array:
-        """Mean parameters mu = E[statistics], ``(*B, D)``."""
-        raise NotImplementedError(f"{type(self).__name__} must implement mean_parameters")
-
-    def dual(self, mu: Array) -> Array:
-        """Legendre dual of the log partition, with its boundary values (DJS-4), ``(..., D) -> (...)``."""
-        raise NotImplementedError(f"{type(self).__name__} must implement dual(mu)")
-
-    def with_mean_parameters(self, mu: Array) -> Self:
-        """Return members of this family with other mean parameters, ``(..., D)`` -> batch of shape ``(...)``."""
-        raise NotImplementedError(f"{type(self).__name__} must implement with_mean_parameters(mu)")
-
-    dual_verdict: ClassVar[Verdict | None] = None
-    """What `dual_psd` says, where it is the same for every form and t."""
-
-    def dual_psd(self, form: str, t: float) -> Verdict:
-        """Whether JensenShannon of this family is positive semi-definite (DJS-5)."""
-        return self.dual_verdict or Verdict(
-            "conditional",
-            f"it is not known when the dual divergence of {type(self).__name__} is conditionally negative "
-            "definite (DJS-5)",
-        )
-
-    # -- derived methods -------------------------------------------------------------------------------
-
-    def log_prob(self, x: Array) -> Array:
-        """Log density or log probability of every point, ``(*B, n) x (*B, T, *event) -> (*B, n, T)``."""
-        single, x = self._crossable(x)
-        xp = namespace(x, single.natural_parameters)
-        theta = single.natural_parameters
-        value = theta @ xp.matrix_transpose(single.statistics(x))
-        value = value + single.log_base(x)[..., None, :] - single.log_partition(theta)[..., :, None]
-        return value if self.shape else value[..., 0, :]
-
-    def kl(self, other: Self) -> Array:
-        """Kullback-Leibler divergence KL(p || q) of every pair, ``(*B, n, m)`` (DJS-1)."""
-        self._check_pair(other)
-        theta, mu, phi = self.natural_parameters, self.mean_parameters, other.natural_parameters
-        xp = namespace(mu, phi)
-        own = xp.sum(theta * mu, axis=-1) - self.log_partition(theta)
-        return own[..., :, None] - mu @ xp.matrix_transpose(phi) + other.log_partition(phi)[..., None, :]
-
-    def log_product(self, other: Self, rho: float = 0.5) -> Array:
-        """Log of the integral of p^rho q^rho, for rho = 1/2 (PPK-3.0).
-
-        K((theta + theta')/2) - K(theta)/2 - K(theta')/2, for any exponential family.
-        """
-        check_rho(rho)
-        self._check_pair(other)
-        if rho != 0.5:
-            raise ValueError(
-                f"{type(self).__name__} has a probability product at rho = 0.5 only (the generic formula of "
-                f"exponential families); got rho = {rho}."
-            )
-        theta, phi = self.natural_parameters, other.natural_parameters
-        middle = (theta[..., :, None, :] + phi[..., None, :, :]) / 2
-        ends = self.log_partition(theta)[..., :, None] + other.log_partition(phi)[..., None, :]
-        return self.log_partition(middle) - ends / 2
-
-    def dual_divergence(self, other: Self) -> Array:
-        """Dual Jensen-Shannon divergence of every pair (DJS-2): (F(mu) + F(mu'))/2 - F((mu + mu')/2)."""
-        self._check_pair(other)
-        mu, nu = self.mean_parameters, other.mean_parameters
-        middle = (mu[..., :, None, :] + nu[..., None, :, :]) / 2
-        ends = self.dual(mu)[..., :, None] + other.dual(nu)[..., None, :]
-        return ends / 2 - self.dual(middle)
-
-    _least_divergence: float = 1e-14
-    """Dual divergences below this are rounding: of differences, here, and much less where a formula does not cancel."""
-
-    def score_names(self) -> list[str]:
-        """Name the columns of the Fisher scores."""
-        return [f"parameter[{i}]" for i in range(int(self.natural_parameters.shape[-1]))]
-
-    def fisher_scores(self, x: Array) -> Array:
-        """Gradient of the log density in the parameters at every point, ``(*B, n, T, P)`` (FK-3).
-
-        Here in natural parameters; families whose usual parametrization is another (FK-0) replace it.
-        """
-        single, x = self._crossable(x)
-        mu = single.mean_parameters
-        value = single.statistics(x)[..., None, :, :] - mu[..., :, None, :]
-        return value if self.shape else value[..., 0, :, :]
-
-    def pooled(self) -> Self:
-        """Return the member with the average mean parameters, as a batch of shape ``(1,)``."""
-        self._require_members()
-        mu = self.mean_parameters
-        return self.with_mean_parameters(namespace(mu).mean(mu, axis=0, keepdims=True))
-
-    def _require_members(self) -> None:
-        if 0 in self.shape:
-            raise ValueError(f"This batch of {type(self).__name__} is empty; there is nothing to pool.")
-
-    @property
-    def n_parameters(self) -> int:
-        """Number of free parameters of one distribution."""
-        return int(self.natural_parameters.shape[-1])
-
-    def sample(self, size: int = 1, random_state: Any = None) -> np.ndarray[Any, Any]:
-        """Draw ``size`` points from every member, ``(*B, size, *event)``."""
+    def draw(self, rng: np.random.Generator, shape: tuple[int, ...]) -> Any:
+        """Draw ``shape`` points, to which the parameters broadcast: a formula that a subclass declares."""
         raise NotImplementedError(f"{type(self).__name__} must implement sample(size, random_state)")
 
+    def log_prob(self, x: Any) -> Array:
+        """Log density or log probability of every point, ``(*B, n) x (*B, T, d) -> (*B, n, T)``."""
+        single, x = self._members_by_points(x)
+        value = single._at(-1).log_density(x[..., None, :, :])
+        return value if self.shape else value[..., 0, :]
 
-def observed_scores(scores: Array) -> Array:
-    """Set the scores of missing coordinates (NaN) to zero."""
-    xp = namespace(scores)
-    return xp.where(xp.isnan(scores), xp.zeros_like(scores), scores)
-
-
-class FamilyEstimator(Estimator):
-    """An exponential family fitted by moments: maximum likelihood, or conjugate MAP with a prior (DJS-6).
-
-    mu = (n0 mu0 + sum of statistics) / (n0 + n), with n0 = ``prior_strength`` and mu0 the mean parameters of the prior:
-    the posterior mean of mu, and the MAP of theta, under the conjugate prior. A subclass writes `template`.
-
-    Examples
-    --------
-    >>> import mercer as mc
-    >>> estimator = mc.Poisson(prior="pooled", prior_strength=1.0)
-    >>> isinstance(estimator, mc.families.FamilyEstimator)
-    True
-    >>> estimator.fit_each([[3, 0], [1, 2]]).mean_parameters
-    array([[2.5, 0.5],
-           [1.5, 1.5]])
-    """
-
-    quick_scores: ClassVar[bool] = True
-
-    def __init__(self, prior: Any = None, prior_strength: float = 1.0) -> None:
-        self.prior = prior
-        self.prior_strength = prior_strength
-
-    def template(self, context: Context) -> Any:
-        """Return any member of the family, of shape ``()``: it knows statistics and how to make members from means."""
-        raise NotImplementedError(f"{type(self).__name__} must implement template(context)")
-
-    def statistics(self, x: Any, context: Context) -> Floats:
-        """Sufficient statistics of points, ``(T, D)``; NaN where missing."""
-        return np.asarray(self.template(context).statistics(x))
-
-    def from_mean(self, mu: Floats, context: Context) -> Any:
-        """Turn mean parameters ``(..., D)`` into a batch of shape ``(...)``."""
-        return self.template(context).with_mean_parameters(mu)
-
-    def _check_data(self, X: Any, offsets: Floats) -> None:
-        """Raise, too, if a coordinate was never observed in a sample and there is no prior."""
-        super()._check_data(X, offsets)
-        if self.prior is None and self._missing_allowed():
-            check_coordinates(X, offsets)
-
-    def _prior_mean(self, context: Context) -> Floats:
-        prior = self._suited(self._prior_batch(context), self.template(context))
-        return np.asarray(prior.mean_parameters)
-
-    def context(self, X: Any) -> Context:
-        """Learn the dimension and the pooled model."""
-        x, _ = segments(in_digest_order(X))
-        bare = Context(dimension=x.shape[1])
-        return self._with_pooled(x, bare)
-
-    def _with_pooled(self, x: Any, context: Context) -> Context:
-        """Add the model of all points, fitted without a prior; where a prior is asked for, it is needed."""
-        if not isinstance(self.prior, str):
-            return context
-        unseen = np.flatnonzero(np.isnan(x).all(axis=0))
-        if len(x) and len(unseen):
-            raise ValueError(
-                f"Column {int(unseen[0])} is missing (NaN) in every sample, so prior='pooled' cannot be estimated for "
-                "it. Leave the column out, or pass a batch of shape (1,) as the prior."
-            )
-        alone = clone(self).set_params(prior=None)
-        return replace(context, pooled=alone._fit_alone(x, np.array([0, x.shape[0]]), context))
-
-    def fit_weighted(self, x: Any, weights: Floats, offsets: Floats, context: Context, start: Any = None) -> Any:
-        """Fit to weighted data by moments."""
-        statistics = self.statistics(x, context)
-        found = [moments(statistics, weights[:, j : j + 1], offsets) for j in range(weights.shape[1])]
-        total, mass = (np.stack(columns, axis=1) for columns in zip(*found, strict=True))
-        mu0 = None if self.prior is None else self._prior_mean(context)[0]
-        begin = None if start is None else np.asarray(start.mean_parameters)
-        return self.from_mean(self._shrink(total, mass, mu0, begin), context)
-
-    def _shrink(self, total: Floats, mass: Floats, mu0: Floats | None, start: Floats | None) -> Floats:
-        """Divide sums of statistics by their mass, shrunk to the mean parameters ``mu0`` of the prior."""
-        if mu0 is not None:
-            total = total + self.prior_strength * mu0
-            mass = mass + self.prior_strength
-        nobody = mass <= 0
-        mu = total / np.where(nobody, 1.0, mass)
-        if np.any(nobody):
-            # An unvisited component keeps its value, and a sample without points gets the prior; without a prior, an
-            # unobserved coordinate has no estimate.
-            known = start if start is not None else mu0
-            if known is None:
-                raise ValueError(
-                    "A coordinate is missing (NaN) in all points of a sample. Use prior='pooled', or leave the sample "
-                    "out."
-                )
-            mu = np.where(nobody, known, mu)
-        return mu
-
-
-def moments(statistics: Floats, weights: Floats, offsets: Floats) -> tuple[Floats, Floats]:
-    """Weighted sums of statistics ``(T, D)`` over every sample, and the weight in them; NaN is left out."""
-    seen = ~np.isnan(statistics)
-    if seen.all():
-        return segment_sum(weights * statistics, offsets), segment_sum(weights, offsets)
-    filled = np.where(seen, statistics, 0.0)
-    return segment_sum(weights * filled, offsets), segment_sum(weights * seen, offsets)
+    def sample(self, size: int = 1, random_state: Any = None) -> Floats:
+        """Draw ``size`` points from every member, ``(*B, size, d)``."""
+        shape = (*self.shape, whole_size(size))
+        view = self._viewed(lambda name, x: np.expand_dims(to_numpy(x), -1 - self._event_axes(name)))
+        return np.asarray(view.draw(random_generator(random_state), shape), dtype=float)

@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from mercer._array import Array, Floats, as_float, inner_logs, log_complement, namespace, safe_log, xlogx
-from mercer._checks import check_gamma, checked_parameter
+from mercer._array import Array, as_float, inner_logs, log_complement, namespace, safe_log, xlogx
 from mercer._coupling import mismatch_underflows, power
 from mercer._parameters import NONE, Rules, number
 from mercer._verdict import Verdict
 from mercer.data.segments import mapped
 from mercer.families._gaps import jensen_gap
-from mercer.families.coordinatewise import Coordinatewise, CoordinatewiseEstimator
+from mercer.families.base import Parameter
+from mercer.families.coordinatewise import Coordinatewise
 from mercer.families.estimator import Context
+from mercer.families.fit import FamilyEstimator
+from mercer.families.sets import binary, closed_unit
+from mercer.families.special import exp, log1pexp, relative
 
 
 class Bernoullis(Coordinatewise):
@@ -39,91 +43,63 @@ class Bernoullis(Coordinatewise):
            [0.7071, 1.    ]])
     """
 
-    _arrays: ClassVar[dict[str, int]] = {"probability": 1}
-    domain = "binary"
-    score_label = "log_odds"
+    probability = Parameter(closed_unit, moment=True)
+    support = binary
+    labels = ("log_odds",)
     dual_verdict = Verdict("always", "1/V(mu) = 1/mu + 1/(1 - mu) is a Laplace transform of a positive measure (DJS-5)")
 
-    probability: Array
+    def natural(self) -> Array:
+        return safe_log(self.probability) - safe_log(1 - self.probability)
 
-    def __init__(self, probability: Any) -> None:
-        p = checked_parameter(probability, "probability", lambda x: (x >= 0) & (x <= 1), "be between 0 and 1")
-        self._freeze(probability=p)
+    def from_natural(self, theta: Array) -> Array:
+        return 1 / (1 + exp(-theta))
 
-    # -- formulas of one coordinate ---------------------------------------------------------------------
+    def partition(self, theta: Array) -> Array:
+        return log1pexp(theta)
 
-    def term_natural(self, p: Array) -> Array:
-        """Return the log odds; infinite where an answer is certain."""
-        return safe_log(p) - safe_log(1 - p)
-
-    def term_partition(self, theta: Array) -> Array:
-        """Return log(1 + exp(theta))."""
-        xp = namespace(theta)
-        return xp.logaddexp(theta, xp.zeros_like(theta))
-
-    def term_mean(self, p: Array) -> Array:
-        """Return the probability of a one."""
-        return p
-
-    def term_from_mean(self, mu: Array) -> Array:
-        """Return the mean, which is the probability."""
-        return mu
-
-    def term_dual(self, mu: Array) -> Array:
-        """Return the negative entropy, finite on the boundary (DJS-4)."""
+    def legendre(self, mu: Array) -> Array:
         return xlogx(mu) + xlogx(1 - mu)
 
-    def term_variance(self, p: Array) -> Array:
-        """Return p (1 - p)."""
-        return p * (1 - p)
+    def information(self) -> Array:
+        return self.probability * (1 - self.probability)
 
-    def term_product(self, g: Array, h: Array, rho: float) -> Array:
-        """Log of the sum of p^rho q^rho over both answers (PPK-3.2)."""
-        if rho <= 1:  # where one product underflows, the other is about 1
-            return safe_log(power(g * h, rho) + power((1 - g) * (1 - h), rho))
-        return _log_sum(rho * (safe_log(g) + safe_log(h)), rho * (log_complement(g) + log_complement(h)))
+    def draw(self, rng: np.random.Generator, shape: tuple[int, ...]) -> Any:
+        return rng.random(shape) < self.probability
 
-    def term_divergence(self, g: Array, h: Array) -> Array:
-        """Dual Jensen-Shannon divergence (DJS-4)."""
-        return jensen_gap(g, h) + jensen_gap(1 - g, 1 - h)
-
-    def term_kl(self, g: Array, h: Array) -> Array:
-        """Kullback-Leibler divergence; +inf where q excludes what p allows."""
-        return _relative(g, h) + _relative(1 - g, 1 - h)
-
-    # -- capabilities -----------------------------------------------------------------------------------
+    # -- digits, and answers that are certain ----------------------------------------------------------------
 
     def log_prob(self, x: Any) -> Array:
         """Log probability of every 0/1 vector, ``(*B, n) x (*B, T, d) -> (*B, n, T)``; NaN is marginalized."""
         single, x = self._crossable(self._checked_points(as_float(x)))
-        xp = namespace(x, self.probability)
-        seen = ~xp.isnan(x)
-        ones = xp.astype(seen & (x == 1), self.probability.dtype)
-        zeros = xp.astype(seen & (x == 0), self.probability.dtype)
-        logs = safe_log(single.probability), safe_log(1 - single.probability)
-        value = xp.matrix_transpose(inner_logs(ones, logs[0]) + inner_logs(zeros, logs[1]))
+        xp, p = namespace(x, self.probability), single.probability
+        ones, zeros = (xp.astype(x == answer, self.probability.dtype) for answer in (1, 0))
+        value = xp.matrix_transpose(inner_logs(ones, safe_log(p)) + inner_logs(zeros, safe_log(1 - p)))
         return value if self.shape else value[..., 0, :]
 
-    def log_mean_map(self, other: Self, gamma: float) -> Array:
-        """Log of E exp(-gamma |x - y|^2): coordinates that differ cost exp(-gamma)."""
-        check_gamma(gamma)
-        e = float(np.exp(-gamma))
-        if mismatch_underflows(gamma / 2, self.probability):
+    def product(self, other: Self, rho: float) -> Array:
+        g, h = self.probability, other.probability
+        if rho <= 1:  # where one product underflows, the other is about 1
+            return safe_log(power(g * h, rho) + power((1 - g) * (1 - h), rho))
+        return _log_sum(rho * (safe_log(g) + safe_log(h)), rho * (log_complement(g) + log_complement(h)))
 
-            def coordinate(g: Array, h: Array) -> Array:
-                alike = safe_log(g * h + (1 - g) * (1 - h))
-                return _log_sum(alike, namespace(alike).full_like(alike, -gamma))
+    def divergence(self, other: Self) -> Array:
+        g, h = self.probability, other.probability
+        return jensen_gap(g, h) + jensen_gap(1 - g, 1 - h)
 
-            return self._coordinates(other, coordinate)
-        return self._coordinates(other, lambda g, h: safe_log(e + (1 - e) * (g * h + (1 - g) * (1 - h))))
+    def relative_entropy(self, other: Self) -> Array:
+        g, h = self.probability, other.probability
+        return relative(g, h) + relative(1 - g, 1 - h)
 
-    def term_sample(self, rng: np.random.Generator, p: Floats) -> Floats:
-        """Draw zeros and ones."""
-        return (rng.random(p.shape) < p).astype(float)
+    def mean_map(self, other: Self, gamma: float) -> Array:
+        g, h, e = self.probability, other.probability, math.exp(-gamma)
+        alike = g * h + (1 - g) * (1 - h)  # coordinates that differ cost e
+        if mismatch_underflows(gamma / 2, g):
+            return _log_sum(safe_log(alike), namespace(alike).full_like(alike, -gamma))
+        return safe_log(e + (1 - e) * alike)
 
 
 @dataclass(eq=False, repr=False)
-class Bernoulli(CoordinatewiseEstimator):
+class Bernoulli(FamilyEstimator, of=Bernoullis):
     """Fit products of Bernoulli distributions, one to every sample (a 0/1 row or a set of rows) or one to all.
 
     Parameters
@@ -150,15 +126,13 @@ class Bernoulli(CoordinatewiseEstimator):
            [0.25, 0.  ]])
     """
 
-    family = Bernoullis
     _parameters: ClassVar[Rules] = {"threshold": number("Use None for data that are 0 or 1.") | NONE}
 
     threshold: float | None = None
-    prior: Any = None
-    prior_strength: float = 1.0
 
     def _even(self, x: Any, context: Context) -> Bernoullis:
-        return self.template(context).reshape(1)
+        even: Bernoullis = self.template(context).reshape(1)
+        return even
 
     def _converted(self, X: Any) -> Any:
         if self.threshold is None:
@@ -174,10 +148,3 @@ def _log_sum(a: Array, b: Array) -> Array:
     top = xp.where(possible, top, xp.zeros_like(top))
     total = xp.exp(a - top) + xp.exp(b - top)
     return top + safe_log(total)
-
-
-def _relative(g: Array, h: Array) -> Array:
-    xp = namespace(g, h)
-    safe = xp.where(h > 0, h, xp.ones_like(h))
-    value = xlogx(g) - g * xp.log(safe)
-    return xp.where((g > 0) & (h <= 0), xp.inf, value)

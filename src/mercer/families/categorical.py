@@ -9,7 +9,7 @@ import numpy as np
 from scipy import sparse
 from scipy.special import xlogy
 
-from mercer._array import Array, Floats, beside, frozen, namespace, safe_log, to_numpy
+from mercer._array import Array, Floats, beside, namespace, safe_log, to_numpy
 from mercer._checks import check_gamma, check_rho
 from mercer._coupling import Coupling, InnerLeaf, Leaf, Operand, PowerProduct, Smoothed
 from mercer._parameters import Rules, one_of
@@ -21,6 +21,7 @@ from mercer.data.csr import CSRRows
 from mercer.data.segments import sample_name, segment_sum
 from mercer.families._simplex import Simplex
 from mercer.families.estimator import Context, Estimator
+from mercer.families.fit import FamilyEstimator
 
 
 class Categoricals(Simplex):
@@ -67,9 +68,8 @@ class Categoricals(Simplex):
             )
         self._freeze(probability=p, alphabet=symbols)
 
-    def with_mean_parameters(self, mu: Array) -> Self:
-        """Return the distributions with these probabilities."""
-        return self._make(probability=frozen(mu), alphabet=self.alphabet)
+    def predictive(self, count: Any) -> Self:
+        return self
 
     def estimator(self) -> Categorical:
         """Return the estimator over this alphabet."""
@@ -172,8 +172,8 @@ class Categoricals(Simplex):
 
 
 @dataclass(eq=False, repr=False)
-class Categorical(Estimator):
-    """Fit categorical distributions to sequences of symbols, one to each or one to all.
+class Categorical(FamilyEstimator, of=Categoricals):
+    """Fit categorical distributions, one to every sample (a string, a sequence of symbols) or one to all.
 
     Parameters
     ----------
@@ -181,6 +181,9 @@ class Categorical(Estimator):
         The symbols; None takes them from `Sequences` or finds them in the training data.
     unknown : {"raise", "missing"}, default="raise"
         How to treat a symbol outside the alphabet.
+    estimate : {"point", "predictive"}, default="point"
+        The average of the distributions over the posterior, which needs a prior, is that at the MAP estimate (PPK-2a):
+        both give the same.
     prior : None, "pooled" or Categoricals of shape (1,), default=None
         What frequencies are shrunk to; a uniform one of strength k alpha is Laplace smoothing.
     prior_strength : float, default=1.0
@@ -206,8 +209,14 @@ class Categorical(Estimator):
 
     alphabet: Any = None
     unknown: str = "raise"
-    prior: Any = None
-    prior_strength: float = 1.0
+
+    def template(self, context: Context) -> Categoricals:
+        """Return the uniform distribution, of shape ``()``."""
+        k = context.dimension
+        return Categoricals._make(probability=np.full(k, 1.0 / k), alphabet=context.alphabet)
+
+    def _missing_allowed(self) -> bool:
+        return False
 
     def context(self, X: Sequences) -> Context:
         """Learn the alphabet and, where it is the prior, the pooled frequencies."""
@@ -220,8 +229,7 @@ class Categorical(Estimator):
         return replace(bare, pooled=pooled)
 
     def _even(self, x: Any, context: Context) -> Categoricals:
-        k = context.dimension
-        return Categoricals._make(probability=np.full((1, k), 1.0 / k), alphabet=context.alphabet)
+        return self.template(context).reshape(1)
 
     def _check_context(self, X: Sequences, context: Context) -> None:
         if X.alphabet != context.alphabet:
@@ -250,8 +258,7 @@ class Categorical(Estimator):
         k, sets = context.dimension, context.alphabet.ambiguity
         plain, fallback = counts[..., :k], np.full(k, 1.0 / k)
         if shrink and self.prior is not None:
-            template = Categoricals._make(probability=np.zeros(k), alphabet=context.alphabet)
-            fallback = np.asarray(self._suited(self._prior_batch(context), template).probability)[0]
+            fallback = np.asarray(self._suited(self._prior_batch(context), self.template(context)).probability)[0]
             plain = plain + self.prior_strength * fallback
         if start is not None:
             fallback = np.asarray(start.probability)
@@ -264,7 +271,7 @@ class Categorical(Estimator):
         return Categoricals._make(probability=p, alphabet=context.alphabet)
 
     def _check_data(self, X: Sequences, offsets: Floats) -> None:
-        super()._check_data(X, offsets)
+        Estimator._check_data(self, X, offsets)
         if self.prior is None and X.alphabet is not None:
             unseen = np.flatnonzero(segment_sum((X.values != X.alphabet.missing).astype(int), offsets) == 0)
             if len(unseen):

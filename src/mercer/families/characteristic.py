@@ -15,6 +15,7 @@ import numpy as np
 
 from mercer._array import Array, Floats, beside, namespace, safe_log, to_numpy
 from mercer._batch import Batch
+from mercer._checks import check_gamma
 from mercer.data.csr import CSRRows
 
 CHUNK = 1 << 22
@@ -130,3 +131,24 @@ def log_average(log_weights: Array, logs: Array, angle: Array) -> tuple[Array, A
     size = xp.exp(logs - top)  # the largest is 1: squares do not underflow
     found, turned = log_polar(xp.sum(size * xp.cos(angle), axis=-2), xp.sum(size * xp.sin(angle), axis=-2))
     return found + top[..., 0, :], turned
+
+
+# -- methods that follow from the formulas of an exponential family -----------------------------------------------
+
+
+def log_mean_map(self: Any, other: Any, gamma: float) -> Array:
+    """Log of E exp(-gamma |x - y|^2) of every pair, ``(*B, n, m)`` (GMMK-0)."""
+    check_gamma(gamma)
+    self._check_pair(other)
+    return self._pairs(other, lambda p, q: p.mean_map(q, float(gamma)))
+
+
+def log_characteristic(self: Any, frequencies: Floats) -> tuple[Array, Array]:
+    """Log modulus and angle of E exp(i <w, x>) at every row w of ``frequencies (F, d)``, each ``(*B, F)``.
+
+    They are the real and imaginary parts of K(theta + i w) - K(theta).
+    """
+    like = self.natural_parameters
+    xp = namespace(like)
+    value = self._continued(1j * xp.astype(beside(like, frequencies), xp.complex128))
+    return xp.real(value), xp.imag(value)

@@ -2,25 +2,26 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
 import numpy as np
 
 from mercer._array import Array, Floats, namespace
-from mercer._checks import check_gamma, checked_positive
-from mercer._parameters import Rules, positive
+from mercer._parameters import Rules
+from mercer._parameters import positive as positive_number
 from mercer._special import erfcx
 from mercer._verdict import Verdict
 from mercer.data.segments import in_digest_order, segments
 from mercer.families._gaps import excess, log_mean_gap
-from mercer.families.coordinatewise import Coordinatewise, CoordinatewiseEstimator
+from mercer.families.base import Parameter
+from mercer.families.coordinatewise import Coordinatewise
 from mercer.families.estimator import Context
-
-LARGEST = 1e300
-"""Data beyond this are refused by estimators: sums of a hundred million below it stay finite."""
-SMALLEST = 1e-300
-"""Positive numbers below this have no scale whose inverse is sure to be finite."""
+from mercer.families.fit import SMALLEST, FamilyEstimator
+from mercer.families.lomax import Lomaxes
+from mercer.families.sets import nonnegative, positive
+from mercer.families.special import log
 
 
 class Exponentials(Coordinatewise):
@@ -46,86 +47,62 @@ class Exponentials(Coordinatewise):
            [0.8, 1. ]])
     """
 
-    _arrays: ClassVar[dict[str, int]] = {"scale": 1}
-    domain = "nonnegative"
-    score_label = "negative_rate"
+    scale = Parameter(positive, moment=True)
+    support = nonnegative
+    labels = ("negative_rate",)
     dual_verdict = Verdict("always", "1/V(mu) = 1/mu^2 is a Laplace transform of a positive measure (DJS-5)")
 
-    scale: Array
+    def natural(self) -> Array:
+        return -1 / self.scale
 
-    def __init__(self, scale: Any) -> None:
-        self._freeze(scale=checked_positive(scale, "scale"))
+    def from_natural(self, theta: Array) -> Array:
+        return -1 / theta
 
-    # -- formulas of one coordinate ---------------------------------------------------------------------
+    def partition(self, theta: Array) -> Array:
+        return -log(-theta)
 
-    def term_natural(self, scale: Array) -> Array:
-        """Return -1 / scale."""
-        return -1 / scale
+    def legendre(self, mu: Array) -> Array:
+        return -log(mu)
 
-    def term_partition(self, theta: Array) -> Array:
-        """Return -log(-theta)."""
-        return -namespace(theta).log(-theta)
+    def information(self) -> Array:
+        return self.scale**2
 
-    def term_mean(self, scale: Array) -> Array:
-        """Return the scale."""
-        return scale
+    def draw(self, rng: np.random.Generator, shape: tuple[int, ...]) -> Any:
+        return rng.exponential(self.scale, shape)
 
-    def term_from_mean(self, mu: Array) -> Array:
-        """Return the mean, which is the scale."""
-        return mu
+    def predictive(self, count: Any) -> Lomaxes:
+        return Lomaxes(count + 1 + 0 * self.scale, self.scale * count)
 
-    def term_dual(self, mu: Array) -> Array:
-        """Return -log mu (DJS-4)."""
-        return -namespace(mu).log(mu)
+    # -- digits ----------------------------------------------------------------------------------------------
 
-    def term_variance(self, scale: Array) -> Array:
-        """Return scale^2."""
-        return scale**2
+    def log_density(self, x: Array) -> Array:
+        return -x / self.scale - log(self.scale)
 
-    def term_log_prob(self, x: Array, scale: Array) -> Array:
-        """Return -x / scale - log scale."""
-        return -x / scale - namespace(scale).log(scale)
+    def product(self, other: Self, rho: float) -> Array:
+        a, b = self.scale, other.scale
+        return (1 - 2 * rho) * (log(a) + log(b)) / 2 - log_mean_gap(a, b) - math.log(2 * rho)
 
-    def term_product(self, a: Array, b: Array, rho: float) -> Array:
-        """Log of the integral of p^rho q^rho, for any rho (PPK-3.5)."""
-        logs = (1 - 2 * rho) * (namespace(a).log(a) + namespace(b).log(b)) / 2
-        return logs - log_mean_gap(a, b) - float(np.log(2 * rho))
+    def divergence(self, other: Self) -> Array:
+        return log_mean_gap(self.scale, other.scale)
 
-    def term_divergence(self, a: Array, b: Array) -> Array:
-        """Log of the arithmetic over the geometric mean (DJS-4)."""
-        return log_mean_gap(a, b)
+    def relative_entropy(self, other: Self) -> Array:
+        return excess(self.scale, other.scale, log(self.scale)) / other.scale
 
-    def term_kl(self, a: Array, b: Array) -> Array:
-        """Return r - 1 - log r of the ratio of scales r."""
-        return excess(a, b, namespace(a).log(a)) / b
-
-    # -- capabilities -----------------------------------------------------------------------------------
-
-    def log_mean_map(self, other: Self, gamma: float) -> Array:
-        """Log of E exp(-gamma |x - y|^2): the difference of two is a two-sided exponential (GMMK-0)."""
-        check_gamma(gamma)
+    def mean_map(self, other: Self, gamma: float) -> Array:
+        """Log of E exp(-gamma (x - y)^2): the difference of two is a two-sided exponential (GMMK-0)."""
+        a, b, xp = self.scale, other.scale, namespace(self.scale)
         if gamma == 0:
-            return self._coordinates(other, lambda a, b: 0 * (a + b))  # in sight of a gradient
-        half = 0.5 / float(np.sqrt(gamma))
-
-        def coordinate(a: Array, b: Array) -> Array:
-            xp = namespace(a, b)
-            far = float(xp.finfo(a.dtype).max) ** 0.5
-            with np.errstate(over="ignore"):
-                x, y = half / a, half / b
-            x, y = xp.where(x < far, x, xp.full_like(x, far)), xp.where(y < far, y, xp.full_like(y, far))
-            logs = xp.log(erfcx(x) + erfcx(y)) - xp.log(a / 2 + b / 2) + float(np.log(np.pi) / 2 + np.log(half / 2))
-            return xp.where((x < far) | (y < far), logs, xp.zeros_like(logs))  # the base kernel is 1 nearly everywhere
-
-        return self._coordinates(other, coordinate)
-
-    def term_sample(self, rng: np.random.Generator, scale: Floats) -> Floats:
-        """Draw waiting times."""
-        return rng.exponential(scale)
+            return 0 * (a + b)  # in sight of a gradient
+        half, far = 0.5 / math.sqrt(gamma), float(xp.finfo(a.dtype).max) ** 0.5
+        with np.errstate(over="ignore"):
+            x, y = half / a, half / b
+        x, y = xp.where(x < far, x, xp.full_like(x, far)), xp.where(y < far, y, xp.full_like(y, far))
+        logs = log(erfcx(x) + erfcx(y)) - log(a / 2 + b / 2) + (math.log(math.pi) / 2 + math.log(half / 2))
+        return xp.where((x < far) | (y < far), logs, xp.zeros_like(logs))  # the base kernel is 1 nearly everywhere
 
 
 @dataclass(eq=False, repr=False)
-class Exponential(CoordinatewiseEstimator):
+class Exponential(FamilyEstimator, of=Exponentials):
     """Fit products of exponential distributions, one to every sample (a row of waits or a set of rows) or one to all.
 
     Parameters
@@ -133,10 +110,14 @@ class Exponential(CoordinatewiseEstimator):
     floor : float, default=1e-3
         Least scale of a coordinate, as a fraction of its pooled mean (rounded to a power of two; of 1 where that is 0),
         so that a sample of zeros has a distribution too.
+    estimate : {"point", "predictive"}, default="point"
+        The member at the MAP estimate, or the predictive distribution: the average of the members over the posterior
+        (PPK-2a), which needs a prior.
     prior : None, "pooled" or Exponentials of shape (1,), default=None
         What scales are shrunk to (DJS-6).
     prior_strength : float, default=1.0
         Weight of the prior, in observations.
+
 
     Attributes
     ----------
@@ -153,12 +134,9 @@ class Exponential(CoordinatewiseEstimator):
            [1.5 , 1.75]])
     """
 
-    family = Exponentials
-    _parameters: ClassVar[Rules] = {"floor": positive("It is a fraction of the pooled mean.")}
+    _parameters: ClassVar[Rules] = {"floor": positive_number("It is a fraction of the pooled mean.")}
 
     floor: float = 1e-3
-    prior: Any = None
-    prior_strength: float = 1.0
 
     def context(self, X: Any) -> Context:
         """Learn the dimension, how long waits are, rounded, and the pooled model where it is the prior."""
@@ -169,7 +147,7 @@ class Exponential(CoordinatewiseEstimator):
         bare = Context(dimension=x.shape[1], scale=2.0 ** np.round(np.log2(mean)))  # folds share it
         return self._with_pooled(x, bare)
 
-    def from_mean(self, mu: Floats, context: Context) -> Exponentials:
+    def from_mean(self, mu: Floats, context: Context) -> Any:
         """Turn means into distributions, none narrower than the floor."""
         least = np.asarray(self.floor * np.asarray(context.scale), dtype=mu.dtype)
         return self.template(context).with_mean_parameters(np.maximum(mu, least))

@@ -3,20 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any, ClassVar, Self
+from typing import Any, Self
 
 import numpy as np
 
-from mercer._array import Array, Floats, as_float, frozen, identity, namespace, to_numpy
-from mercer._checks import check_rho, checked_positive
-from mercer._coupling import Coupling, Operand, PowerProduct
-from mercer._parameters import NONE, Rules, nonnegative, positive
-from mercer._random import random_generator, whole_size
-from mercer._special import digamma, gammaln, trigamma
+from mercer._array import Array, namespace, to_numpy
 from mercer._verdict import Verdict
-from mercer.data.segments import mapped, point_name, segments
 from mercer.families._gamma_functions import (
     HALF_LOG_TWO_PI,
     binet,
@@ -26,13 +18,14 @@ from mercer.families._gamma_functions import (
     solve_shape,
 )
 from mercer.families._gaps import excess, log_mean_gap, ordered
-from mercer.families.base import ExponentialFamily, FamilyEstimator, observed_scores
-from mercer.families.domains import check_nonnegative, check_summable
-from mercer.families.estimator import Context
-from mercer.families.exponential import SMALLEST
+from mercer.families.base import Parameter
+from mercer.families.coordinatewise import Coordinatewise
+from mercer.families.fit import FamilyEstimator
+from mercer.families.sets import positive
+from mercer.families.special import digamma, gammaln, log, trigamma
 
 
-class Gammas(ExponentialFamily):
+class Gammas(Coordinatewise):
     r"""A batch of products of d independent gamma distributions.
 
     Parameters
@@ -59,200 +52,95 @@ class Gammas(ExponentialFamily):
            [0.8787, 1.    ]])
     """
 
-    _arrays: ClassVar[dict[str, int]] = {"concentration": 1, "scale": 1}
+    concentration = Parameter(positive)
+    scale = Parameter(positive)
+    support = positive
+    continued = 1
+    labels = ("concentration", "negative_rate")
+    tile_hint = 128
     dual_verdict = Verdict(
         "conditional",
         "it has not been proved, and no counterexample is known: the shape as a function of log E x - E log x is "
         "completely monotone up to order 30, and would be of every order for a positive semi-definite kernel at "
         "every t (DJS-5)",
     )
-    tile_hint = 128
 
-    concentration: Array
-    scale: Array
+    def natural(self) -> tuple[Array, Array]:
+        return self.concentration, -1 / self.scale
 
-    def __init__(self, concentration: Any, scale: Any) -> None:
-        a, b = checked_positive(concentration, "concentration"), checked_positive(scale, "scale")
-        if a.shape != b.shape:
-            raise ValueError(
-                f"concentration and scale must have the same shape; got {tuple(a.shape)} and {tuple(b.shape)}."
-            )
-        self._freeze(concentration=a, scale=b)
+    def from_natural(self, theta: tuple[Array, Array]) -> tuple[Array, Array]:
+        return theta[0], -1 / theta[1]
 
-    @property
-    def dimension(self) -> int:
-        """Number of coordinates."""
-        return int(self.concentration.shape[-1])
+    def partition(self, theta: tuple[Array, Array]) -> Array:
+        return gammaln(theta[0]) - theta[0] * log(-theta[1])
 
-    def estimator(self) -> Gamma:
-        """Return the estimator of this family."""
-        return Gamma()
+    def statistic(self, x: Array) -> tuple[Array, Array]:
+        return log(x), x
 
-    # -- the exponential family ------------------------------------------------------------------------
+    def base(self, x: Array) -> Array:
+        return -log(x)
 
-    def statistics(self, x: Array) -> Array:
-        """Return log x, then x, ``(..., T, d) -> (..., T, 2 d)``."""
-        x = as_float(x)
-        xp = namespace(x)
-        return xp.concat([xp.log(x), x], axis=-1)
+    def moments(self) -> tuple[Array, Array]:
+        return digamma(self.concentration) + log(self.scale), self.concentration * self.scale
 
-    def log_base(self, x: Array) -> Array:
-        """Return -log x, summed."""
-        x = as_float(x)
-        xp = namespace(x)
-        return -xp.sum(xp.log(x), axis=-1)
+    def from_moments(self, mu: tuple[Array, Array]) -> tuple[Array, Array]:
+        a = solve_shape(log(mu[1]) - mu[0])
+        return a, mu[1] / a
 
-    @property
-    def natural_parameters(self) -> Array:
-        """Return the shapes, then -1 / scale."""
-        return namespace(self.scale).concat([self.concentration, -1 / self.scale], axis=-1)
+    def legendre(self, mu: tuple[Array, Array]) -> Array:
+        return gamma_dual(solve_shape(log(mu[1]) - mu[0]))
 
-    def log_partition(self, theta: Array) -> Array:
-        """Return log-gamma(a) + a log b, summed."""
-        a, negative_rate = theta[..., : self.dimension], theta[..., self.dimension :]
-        xp = namespace(theta)
-        return xp.sum(gammaln(a) - a * xp.log(-negative_rate), axis=-1)
-
-    @property
-    def mean_parameters(self) -> Array:
-        """Mean logarithms, digamma(a) + log b, then means, ab."""
-        xp = namespace(self.scale)
-        logs = digamma(self.concentration) + xp.log(self.scale)
-        return xp.concat([logs, self.concentration * self.scale], axis=-1)
-
-    def with_mean_parameters(self, mu: Array) -> Self:
-        """Return the distributions with these mean parameters: Newton's method (DJS-4)."""
-        a = self._shapes(mu)
-        return self._make(concentration=frozen(a), scale=frozen(mu[..., self.dimension :] / a))
-
-    def dual(self, mu: Array) -> Array:
-        """Return a digamma(a) - a - log-gamma(a), summed (DJS-4)."""
-        return namespace(mu).sum(gamma_dual(self._shapes(mu)), axis=-1)
-
-    def _shapes(self, mu: Array) -> Array:
-        return solve_shape(namespace(mu).log(mu[..., self.dimension :]) - mu[..., : self.dimension])
-
-    # -- capabilities -----------------------------------------------------------------------------------
-
-    def couple(self, coupling: Coupling, lengths: tuple[int, ...] | None = None) -> Operand:
-        """Prepare this batch for a coupling; products that do not exist are refused by the index in this batch."""
-        if isinstance(coupling, PowerProduct):
-            self._check_finite(coupling.rho)
-        return super().couple(coupling, lengths)
-
-    def _check_values(self, x: Array) -> None:
-        check_positive(x, type(self).__name__)
-
-    def log_prob(self, x: Any) -> Array:
-        """Log density of every point; missing coordinates (NaN) are marginalized.
-
-        ``(*B, n) x (*B, T, d) -> (*B, n, T)``. Computed about the mean ab, where the large terms cancel.
-        """
-        single, x = self._crossable(self._checked_points(as_float(x)))
-        value: Any = 0.0
-        for i in range(self.dimension):
-            a, b, point = single.concentration[..., :, None, i], single.scale[..., :, None, i], x[..., None, :, i]
-            xp = namespace(point, a)
-            seen = ~xp.isnan(point)
-            point = xp.where(seen, point, xp.ones_like(point))
-            log_x = xp.log(point)
-            term = 0.5 * xp.log(a) - HALF_LOG_TWO_PI - binet(a) - excess(point / b, a, log_x - xp.log(b)) - log_x
-            value = value + xp.where(seen, term, xp.zeros_like(term))
-        return value if self.shape else value[..., 0, :]
-
-    def _pairs(self, other: Self, term: Callable[[Array, Array, Array, Array], Array]) -> Array:
-        """Sum a term of both shapes and scales over coordinates, ``(*B, n, m)``."""
-        self._check_pair(other)
-        return sum(
-            term(
-                self.concentration[..., :, None, i],
-                self.scale[..., :, None, i],
-                other.concentration[..., None, :, i],
-                other.scale[..., None, :, i],
-            )
-            for i in range(self.dimension)
-        )
-
-    def log_product(self, other: Self, rho: float = 0.5) -> Array:
-        """Log of the integral of (p q)^rho of every pair (PPK-3.4).
-
-        Stirling's formula is taken out, and all is written in means: what is left vanishes where p = q and rho = 1/2.
-        """
-        check_rho(rho)
-        self._check_pair(other)
-        for side in (self, other):
-            side._check_finite(rho)
-
-        def term(a: Array, b: Array, c: Array, d: Array) -> Array:
-            xp = namespace(a, c)
-            shape = rho * (a + c) + (1 - 2 * rho)  # which does not cancel at rho = 1/2
-            joined, *shares = _joined_rates(b, d)
-            log_shape = xp.log(shape)
-            log_mean = log_shape + (xp.log(joined) - math.log(rho))
-            value = (1 - 2 * rho) * (HALF_LOG_TWO_PI + log_mean) - 0.5 * log_shape + binet(shape)
-            for own, scale, share in zip((a, c), (b, d), shares, strict=True):
-                lost = excess(shape * (share / rho), own, log_mean - xp.log(scale))  # of the mean, in scales
-                value = value + (rho * (0.5 * xp.log(own) - binet(own)) - rho * lost)
-            return value
-
-        return self._pairs(other, term)
-
-    def _check_finite(self, rho: float) -> None:
-        """Raise if the probability product of a member with itself is infinite: 2 rho (a - 1) + 1 <= 0."""
-        infinite = to_numpy(2 * rho * self.concentration + (1 - 2 * rho) <= 0)
-        if infinite.any():
-            where = tuple(int(i) for i in np.argwhere(infinite)[0])
-            raise ValueError(
-                f"The probability product of {type(self).__name__} at rho = {rho:g} is infinite for concentrations up "
-                f"to {1 - 1 / (2 * rho):.6g}; got {float(to_numpy(self.concentration)[where]):.6g} for the "
-                f"distribution at index {where[0] if len(where) == 2 else where[:-1]}. Use rho = 0.5, which takes all."
-            )
-
-    def kl(self, other: Self) -> Array:
-        """Kullback-Leibler divergence of every pair: of shapes at the same mean, and of means (DJS-1)."""
-
-        def term(a: Array, b: Array, c: Array, d: Array) -> Array:
-            xp = namespace(a, c)
-            return shape_divergence(a, c) + excess(a * (b / d), c, xp.log(a) + xp.log(b) - xp.log(d))
-
-        return self._pairs(other, term)
-
-    def dual_divergence(self, other: Self) -> Array:
-        """Dual Jensen-Shannon divergence of every pair: a sum over coordinates (DJS-4)."""
-
-        def term(a: Array, b: Array, c: Array, d: Array) -> Array:
-            s = (gap(a) + gap(c)) / 2 + log_mean_gap(a * b, c * d)
-            return (gamma_dual(a) + gamma_dual(c)) / 2 - gamma_dual(solve_shape(s))
-
-        value = self._pairs(other, term)
-        return namespace(value).where(value > 0, value, 0 * value)
-
-    def fisher_scores(self, x: Any) -> Array:
-        """Scores of the natural parameters: statistics minus their means; 0 where NaN (FK-3)."""
-        return observed_scores(super().fisher_scores(self._checked_points(as_float(x))))
-
-    def score_names(self) -> list[str]:
-        """Name the columns of the Fisher scores."""
-        return [f"{name}[{i}]" for name in ("concentration", "negative_rate") for i in range(self.dimension)]
-
-    def fisher_information(self) -> Array:
-        """Covariances of the statistics, ``(*B, 2 d, 2 d)``: trigamma(a), b and ab^2 for every coordinate (FK-3)."""
+    def information(self) -> Array:
         a, b = self.concentration, self.scale
-        xp, unit = namespace(a), identity(a, self.dimension)
-        first, crossed, second = (v[..., :, None] * unit for v in (trigamma(a), b, a * b * b))
-        rows = xp.concat([first, crossed], axis=-1), xp.concat([crossed, second], axis=-1)
-        return xp.concat(rows, axis=-2)
+        xp = namespace(a)
+        rows = xp.stack([trigamma(a), b], axis=-1), xp.stack([b, a * b * b], axis=-1)
+        return xp.stack(rows, axis=-1)
 
-    def sample(self, size: int = 1, random_state: Any = None) -> Floats:
-        """Draw ``size`` points from every member, ``(*B, size, d)``."""
-        shape = (*self.shape, whole_size(size), self.dimension)
-        a, b = (to_numpy(v)[..., None, :] for v in (self.concentration, self.scale))
-        draws = random_generator(random_state).standard_gamma(np.broadcast_to(a, shape).astype(float))
-        return np.maximum(draws * b, np.finfo(float).tiny)  # small shapes underflow to zero, where nothing is
+    def inward(self, t: tuple[Array, Array], floor: float) -> tuple[Array, Array]:
+        """Each point varies by itself a little: the floor comes into every estimate once."""
+        return t[0] - floor, t[1]
+
+    def finite(self, rho: float) -> Array:
+        return 2 * rho * self.concentration + (1 - 2 * rho) > 0
+
+    def _infinite(self, rho: float, where: tuple[int, ...]) -> str:
+        given = float(to_numpy(self.concentration)[where])
+        return f"for concentrations up to {1 - 1 / (2 * rho):.6g}; got {given:.6g}"
+
+    def draw(self, rng: np.random.Generator, shape: tuple[int, ...]) -> Any:  # small shapes underflow to zero
+        return np.maximum(rng.standard_gamma(self.concentration, shape) * self.scale, np.finfo(float).tiny)
+
+    # -- digits: written in means, about which the large terms cancel ----------------------------------------
+
+    def log_density(self, x: Array) -> Array:
+        a, b, log_x = self.concentration, self.scale, log(x)
+        return 0.5 * log(a) - HALF_LOG_TWO_PI - binet(a) - excess(x / b, a, log_x - log(b)) - log_x
+
+    def product(self, other: Self, rho: float) -> Array:
+        """Stirling's formula is taken out: what is left vanishes where p = q and rho = 1/2 (PPK-3.4)."""
+        a, b, c, d = self.concentration, self.scale, other.concentration, other.scale
+        shape = rho * (a + c) + (1 - 2 * rho)  # which does not cancel at rho = 1/2
+        joined, *shares = _joined_rates(b, d)
+        log_shape = log(shape)
+        log_mean = log_shape + (log(joined) - math.log(rho))
+        value = (1 - 2 * rho) * (HALF_LOG_TWO_PI + log_mean) - 0.5 * log_shape + binet(shape)
+        for own, scale, share in zip((a, c), (b, d), shares, strict=True):
+            lost = excess(shape * (share / rho), own, log_mean - log(scale))  # of the mean, in scales
+            value = value + (rho * (0.5 * log(own) - binet(own)) - rho * lost)
+        return value
+
+    def divergence(self, other: Self) -> Array:
+        a, b, c, d = self.concentration, self.scale, other.concentration, other.scale
+        s = (gap(a) + gap(c)) / 2 + log_mean_gap(a * b, c * d)
+        return (gamma_dual(a) + gamma_dual(c)) / 2 - gamma_dual(solve_shape(s))
+
+    def relative_entropy(self, other: Self) -> Array:
+        """Of shapes at the same mean, and of means (DJS-1)."""
+        a, b, c, d = self.concentration, self.scale, other.concentration, other.scale
+        return shape_divergence(a, c) + excess(a * (b / d), c, log(a) + log(b) - log(d))
 
 
-@dataclass(eq=False, repr=False)
-class Gamma(FamilyEstimator):
+class Gamma(FamilyEstimator, of=Gammas):
     """Fit products of gamma distributions, one to every sample (a positive row or a set of rows) or one to all.
 
     Parameters
@@ -285,65 +173,6 @@ class Gamma(FamilyEstimator):
            [500.2]]), array([[2.3333],
            [3.    ]]))
     """
-
-    _parameters: ClassVar[Rules] = {
-        "smallest": positive("Use None for positive data.") | NONE,
-        "floor": nonnegative(),
-    }
-
-    smallest: float | None = None
-    floor: float = 1e-3
-    prior: Any = None
-    prior_strength: float = 1.0
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.positive_only = True
-        return tags
-
-    def _missing_allowed(self) -> bool:
-        return True
-
-    def template(self, context: Context) -> Gammas:
-        """Return a member of the family of shape ``()``."""
-        return Gammas._make(concentration=np.ones(context.dimension), scale=np.ones(context.dimension))
-
-    def statistics(self, x: Any, context: Context) -> Floats:
-        """Statistics of points, each of which varies by itself a little: the floor comes into every estimate once."""
-        found = super().statistics(x, context)
-        found[..., : context.dimension] -= self.floor
-        return found
-
-    def accept(self, X: Any, **options: Any) -> Any:
-        """Turn ``X`` into a matrix or `Sequences` of positive numbers."""
-        self._check_parameters()
-        X, who = super().accept(X, **options), type(self).__name__
-        check_nonnegative(segments(X)[0], who, X)
-        if self.smallest is not None:
-            X = mapped(X, lambda x: np.maximum(x, np.asarray(self.smallest, dtype=x.dtype)))
-        x = segments(X)[0]
-        check_positive(x, who, X)
-        check_summable(x, who, X)
-        tiny = np.argwhere(x < SMALLEST)
-        if len(tiny):
-            row, column = (int(i) for i in tiny[0])
-            raise ValueError(
-                f"The data of Gamma must be at least {SMALLEST:g}, so that 1 / scale is finite; got "
-                f"{x[row, column]:.6g} at {point_name(X, row)}, column {column}. Multiply the data by a constant, or "
-                f"use smallest={SMALLEST:g}."
-            )
-        return X
-
-
-def check_positive(x: Array, who: str, X: Any = None) -> None:
-    """Raise if a number is zero, negative or infinite."""
-    check_nonnegative(x, who, X)
-    if bool(namespace(x).any(x == 0)):
-        *_, row, column = (int(i) for i in np.argwhere(to_numpy(x) == 0)[0])
-        raise ValueError(
-            f"The data of {who} must be positive; got 0 at {point_name(X, row)}, column {column}. Replace zeros by the "
-            "smallest value that could be measured, as in smallest=1e-3."
-        )
 
 
 def _joined_rates(a: Array, b: Array) -> tuple[Array, Array, Array]:

@@ -21,8 +21,9 @@ from mercer.families._covariance import (
 )
 from mercer.families._gaps import determinant_gap, log_mean_gap
 from mercer.families._gaussian_pairs import GaussianPairs
-from mercer.families.base import observed_scores
+from mercer.families.coordinatewise import observed_scores
 from mercer.families.gaussian_gaps import patterns
+from mercer.families.student_t import StudentTs
 
 if TYPE_CHECKING:
     from mercer.families.gaussian_estimator import Gaussian
@@ -222,6 +223,21 @@ class Gaussians(GaussianPairs):
         from mercer.families.gaussian_estimator import Gaussian
 
         return Gaussian(covariance=self.structure)
+
+    def predictive(self, count: Any) -> StudentTs:
+        """Return what members with these mean parameters predict after ``count (..., 1)`` observations in all.
+
+        The conjugate prior has one weight for means and second moments, so that n + 3 degrees of freedom are left, or
+        more where one variance is that of all coordinates; the covariance of the prediction is the member's (PPK-2a).
+        """
+        if self.structure == "diagonal" and self.dimension > 1:
+            raise ValueError(
+                "Gaussians of independent coordinates predict no multivariate Student t distribution. Use "
+                "covariance='full' or 'isotropic'."
+            )
+        d = self.dimension if self.structure == "isotropic" else 1
+        full, degrees = self._as_full(), d * (np.asarray(count)[..., 0] + 1) + 2
+        return StudentTs(full.mean, full.covariance * ((degrees - 2) / degrees)[..., None, None], degrees)
 
     # -- capabilities -----------------------------------------------------------------------------------
 

@@ -13,8 +13,8 @@ from mercer._hints import HintedParameters
 from mercer._native.moments import moments
 from mercer._parameters import Rules, nonnegative, one_of
 from mercer.data.segments import check_some_points, in_digest_order, segment_sum, segments
-from mercer.families.base import FamilyEstimator
 from mercer.families.estimator import Context
+from mercer.families.fit import FamilyEstimator
 from mercer.families.gaussian import Gaussians
 from mercer.families.gaussian_gaps import gaps_of
 
@@ -24,7 +24,7 @@ MOST_STEPS, SMALL = 1000, 1e-10
 
 @dataclass(eq=False, repr=False)
 class Gaussian(HintedParameters, FamilyEstimator):
-    """Fit Gaussians: one to every sample (a point or a set of points), or one to all.
+    """Fit Gaussians: one to every sample (a vector, or a point set), or one to all.
 
     Parameters
     ----------
@@ -35,6 +35,9 @@ class Gaussian(HintedParameters, FamilyEstimator):
     floor : float, default=1e-3
         Fraction of the pooled variance (rounded to a power of two; of 1, where the data do not vary) that is added to
         every variance (EST-1), so that one point has a Gaussian too.
+    estimate : {"point", "predictive"}, default="point"
+        The member at the MAP estimate, or the predictive distribution: the average of the members over the posterior
+        (PPK-2a), a Student t distribution, for which covariances are full or isotropic. It needs a prior.
     prior : None, "pooled" or Gaussians of shape (1,), default=None
         What estimates are shrunk to, in mean parameters (DJS-6).
     prior_strength : float, default=1.0
@@ -69,10 +72,12 @@ class Gaussian(HintedParameters, FamilyEstimator):
             cure="'diag' of other libraries is 'diagonal', 'spherical' is 'isotropic'.",
         ),
         "floor": nonnegative("It is a fraction of the pooled variance."),
+        "estimate": one_of("point", "predictive"),
     }
 
     covariance: str = "full"
     floor: float = 1e-3
+    estimate: str = "point"
     prior: Any = None
     prior_strength: float = 1.0
 
@@ -105,8 +110,12 @@ class Gaussian(HintedParameters, FamilyEstimator):
         return self._with_pooled(x, bare)
 
     def _fit_alone(self, x: Any, offsets: Floats, context: Context) -> Any:
+        if self._is_predictive and self.prior is not None and np.isnan(x).any():
+            raise ValueError("estimate='predictive' needs points without missing coordinates (NaN). Fill them in.")
         batch: Gaussians = super()._fit_alone(x, offsets, context)
-        return self._run_em(batch, x, offsets, context)
+        return self._predicted(
+            self._run_em(batch, x, offsets, context), self.prior_strength + np.diff(offsets)[:, None]
+        )
 
     def _gaps(self, x: Floats, offsets: Floats) -> Mask:
         """Whether each sample lacks coordinates that its other ones tell something of, ``(N,)``."""

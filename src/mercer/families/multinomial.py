@@ -14,7 +14,6 @@ from mercer._checks import check_gamma, check_rho, is_whole
 from mercer._coupling import Coupling, Divergence, InnerLeaf, Leaf, Operand, PowerProduct, Smoothed
 from mercer._parameters import Rules, whole
 from mercer._probability import check_sums, checked_probability, normalized
-from mercer._random import random_generator, whole_size
 from mercer._special import gammaln
 from mercer.data import Alphabet, Sequences
 from mercer.data import csr as _csr
@@ -22,8 +21,15 @@ from mercer.data.csr import CSRRows, csr_array
 from mercer.data.segments import in_digest_order, sample_name, segment_sum, segments
 from mercer.families._simplex import Simplex
 from mercer.families._sparse_leaf import SparseDivergence, SparseLeaf
-from mercer.families.domains import LARGEST, check_counts, check_summable
-from mercer.families.estimator import Context, Estimator
+from mercer.families.counting import log_count_sum, log_trials_product
+from mercer.families.dirichlet_multinomial import DirichletMultinomials
+from mercer.families.estimator import Context
+from mercer.families.fit import FamilyEstimator
+from mercer.families.sets import LARGEST
+from mercer.families.sets import counts as nonnegative_counts
+
+FEW = 24
+"""Trials up to which all partial sums of counts are made; beyond, one convolution by Fourier transforms is faster."""
 
 
 def dense_counts(x: Any) -> Array:
@@ -93,8 +99,8 @@ class Multinomials(SparseRows, Simplex):
     Notes
     -----
     Probability product (PPK-3.3): :math:`(\sum_d \sqrt{a_d a'_d})^s` at rho = 1/2,
-    :math:`\sum_d (a_d a'_d)^\rho` for one trial and any rho. Mean map of aligned tokens
-    (GMMK-10c): :math:`((1-e)\langle a,a'\rangle+e)^s`.
+    :math:`\sum_d (a_d a'_d)^\rho` for one trial and any rho, and the sum over all vectors of counts otherwise, by one
+    convolution. Mean map of aligned tokens (GMMK-10c): :math:`((1-e)\langle a,a'\rangle+e)^s`.
 
     Examples
     --------
@@ -105,6 +111,7 @@ class Multinomials(SparseRows, Simplex):
            [-0.6931,  0.    ]])
     """
 
+    support = nonnegative_counts
     _shared: ClassVar[tuple[str, ...]] = ("trials", "alphabet")
 
     trials: int
@@ -148,11 +155,13 @@ class Multinomials(SparseRows, Simplex):
         """Return the distributions with these expected counts."""
         return self._replaced(probability=mu / self.trials)
 
+    def predictive(self, count: Any) -> DirichletMultinomials:
+        return DirichletMultinomials(count * self.mean_parameters, trials=self.trials)
+
     def pooled(self) -> Self:
         """Return the average distribution, as a batch of shape ``(1,)``."""
-        if not self.sparse:
+        if not self.sparse or 0 in self.shape:
             return super().pooled()
-        self._require_members()
         average = np.asarray(self.probability.to_scipy().mean(axis=0)).reshape(1, -1)
         return self._replaced(probability=CSRRows.of(average))
 
@@ -165,31 +174,37 @@ class Multinomials(SparseRows, Simplex):
     def couple(self, coupling: Coupling, lengths: tuple[int, ...] | None = None) -> Operand:
         """Prepare for a coupling; inner products of features wherever the formula is one."""
         if isinstance(coupling, PowerProduct):
-            return self._inner(coupling.rho)
+            check_rho(coupling.rho)
+            if self.trials == 1 or coupling.rho == 0.5:
+                kind: Any = SparseLeaf if self.sparse else InnerLeaf
+                return kind.of_power(self.probability, coupling.rho, self.trials)
         if isinstance(coupling, Smoothed):
             check_gamma(coupling.gamma)
-            if not self.sparse:
-                return InnerLeaf.smoothed(self.probability, coupling.gamma, self.trials)
-            return SparseLeaf.smoothed(self.probability, coupling.gamma, self.trials)
+            kind = SparseLeaf if self.sparse else InnerLeaf
+            return kind.smoothed(self.probability, coupling.gamma, self.trials)
         if isinstance(coupling, Divergence) and self.sparse:
             return SparseDivergence(_csr.Prepared(self.probability), self.trials)
-        return Leaf(self, coupling)
-
-    def _inner(self, rho: float) -> Any:
-        check_rho(rho)
-        if self.trials > 1 and rho != 0.5:
-            raise ValueError(
-                f"The probability product of Multinomials of {self.trials} trials has a closed form at rho = 0.5 only; "
-                f"got rho = {rho}. Use rho=0.5 or trials=1."
-            )
-        if self.sparse:
-            return SparseLeaf.of_power(self.probability, rho, self.trials)
-        return InnerLeaf.of_power(self.probability, rho, self.trials)
+        return TrialsLeaf(self, coupling) if self.sparse else Leaf(self, coupling)
 
     def log_product(self, other: Self, rho: float = 0.5) -> Array:
-        """Log of the sum of p^rho q^rho over all counts: for any rho of one trial, else at rho = 1/2 (PPK-3.3)."""
+        """Log of the sum of p^rho q^rho over all vectors of counts, for any rho (PPK-3.3)."""
         self._check_pair(other)
-        return self._inner(rho).pair(other.matched(self)._inner(rho))
+        check_rho(rho)
+        if self.trials == 1 or rho == 0.5:
+            pair: Array = self.couple(PowerProduct(rho)).pair(other.matched(self).couple(PowerProduct(rho)))
+            return pair
+        own, theirs = (side.dense() for side in (self, other))
+        if self.trials > FEW:
+            left = own.probability
+            return log_trials_product(left, left if other is self else theirs.probability, self.trials, float(rho))
+        return log_count_sum(own._count_table(rho), theirs._count_table(rho))
+
+    def _count_table(self, rho: float) -> Array:
+        """Rho times the log probabilities of every word and count from 0 to s, the factor s! shared out."""
+        log_p, xp = safe_log(self.probability)[..., None], namespace(self.probability)
+        n = xp.arange(self.trials + 1, dtype=log_p.dtype, device=log_p.device)
+        power = xp.where(n > 0, n * xp.where(n > 0, log_p, xp.zeros_like(log_p)), xp.zeros_like(n))
+        return rho * (power - gammaln(n + 1) + gammaln(n[-1:] + 1) / self.dimension)
 
     def log_mean_map(self, other: Self, gamma: float) -> Array:
         """Log of ((1 - e) <a, a'> + e)^s, e = exp(-2 gamma): aligned tokens (GMMK-10c)."""
@@ -216,45 +231,58 @@ class Multinomials(SparseRows, Simplex):
         xp = namespace(x)
         return gammaln(xp.sum(x, axis=-1) + 1) - xp.sum(gammaln(x + 1), axis=-1)
 
+    def _rows(self, x: Any) -> tuple[Self, Array]:
+        """Return dense members and rows of counts that were checked."""
+        dense = self.dense()
+        x = dense._checked_points(dense_counts(x))
+        if bool(namespace(x).any(namespace(x).isnan(x))):
+            raise ValueError("A row of counts contains NaN. Fill it in, or leave the row out.")
+        return dense._crossable(x)
+
     def log_prob(self, x: Any) -> Array:
         """Log probability of every row of counts given its total, ``(*B, n) x (*B, T, k) -> (*B, n, T)``."""
-        dense = self.dense()
-        single, x = dense._crossable(self._checked_points(dense_counts(x)))
+        single, x = self._rows(x)
         value = namespace(x).matrix_transpose(inner_logs(x, safe_log(single.probability)))
         value = value + single.log_base(x)[..., None, :]
         return value if self.shape else value[..., 0, :]
 
-    def _check_values(self, x: Array) -> None:
-        check_counts(x, type(self).__name__)
-        if bool(namespace(x).any(namespace(x).isnan(x))):
-            raise ValueError("A row of counts contains NaN. Fill it in, or leave the row out.")
-
     def fisher_scores(self, x: Any) -> Array:
         """Scores of the logits: counts minus expected counts, ``(*B, n, T, k)`` (FK-3)."""
-        dense = self.dense()
-        single, x = dense._crossable(self._checked_points(dense_counts(x)))
+        single, x = self._rows(x)
         total = namespace(x).sum(x, axis=-1, keepdims=True)
         value = x[..., None, :, :] - total[..., None, :, :] * single.probability[..., :, None, :]
         return value if self.shape else value[..., 0, :, :]
 
+    def draw(self, rng: np.random.Generator, shape: tuple[int, ...]) -> Any:
+        p = np.broadcast_to(to_numpy(self.probability).astype(float), (*shape, self.dimension))
+        return rng.multinomial(self.trials, p / p.sum(axis=-1, keepdims=True))
+
     def sample(self, size: int = 1, random_state: Any = None) -> Floats:
         """Draw ``size`` rows of counts of ``trials`` draws from every member, ``(*B, size, k)``."""
-        size = whole_size(size)
-        p = to_numpy(self.dense().probability).astype(float)
-        p = p / p.sum(axis=-1, keepdims=True)
-        rng = random_generator(random_state)
-        drawn = rng.multinomial(self.trials, p[..., None, :].repeat(size, axis=-2))
-        return drawn.astype(float)
+        return Simplex.sample(self.dense(), size, random_state)
+
+
+class TrialsLeaf(Leaf):
+    """Sparse rows under a coupling that needs dense ones, of which one tile is dense at a time."""
+
+    def alone(self) -> Floats:
+        """Compute the self-kernel of each member."""
+        found = [Leaf(self.batch[i : i + 1].dense(), self.coupling).alone() for i in range(len(self))]
+        return np.concatenate(found) if found else np.zeros(0)
 
 
 @dataclass(eq=False, repr=False)
-class Multinomial(Estimator):
-    """Fit multinomial distributions to rows of counts, one to each or one to all.
+class Multinomial(FamilyEstimator, of=Multinomials):
+    """Fit multinomial distributions, one to every sample (a row of counts, dense or sparse) or one to all.
 
     Parameters
     ----------
     trials : int, default=1
         Number of draws of the distributions that are compared; 1 compares word frequencies.
+    estimate : {"point", "predictive"}, default="point"
+        The distribution at the MAP estimate, or the Dirichlet-multinomial distribution that its posterior predicts
+        (PPK-2a), which needs a prior. Then ``prior_strength`` and counts of words are divided by ``trials``: an
+        observation is a row of so many words.
     prior : None, "pooled" or Multinomials of shape (1,), default=None
         What frequencies are shrunk to, whatever its own ``trials``; a uniform one of strength k alpha is Laplace
         smoothing. A prior makes every frequency positive, so that sparse rows become dense.
@@ -280,30 +308,27 @@ class Multinomial(Estimator):
     _parameters: ClassVar[Rules] = {"trials": whole(1, cure="Pass the number of draws as an int.")}
 
     trials: int = 1
-    prior: Any = None
-    prior_strength: float = 1.0
 
-    def accept(self, X: Any, **options: Any) -> Any:
-        """Turn ``X`` into a matrix of nonnegative counts, dense or sparse."""
-        X = super().accept(X, **options)
-        who = type(self).__name__
-        if isinstance(X, CSRRows):
-            bad = np.flatnonzero(~((X.data >= 0) & (X.data <= LARGEST)))
-            if len(bad):
-                row = int(np.searchsorted(X.indptr, int(bad[0]), side="right")) - 1
-                check_counts(X[row : row + 1].dense(), who, first=row)
-                if X.data[bad[0]] > LARGEST:
-                    raise ValueError(
-                        f"document {row} has the count {X.data[bad[0]]:g}, and sums of such counts may overflow. "
-                        "Divide the counts by a constant."
-                    )
-            X.check_counts()  # NaN
-        else:
-            x, _ = segments(X)
-            check_counts(x, who, X)
-            check_summable(x, who, X)
-            self._check_observed(X)
-        return X
+    def template(self, context: Context, alphabet: Alphabet | None = None, trials: int | None = None) -> Multinomials:
+        """Return the uniform distribution, of shape ``()``."""
+        p = np.full(context.dimension, 1.0 / context.dimension)
+        return Multinomials._make(probability=p, trials=trials or self.trials, alphabet=alphabet)
+
+    def _check_support(self, x: Any, X: Any) -> None:
+        if not isinstance(x, CSRRows):
+            super()._check_support(x, X)
+            return self._check_observed(X)
+        who, bad = type(self).__name__, np.flatnonzero(~((x.data >= 0) & (x.data <= LARGEST)))
+        if len(bad):
+            row = int(np.searchsorted(x.indptr, int(bad[0]), side="right")) - 1
+            nonnegative_counts.check(x[row : row + 1].dense(), who, first=row)
+            if x.data[bad[0]] > LARGEST:
+                raise ValueError(
+                    f"document {row} has the count {x.data[bad[0]]:g}, and sums of such counts may overflow. Divide "
+                    "the counts by a constant."
+                )
+        x.check_counts()  # NaN
+        return None
 
     def context(self, X: Any) -> Context:
         """Learn the number of words and, where it is the prior, the pooled frequencies."""
@@ -315,12 +340,10 @@ class Multinomial(Estimator):
         total = np.asarray((x.to_scipy() if isinstance(x, CSRRows) else x).sum(axis=0)).ravel()
         if total.sum() == 0:
             raise ValueError("Every document is empty; there is nothing to learn from.")
-        pooled = Multinomials._make(probability=(total / total.sum())[None], trials=self.trials)
-        return replace(bare, pooled=pooled)
+        return replace(bare, pooled=self.template(bare)._replaced(probability=(total / total.sum())[None]))
 
     def _even(self, x: Any, context: Context) -> Multinomials:
-        k = context.dimension
-        return Multinomials._make(probability=np.full((1, k), 1.0 / k), trials=self.trials, alphabet=None)
+        return self.template(context).reshape(1)
 
     def _check_data(self, X: Any, offsets: Floats) -> None:
         x, _ = segments(X)
@@ -336,10 +359,9 @@ class Multinomial(Estimator):
     def _fit_alone(self, x: Any, offsets: Floats, context: Context) -> Any:
         if isinstance(x, CSRRows) and np.all(np.diff(offsets) == 1):
             if self.prior is None:
-                return Multinomials._make(probability=x.shares(), trials=self.trials)  # stays sparse
-            return self._shrunk(x, context)
-        batch: Multinomials = super()._fit_alone(x, offsets, context)
-        return batch
+                return self.template(context)._replaced(probability=x.shares())  # stays sparse
+            return self._predicted(self._shrunk(x, context), self._observations(x.row_sums()[:, None]))
+        return super()._fit_alone(x, offsets, context)
 
     def _shrunk(self, x: CSRRows, context: Context) -> Multinomials:
         """Shrink sparse rows: (n_i f_i + s f) / (n_i + s) of row sums n_i, frequencies f_i and those of the prior f.
@@ -353,28 +375,30 @@ class Multinomial(Estimator):
         probability = weight[:, None] * frequencies
         rows = np.repeat(np.arange(len(x)), np.diff(x.indptr))
         probability[rows, x.indices] += x.data / np.where(total > 0, total, 1.0)[rows]  # no word comes twice in a row
-        return Multinomials._make(probability=probability, trials=self.trials, alphabet=alphabet)
+        return self.template(context, alphabet)._replaced(probability=probability)
 
-    def fit_weighted(
-        self, x: Any, weights: Floats, offsets: Floats, context: Context, start: Any = None
-    ) -> Multinomials:
+    def fit_weighted(self, x: Any, weights: Floats, offsets: Floats, context: Context, start: Any = None) -> Any:
         """Fit to weighted rows: relative frequencies of words."""
         counts = _weighted_counts(x, weights, offsets)
+        words = counts.sum(axis=-1, keepdims=True)
         alphabet, fallback = None, np.full(context.dimension, 1.0 / context.dimension)
         if self.prior is not None:
             fallback, alphabet = self._prior_frequencies(context)
             counts = counts + self.prior_strength * fallback
         if start is not None:
             fallback = np.asarray(start.dense().probability)
-        frequencies = normalized(counts, fallback)
-        return Multinomials._make(probability=frequencies, trials=self.trials, alphabet=alphabet)
+        batch = self.template(context, alphabet)._replaced(probability=normalized(counts, fallback))
+        return self._predicted(batch, self._observations(words))
+
+    def _observations(self, words: Floats) -> Floats:
+        """Return how many observations, of ``trials`` words each, there are in the data and the prior."""
+        return (words + self.prior_strength) / self.trials
 
     def _prior_frequencies(self, context: Context) -> tuple[Floats, Alphabet | None]:
         """Return the frequencies of the prior, and its words, which become the model's: counts have none."""
         prior = self._prior_batch(context)
         alphabet = getattr(prior, "alphabet", None)
-        trials = getattr(prior, "trials", 1)  # only the frequencies of a prior are used
-        template = Multinomials._make(probability=np.zeros(context.dimension), trials=trials, alphabet=alphabet)
+        template = self.template(context, alphabet, getattr(prior, "trials", 1))  # only frequencies of a prior count
         return np.asarray(self._suited(prior, template).dense().probability)[0], alphabet
 
 

@@ -3,19 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, ClassVar, Self
+from typing import Any, Self
 
 import numpy as np
 
 from mercer._array import Array, Floats, namespace, safe_log, to_numpy, xlogx
-from mercer._checks import check_gamma, checked_parameter
-from mercer._special import gammaln, i0e
+from mercer._special import i0e
 from mercer._verdict import Verdict
+from mercer.families import counting
 from mercer.families._gaps import jensen_gap
+from mercer.families.base import Parameter
 from mercer.families.characteristic import averages
-from mercer.families.coordinatewise import Coordinatewise, CoordinatewiseEstimator
+from mercer.families.coordinatewise import Coordinatewise
+from mercer.families.counting import log_term, steps_around
 from mercer.families.estimator import Context
+from mercer.families.fit import FamilyEstimator
+from mercer.families.negative_binomial import NegativeBinomials
+from mercer.families.sets import counts, nonnegative
+from mercer.families.special import exp, gammaln, log, relative, sqrt, times
 
+MOST = 20_000
+"""Counts that are summed for all pairs at once; beyond, every pair has its own series, about its own mean."""
 MOST_COUNTS = 4096
 """Counts that a mean map may sum over."""
 
@@ -43,99 +51,83 @@ class Poissons(Coordinatewise):
            [0.0762, 0.1434]])
     """
 
-    _arrays: ClassVar[dict[str, int]] = {"rate": 1}
-    domain = "counts"
-    score_label = "log_rate"
+    rate = Parameter(nonnegative, moment=True)
+    support = counts
+    labels = ("log_rate",)
     dual_verdict = Verdict("always", "1/V(mu) = 1/mu is a Laplace transform of a positive measure (DJS-5)")
 
-    rate: Array
+    def natural(self) -> Array:
+        return safe_log(self.rate)
 
-    def __init__(self, rate: Any) -> None:
-        r = checked_parameter(rate, "rate", lambda x: (x >= 0) & np.isfinite(x), "be 0 or more, and finite")
-        self._freeze(rate=r)
+    def from_natural(self, theta: Array) -> Array:
+        return exp(theta)
 
-    # -- formulas of one coordinate ---------------------------------------------------------------------
+    def partition(self, theta: Array) -> Array:
+        return exp(theta)
 
-    def term_log_base(self, x: Array) -> Array:
-        """Return -log x!."""
+    def base(self, x: Array) -> Array:
         return -gammaln(x + 1)
 
-    def term_natural(self, rate: Array) -> Array:
-        """Return the log rate; -inf where the rate is zero."""
-        return safe_log(rate)
-
-    def term_partition(self, theta: Array) -> Array:
-        """Return exp(theta)."""
-        return namespace(theta).exp(theta)
-
-    def term_mean(self, rate: Array) -> Array:
-        """Return the rate."""
-        return rate
-
-    def term_from_mean(self, mu: Array) -> Array:
-        """Return the mean, which is the rate."""
-        return mu
-
-    def term_dual(self, mu: Array) -> Array:
-        """Return mu log mu - mu, finite at zero (DJS-4)."""
+    def legendre(self, mu: Array) -> Array:
         return xlogx(mu) - mu
 
-    def term_variance(self, rate: Array) -> Array:
-        """Return the rate."""
-        return rate
+    def information(self) -> Array:
+        return self.rate
 
-    def term_log_prob(self, count: Array, rate: Array) -> Array:
-        """Return x log(rate) - rate - log x!, with 0 log 0 = 0."""
-        return _times_log(count, rate) - rate - gammaln(count + 1)
+    def predictive(self, count: Any) -> NegativeBinomials:
+        return NegativeBinomials(self.rate, count * self.rate)
 
-    def term_product(self, a: Array, b: Array, rho: float) -> Array:
+    def draw(self, rng: np.random.Generator, shape: tuple[int, ...]) -> Any:
+        return rng.poisson(self.rate, shape)
+
+    # -- digits, speed, and rates of zero --------------------------------------------------------------------
+
+    def log_density(self, x: Array) -> Array:
+        return times(x, safe_log(self.rate)) - self.rate - gammaln(x + 1)
+
+    def product(self, other: Self, rho: float) -> Array:
         """Log of the sum of p^rho q^rho over all counts, for any rho (PPK-3.6)."""
-        xp = namespace(a, b)
-        gap = (xp.sqrt(a) - xp.sqrt(b)) ** 2
+        a, b = self.rate, other.rate
+        gap = (sqrt(a) - sqrt(b)) ** 2
         if rho == 0.5:
             return -gap / 2
-        mean = xp.sqrt(a * b)
         if rho == 1:
-            return xp.log(i0e(2 * mean)) - gap
-        return _series(mean, rho) - rho * gap
+            return log(i0e(2 * sqrt(a * b))) - gap
+        largest = max(float(to_numpy(side).max(initial=0)) for side in (a, b))
+        top = int(largest) + steps_around(largest, rho, least=64).stop
+        if top > MOST:
+            return _series(sqrt(a * b), rho) - rho * gap
+        return counting.log_product(self, other, lambda p, n: log_term(n, p.rate), rho, top)
 
-    def term_divergence(self, a: Array, b: Array) -> Array:
-        """Dual Jensen-Shannon divergence (DJS-4)."""
-        return jensen_gap(a, b)
+    def divergence(self, other: Self) -> Array:
+        return jensen_gap(self.rate, other.rate)
 
-    def term_kl(self, a: Array, b: Array) -> Array:
-        """Kullback-Leibler divergence; +inf where q excludes what p allows."""
-        xp = namespace(a, b)
-        safe = xp.where(b > 0, b, xp.ones_like(b))
-        term = xlogx(a) - a * xp.log(safe) - a + b
-        return xp.where((a > 0) & (b <= 0), xp.inf, term)
+    def relative_entropy(self, other: Self) -> Array:
+        return relative(self.rate, other.rate) - self.rate + other.rate
 
-    # -- capabilities -----------------------------------------------------------------------------------
-
-    def log_mean_map(self, other: Self, gamma: float) -> Array:
-        """Log of E exp(-gamma |x - y|^2) over the counts x of p and y of q (GMMK-10d)."""
-        check_gamma(gamma)
-        return self._coordinates(other, lambda a, b: _log_mean_map(a, b, float(gamma)), crossed=False)
+    def mean_map(self, other: Self, gamma: float) -> Array:
+        """Log of E exp(-gamma (x - y)^2) over the counts x of p and y of q (GMMK-10d)."""
+        return _log_mean_map(self.rate[..., 0], other.rate[..., 0, :], gamma)
 
     def log_characteristic(self, frequencies: Floats) -> tuple[Array, Array]:
         """Log modulus and angle of E exp(i <w, x>) at every row w of ``frequencies (F, d)``, each ``(*B, F)``."""
         gap, sine = averages(self.rate, frequencies)
         return -gap, sine
 
-    def term_sample(self, rng: np.random.Generator, rate: Floats) -> Floats:
-        """Draw counts."""
-        return rng.poisson(rate).astype(float)
 
-
-class Poisson(CoordinatewiseEstimator):
+class Poisson(FamilyEstimator, of=Poissons):
     """Fit products of Poisson distributions, one to every sample (a row of counts or a set of rows) or one to all.
 
     Parameters
     ----------
+    estimate : {"point", "predictive"}, default="point"
+        The member at the MAP estimate, or the predictive distribution: the average of the members over the posterior
+        (PPK-2a), which needs a prior.
     prior : None, "pooled" or Poissons of shape (1,), default=None
         What rates are shrunk to (DJS-6).
     prior_strength : float, default=1.0
         Weight of the prior, in observations.
+
 
     Attributes
     ----------
@@ -152,7 +144,6 @@ class Poisson(CoordinatewiseEstimator):
            [1.5, 1.5]])
     """
 
-    family = Poissons
     largest = np.inf
 
     def _even(self, x: Any, context: Context) -> Poissons:
@@ -219,39 +210,3 @@ def _summed(log_term: Callable[[int], Array], size: int) -> Array:
     for n in range(1, size):
         value = value + xp.exp(log_term(n) - top)
     return xp.log(value) + top
-
-
-def steps_around(mean: float, rho: float, least: int = 8) -> range:
-    """Return the steps from the largest term to those below 1e-18 of it, for a mean up to this, and at least these."""
-    reach = least
-    while 2 * rho * (_log_factorial(mean + reach) - _log_factorial(mean) - reach * np.log(mean + 1)) < 42:
-        reach += reach // 4
-    return range(-reach, reach + 1)
-
-
-def _log_factorial(n: float) -> float:
-    """Log of n!, for real n."""
-    return float(gammaln(np.float64(n + 1)))
-
-
-def log_term(n: Array, mean: Array) -> Array:
-    """Compute n log mean - mean - log n! without cancellation, by Stirling's series from n = 16 on."""
-    xp = namespace(n, mean)
-    large = n >= 16
-    safe = xp.where(large, n, xp.full_like(n, 16.0))
-    gap = (mean - safe) / safe
-    bend = xp.where(gap > -1, xp.log1p(xp.where(gap > -1, gap, xp.zeros_like(gap))), -xp.inf) - gap
-    square = safe * safe
-    rest = (1 / 12 - (1 / 360 - (1 / 1260 - 1 / (1680 * square)) / square) / square) / safe
-    stirling = safe * bend - 0.5 * xp.log(2 * np.pi * safe) - rest
-    small = xp.where(large, xp.zeros_like(n), n)
-    direct = _times_log(small, mean) - mean - gammaln(small + 1)
-    return xp.where(large, stirling, direct)
-
-
-def _times_log(n: Array, mean: Array) -> Array:
-    """Compute n log mean with 0 log 0 = 0; -inf elsewhere where the mean is zero."""
-    xp = namespace(n, mean)
-    positive = mean > 0
-    logs = xp.log(xp.where(positive, mean, xp.ones_like(mean)))
-    return xp.where(positive, n * logs, xp.where(n > 0, -xp.inf, xp.zeros_like(n)))

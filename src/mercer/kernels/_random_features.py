@@ -117,10 +117,12 @@ def check_precision(features: Floats, log_selves: Floats | None) -> None:
     else:
         needed = "far more"
     size = f"of {100 * error[i]:.0f} %" if trusted[i] and error[i] < 1 else "of unknown size"
+    exact_way = ", or use n_components=None, which is exact (and Landmarks for features)"
+    instead = "" if log_selves is None else exact_way
     raise ValueError(
         f"The random features of model {i} have a relative error {size} with n_components={count}; at most "
-        f"{100 * WORST:.0f} % is accepted, which needs {needed} frequencies. Raise n_components, use a smaller gamma "
-        "or length, or use n_components=None, which is exact (and Landmarks for features)."
+        f"{100 * WORST:.0f} % is accepted, which needs {needed} frequencies. Raise n_components"
+        f"{',' if instead else ' or'} use a smaller gamma or length{instead}."
     )
 
 

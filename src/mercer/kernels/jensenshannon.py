@@ -17,8 +17,8 @@ from mercer._parameters import Rules, boolean, one_of, positive
 from mercer._verdict import Verdict
 from mercer.data import Alphabet
 from mercer.data.segments import digest_order
-from mercer.families.base import FamilyEstimator
 from mercer.families.estimator import Context, Estimator
+from mercer.families.fit import FamilyEstimator
 from mercer.kernels._data import has_digests
 from mercer.kernels._operands import WithScalar
 from mercer.kernels.base.model import ModelKernel

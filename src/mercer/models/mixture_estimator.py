@@ -19,6 +19,7 @@ from mercer._random import generator, seed_of
 from mercer.data import Sequences
 from mercer.data.segments import check_some_points, in_digest_order, segment_sum, segments
 from mercer.families.estimator import Context, Estimator
+from mercer.families.fit import FamilyEstimator
 from mercer.families.gaussian_estimator import Gaussian
 from mercer.models._fitting.checks import check_something, check_spread, impossible
 from mercer.models._fitting.data import Data
@@ -276,8 +277,11 @@ class Mixture(HintedParameters, FittedModel, IterativeEstimator):
         """Return the given prior or start; raise if its components differ in kind from those that are fitted."""
         component = clone(self._component()).set_params(prior=None)
         if x.shape[0]:
-            point = x[:1] if hasattr(x, "indptr") else np.nan_to_num(x[:1])
-            like = component.fit_weighted(point, np.ones((1, 1)), np.array([0, 1]), context)
+            if isinstance(component, FamilyEstimator):
+                like = component.template(context)
+            else:
+                point = x[:1] if hasattr(x, "indptr") else np.nan_to_num(x[:1])
+                like = component.fit_weighted(point, np.ones((1, 1)), np.array([0, 1]), context)
             try:
                 like._check_alike(given.components)
             except (TypeError, ValueError) as error:

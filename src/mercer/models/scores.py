@@ -11,6 +11,7 @@ from scipy import sparse
 from mercer._array import Floats
 from mercer.data import Sequences
 from mercer.data.segments import segment_sum, segments
+from mercer.families.coordinatewise import coordinate_labels
 from mercer.models._scores.scores import alphabet_of, check_posterior, family_scores, posterior_scores
 from mercer.models._scores.weighted import check_parametrization, difference
 from mercer.models.hmm import HMMs
@@ -66,8 +67,7 @@ def lengths_of(X: Any) -> Floats:
 
 
 _ALL_AXES = (
-    "covariance", "log_odds", "log_rate", "log_sd", "mean", "negative_rate",
-    "observation_covariance", "observation_offset", "probability",
+    "covariance", "log_sd", "mean", "observation_covariance", "observation_offset", "probability",
 )  # fmt: skip
 _FIRST_AXIS, _LAST_AXIS = ("emission",), ("mean",)
 """Parameters whose indices are channels: all of them; of a matrix, the first; of a table of states, the last."""
@@ -109,7 +109,7 @@ def _with_channels(name: str, channels: tuple[str, ...]) -> str:
         chosen = slice(2, 3)
     elif len(index) == 2 and parameter in _FIRST_AXIS:
         chosen = slice(0, 1)
-    elif len(index) < 3 and parameter in _ALL_AXES:
+    elif len(index) < 3 and (parameter in _ALL_AXES or parameter in coordinate_labels):
         chosen = slice(None)
     index[chosen] = [channels[int(i)] for i in index[chosen]]
     return f"{start}{dot}{parameter}[{', '.join(index)}]"

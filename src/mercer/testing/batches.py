@@ -1,6 +1,7 @@
 """The battery of batches, of families and of models: indexing, immutability, digests, files."""
 
 import copy
+import inspect
 import pickle
 
 import numpy as np
@@ -18,11 +19,15 @@ def arrays_of(p):
 class BatchContract:
     """Battery of batches: define ``members(seed, shape)``."""
 
-    constants = ()  # names of constructor arguments that are neither arrays nor batches
+    constants = ()  # names of constructor arguments that are neither arrays nor batches, if not the shared ones
 
     def members(self, seed=0, shape=(3,)):
         """Return random members, all different."""
         raise NotImplementedError
+
+    def constants_of(self, p):
+        """Return the names of constructor arguments that are neither arrays nor batches."""
+        return self.constants or [name for name in p._shared if name in inspect.signature(type(p)).parameters]
 
     def derived(self, p):
         """Return batches that methods of p make."""
@@ -68,7 +73,7 @@ class BatchContract:
         assert copy.deepcopy(p) is p
         assert copy.copy(p) is p
         arrays = {name: np.array(getattr(p, name)) for name in p._arrays}
-        q = type(p)(**arrays, **{name: getattr(p, name) for name in (*p._parts, *self.constants)})
+        q = type(p)(**arrays, **{name: getattr(p, name) for name in (*p._parts, *self.constants_of(p))})
         for name, value in arrays.items():
             value[...] = 0  # the constructor copies
             assert_array_equal(getattr(q, name), getattr(p, name))

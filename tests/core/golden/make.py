@@ -6,11 +6,15 @@ to read them.
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from scipy import sparse
+
+sys.path.insert(0, str(Path(__file__).parents[3]))
+from tests.families.lists import batches as declared
 
 import mercer as mc
 from mercer._files import FORMAT
@@ -164,7 +168,7 @@ def batches() -> dict[str, Any]:
             insertion="model",
             annotations=[{"name": "tiny"}, {"name": "ä", "map": [1]}],
         ),
-    }
+    } | declared()
 
 
 GRAM = {"K": np.array([[1.0, 0.5, -0.25], [0.5, 1.0, 0.125]]), "rows": ["a", "ä"], "columns": ["x", "y", "z"]}

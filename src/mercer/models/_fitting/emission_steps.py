@@ -14,9 +14,10 @@ from sklearn.base import clone
 from mercer._array import Floats, logsumexp, safe_log, to_numpy
 from mercer._probability import normalized
 from mercer.data.segments import segment_sum
-from mercer.families.base import ExponentialFamily
 from mercer.families.categorical import Categorical, Categoricals
 from mercer.families.estimator import Context, Estimator
+from mercer.families.exponential_family import ExponentialFamily
+from mercer.families.fit import FamilyEstimator
 from mercer.families.gaussian import Gaussians
 from mercer.families.gaussian_estimator import Gaussian, fit_gaussians
 from mercer.families.gaussian_gaps import gaps_of
@@ -99,7 +100,9 @@ class DensityStep(EmissionStep):
         self.strength = strength
         self.weights: Floats | None = None  # pseudo-counts of the components (1, n, m)
         self.columns: list[Any] = []
-        self.tied = getattr(leaf, "covariance", None) == "tied"
+        self.tied = type(leaf) is Gaussian and leaf.covariance == "tied"
+        if isinstance(leaf, FamilyEstimator):
+            leaf.require_point()
         if prior is not None:
             self.prior = _leaves(prior)
             self.weights = strength * to_numpy(prior.weights) if isinstance(prior, Mixtures) else None
