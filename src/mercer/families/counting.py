@@ -203,7 +203,7 @@ def log_trials_product(left: Array, right: Array, trials: int, rho: float) -> Ar
         a, b = (xp.broadcast_to(side, (*lead, *side.shape[-2:])) for side in (left, right))
         flat = [log_trials_product(a[(*at, ...)], b[(*at, ...)], trials, rho) for at in np.ndindex(lead)]
         return xp.reshape(xp.stack(flat, axis=0), (*lead, *flat[0].shape))
-    same = left is right and is_numpy_array(left)
+    same = is_numpy_array(left) and is_numpy_array(right) and np.array_equal(left, right)  # a symmetric tile
     out = []
     for i in range(left.shape[0]):
         keep = beside(left, np.flatnonzero(to_numpy(left[i, :]) > 0))
