@@ -217,6 +217,9 @@ def test_wrong_use():
     class Silent(mc.Poissons):
         fisher_information = sample = property()  # hasattr says no
 
+        def estimator(self):
+            return mc.Poisson()
+
     with pytest.raises(TypeError, match=r"needs fisher_information or sample, which Silent .*'empirical'"):
         mc.Fisher(Silent([[1.0]]), "model").fit([[1.0], [2.0]])
 

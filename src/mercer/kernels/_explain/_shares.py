@@ -20,7 +20,7 @@ from mercer.data.csr import CSRRows
 from mercer.data.ragged import window_steps, windows_of
 from mercer.data.segments import segment_sum
 from mercer.data.sequences import Sequences
-from mercer.families.base import ExponentialFamily
+from mercer.families import ExponentialFamily
 from mercer.kernels._data import n_objects
 from mercer.kernels._explain._back import through
 from mercer.kernels._operands import CenteredCounts
