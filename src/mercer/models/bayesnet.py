@@ -10,13 +10,14 @@ import numpy as np
 
 from mercer._array import Array, Floats, beside, namespace, to_numpy
 from mercer._batch import Batch
-from mercer._coupling import Coupling
+from mercer._coupling import Coupling, PowerProduct
 from mercer._random import random_generator, whole_size
 from mercer.data import Sequences
 from mercer.data.segments import segments
 from mercer.families.base import Family
 from mercer.families.gaussian import Gaussians
 from mercer.models._nets.bif import write_bif
+from mercer.models._nets.bound import NetBound
 from mercer.models._nets.evidence import log_probabilities
 from mercer.models._nets.graph import Graph, Nodes, Parents, checked_graph, described, framed, graph_of, values_of
 from mercer.models._nets.nodes import checked_rows, flat_rows, hmm_parts, pgmpy_parts
@@ -389,6 +390,10 @@ class BayesNets(Judged, Family):
             tables[v] = Gaussians(xp.reshape(mean, (*mean.shape, 1)), variance)
         return operand_of(graph, tables, coupling)
 
+    def couple_mean_field(self, rho: float, length: int, n_init: int, seed: int) -> NetBound:
+        """Prepare for the mean field bound of the probability product (PPK-6); ``length`` is ignored."""
+        return NetBound.of(self.couple(PowerProduct(rho)), n_init, seed)
+
     def shared_history(self, X: Any) -> SharedNodes:
         r"""Prepare samples for `Marginalization`: the probability that shared hidden nodes generate both of two (MK-2).
 
@@ -450,6 +455,7 @@ class BayesNets(Judged, Family):
         other = self if other is None else other
         self._check_alike(other)
         plan = layout_of(self._graph, other._graph, mean_map, False).plan
+        plan.check("The kernel of these networks")
         return ContractionCost(plan.products, plan.largest)
 
 

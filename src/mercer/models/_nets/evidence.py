@@ -50,13 +50,13 @@ class Group:
 
     @cached_property
     def used(self) -> tuple[int, ...]:
-        """Nodes with a table that matters: discrete ones, and Gaussians with a value in some row."""
-        sizes = self.graph.sizes
-        return tuple(v for v in range(len(sizes)) if sizes[v] or v in self.seen or v in self.partly)
+        """Tables that matter: of probabilities, and of Gaussians with a value in some row."""
+        known = [v for v in self.graph.gaussian if v in self.seen or v in self.partly]
+        return tuple(sorted([*self.graph.tables, *known]))
 
     @cached_property
     def places(self) -> dict[int, Indices]:
-        """Where the entries of the table of each node are that agree with each row, ``(*free, T)``."""
+        """Where the entries of each table are that agree with each row, ``(*free, T)``."""
         return {v: self._places(v) for v in self.used}
 
     def _places(self, v: int) -> Indices:
@@ -89,7 +89,7 @@ class Group:
             return np.moveaxis(table[:, graph.places[v]][:, self.places[v]], 0, -2)
 
         for v in self.used:
-            if graph.sizes[v]:
+            if v not in graph.gaussian:
                 found.append(taken(probability, v))
                 continue
             away, spread = np.nan_to_num(self.values[:, v]) - taken(mean, v), taken(variance, v)

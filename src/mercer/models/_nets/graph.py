@@ -97,11 +97,10 @@ Parents = tuple[tuple[str, tuple[str, ...]], ...]
 
 
 @dataclass(frozen=True)
-class Graph:
-    """A directed acyclic graph of discrete nodes, with Gaussian leaves. Nodes are numbered in their given order."""
+class Variables:
+    """The nodes of a network, numbered in their given order, and which of them are hidden."""
 
     nodes: Nodes
-    parents: Parents
     hidden: tuple[str, ...]
 
     @cached_property
@@ -123,6 +122,23 @@ class Graph:
     def sizes(self) -> tuple[int, ...]:
         """Number of states of each node; 0 for a Gaussian."""
         return tuple(map(len, self.states))
+
+    @cached_property
+    def gaussian(self) -> tuple[int, ...]:
+        """Numbers of the Gaussian nodes."""
+        return tuple(v for v, size in enumerate(self.sizes) if not size)
+
+    @cached_property
+    def observed(self) -> tuple[int, ...]:
+        """Numbers of the observed nodes: the columns of data."""
+        return tuple(v for v, name in enumerate(self.names) if name not in self.hidden)
+
+
+@dataclass(frozen=True)
+class Graph(Variables):
+    """A directed acyclic graph of discrete nodes, with Gaussian leaves. Each node has a table of the same number."""
+
+    parents: Parents
 
     @cached_property
     def above(self) -> tuple[tuple[int, ...], ...]:
@@ -148,14 +164,9 @@ class Graph:
         return tuple(v for v, size in enumerate(self.sizes) if size)
 
     @cached_property
-    def gaussian(self) -> tuple[int, ...]:
-        """Numbers of the Gaussian nodes."""
-        return tuple(v for v, size in enumerate(self.sizes) if not size)
-
-    @cached_property
-    def observed(self) -> tuple[int, ...]:
-        """Numbers of the observed nodes: the columns of data."""
-        return tuple(v for v, name in enumerate(self.names) if name not in self.hidden)
+    def tables(self) -> tuple[int, ...]:
+        """Numbers of the tables of probabilities: those of the discrete nodes."""
+        return self.discrete
 
     @cached_property
     def order(self) -> tuple[int, ...]:
@@ -206,7 +217,7 @@ class Graph:
 @lru_cache(maxsize=1024)
 def graph_of(nodes: Nodes, parents: Parents, hidden: tuple[str, ...]) -> Graph:
     """Return the one graph of a structure, so that what depends on it is found once."""
-    return Graph(nodes, parents, hidden)
+    return Graph(nodes, hidden, parents)
 
 
 def checked_graph(nodes: Any, parents: Any, hidden: Any) -> Graph:

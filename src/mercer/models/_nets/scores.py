@@ -164,18 +164,18 @@ def net_cliques(graph: Graph, table: Floats, offsets: Indices, parameters: Param
     size, owner = len(offsets) - 1, np.repeat(np.arange(len(offsets) - 1), np.diff(offsets))
     share = 1 / np.maximum(np.diff(offsets), 1)[owner]
     found = {
-        v: np.zeros((size if graph.sizes[v] else len(table), graph.places[v].stop - graph.places[v].start))
-        for v in range(len(graph.names))
+        v: np.zeros((len(table) if v in graph.gaussian else size, graph.places[v].stop - graph.places[v].start))
+        for v in range(len(graph.families))
     }
     logs = np.empty(len(table))
     for _, group, values, tables in inferred(groups(graph, table), parameters):
         logs[group.rows] = values[0]
         for v, posterior in tables.items():
             counts = group.counts(v, posterior)[0] * share[group.rows][:, None]
-            if graph.sizes[v]:
-                np.add.at(found[v], owner[group.rows], counts)
-            else:
+            if v in graph.gaussian:
                 found[v][group.rows] = counts
+            else:
+                np.add.at(found[v], owner[group.rows], counts)
     return logs[None], [_clique(graph, v, counts) for v, counts in found.items()]
 
 
@@ -184,7 +184,7 @@ def _clique(graph: Graph, v: int, counts: Floats) -> Clique:
     names = tuple(tuple(f"{graph.names[u]}={state}" for state in graph.states[u]) for u in family)
     hidden = tuple(graph.names[u] in graph.hidden for u in family)
     column = None
-    if not graph.sizes[v]:
+    if v in graph.gaussian:
         at = graph.observed.index(v)
         column = slice(at, at + 1)
     return Clique(counts.reshape(-1, *graph.shapes[v]), names, hidden, column=column)
