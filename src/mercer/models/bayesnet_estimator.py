@@ -4,27 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from itertools import pairwise
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from sklearn.base import clone
-from sklearn.utils.validation import check_is_fitted
 
 from mercer._array import Floats, to_numpy
 from mercer._batch import Batch
 from mercer._parameters import Rule, Rules, nonnegative
 from mercer._probability import normalized
 from mercer._random import seed_of
-from mercer.data import Sequences
-from mercer.data.segments import check_some_points, digest_order, segments
+from mercer.data.segments import segments
 from mercer.families.estimator import Context
 from mercer.models._fitting.em import EMResult, EMResults, em_single, joined
-from mercer.models._fitting.iterative import IterativeEstimator
+from mercer.models._nets.cliques import AnyGraph
+from mercer.models._nets.estimator import NetworkEstimator
 from mercer.models._nets.evidence import Group, Parameters, groups, inferred
-from mercer.models._nets.graph import Graph, check_values, checked_graph, values_of
+from mercer.models._nets.graph import Graph, checked_graph
 from mercer.models.bayesnet import BayesNets
-from mercer.models.verbs import FittedModel
 
 __all__ = ["BayesNet"]
 
@@ -36,7 +33,7 @@ def _is_prior(value: Any) -> bool:
 
 
 @dataclass(eq=False, repr=False)
-class BayesNet(FittedModel, IterativeEstimator):
+class BayesNet(NetworkEstimator):
     """Fit Bayesian networks of a known structure: one to every sample (a table of rows), or one to all.
 
     Parameters
@@ -91,12 +88,8 @@ class BayesNet(FittedModel, IterativeEstimator):
            [0.83, 0.17]])
     """
 
-    infers_missing: ClassVar[bool] = True
-
     _parameters: ClassVar[Rules] = {
-        "nodes": Rule("a dict of names and states", lambda value: isinstance(value, dict) and bool(value)),
         "parents": Rule("a dict of names and lists of names, or None", lambda v: v is None or isinstance(v, dict)),
-        "hidden": Rule("a list of names", lambda value: isinstance(value, list | tuple)),
         "floor": nonnegative("It is a fraction of the variance of a column."),
         "prior": Rule("'uniform', 'pooled', None or BayesNets of shape (1,)", _is_prior),
     }
@@ -114,97 +107,6 @@ class BayesNet(FittedModel, IterativeEstimator):
 
     def _graph(self) -> Graph:
         return checked_graph(self.nodes, self.parents, self.hidden)
-
-    def _missing_allowed(self) -> bool:
-        return True
-
-    # -- the fitted network ------------------------------------------------------------------------------------
-
-    def predict(self, X: Any, node: str | None = None) -> Any:
-        """Return the most probable state of a node in each row, ``(T,)``: its name, or a number of numbered states.
-
-        Parameters
-        ----------
-        X : array of shape (T, D), data frame, or dict
-            Rows, as in ``fit``; a data frame or dict needs no column for the node.
-        node : str, default=None
-            A discrete node, whose own values in ``X`` are ignored; None is the hidden node, if there is one.
-        """
-        table, node = self._asked_about(X, node)
-        best = self.model_.posterior(table, node)[0].argmax(axis=-1)
-        return np.array(dict(self.model_.nodes)[node])[best] if np.iterable(self.nodes[node]) else best
-
-    def predict_proba(self, X: Any, node: str | None = None) -> Any:
-        """Return the posterior probabilities of the states of a node as a data frame: rows of ``X``, a column a state.
-
-        Parameters
-        ----------
-        X : array of shape (T, D), data frame, or dict
-            Rows, as in ``predict``.
-        node : str, default=None
-            A discrete node, whose own values in ``X`` are ignored; None is the hidden node, if there is one.
-
-        Examples
-        --------
-        >>> import mercer as mc
-        >>> rows = [["no", "no"], ["no", "no"], ["yes", "yes"], ["no", None]]
-        >>> nodes = {"smoke": ["no", "yes"], "cough": ["no", "yes"]}
-        >>> net = mc.BayesNet(nodes, {"cough": ["smoke"]}).fit(rows)
-        >>> net.predict_proba({"cough": ["no", "yes"]}, "smoke").round(2)
-        smoke    no   yes
-        0      0.89  0.11
-        1      0.34  0.66
-        >>> net.predict({"cough": ["no", "yes"]}, "smoke")
-        array(['no', 'yes'], dtype='<U3')
-        """
-        table, node = self._asked_about(X, node)
-        found = self.model_.posterior(table, node, as_frame=True)
-        if not np.iterable(self.nodes[node]):  # states that were given by their number
-            found.columns = found.columns.astype(int)
-        return found.set_axis(X.index) if hasattr(X, "iloc") else found
-
-    def _asked_about(self, X: Any, node: str | None) -> tuple[Floats, str]:
-        """Return rows without the values of a node, and its name."""
-        check_is_fitted(self, "model_")
-        if node is None:
-            if len(self.model_.hidden) != 1:
-                raise ValueError(
-                    f"node must be named: this network has {len(self.model_.hidden)} hidden nodes, not one."
-                )
-            node = self.model_.hidden[0]
-        table = values_of(self.model_._graph, X)
-        if node in self.model_.observed:
-            table[:, self.model_.observed.index(node)] = np.nan
-        return table, node
-
-    def sample(self, size: int = 1, random_state: Any = None) -> Floats:
-        """Sample rows of the observed nodes from ``model_``, ``(size, D)``: codes of states, and real numbers."""
-        check_is_fitted(self, "model_")
-        drawn: Floats = self.model_.sample(size, random_state)[0]
-        return drawn
-
-    # -- data ------------------------------------------------------------------------------------------------
-
-    def accept(self, X: Any, *, owner: Any = None, reset: bool = False, context: Context | None = None) -> Any:
-        """Turn ``X`` into a matrix of codes (one row a sample) or `Sequences` (one table a sample), checked."""
-        graph = self._graph()
-        if isinstance(X, list | tuple) and any(map(_is_table, X)):
-            X = Sequences([values_of(graph, x, complete=True) for x in X])
-        elif (
-            hasattr(X, "columns")
-            or getattr(getattr(X, "dtype", None), "kind", "") in ("O", "U")
-            or (isinstance(X, list | tuple) and X)
-        ):
-            X = values_of(graph, X, complete=True)
-        X = super().accept(X, owner=owner, reset=reset, context=context)
-        values, _ = segments(X)
-        if values.shape[1] != len(graph.observed):
-            names = ", ".join(graph.names[v] for v in graph.observed[:20])
-            raise ValueError(
-                f"X must have {len(graph.observed)} columns, one per observed node ({names}); got {values.shape[1]}."
-            )
-        check_values(graph, values)
-        return X
 
     def _learn(self, X: Any, each: bool = False) -> tuple[Context, EMResults | None]:
         graph = self._graph()
@@ -235,23 +137,6 @@ class BayesNet(FittedModel, IterativeEstimator):
             k = graph.observed.index(v)
             moments[:, graph.places[v]] = np.array([[context.center[k]], [context.scale[k]]])
         return probability, moments[0], moments[1]
-
-    # -- fits ------------------------------------------------------------------------------------------------
-
-    def _fit_shared(self, X: Any, context: Context) -> BayesNets:
-        models: BayesNets = self._fit_together(X, context).models
-        return models
-
-    def _fit_together(self, X: Any, context: Context) -> EMResults:
-        check_some_points(X)
-        return self._fit_all(segments(X)[0], context)
-
-    def _fit_all(self, values: Floats, context: Context) -> EMResults:
-        return self._run_em([values[digest_order(values)]], context, lambda i: "the model of all samples")
-
-    def _em_each(self, X: Any, context: Context, name: Callable[[int], str]) -> EMResults:
-        values, offsets = segments(X)
-        return self._run_em([values[a:b] for a, b in pairwise(offsets)], context, name)
 
     def _run_em(self, tables: list[Floats], context: Context, name: Callable[[int], str]) -> EMResults:
         graph = self._graph()
@@ -305,13 +190,6 @@ class BayesNet(FittedModel, IterativeEstimator):
         )
 
 
-def _is_table(x: Any) -> bool:
-    """Whether a sample is a table of rows, rather than one row."""
-    if hasattr(x, "ndim"):
-        return bool(x.ndim == 2)
-    return isinstance(x, list | tuple) and bool(x) and isinstance(x[0], list | tuple | np.ndarray)
-
-
 class Prior(NamedTuple):
     """Pseudo-observations: ``strength`` of them for each row of each table, distributed as in ``parameters``."""
 
@@ -324,7 +202,7 @@ class Prior(NamedTuple):
 class Evidence:
     """The distinct rows of a sample with their numbers, in groups."""
 
-    def __init__(self, graph: Graph, table: Floats) -> None:
+    def __init__(self, graph: AnyGraph, table: Floats) -> None:
         # Sorted, so that sums do not depend on the order of the rows; NaN would not be equal to itself.
         rows: Floats = table
         counts: Floats = np.zeros(0)
