@@ -10,6 +10,7 @@ from mercer.families.exponential import Exponential, Exponentials
 from mercer.families.gamma import Gamma, Gammas
 from mercer.families.gaussian import Gaussians
 from mercer.families.gaussian_estimator import Gaussian
+from mercer.families.linear_gaussian import LinearNetwork
 from mercer.families.multinomial import Multinomial, Multinomials
 from mercer.families.poisson import Poisson, Poissons
 
@@ -33,6 +34,7 @@ __all__ = [
     "Gammas",
     "Gaussian",
     "Gaussians",
+    "LinearNetwork",
     "Multinomial",
     "Multinomials",
     "Poisson",
