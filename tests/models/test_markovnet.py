@@ -245,6 +245,7 @@ def test_bad_networks_are_named(monkeypatch):
         (lambda: make(good, two, hidden=["a", "b"]), "must be observed"),
         (lambda: make(good, two).table("b", "a"), "no factor of"),
         (lambda: mc.ProbabilityProduct()(make(good, two), network()), "observed in only one"),
+        (lambda: mc.models.MarkovNetwork(two, [("a", "b")] * 2).fit([[0, 1]]), r"\('a', 'b'\) is there twice"),
         (lambda: mc.models.MarkovNetwork(two, [("a", "z")]).fit([[0, 1]]), "got 'z'"),
         (lambda: mc.models.MarkovNetwork(two, [("a", "b")]).fit([[0, 2]]), "a code from 0 to 1"),
     ):

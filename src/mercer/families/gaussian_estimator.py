@@ -36,15 +36,15 @@ class Gaussian(HintedParameters, FamilyEstimator):
     floor : float, default=1e-3
         Fraction of the pooled variance (rounded to a power of two; of 1, where the data do not vary) that is added to
         every variance (EST-1), so that one point has a Gaussian too.
-    prior : None, "pooled" or Gaussians of shape (1,), default=None
-        What estimates are shrunk to, in mean parameters (DJS-6).
-    prior_strength : float, default=1.0
-        Weight of the prior, in observations.
     parents : dict, default=None
         A linear Gaussian network: the parents of each node, as in ``{"x": [], "y": ["x"]}``. Nodes that are not hidden
         are the columns of the data, in this order; the columns of data frames are found by name. Every node is a key.
     hidden : sequence of nodes, default=()
         Nodes of ``parents`` that are not observed. They are integrated out: the distributions are those of the others.
+    prior : None, "pooled" or Gaussians of shape (1,), default=None
+        What estimates are shrunk to, in mean parameters (DJS-6).
+    prior_strength : float, default=1.0
+        Weight of the prior, in observations.
 
     Attributes
     ----------
@@ -91,10 +91,10 @@ class Gaussian(HintedParameters, FamilyEstimator):
 
     covariance: str = "full"
     floor: float = 1e-3
-    prior: Any = None
-    prior_strength: float = 1.0
     parents: Any = None
     hidden: Any = ()
+    prior: Any = None
+    prior_strength: float = 1.0
 
     @property
     def _graph(self) -> LinearGraph | None:

@@ -61,6 +61,9 @@ class FactorialHMM(FittedStates, IterativeEstimator):
     ----------
     n_chains, n_states : int, default=2
         Number of chains, and of the states of each.
+    inference : {"auto", "exact", "mean_field"}, default="auto"
+        The E-step: exact, up to 1,024 joint states of all chains, or structured mean field, for any number of them.
+        "auto" is exact where that is possible.
     floor : float, default=1e-3
         Fraction of the pooled variance of each channel that is added to the variance of the noise.
     prior : "pooled", None or FactorialHMMs of shape (1,), default="pooled"
@@ -75,9 +78,6 @@ class FactorialHMM(FittedStates, IterativeEstimator):
         Number of starts, if there is no prior to start from; the best fit is kept.
     random_state : int, Generator, RandomState or None, default=0
         Seed of the starts.
-    inference : {"auto", "exact", "mean_field"}, default="auto"
-        The E-step: exact, up to 1,024 joint states of all chains, or structured mean field, for any number of them.
-        "auto" is exact where that is possible.
 
     Attributes
     ----------
@@ -127,6 +127,7 @@ class FactorialHMM(FittedStates, IterativeEstimator):
 
     n_chains: int = 2
     n_states: int = 2
+    inference: str = "auto"
     floor: float = 1e-3
     prior: Any = "pooled"
     prior_strength: float = 20.0
@@ -134,7 +135,6 @@ class FactorialHMM(FittedStates, IterativeEstimator):
     tol: float = 1e-4
     n_init: int = 3
     random_state: Any = 0
-    inference: str = "auto"
 
     initial_, transition_, mean_, covariance_ = Learned(), Learned(), Learned(), Learned()
 

@@ -74,8 +74,8 @@ class MarkovNetworks(Network):
     <BLANKLINE>
            [[0.5  , 0.5  ]]])
     >>> mc.ProbabilityProduct(rho=0.5)(nets).round(4)
-    array([[1.    , 0.8878],
-           [0.8878, 1.    ]])
+    array([[1.    , 0.8773],
+           [0.8773, 1.    ]])
     """
 
     _arrays: ClassVar[dict[str, int]] = {"factors": 1}

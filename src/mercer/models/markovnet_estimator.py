@@ -51,9 +51,11 @@ class MarkovNetwork(NetworkEstimator):
     prior_strength : float, default=1.0
         Number of pseudo-observations.
     n_iter, tol : int and float, default=200 and 1e-6
-        The maximum number of iterations, and the growth of the objective per row at which they stop.
+        The maximum number of iterations, and the growth of the objective per row at which it stops. There are
+        more of them than for models of sequences, because they are cheaper.
     n_init : int, default=1
-        Number of random starts, if there are hidden nodes; the best fit is kept.
+        Number of random starts, if there are hidden nodes; the best fit is kept. 1, because a fit with
+        many hidden nodes is slow.
     random_state : int, Generator, RandomState or None, default=0
         Seed of the starts. All samples have the same starts, so that the hidden states of their networks correspond.
 

@@ -97,6 +97,9 @@ def checked_cliques(nodes: Any, cliques: Any, hidden: Any) -> CliqueGraph:
                 f"The factor of {', '.join(clique)} has {size:,} entries, more than {LARGEST_TABLE:,}. Use smaller "
                 "cliques or fewer states."
             )
+    if len(set(listed)) < len(listed):
+        twice = next(clique for clique in listed if listed.count(clique) > 1)
+        raise ValueError(f"Every clique must be named once; {twice!r} is there twice. Multiply their factors.")
     alone = [name for name in plain.names if all(name not in clique for clique in listed)]
     if alone:
         raise ValueError(f"Every node must have a factor; {alone[0]!r} has none. Add the clique ({alone[0]!r},).")
