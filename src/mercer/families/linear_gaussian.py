@@ -84,7 +84,7 @@ class LinearGraph:
         return cls(
             tuple(edges),
             tuple(tuple(number[u] for u in row) for row in edges.values()),
-            tuple(map(number.get, concealed)),
+            tuple(number[name] for name in concealed),
         )
 
     @cached_property

@@ -225,7 +225,8 @@ class FactorialHMMs(Judged, Batch):
         parameters = [double(getattr(self, name)) for name in self._arrays]
         posteriors, bounds = [], []
         for i, part in enumerate(groups):
-            field = Field.of_data(*(values[i] for values in parameters), part.values, part.offsets)
+            initial, transition, mean, covariance = (values[i] for values in parameters)
+            field = Field.of_data(initial, transition, mean, covariance, part.values, part.offsets)
             found = field.maximize(field.start(None))
             states = np.stack([field.rows(chain) for chain in found.posteriors], axis=1)
             posteriors += np.split(states, part.offsets[1:-1])

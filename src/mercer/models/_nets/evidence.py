@@ -11,8 +11,8 @@ from typing import NamedTuple
 import numpy as np
 
 from mercer._array import Floats, Indices, Mask
+from mercer.models._nets.cliques import AnyGraph
 from mercer.models._nets.contraction import BATCH, Labels, Plan, find_plan, log_sums, posteriors
-from mercer.models._nets.graph import Graph
 
 MODELS, ROWS = BATCH, BATCH + 1
 """Labels of the axes of networks and of rows."""
@@ -33,7 +33,7 @@ class Group:
     Values of nodes in ``seen`` are known in all of the rows, of those in ``partly`` in some; others are summed over.
     """
 
-    graph: Graph
+    graph: AnyGraph
     rows: Indices
     values: Floats
     """Of all nodes, ``(T, V)``; NaN where missing or hidden."""
@@ -113,7 +113,7 @@ class Group:
         return counts
 
 
-def groups(graph: Graph, table: Floats) -> Iterator[Group]:
+def groups(graph: AnyGraph, table: Floats) -> Iterator[Group]:
     """Divide rows ``(T, D)`` into groups: by their missing values, or all together if these vary much."""
     values = np.full((len(table), len(graph.names)), np.nan)
     values[:, list(graph.observed)] = table
@@ -131,7 +131,7 @@ def groups(graph: Graph, table: Floats) -> Iterator[Group]:
             yield replace(group, rows=group.rows[part], values=group.values[part])
 
 
-def _group(graph: Graph, values: Floats, rows: Indices, missing: Mask) -> Group:
+def _group(graph: AnyGraph, values: Floats, rows: Indices, missing: Mask) -> Group:
     never, always = ~missing[rows].any(axis=0), missing[rows].all(axis=0)
     partly = tuple(np.flatnonzero(~never & ~always).tolist())
     return Group(graph, rows, values[rows], frozenset(np.flatnonzero(never).tolist()), partly)
@@ -157,7 +157,7 @@ def inferred(found: Iterable[Group], parameters: Parameters) -> Iterator[Inferre
             yield Inferred(models, group, scales + logs, dict(zip(group.used, tables, strict=False)))
 
 
-def log_probabilities(graph: Graph, table: Floats, parameters: Parameters) -> Floats:
+def log_probabilities(graph: AnyGraph, table: Floats, parameters: Parameters) -> Floats:
     """Return log probabilities of all rows under all networks, ``(n, T)``."""
     found = np.empty((len(parameters[0]), len(table)))
     for group in groups(graph, table):

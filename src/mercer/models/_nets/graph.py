@@ -15,12 +15,12 @@ from mercer._array import Floats, as_array, to_numpy
 from mercer._checks import is_missing, is_whole
 
 
-def values_of(graph: Graph, x: Any, *, complete: bool = False) -> Floats:
+def values_of(graph: Variables, x: Any, *, complete: bool = False) -> Floats:
     """Return points as floats ``(T, D)``: codes of states, real values of Gaussians, NaN where missing.
 
     Parameters
     ----------
-    graph : Graph
+    graph : Variables
         The structure; its observed nodes are the columns.
     x : array of shape (T, D), data frame, or dict
         Codes or names of states. The columns of a data frame and the keys of a dict (one point) are names of nodes;
@@ -53,7 +53,7 @@ def values_of(graph: Graph, x: Any, *, complete: bool = False) -> Floats:
     return values
 
 
-def _coded(graph: Graph, v: int, column: Any) -> Floats:
+def _coded(graph: Variables, v: int, column: Any) -> Floats:
     """Return the codes of a column of names of states, or of numbers."""
     if column.dtype.kind in "biuf":
         return np.asarray(column, dtype=np.float64)
@@ -71,7 +71,7 @@ def _coded(graph: Graph, v: int, column: Any) -> Floats:
     return out
 
 
-def check_values(graph: Graph, table: Floats) -> None:
+def check_values(graph: Variables, table: Floats) -> None:
     """Raise if a value is not a code of a state, or not finite."""
     for k, v in enumerate(graph.observed):
         column, size = table[:, k], graph.sizes[v]
@@ -324,7 +324,7 @@ def described(graph: Graph) -> str:
     return "\n".join([f"BayesNet of {len(graph.nodes)} nodes{hidden}, {sum(graph.free)} free parameters", *lines])
 
 
-def framed(graph: Graph, x: Any, v: int, found: Floats) -> Any:
+def framed(graph: Variables, x: Any, v: int, found: Floats) -> Any:
     """Return the posteriors of node v at points ``x``, ``(n, T, states)``, as a frame of pandas."""
     import pandas as pd
 

@@ -7,7 +7,7 @@ from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 
-from mercer._array import Floats, to_numpy
+from mercer._array import Array, Floats, to_numpy
 from mercer._batch import Batch
 from mercer._coupling import Coupling, PowerProduct
 from mercer.data import Sequences
@@ -51,6 +51,10 @@ class Network(Judged, Family):
 
     def _numpy(self) -> Parameters:
         """Return the entries of all tables, and means and variances, of a batch of one axis."""
+        raise NotImplementedError
+
+    def log_prob(self, x: Any) -> Array:
+        """Log probability of each point, ``(*B, n) x (T, D) -> (*B, n, T)``; NaN is marginalized."""
         raise NotImplementedError
 
     def _posteriors(self, table: Floats, v: int) -> tuple[Floats, Floats]:

@@ -10,6 +10,7 @@ import numpy as np
 from mercer._array import Floats, Indices, logsumexp, safe_log
 from mercer._coupling import FieldOperand
 from mercer._probability import drawn, ratio
+from mercer.models._nets.cliques import AnyGraph
 from mercer.models._nets.evidence import Parameters, groups, inferred, log_probabilities
 from mercer.models._nets.graph import Graph, graph_of
 from mercer.models.hidden import Clique
@@ -158,7 +159,9 @@ def shared_nodes(graph: Graph, table: Floats, parameters: Parameters) -> SharedN
 # Mean posteriors of the nodes of a network with their parents (LMMK-0).
 
 
-def net_cliques(graph: Graph, table: Floats, offsets: Indices, parameters: Parameters) -> tuple[Floats, list[Clique]]:
+def net_cliques(
+    graph: AnyGraph, table: Floats, offsets: Indices, parameters: Parameters
+) -> tuple[Floats, list[Clique]]:
     """Return log probabilities ``(1, T)`` and one clique per node, from rows of all samples under one network."""
     _check_real(graph, table)
     size, owner = len(offsets) - 1, np.repeat(np.arange(len(offsets) - 1), np.diff(offsets))
@@ -179,7 +182,7 @@ def net_cliques(graph: Graph, table: Floats, offsets: Indices, parameters: Param
     return logs[None], [_clique(graph, v, counts) for v, counts in found.items()]
 
 
-def _clique(graph: Graph, v: int, counts: Floats) -> Clique:
+def _clique(graph: AnyGraph, v: int, counts: Floats) -> Clique:
     family = graph.families[v]
     names = tuple(tuple(f"{graph.names[u]}={state}" for state in graph.states[u]) for u in family)
     hidden = tuple(graph.names[u] in graph.hidden for u in family)
@@ -190,7 +193,7 @@ def _clique(graph: Graph, v: int, counts: Floats) -> Clique:
     return Clique(counts.reshape(-1, *graph.shapes[v]), names, hidden, column=column)
 
 
-def _check_real(graph: Graph, table: Floats) -> None:
+def _check_real(graph: AnyGraph, table: Floats) -> None:
     for v in graph.gaussian:
         missing = np.flatnonzero(np.isnan(table[:, graph.observed.index(v)]))
         if len(missing):
