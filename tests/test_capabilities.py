@@ -68,6 +68,7 @@ DATA: dict[str, Any] = {
 }
 KNOWN: dict[str, Any] = {
     "ALIGNED": ["ACGT-ACG", "ACGTTACG", "AC-T-ACG", "AGGT-ACC", "ACGTTAGG", "TCGT-ACG"],
+    "FIELD": {"nodes": dict.fromkeys("ahbc", 2), "cliques": [("a", "h"), ("h", "b"), ("b", "c")], "hidden": ["h"]},
     "NET": {"nodes": dict.fromkeys("ahbc", 2), "parents": {"a": ["h"], "b": ["h"], "c": ["b"]}, "hidden": ["h"]},
 }
 """Names that expressions use besides public ones."""

@@ -94,6 +94,78 @@ def test_em_increases_the_objective():
     assert mc.ProbabilityProduct(model, length=3).fit_transform(X).shape == (3, 3)
 
 
+def log_sum_of_paths(model, i, x):
+    """The logarithm of the sum over all joint paths of a sequence without missing values."""
+    total = 0.0
+    for p, means, _ in paths(model, i, len(x)):
+        total += p * np.exp(sum(multivariate_normal(m, model.covariance[i]).logpdf(v)
+                                for m, v in zip(means, x, strict=True)))  # fmt: skip
+    return np.log(total)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_mean_field_bounds_are_below_the_sum_over_all_paths(seed):
+    model = models(seed, 1, d=2)
+    x = model.sample(2, 3, random_state=seed)[0]
+    posteriors, bounds = model.mean_field(x)
+    exact = np.array([log_sum_of_paths(model, 0, row) for row in x])
+    assert (bounds <= exact + 1e-9).all()
+    assert (bounds >= exact - 3).all()
+    np.testing.assert_allclose([part.sum(axis=-1) for part in posteriors], 1.0, rtol=1e-12)
+
+
+def test_mean_field_of_one_chain_is_exact_with_missing_values_and_other_lengths():
+    model = models(2, 2, chains=1, n=3, d=2)
+    X = [x.copy() for x in model.sample(6, 1, random_state=0)[:, 0]]
+    X[0][2, 0], X[0][4] = np.nan, np.nan
+    X[1] = X[1][:4]
+    posteriors, bounds = model.mean_field(X)
+    np.testing.assert_allclose(bounds, np.diag(model.log_prob(X)), rtol=1e-10)
+    for found, wanted in zip(posteriors, model.posterior(X), strict=True):
+        np.testing.assert_allclose(found, wanted, rtol=1e-8, atol=1e-12)
+    same, both = model[:1].mean_field(X), model[:1].log_prob(X)[0]
+    np.testing.assert_allclose(same[1], both, rtol=1e-10)
+    assert [part.shape for part in same[0]] == [(6, 1, 3), (4, 1, 3)]
+
+
+def test_mean_field_em_of_one_chain_is_exact_em():
+    x = models(7, 1, chains=1, n=3, d=2).sample(40, 2, random_state=0)[0]
+    x[0, 3, 1] = x[1, 5] = np.nan
+    options = {"n_chains": 1, "n_states": 3, "n_iter": 3, "tol": 0, "n_init": 1}
+    exact, found = (mc.FactorialHMM(inference=kind, **options).fit(x).model_ for kind in ("exact", "mean_field"))
+    for name in ("initial", "transition", "mean", "covariance"):
+        np.testing.assert_allclose(getattr(found, name), getattr(exact, name), rtol=1e-7, atol=1e-9)
+
+
+@pytest.mark.parametrize("prior", [None, "pooled"])
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_mean_field_em_never_decreases_the_bound(prior):
+    X = list(models(5, 1, chains=3, d=2).sample(30, 2, random_state=0)[0] + 10.0)
+    X[0][4, 1] = np.nan
+    options = {"n_chains": 3, "n_init": 1, "tol": 0, "inference": "mean_field"}
+    context = mc.FactorialHMM(prior=prior, n_iter=1, **options).fit(X).context_
+    reached = [
+        mc.FactorialHMM(prior=prior, n_iter=n_iter, **options).fit_each(X, context, return_info=True)[1].objective
+        for n_iter in (1, 2, 3, 5, 9)
+    ]
+    assert (np.diff(reached, axis=0) >= -1e-7).all()
+    assert (reached[-1] > reached[0] + 1).all()
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_models_of_more_than_1024_joint_states_are_fitted_and_compared():
+    X = [np.random.default_rng(i).normal(size=(15, 2)) for i in range(3)]
+    estimator = mc.FactorialHMM(n_chains=11, n_init=1, n_iter=3)
+    models = estimator.fit_each(X)
+    assert models.n_joint == 2048
+    _, bounds = models.mean_field(X)
+    assert np.isfinite(bounds).all()
+    K = mc.kernels.MeanField(estimator, length=3, n_init=1).fit_transform(X)
+    np.testing.assert_allclose(np.diag(K), 1.0)
+    assert (K[~np.eye(3, dtype=bool)] < 1).all()
+
+
 def test_bad_models_are_named():
     good = {name: getattr(models(), name) for name in ("initial", "transition", "mean", "covariance")}
     for name, value, match in (
@@ -107,8 +179,12 @@ def test_bad_models_are_named():
     big = models(0, 1, chains=11)
     with pytest.raises(ValueError, match="2,048 joint states"):
         big.hmms()
-    with pytest.raises(ValueError, match=r"up to 1,024 joint states; got 2,048\. Use fewer"):
-        mc.FactorialHMM(n_chains=11).fit([np.zeros((3, 1))])
+    with pytest.raises(ValueError, match=r"up to 1,024 joint states; got 2,048\. Use inference='mean_field'"):
+        mc.FactorialHMM(n_chains=11, inference="exact").fit([np.zeros((3, 1))])
+    with pytest.raises(ValueError, match="1,000 states of all chains together; got 1,001"):
+        mc.FactorialHMM(n_chains=7, n_states=143).fit([np.zeros((3, 1))])
+    with pytest.raises(ValueError, match=r"2 models need one sequence each; got 3 sequences\. Use one model"):
+        models().mean_field(np.zeros((3, 2, 1)))
     for use in (lambda: big.log_prob([np.zeros((3, 1))]), lambda: mc.ProbabilityProduct(length=2)(big)):
         with pytest.raises(ValueError, match=r"2,048 joint states, more than 1,024\. Use fewer"):
             use()

@@ -33,6 +33,17 @@ MODELS = {
     "LDS without a prior": (mc.LDS(2, prior=None, n_iter=5, tol=0), SERIES),
     "SwitchingLDS": (mc.SwitchingLDS(2, 2, n_iter=2, tol=0, n_init=1, n_paths=4), SERIES),
     "FactorialHMM": (mc.FactorialHMM(n_iter=3, tol=0, n_init=2), SERIES),
+    "FactorialHMM by mean field": (mc.FactorialHMM(inference="mean_field", n_iter=3, tol=0, n_init=2), SERIES),
+    "Gaussian with a hidden node": (
+        mc.Gaussian(parents={"h": [], "x": ["h"], "y": ["h"]}, hidden=["h"], prior="pooled"),
+        SETS,
+    ),
+    "MarkovNetwork": (
+        mc.models.MarkovNetwork(
+            dict.fromkeys("xhy", 2), [("x", "h"), ("h", "y")], ["h"], prior="pooled", n_iter=5, tol=0
+        ),
+        [(x > 0).astype(float) for x in SETS],
+    ),
     "BayesNet": (
         mc.BayesNet({"x": "gaussian", "h": 2, "y": "gaussian"}, {"x": ["h"], "y": ["h"]}, ["h"], n_iter=5),
         SETS,

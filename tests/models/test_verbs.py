@@ -31,14 +31,15 @@ CASES = {
     "SwitchingLDS": (mc.SwitchingLDS(2, 1, n_init=1, **SHORT), SERIES),
     "FactorialHMM": (mc.FactorialHMM(n_init=1, **SHORT), SERIES),
     "BayesNet": (mc.BayesNet(NODES, {"cough": ["smoke"]}), TABLE),
+    "MarkovNetwork": (mc.models.MarkovNetwork(NODES, [("smoke", "cough")]), TABLE),
     "EmbeddedHMM": (mc.EmbeddedHMM(n_components=3), ["abcabc" * 4, "bcabca"]),
     "Mixture": (mc.Mixture(n_components=2, **SHORT), np.concatenate(SERIES)),
 }
 FITTED = {name: estimator.fit(X) for name, (estimator, X) in CASES.items()}
 TIMED, STATES = ["HMM", "LDS", "SwitchingLDS", "FactorialHMM"], ["HMM", "SwitchingLDS", "FactorialHMM"]
 ARGUMENTS = {
-    "sample": {"ProfileHMM": (2,), "BayesNet": (2,), "Mixture": (2,)},
-    "predict": {"BayesNet": (TABLE, "smoke")},
+    "sample": {"ProfileHMM": (2,), "BayesNet": (2,), "MarkovNetwork": (2,), "Mixture": (2,)},
+    "predict": {"BayesNet": (TABLE, "smoke"), "MarkovNetwork": (TABLE, "smoke")},
 }
 ARGUMENTS["predict_proba"] = ARGUMENTS["predict"]
 
@@ -75,7 +76,7 @@ def test_the_table_has_every_estimator():
     assert {name for name, *_ in table()} == set(CASES)
 
 
-@pytest.mark.parametrize("name", [name for name in CASES if name not in ("BayesNet", "EmbeddedHMM")])
+@pytest.mark.parametrize("name", [name for name in CASES if name not in ("BayesNet", "MarkovNetwork", "EmbeddedHMM")])
 def test_parameters_are_those_of_the_model_without_its_axis(name):
     fitted, row = FITTED[name], next(line for line in PAGE.splitlines() if line.startswith(f"| `{name}` |"))
     model = fitted.model_
@@ -90,7 +91,7 @@ def test_parameters_are_those_of_the_model_without_its_axis(name):
     assert not hasattr(clone(fitted), min(fields) + "_")
 
 
-@pytest.mark.parametrize("name", [name for name in CASES if name not in ("LDS", "BayesNet")])
+@pytest.mark.parametrize("name", [name for name in CASES if name not in ("LDS", "BayesNet", "MarkovNetwork")])
 def test_probabilities_sum_to_one_and_agree_with_predictions(name):
     fitted, X = FITTED[name], CASES[name][1]
     states, shares = fitted.predict(X), fitted.predict_proba(X)
@@ -175,7 +176,7 @@ def test_samples_of_mixtures_and_of_embedded_models():
 @pytest.mark.parametrize("name", [name for name in CASES if name != "EmbeddedHMM"])
 def test_criteria_count_the_parameters_that_the_summary_names(name):
     fitted, X = FITTED[name], CASES[name][1]
-    count = {"ProfileHMM": 7 + 6 + 5, "BayesNet": 4, "Mixture": 43}.get(name, 43)
+    count = {"ProfileHMM": 7 + 6 + 5, "BayesNet": 4, "MarkovNetwork": 4, "Mixture": 43}.get(name, 43)
     if name == "ProfileHMM":
         X = [row.replace("-", "") for row in ROWS]
         count = sum(map(len, X))

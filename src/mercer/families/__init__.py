@@ -19,6 +19,7 @@ from mercer.families.gaussian_estimator import Gaussian
 from mercer.families.gaussian_known import GaussianCovariance, GaussianCovariances, GaussianMean, GaussianMeans
 from mercer.families.geometric import Geometric, Geometrics
 from mercer.families.inverse_gaussian import InverseGaussian, InverseGaussians
+from mercer.families.linear_gaussian import LinearNetwork
 from mercer.families.lomax import Lomaxes
 from mercer.families.multinomial import Multinomial, Multinomials
 from mercer.families.negative_binomial import NegativeBinomial, NegativeBinomials
@@ -62,6 +63,7 @@ __all__ = [
     "Geometrics",
     "InverseGaussian",
     "InverseGaussians",
+    "LinearNetwork",
     "Lomaxes",
     "Multinomial",
     "Multinomials",

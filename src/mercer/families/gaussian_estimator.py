@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any, ClassVar, NamedTuple
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 from sklearn.base import clone
@@ -12,11 +12,12 @@ from mercer._array import Floats, Indices, Mask, to_numpy
 from mercer._hints import HintedParameters
 from mercer._native.moments import moments
 from mercer._parameters import Rules, nonnegative, one_of
-from mercer.data.segments import check_some_points, in_digest_order, segment_sum, segments
+from mercer.data.segments import check_some_points, in_digest_order, sample_name, segment_sum, segments
 from mercer.families.estimator import Context
 from mercer.families.fit import FamilyEstimator
 from mercer.families.gaussian import Gaussians
 from mercer.families.gaussian_gaps import gaps_of
+from mercer.families.linear_gaussian import LinearGraph
 
 MOST_STEPS, SMALL = 1000, 1e-10
 """EM of points with missing coordinates: largest number of steps, and smallest change as a fraction of the spread."""
@@ -24,7 +25,7 @@ MOST_STEPS, SMALL = 1000, 1e-10
 
 @dataclass(eq=False, repr=False)
 class Gaussian(HintedParameters, FamilyEstimator):
-    """Fit Gaussians: one to every sample (a vector, or a point set), or one to all.
+    r"""Fit Gaussians: one to every sample (a vector, or a point set), or one to all.
 
     Parameters
     ----------
@@ -38,6 +39,11 @@ class Gaussian(HintedParameters, FamilyEstimator):
     estimate : {"point", "predictive"}, default="point"
         The member at the MAP estimate, or the predictive distribution: the average of the members over the posterior
         (PPK-2a), a Student t distribution, for which covariances are full or isotropic. It needs a prior.
+    parents : dict, default=None
+        A linear Gaussian network: the parents of each node, as in ``{"x": [], "y": ["x"]}``. Nodes that are not hidden
+        are the columns of the data, in this order; the columns of data frames are found by name. Every node is a key.
+    hidden : sequence of nodes, default=()
+        Nodes of ``parents`` that are not observed. They are integrated out: the distributions are those of the others.
     prior : None, "pooled" or Gaussians of shape (1,), default=None
         What estimates are shrunk to, in mean parameters (DJS-6).
     prior_strength : float, default=1.0
@@ -47,11 +53,21 @@ class Gaussian(HintedParameters, FamilyEstimator):
     ----------
     model_ : Gaussians of shape (1,)
         What ``fit`` learned.
+    network_ : LinearNetwork
+        Its offset, coefficients and noise, if there are ``parents`` and no hidden nodes.
     context_ : Context
         Properties of the training data that all models share.
 
     Notes
     -----
+    With ``parents``, moments are replaced by those of the network that is closest to them, in which each node is
+    regressed on its parents (PPK-4.4),
+
+    .. math:: p(x_1, \dots, x_N) = \prod_i \mathcal N\Big(x_i;\ b_{i,0} + \sum_{j \in pa(i)} b_{i,j} x_j,\ S_i\Big)
+
+    Hidden nodes are learned by EM, at most 1,000 steps. A prior then is a Gaussian of all nodes, in the order of
+    ``parents``.
+
     Missing coordinates are NaN. Estimates maximize the density of the coordinates that were observed: by EM if
     covariances are full (EST-1b).
 
@@ -61,6 +77,8 @@ class Gaussian(HintedParameters, FamilyEstimator):
     >>> sets = [np.random.default_rng(i).normal(i, 1.0, size=(20 + i, 2)) for i in range(3)]
     >>> mc.Gaussian(prior="pooled").fit_each(sets)
     Gaussians(shape=(3,), structure='full')
+    >>> mc.Gaussian(parents={"a": [], "b": ["a"]}).fit(sets).network_.coefficients.shape
+    (1, 2, 2)
     """
 
     _parameters: ClassVar[Rules] = {
@@ -78,8 +96,45 @@ class Gaussian(HintedParameters, FamilyEstimator):
     covariance: str = "full"
     floor: float = 1e-3
     estimate: str = "point"
+    parents: Any = None
+    hidden: Any = ()
     prior: Any = None
     prior_strength: float = 1.0
+
+    @property
+    def _graph(self) -> LinearGraph | None:
+        return None if self.parents is None else LinearGraph.of(self.parents, self.hidden)
+
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        if self._graph is None and len(self.hidden):
+            raise ValueError(f"hidden names nodes of parents, which is None; got {self.hidden!r}. Pass parents.")
+        if self._graph is not None and self.covariance != "full":
+            raise ValueError(f"parents needs covariance='full', whose entries they determine; got {self.covariance!r}.")
+
+    def accept(self, X: Any, **options: Any) -> Any:
+        """Validate the data; with ``parents``, columns are put in the order of the nodes."""
+        graph = self._graph
+        if graph is None:
+            return super().accept(X, **options)
+        X = super().accept(graph.in_columns(X), **options)
+        graph.check_width(segments(X)[0].shape[1])
+        return X
+
+    def fit(self, X: Any, y: Any = None) -> Self:
+        """Fit one Gaussian to all data; it becomes ``model_``, a batch of shape ``(1,)``."""
+        super().fit(X, y)
+        graph = self._graph
+        self.__dict__.pop("network_", None)
+        if graph is not None and not graph.hidden:
+            self.network_ = graph.regressed(self.model_)
+        return self
+
+    def _check_data(self, X: Any, offsets: Floats) -> None:
+        super()._check_data(X, offsets)
+        graph = self._graph
+        if graph is not None and self.prior is None and self.floor == 0:
+            graph.check_points(np.diff(offsets), lambda i: sample_name(X, i))
 
     @property
     def _structure(self) -> str:
@@ -107,15 +162,35 @@ class Gaussian(HintedParameters, FamilyEstimator):
         )
         near = np.round(center / grid) * grid + 0.0  # -0.0 becomes 0.0: it has other bytes, hence another digest
         bare = Context(dimension=x.shape[1], center=near, floor=floor)
-        return self._with_pooled(x, bare)
+        found, graph = self._with_pooled(x, bare), self._graph
+        if graph is not None and graph.hidden and isinstance(self.prior, str):  # the prior has hidden nodes
+            alone = clone(self).set_params(prior=None)
+            found = replace(found, pooled=alone._fit_nodes(graph, x, np.array([0, len(x)]), bare))
+        return found
 
     def _fit_alone(self, x: Any, offsets: Floats, context: Context) -> Any:
         if self._is_predictive and self.prior is not None and np.isnan(x).any():
             raise ValueError("estimate='predictive' needs points without missing coordinates (NaN). Fill them in.")
+        graph = self._graph
+        if graph is not None and graph.hidden:
+            return self._fit_nodes(graph, x, offsets, context).marginal(list(graph.observed))
         batch: Gaussians = super()._fit_alone(x, offsets, context)
         return self._predicted(
             self._run_em(batch, x, offsets, context), self.prior_strength + np.diff(offsets)[:, None]
         )
+
+    def _fit_nodes(self, graph: LinearGraph, x: Any, offsets: Floats, context: Context) -> Gaussians:
+        """Fit the Gaussians of all nodes, hidden ones too, whose values are missing."""
+        known = clone(self).set_params(parents=None, hidden=(), prior=None, covariance="diagonal")
+        prior = None if self.prior is None else self._prior_batch(context)
+        everything = clone(self).set_params(hidden=(), prior=prior)
+        wide = replace(context, dimension=len(graph.names), center=np.zeros(len(graph.names)), pooled=None)
+        if prior is None:
+            start = graph.start(known._fit_alone(x, offsets, context))
+        else:
+            everything._suited(prior, everything.template(wide))
+            start = graph.projected(prior[np.zeros(len(offsets) - 1, dtype=int)])
+        return everything._run_em(start, graph.with_hidden(x), offsets, wide)
 
     def _gaps(self, x: Floats, offsets: Floats) -> Mask:
         """Whether each sample lacks coordinates that its other ones tell something of, ``(N,)``."""
@@ -143,7 +218,21 @@ class Gaussian(HintedParameters, FamilyEstimator):
             prior = self._suited(self._prior_batch(context), self.template(context))
         if start is None:
             start = self._begin(x, weights, offsets, context, prior)
-        return fit_gaussians(x, weights, offsets, context.floor, start, prior, float(self.prior_strength))
+        return self.structured(
+            fit_gaussians(x, weights, offsets, context.floor, start, prior, float(self.prior_strength))
+        )
+
+    def structured(self, found: Gaussians) -> Gaussians:
+        """Return the distributions of the networks closest to fitted ones; without ``parents``, these themselves."""
+        graph = self._graph
+        if graph is None or found.structure != "full":
+            return found
+        if graph.hidden:
+            raise TypeError(
+                "Gaussian(hidden=...) is fitted to whole samples; it cannot be a component or an emission. Leave the "
+                "hidden nodes out of parents."
+            )
+        return graph.projected(found)
 
     def _begin(self, x: Any, weights: Floats, offsets: Floats, context: Context, prior: Any) -> Gaussians:
         """Return the prior, or a point near all data; of samples with gaps, every coordinate from points that have it.

@@ -20,12 +20,12 @@ class MeanField(ModelKernel):
     Parameters
     ----------
     model : estimator or None, default=None
-        Estimator that fits a factorial hidden Markov model to each sample, as ``model.fit_each``. None compares batches
-        of models.
+        Estimator that fits a factorial hidden Markov model, or a network, to each sample, as ``model.fit_each``. None
+        compares batches of models.
     rho : float, default=0.5
         The power.
     length : int, default=10
-        Length of the compared sequences.
+        Length of the compared sequences; networks ignore it.
     n_init : int, default=3
         Number of starts; the largest bound is kept.
     random_state : int, Generator, RandomState or None, default=0
@@ -39,9 +39,11 @@ class MeanField(ModelKernel):
     -----
     .. math:: \log \tilde k(p, q) \ge \rho\, E_Q[\log p(x, h) + \log q(x, h')] + H(Q)
 
-    (PPK-6, PPK-6.1). Q has one Markov chain per chain of both models, and observations are integrated out. One chain of
-    Q after the other is replaced by the best one, so the bound never decreases. The matrix of bounds is not positive
-    semi-definite in general; wrap the kernel in `Repaired`. Up to 1,024 joint states `ProbabilityProduct` is exact.
+    (PPK-6, PPK-6.1). For factorial hidden Markov models, Q has one Markov chain per chain of both models, and
+    observations are integrated out. For networks, all discrete variables of both are independent under Q, and Gaussian
+    nodes are integrated out. One factor of Q after the other is replaced by the best one, so the bound never decreases.
+    The matrix of bounds is not positive semi-definite in general; wrap the kernel in `Repaired`. `ProbabilityProduct`
+    is exact for models of up to 1,024 joint states, and for networks that elimination can sum over.
 
     Examples
     --------
@@ -81,7 +83,7 @@ class MeanField(ModelKernel):
         return super()._learned(), self._seed
 
     def _prepare(self, source: Any) -> Any:
-        couple = required(source, "couple_mean_field", type(self).__name__, "mc.models.FactorialHMMs")
+        couple = required(source, "couple_mean_field", type(self).__name__, "mc.models.FactorialHMMs or mc.BayesNets")
         return couple(float(self.rho), int(self.length), int(self.n_init), self._seed)
 
     def _tile(self, a: Any, b: Any) -> Array:

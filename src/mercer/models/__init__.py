@@ -1,7 +1,7 @@
 """Structured models, made of families, and their estimators.
 
 Mixtures and kernel density estimates; Markov chains; hidden Markov models, factorial, pair and profile ones too; linear
-dynamical systems, plain and switching; Bayesian networks, discrete and linear Gaussian; hidden trees.
+dynamical systems, plain and switching; Bayesian networks; Markov networks; hidden trees.
 """
 
 from mercer.models._fitting.em import FitInfo
@@ -22,6 +22,8 @@ from mercer.models.lds import LDSs
 from mercer.models.lds_estimator import LDS
 from mercer.models.markov import MarkovChains
 from mercer.models.markov_estimator import MarkovChain
+from mercer.models.markovnet import MarkovNetworks
+from mercer.models.markovnet_estimator import MarkovNetwork
 from mercer.models.mixture import Mixtures
 from mercer.models.mixture_estimator import Mixture
 from mercer.models.pairhmm import PairHMMs
@@ -58,6 +60,8 @@ __all__ = [
     "LocalPairHMMs",
     "MarkovChain",
     "MarkovChains",
+    "MarkovNetwork",
+    "MarkovNetworks",
     "Matches",
     "Mixture",
     "Mixtures",

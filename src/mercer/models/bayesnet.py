@@ -4,26 +4,23 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 
 from mercer._array import Array, Floats, beside, namespace, to_numpy
-from mercer._batch import Batch
 from mercer._coupling import Coupling
 from mercer._random import random_generator, whole_size
-from mercer.data import Sequences
 from mercer.data.segments import segments
-from mercer.families.base import Family
 from mercer.families.gaussian import Gaussians
 from mercer.models._nets.bif import write_bif
 from mercer.models._nets.evidence import log_probabilities
-from mercer.models._nets.graph import Graph, Nodes, Parents, checked_graph, described, framed, graph_of, values_of
+from mercer.models._nets.graph import Graph, Nodes, Parents, checked_graph, described, graph_of, values_of
+from mercer.models._nets.network import ContractionCost, Network, check_possible
 from mercer.models._nets.nodes import checked_rows, flat_rows, hmm_parts, pgmpy_parts
-from mercer.models._nets.operand import NetOperand, check_observed, in_order, layout_of, operand_of
+from mercer.models._nets.operand import NetOperand, in_order, operand_of
 from mercer.models._nets.scores import (
     SharedNodes,
-    net_cliques,
     net_posteriors,
     net_samples,
     net_scores,
@@ -31,8 +28,6 @@ from mercer.models._nets.scores import (
     shared_nodes,
 )
 from mercer.models._scores.weighted import check_parametrization
-from mercer.models.hidden import Clique
-from mercer.models.verbs import HasCriteria
 
 if TYPE_CHECKING:
     from mercer.models.bayesnet_estimator import BayesNet
@@ -40,24 +35,7 @@ if TYPE_CHECKING:
 __all__ = ["BayesNets", "ContractionCost"]
 
 
-class ContractionCost(NamedTuple):
-    """The cost of the kernel of one pair of networks.
-
-    Examples
-    --------
-    >>> import mercer as mc
-    >>> nets = mc.BayesNets({"rain": [[0.2, 0.8]]}, {"rain": ["yes", "no"]})
-    >>> nets.contraction_cost()
-    ContractionCost(products=2, largest=1)
-    """
-
-    products: int
-    """Number of multiplications."""
-    largest: int
-    """Number of entries of the largest table."""
-
-
-class BayesNets(HasCriteria, Family):
+class BayesNets(Network):
     r"""A batch of Bayesian networks of one structure, with discrete nodes and Gaussian leaves.
 
     A sample is a row with one column per observed node, in the order of ``nodes``: codes 0, 1, ... of states, real
@@ -197,20 +175,9 @@ class BayesNets(HasCriteria, Family):
         return graph_of(self.nodes, self.parents, self.hidden)
 
     @property
-    def dimension(self) -> int:
-        """Number of observed nodes."""
-        return len(self._graph.observed)
-
-    @property
     def n_parameters(self) -> int:
         """Number of free parameters of one network."""
         return sum(self._graph.free)
-
-    @property
-    def observed(self) -> tuple[str, ...]:
-        """Names of the observed nodes: the columns of data."""
-        graph = self._graph
-        return tuple(graph.names[v] for v in graph.observed)
 
     def __repr__(self) -> str:
         return f"BayesNets(shape={self.shape}, n_nodes={len(self.nodes)}, n_hidden={len(self.hidden)})"
@@ -225,12 +192,6 @@ class BayesNets(HasCriteria, Family):
     def tables(self) -> dict[str, Array]:
         """Return the table of every node, by its name."""
         return {name: self.table(name) for name, _ in self.nodes}
-
-    def _number(self, node: Any) -> int:
-        number = self._graph.number
-        if not isinstance(node, str) or node not in number:
-            raise ValueError(f"node must be one of {', '.join(list(number)[:20])}; got {node!r}.")
-        return number[node]
 
     def to_bif(self, path: str | os.PathLike[str]) -> None:
         """Write one network of discrete nodes in the Bayesian interchange format, which `read_bif` reads.
@@ -268,22 +229,6 @@ class BayesNets(HasCriteria, Family):
         nodes = {name: list(states) or "gaussian" for name, states in self.nodes}
         return BayesNet(nodes, {name: list(above) for name, above in self.parents}, list(self.hidden))
 
-    def _check_alike(self, other: Batch) -> None:
-        """Raise if the observed variables or their states differ; the structures may differ."""
-        if type(self) is not type(other):
-            super()._check_alike(other)
-        assert isinstance(other, BayesNets)
-        check_observed(self._graph, other._graph)
-
-    @classmethod
-    def _of_one_size(cls, batches: Sequence[Self]) -> Sequence[Self]:
-        for other in batches[1:]:
-            if other._graph is not batches[0]._graph:
-                raise ValueError(
-                    "A batch of BayesNets has one structure; got networks of two structures. Use kernel(a, b)."
-                )
-        return batches
-
     # -- capabilities --------------------------------------------------------------------------------------
 
     def log_prob(self, x: Any) -> Array:
@@ -299,41 +244,8 @@ class BayesNets(HasCriteria, Family):
         logs = log_probabilities(self._graph, table, self._numpy())
         return beside(self.probability, logs.reshape(*self.shape, len(table)), self.probability.dtype)
 
-    def posterior(self, x: Any, node: str, as_frame: bool = False) -> Any:
-        """Posterior probabilities of the states of one discrete node, ``(*B, n, T, states)``.
-
-        Parameters
-        ----------
-        x : array of shape (T, D), data frame, or dict
-            Points, as in `log_prob`. A point of probability zero under a member raises an error.
-        node : str
-            Name of the node; a data frame or dict needs no column for it.
-        as_frame : bool, default=False
-            Whether to return a data frame of pandas: a row per point, a column per state. If there are several
-            networks, the rows are those of one network after the other.
-
-        Examples
-        --------
-        >>> import mercer as mc
-        >>> tables = {"rain": [[0.2, 0.8]], "wet": [[[0.9, 0.1], [0.2, 0.8]]]}
-        >>> nodes = {"rain": ["yes", "no"], "wet": ["yes", "no"]}
-        >>> net = mc.BayesNets(tables, nodes, {"wet": ["rain"]})
-        >>> net.posterior({"wet": ["yes", "no"]}, "rain", as_frame=True).round(3)
-        rain    yes     no
-        0     0.529  0.471
-        1     0.030  0.970
-        """
-        graph, v = self._graph, self._number(node)
-        if not graph.sizes[v]:
-            raise ValueError(f"node must be discrete; got the Gaussian node {node!r}.")
-        logs, found = net_posteriors(graph, values_of(graph, x), self._numpy(), v)
-        _check_possible(logs, "posterior")
-        return framed(graph, x, v, found) if as_frame else found.reshape(*self.shape, *found.shape[1:])
-
-    def _total_log_prob(self, X: Any) -> tuple[Floats, int]:
-        """Return the log probability of all rows under each network, and their number."""
-        logs = to_numpy(self.log_prob(segments(X)[0] if isinstance(X, Sequences) else X))
-        return logs.sum(axis=-1), logs.shape[-1]
+    def _posteriors(self, table: Floats, v: int) -> tuple[Floats, Floats]:
+        return net_posteriors(self._graph, table, self._numpy(), v)
 
     def _numpy(self) -> tuple[Floats, Floats, Floats]:
         flat = self.reshape(-1)
@@ -353,13 +265,8 @@ class BayesNets(HasCriteria, Family):
             Parametrization of the probabilities (FK-0).
         """
         logs, scores = self._scores(x, parametrization)
-        _check_possible(logs, "score")
+        check_possible(logs, "score")
         return beside(self.probability, scores.reshape(*self.shape, *scores.shape[1:]), self.probability.dtype)
-
-    def point_scores(self, x: Any, parametrization: str = "logit") -> Floats:
-        """Scores as in `fisher_scores`, of a batch of shape ``(n,)``, as NumPy; 0 for points of probability zero."""
-        self._require_axis()
-        return self._scores(x, parametrization)[1]
 
     def _scores(self, x: Any, parametrization: str) -> tuple[Floats, Floats]:
         check_parametrization(parametrization)
@@ -410,58 +317,3 @@ class BayesNets(HasCriteria, Family):
         if not np.all(np.diff(offsets) == 1):
             raise ValueError("Marginalization compares samples of one row each; got tables. Pass a matrix of rows.")
         return shared_nodes(self._graph, values_of(self._graph, x), self._numpy())
-
-    infers_missing: ClassVar[bool] = True
-    """Whether latent kernels replace missing values by their posteriors."""
-
-    def latent_cliques(self, X: Any) -> list[Clique]:
-        """Return the mean posteriors of all nodes with their parents, for `LatentMeanMap` and `PosteriorCounts`.
-
-        Parameters
-        ----------
-        X : array of shape (N, D), or Sequences
-            Samples of one row each, or tables of rows, for a batch of shape ``(1,)``.
-        """
-        self._require_one()
-        x, offsets = segments(X)
-        logs, found = net_cliques(self._graph, values_of(self._graph, x), np.asarray(offsets), self._numpy())
-        _check_possible(logs, "posterior")
-        return found
-
-    def require_discrete(self, kernel: str) -> None:
-        """Raise if there is a Gaussian node."""
-        for v in self._graph.gaussian:
-            raise TypeError(
-                f"{kernel} needs networks of discrete nodes; got the Gaussian node {self._graph.names[v]!r}. Use "
-                "mc.LatentMeanMap."
-            )
-
-    def no_samples(self) -> Any:
-        """Return an empty matrix of data."""
-        return np.empty((0, self.dimension))
-
-    def contraction_cost(self, other: Self | None = None, *, mean_map: bool = False) -> ContractionCost:
-        """Return the cost of the kernel of one pair, in multiplications and entries of the largest table.
-
-        Parameters
-        ----------
-        other : BayesNets, default=None
-            Networks of another structure; None compares the networks with each other.
-        mean_map : bool, default=False
-            Whether the kernel is `MeanMap`, whose two samples have their own observed variables.
-        """
-        other = self if other is None else other
-        self._check_alike(other)
-        plan = layout_of(self._graph, other._graph, mean_map, False).plan
-        return ContractionCost(plan.products, plan.largest)
-
-
-def _check_possible(logs: Floats, what: str) -> None:
-    """Raise if a row has probability zero under a network."""
-    impossible = np.argwhere(np.isneginf(logs))
-    if len(impossible):
-        i, row = impossible[0]
-        raise ValueError(
-            f"Row {row} has probability zero under network {i}, so it has no {what}. Use tables without zeros, or "
-            "leave the row out."
-        )

@@ -4,30 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from itertools import pairwise
 from typing import Any, ClassVar, Self
 
 import numpy as np
 from sklearn.base import clone
-from sklearn.utils.validation import check_is_fitted
 
 from mercer._array import Floats, to_numpy
 from mercer._batch import Batch
-from mercer._checks import is_whole
 from mercer._notices import warns_once
-from mercer._parameters import Rule, Rules, boolean, check, nonnegative
+from mercer._parameters import Rule, Rules, nonnegative
 from mercer._random import seed_of
-from mercer.data import Sequences
-from mercer.data.segments import check_some_points, digest_order, segments
+from mercer.data.segments import segments
 from mercer.families.estimator import Context
 from mercer.models._fitting.em import EMResults, joined
-from mercer.models._fitting.iterative import IterativeEstimator
+from mercer.models._nets.estimator import NetworkEstimator, is_table
 from mercer.models._nets.evidence import Parameters
-from mercer.models._nets.found import Declared, as_text, complete, is_complete, is_edges, known_codes, structure
-from mercer.models._nets.graph import Graph, check_values, checked_graph, values_of
+from mercer.models._nets.found import Declared, as_text, complete, is_complete, is_edges, structure
+from mercer.models._nets.graph import Graph, checked_graph
 from mercer.models._nets.learning import Evidence, Prior, fitted, random_tables
 from mercer.models.bayesnet import BayesNets
-from mercer.models.verbs import FittedModel
 
 __all__ = ["BayesNet"]
 
@@ -39,7 +34,7 @@ def _is_prior(value: Any) -> bool:
 
 
 @dataclass(eq=False, repr=False)
-class BayesNet(FittedModel, IterativeEstimator):
+class BayesNet(NetworkEstimator):
     """Fit Bayesian networks of a known structure: one to every sample (a table of rows), or one to all.
 
     Parameters
@@ -98,8 +93,6 @@ class BayesNet(FittedModel, IterativeEstimator):
            [0.83, 0.17]])
     """
 
-    infers_missing: ClassVar[bool] = True
-
     _parameters: ClassVar[Rules] = {
         "nodes": Rule(
             "a dict of names and states, a list of names, a list of edges (parent, child), or None",
@@ -109,7 +102,6 @@ class BayesNet(FittedModel, IterativeEstimator):
             "a dict of names and lists of names, a list of edges (parent, child), or None",
             lambda value: value is None or isinstance(value, dict) or is_edges(value),
         ),
-        "hidden": Rule("a list of names", lambda value: isinstance(value, list | tuple)),
         "floor": nonnegative("It is a fraction of the variance of a column."),
         "prior": Rule("'uniform', 'pooled', None or BayesNets of shape (1,)", _is_prior),
     }
@@ -145,11 +137,8 @@ class BayesNet(FittedModel, IterativeEstimator):
         nodes = structure(self.nodes, self.parents)[0]
         if nodes is not None and is_complete(nodes):
             return nodes
-        several = isinstance(X, list | tuple) and any(map(_is_table, X))
+        several = isinstance(X, list | tuple) and any(map(is_table, X))
         return complete(nodes, self.hidden, list(X) if several else [X])
-
-    def _missing_allowed(self) -> bool:
-        return True
 
     @warns_once
     def fit(self, X: Any, y: Any = None) -> Self:
@@ -186,122 +175,6 @@ class BayesNet(FittedModel, IterativeEstimator):
         context = getattr(self, "context_", None) if context is None else context
         return declared.fit_each(X, context, return_info=return_info)
 
-    # -- the fitted network ------------------------------------------------------------------------------------
-
-    def predict(self, X: Any, node: str | None = None) -> Any:
-        """Return the most probable state of a node in each row, ``(T,)``, as it is in ``nodes_``.
-
-        Parameters
-        ----------
-        X : array of shape (T, D), data frame, or dict
-            Rows, as in ``fit``; a data frame or dict needs no column for the node.
-        node : str, default=None
-            A discrete node, whose own values in ``X`` are ignored; None is the hidden node, if there is one.
-        """
-        table, node = self._asked_about(X, node)
-        best = self.model_.posterior(table, node)[0].argmax(axis=-1)
-        return self._states(node)[best]
-
-    def predict_proba(self, X: Any, node: str | None = None) -> Any:
-        """Return the posterior probabilities of the states of a node as a data frame: rows of ``X``, a column a state.
-
-        Parameters
-        ----------
-        X : array of shape (T, D), data frame, or dict
-            Rows, as in ``predict``.
-        node : str, default=None
-            A discrete node, whose own values in ``X`` are ignored; None is the hidden node, if there is one.
-
-        Examples
-        --------
-        >>> import mercer as mc
-        >>> rows = [["no", "no"], ["no", "no"], ["yes", "yes"], ["no", None]]
-        >>> nodes = {"smoke": ["no", "yes"], "cough": ["no", "yes"]}
-        >>> net = mc.BayesNet(nodes, {"cough": ["smoke"]}).fit(rows)
-        >>> net.predict_proba({"cough": ["no", "yes"]}, "smoke").round(2)
-        smoke    no   yes
-        0      0.89  0.11
-        1      0.34  0.66
-        >>> net.predict({"cough": ["no", "yes"]}, "smoke")
-        array(['no', 'yes'], dtype='<U3')
-        """
-        table, node = self._asked_about(X, node)
-        found = self.model_.posterior(table, node, as_frame=True)
-        found.columns = type(found.columns)(self._states(node), name=node)
-        return found.set_axis(X.index) if hasattr(X, "iloc") else found
-
-    def _asked_about(self, X: Any, node: str | None) -> tuple[Floats, str]:
-        """Return rows without the values of a node, and its name."""
-        check_is_fitted(self, "model_")
-        if node is None:
-            if len(self.model_.hidden) != 1:
-                raise ValueError(
-                    f"node must be named: this network has {len(self.model_.hidden)} hidden nodes, not one."
-                )
-            node = self.model_.hidden[0]
-        table = values_of(self.model_._graph, X, known=known_codes(self._nodes()))
-        if node in self.model_.observed:
-            table[:, self.model_.observed.index(node)] = np.nan
-        return table, node
-
-    def _states(self, node: str) -> Any:
-        """Return the states of a discrete node as an array."""
-        states = self._nodes()[node]
-        if is_whole(states):
-            return np.arange(states)
-        return np.array(states, dtype=None if len(set(map(type, states))) == 1 else object)
-
-    def sample(self, size: int = 1, random_state: Any = None, as_frame: bool = False) -> Any:
-        """Sample rows of the observed nodes from ``model_``.
-
-        Parameters
-        ----------
-        size : int, default=1
-            Number of rows.
-        random_state : int, Generator, RandomState or None, default=None
-            Seed.
-        as_frame : bool, default=False
-            Whether to return a data frame of states.
-
-        Returns
-        -------
-        array of shape (size, D), or DataFrame
-            Codes of states, in the order of ``nodes_``, and real numbers; with ``as_frame``, the states themselves.
-        """
-        check(boolean(), as_frame=as_frame)
-        check_is_fitted(self, "model_")
-        drawn: Floats = self.model_.sample(size, random_state)[0]
-        if not as_frame:
-            return drawn
-        import pandas as pd
-
-        gaussian = {name for name, states in self.model_.nodes if not states}
-        columns = zip(self.model_.observed, drawn.T, strict=True)
-        return pd.DataFrame({n: x if n in gaussian else self._states(n)[x.astype(int)] for n, x in columns})
-
-    # -- data ------------------------------------------------------------------------------------------------
-
-    def accept(self, X: Any, *, owner: Any = None, reset: bool = False, context: Context | None = None) -> Any:
-        """Turn ``X`` into a matrix of codes (one row a sample) or `Sequences` (one table a sample), checked."""
-        graph, known = self._graph(), known_codes(self._nodes())
-        if isinstance(X, list | tuple) and any(map(_is_table, X)):
-            X = Sequences([values_of(graph, x, complete=True, known=known) for x in X])
-        elif (
-            hasattr(X, "columns")
-            or getattr(getattr(X, "dtype", None), "kind", "") in ("O", "U", *("biuf" if known else ""))
-            or (isinstance(X, list | tuple) and X)
-        ):
-            X = values_of(graph, X, complete=True, known=known)
-        X = super().accept(X, owner=owner, reset=reset, context=context)
-        values, _ = segments(X)
-        if values.shape[1] != len(graph.observed):
-            names = ", ".join(graph.names[v] for v in graph.observed[:20])
-            raise ValueError(
-                f"X must have {len(graph.observed)} columns, one per observed node ({names}); got {values.shape[1]}."
-            )
-        check_values(graph, values)
-        return X
-
     def _learn(self, X: Any, each: bool = False) -> tuple[Context, EMResults | None]:
         graph = self._graph()
         values, _ = segments(X)
@@ -331,23 +204,6 @@ class BayesNet(FittedModel, IterativeEstimator):
             k = graph.observed.index(v)
             moments[:, graph.places[v]] = np.array([[context.center[k]], [context.scale[k]]])
         return probability, moments[0], moments[1]
-
-    # -- fits ------------------------------------------------------------------------------------------------
-
-    def _fit_shared(self, X: Any, context: Context) -> BayesNets:
-        models: BayesNets = self._fit_together(X, context).models
-        return models
-
-    def _fit_together(self, X: Any, context: Context) -> EMResults:
-        check_some_points(X)
-        return self._fit_all(segments(X)[0], context)
-
-    def _fit_all(self, values: Floats, context: Context) -> EMResults:
-        return self._run_em([values[digest_order(values)]], context, lambda i: "the model of all samples")
-
-    def _em_each(self, X: Any, context: Context, name: Callable[[int], str]) -> EMResults:
-        values, offsets = segments(X)
-        return self._run_em([values[a:b] for a, b in pairwise(offsets)], context, name)
 
     def _run_em(self, tables: list[Floats], context: Context, name: Callable[[int], str]) -> EMResults:
         graph = self._graph()
@@ -399,10 +255,3 @@ class BayesNet(FittedModel, IterativeEstimator):
             parents=graph.parents,
             hidden=graph.hidden,
         )
-
-
-def _is_table(x: Any) -> bool:
-    """Whether a sample is a table of rows, rather than one row."""
-    if hasattr(x, "ndim"):
-        return bool(x.ndim == 2)
-    return isinstance(x, list | tuple) and bool(x) and isinstance(x[0], list | tuple | np.ndarray)

@@ -14,7 +14,7 @@ from mercer._random import random_generator, whole_size
 from mercer._wording import counted
 from mercer.data import Sequences
 from mercer.families.gaussian import Gaussians
-from mercer.models._factorial.bound import ChainBound
+from mercer.models._factorial.bound import ChainBound, Field
 from mercer.models._factorial.joint import (
     MOST_JOINT,
     factorial_cliques,
@@ -55,8 +55,8 @@ class FactorialHMMs(HasCriteria, Batch):
     .. math:: x_t \sim \mathcal N\Big(\sum_c \mu^c_{q^c_t},\ R\Big)
 
     (PPK-6.1, Ghahramani and Jordan 1997). Probabilities, posteriors and kernels are exact, up to 1,024 joint states:
-    they are those of the hidden Markov models of all joint states. `mercer.kernels.MeanField` compares larger
-    models by a lower bound.
+    they are those of the hidden Markov models of all joint states. For larger models, `mean_field` approximates
+    probabilities and posteriors, and `mercer.kernels.MeanField` kernels, by lower bounds.
 
     Examples
     --------
@@ -149,7 +149,7 @@ class FactorialHMMs(HasCriteria, Batch):
         if self.n_joint > MOST_JOINT:
             raise ValueError(
                 f"These models have {self.n_joint:,} joint states, more than {MOST_JOINT:,}. Use fewer chains or "
-                "states, or compare them with mc.kernels.MeanField."
+                "states, or approximate: mean_field(X) for sequences, mc.kernels.MeanField for kernels."
             )
         xp, batch = namespace(self.initial), self.shape
         initial, transition, mean = self.initial[..., 0, :], self.transition[..., 0, :, :], self.mean[..., 0, :, :]
@@ -181,6 +181,57 @@ class FactorialHMMs(HasCriteria, Batch):
             For a batch of shape ``(1,)``, any number of sequences; otherwise sequence i under model i.
         """
         return self._by_chain(self.hmms().posterior(X))
+
+    def mean_field(self, X: Any) -> tuple[list[Floats], Floats]:
+        r"""Approximate posteriors of all chains, and lower bounds of log probabilities, for any number of joint states.
+
+        Parameters
+        ----------
+        X : Sequences, or anything that converts to them
+            Sequences, assigned to models as in `posterior`.
+
+        Returns
+        -------
+        posteriors : list of arrays of shape (T, C, n)
+            One for each sequence.
+        bounds : ndarray of shape (N,)
+            Lower bounds of the log probabilities of the sequences.
+
+        Notes
+        -----
+        .. math:: \log p(x) \ge E_Q[\log p(x, q^1, \dots, q^C)] + H(Q), \qquad Q = \prod_c Q_c(q^c_1, \dots, q^c_T)
+
+        (PPK-6.1, with observations in place of the second model). One chain of Q after the other is replaced by the
+        best one.
+
+        Examples
+        --------
+        >>> import numpy as np, mercer as mc
+        >>> mean = np.zeros((1, 12, 2, 1))
+        >>> mean[0, :, 1, 0] = 2.0 ** np.arange(12)
+        >>> initial, step = np.full((1, 12, 2), 0.5), np.full((1, 12, 2, 2), 0.5)
+        >>> model = mc.models.FactorialHMMs(initial, step, mean, [[[0.01]]])
+        >>> posteriors, bounds = model.mean_field([[[5.0], [9.0]]])
+        >>> posteriors[0].shape, bounds.shape
+        ((2, 12, 2), (1,))
+        """
+        self._require_axis()
+        X = self.read(X)
+        if len(self) not in (1, len(X)):
+            raise ValueError(
+                f"{len(self)} models need one sequence each; got {len(X)} sequences. Use one model, such as models[:1]."
+            )
+        groups = [X] if len(self) == 1 else [X[[i]] for i in range(len(X))]
+        parameters = [double(getattr(self, name)) for name in self._arrays]
+        posteriors, bounds = [], []
+        for i, part in enumerate(groups):
+            initial, transition, mean, covariance = (values[i] for values in parameters)
+            field = Field.of_data(initial, transition, mean, covariance, part.values, part.offsets)
+            found = field.maximize(field.start(None))
+            states = np.stack([field.rows(chain) for chain in found.posteriors], axis=1)
+            posteriors += np.split(states, part.offsets[1:-1])
+            bounds.append(found.bound)
+        return posteriors, np.concatenate(bounds)
 
     def filter(self, X: Any) -> list[Floats]:
         """Probabilities of the states of all chains given the observations up to each time, as in `posterior`."""
@@ -298,8 +349,7 @@ class FactorialHMMs(HasCriteria, Batch):
     def couple_mean_field(self, rho: float, length: int, n_init: int, seed: int) -> ChainBound:
         """Prepare for the structured mean field bound of the probability product (PPK-6.1)."""
         self._require_axis()
-        names = ("initial", "transition", "mean", "covariance")
-        initial, transition, mean, covariance = (double(getattr(self, name)) for name in names)
+        initial, transition, mean, covariance = (double(getattr(self, name)) for name in self._arrays)
         return ChainBound(initial, transition, mean, covariance, rho, length, n_init, seed)
 
 

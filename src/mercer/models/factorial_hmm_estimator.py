@@ -4,23 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import reduce
 from itertools import pairwise
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, TypeAlias
 
 import numpy as np
 from sklearn.base import clone
 
 from mercer._array import Floats, Indices
 from mercer._batch import Batch
-from mercer._parameters import Rule, Rules, nonnegative, states
-from mercer._probability import normalized
+from mercer._parameters import Rule, Rules, nonnegative, one_of, states
 from mercer._random import seed_of
 from mercer.data import Sequences
 from mercer.data.segments import check_coordinates, check_some_points, in_digest_order, in_double, in_numbers
 from mercer.families.estimator import Context
-from mercer.families.gaussian import Gaussians
-from mercer.models._factorial.joint import MOST_JOINT, ByChain, joint_states
+from mercer.models._factorial.em import Parameters, Sums
+from mercer.models._factorial.joint import MOST_JOINT
 from mercer.models._fitting.checks import (
     check_range,
     check_something,
@@ -28,13 +26,18 @@ from mercer.models._fitting.checks import (
 )
 from mercer.models._fitting.em import EMResult, EMResults, em_single, joined
 from mercer.models._fitting.iterative import IterativeEstimator
-from mercer.models._forward.evidence import evidence_of
-from mercer.models._forward.interface import Runs, expectations
 from mercer.models.factorial_hmm import FactorialHMMs
 from mercer.models.inference import double
 from mercer.models.verbs import FittedStates, Learned
 
 __all__ = ["FactorialHMM"]
+
+MOST_STATES = 1000
+"""Number of states of all chains together that mean field takes: the M-step is a regression on all of them."""
+
+
+Step: TypeAlias = tuple[Parameters, list[Floats] | None]
+"""A model, and the posteriors of all chains that mean field starts from."""
 
 
 @dataclass(frozen=True)
@@ -52,12 +55,15 @@ def _is_prior(value: Any) -> bool:
 
 @dataclass(eq=False, repr=False)
 class FactorialHMM(FittedStates, IterativeEstimator):
-    """Fit factorial hidden Markov models by EM, one per sequence or one to all sequences.
+    r"""Fit factorial hidden Markov models by EM, one per sequence or one to all sequences.
 
     Parameters
     ----------
     n_chains, n_states : int, default=2
-        Number of chains, and of the states of each. There may be 1,024 joint states.
+        Number of chains, and of the states of each.
+    inference : {"auto", "exact", "mean_field"}, default="auto"
+        The E-step: exact, up to 1,024 joint states of all chains, or structured mean field, for any number of them.
+        "auto" is exact where that is possible.
     floor : float, default=1e-3
         Fraction of the pooled variance of each channel that is added to the variance of the noise.
     prior : "pooled", None or FactorialHMMs of shape (1,), default="pooled"
@@ -90,7 +96,11 @@ class FactorialHMM(FittedStates, IterativeEstimator):
     -----
     A vector is a sum of effects of all chains plus Gaussian noise (PPK-6.1; Ghahramani and Jordan 1997). Missing values
     (NaN) are marginalized, also in single coordinates. The objective, the log probability
-    plus the log prior, never decreases.
+    plus the log prior, never decreases. With mean field, a lower bound takes the place of the log probability,
+
+    .. math:: \log p(x) \ge E_Q[\log p(x, q^1, \dots, q^C)] + H(Q), \qquad Q = \prod_c Q_c(q^c_1, \dots, q^c_T),
+
+    in which every chain keeps its own Markov chain (PPK-6.1).
 
     Examples
     --------
@@ -110,12 +120,14 @@ class FactorialHMM(FittedStates, IterativeEstimator):
     _parameters: ClassVar[Rules] = {
         "n_chains": states(),
         "n_states": states(),
+        "inference": one_of("auto", "exact", "mean_field"),
         "floor": nonnegative("It is a fraction of the pooled variance."),
         "prior": Rule("None, 'pooled' or FactorialHMMs of shape (1,)", _is_prior),
     }
 
     n_chains: int = 2
     n_states: int = 2
+    inference: str = "auto"
     floor: float = 1e-3
     prior: Any = "pooled"
     prior_strength: float = 20.0
@@ -133,10 +145,16 @@ class FactorialHMM(FittedStates, IterativeEstimator):
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
-        joint_states = int(self.n_states) ** int(self.n_chains)
-        if joint_states > MOST_JOINT:
+        joint, together = self._n_joint(), int(self.n_states) * int(self.n_chains)
+        if self.inference == "exact" and joint > MOST_JOINT:
             raise ValueError(
-                f"A model takes up to {MOST_JOINT:,} joint states; got {joint_states:,}. Use fewer chains or states."
+                f"inference='exact' takes up to {MOST_JOINT:,} joint states; got {joint:,}. Use "
+                "inference='mean_field', or fewer chains or states."
+            )
+        if together > MOST_STATES:
+            raise ValueError(
+                f"A model takes up to {MOST_STATES:,} states of all chains together; got {together:,}. Use fewer "
+                "chains or states."
             )
         if isinstance(self.prior, FactorialHMMs):
             found, wanted = tuple(self.prior.initial.shape[1:]), (int(self.n_chains), int(self.n_states))
@@ -145,6 +163,9 @@ class FactorialHMM(FittedStates, IterativeEstimator):
                     f"prior has {found[0]} chains of {found[1]} states; expected {wanted[0]} of {wanted[1]}. Make them "
                     f"equal, as in n_chains={found[0]}, n_states={found[1]}."
                 )
+
+    def _n_joint(self) -> int:
+        return int(self.n_states) ** int(self.n_chains)
 
     def accept(self, X: Any, *, owner: Any = None, reset: bool = False, context: Context | None = None) -> Sequences:
         """Convert ``X`` to `Sequences` of vectors; a 2-D array is N univariate series."""
@@ -213,18 +234,25 @@ class FactorialHMM(FittedStates, IterativeEstimator):
         def total(sums: Sums) -> Sums:
             return sums if expected is None else sums.plus(expected, strength)
 
-        def expect(model: Parameters) -> tuple[float, Sums]:
-            objective, sums = model.expect(x, offsets)
-            prior = 0.0 if expected is None else model.log_prior(expected, strength)
-            return objective + prior - model.penalty(total(sums).size, floor), sums
+        exact = self.inference == "exact" or (self.inference == "auto" and self._n_joint() <= MOST_JOINT)
 
-        def maximize(model: Parameters, sums: Sums) -> Parameters:
-            return model.maximized(total(sums), floor)
+        def expect(step: Step) -> tuple[float, tuple[Sums, list[Floats] | None]]:
+            model, guess = step
+            if exact:
+                objective, sums = model.expect(x, offsets)
+            else:
+                objective, sums, guess = model.expect_mean_field(x, offsets, guess)
+            prior = 0.0 if expected is None else model.log_prior(expected, strength)
+            return objective + prior - model.penalty(total(sums).size, floor), (sums, guess)
+
+        def maximize(step: Step, found: tuple[Sums, list[Floats] | None]) -> Step:
+            return step[0].maximized(total(found[0]), floor), found[1]
 
         about = f"FactorialHMM of {len(offsets) - 1} samples"
-        fits = [em_single(expect, maximize, start, int(self.n_iter), tol, about) for start in starts]
+        fits = [em_single(expect, maximize, (start, None), int(self.n_iter), tol, about) for start in starts]
         best = max(fits, key=lambda fit: fit.objective)
-        return best._replace(model=best.model._replace(mean=best.model.mean + _share(context, int(self.n_chains))))
+        model = best.model[0]._replace(mean=best.model[0].mean + _share(context, int(self.n_chains)))
+        return best._replace(model=model, expected=best.expected[0])
 
     def _start(self, context: Context, k: int) -> Parameters:
         rng = np.random.default_rng([seed_of(self.random_state), k])
@@ -248,112 +276,3 @@ def _centered(models: FactorialHMMs, context: Context) -> Parameters:
 
 def _batch(fits: list[EMResult]) -> FactorialHMMs:
     return FactorialHMMs(*(np.stack(parts) for parts in zip(*(fit.model for fit in fits), strict=True)))
-
-
-class Sums(NamedTuple):
-    """Expected statistics: of states and transitions, of observations with states, and of pairs of states."""
-
-    first: Floats
-    transitions: Floats
-    crossed: Floats
-    """Sum of eta x', ``(C n, d)``, with eta the indicators of all states."""
-    states: Floats
-    """Sum of eta eta', ``(C n, C n)``."""
-    squares: Floats
-    """Sum of x x', ``(d, d)``."""
-    size: float
-
-    def plus(self, other: Sums, weight: float) -> Sums:
-        """Add other statistics, with a weight."""
-        pairs: Any = zip(self, other, strict=True)
-        return Sums(*(a + weight * b for a, b in pairs))
-
-
-class Parameters(NamedTuple):
-    """One model: ``(C, n)``, ``(C, n, n)``, ``(C, n, d)`` and ``(d, d)``."""
-
-    initial: Floats
-    transition: Floats
-    mean: Floats
-    covariance: Floats
-
-    @property
-    def effects(self) -> Floats:
-        """Effects of all states, ``(C n, d)``."""
-        return self.mean.reshape(-1, self.mean.shape[-1])
-
-    def expect(self, x: Floats, offsets: Indices) -> tuple[float, Sums]:
-        """Return the log probability and the expected statistics.
-
-        A missing coordinate is replaced by its expectation given the joint state and the other coordinates.
-        """
-        chains, n = self.initial.shape
-        shown = joint_states(n, chains)
-        means, covariance = shown @ self.effects, self.covariance
-        covariances = np.broadcast_to(covariance, (1, len(means), *covariance.shape))
-        chain = zip(self.initial, self.transition, strict=True)
-        initial, step = reduce(lambda a, b: (np.kron(a[0], b[0]), np.kron(a[1], b[1])), chain)
-        evidence = evidence_of(Gaussians(means[None], covariances), x, np.zeros(len(x), dtype=int))
-        found = expectations(initial[None], step[None], evidence, Runs.shared(offsets), states=True)
-        assert found.states is not None
-        crossed, squares = np.zeros_like(means), np.zeros_like(covariance)
-        kinds, kind = np.unique(np.isnan(x), axis=0, return_inverse=True)
-        for k, missing in enumerate(kinds):
-            rows, seen = np.flatnonzero(kind.reshape(-1) == k), np.flatnonzero(~missing)
-            states = found.states[rows]
-            # E[x | state] = gain (what is seen) + given, with the covariance spread
-            gain = np.linalg.solve(covariance[np.ix_(seen, seen)], covariance[seen]).T
-            gain[seen] = np.eye(len(seen))
-            given, spread = means - means[:, seen] @ gain.T, covariance - gain @ covariance[seen]
-            y = x[np.ix_(rows, seen)] @ gain.T
-            own, mass = states.T @ y, states.sum(axis=0)[:, None]
-            both = own.T @ given
-            crossed += own + mass * given
-            squares += y.T @ y + both + both.T + given.T @ (mass * given) + len(rows) * spread
-        pairs = shown.T @ (found.states.sum(axis=0)[:, None] * shown)
-        by_chain = ByChain.of(found, n, chains)
-        first, steps = by_chain.first.sum(axis=0), by_chain.transitions.sum(axis=0)
-        return float(found.log_prob.sum()), Sums(first, steps, shown.T @ crossed, pairs, squares, float(len(x)))
-
-    def maximized(self, sums: Sums, floor: Floats) -> Parameters:
-        """Refit a model to expected statistics; ``floor`` is added to the variances."""
-        if sums.size <= 0:
-            return self
-        # One state per chain is redundant: the least squares solution of smallest norm.
-        mean = np.linalg.pinv(sums.states, rcond=1e-10, hermitian=True) @ sums.crossed
-        covariance = _residual(mean, sums) / sums.size
-        covariance = (covariance + covariance.T) / 2 + np.diag(floor)
-        first, steps = normalized(sums.first, self.initial), normalized(sums.transitions, self.transition)
-        return Parameters(first, steps, mean.reshape(self.mean.shape), covariance)
-
-    def penalty(self, count: float, floor: Floats) -> float:
-        """Return the penalty of the floor on the objective."""
-        return float(count * (np.diag(np.linalg.inv(self.covariance)) @ floor) / 2)
-
-    def log_prior(self, expected: Sums, strength: float) -> float:
-        """Return the expected log probability of ``strength`` observations of the prior, up to a constant."""
-        _, log_det = np.linalg.slogdet(self.covariance)
-        value = -np.sum(np.linalg.inv(self.covariance) * _residual(self.effects, expected)) / 2
-        value -= expected.size * log_det / 2
-        return float(strength * (value + sum(map(_log_of, expected[:2], self))))
-
-    def prior_sums(self) -> Sums:
-        """Return the expectations of a given model for one observation, if all states are equally probable."""
-        chains, n = self.initial.shape
-        states = np.full((chains * n, chains * n), 1 / n**2)
-        for c in range(chains):
-            states[c * n : (c + 1) * n, c * n : (c + 1) * n] = np.eye(n) / n
-        squares = self.effects.T @ states @ self.effects + self.covariance
-        return Sums(self.initial, self.transition, states @ self.effects, states, squares, 1.0)
-
-
-def _residual(mean: Floats, sums: Sums) -> Floats:
-    """Sum of squares of what the effects of the states leave, ``(d, d)``."""
-    explained = mean.T @ sums.crossed
-    return np.asarray(sums.squares - explained - explained.T + mean.T @ sums.states @ mean)
-
-
-def _log_of(counts: Floats, p: Floats) -> float:
-    """Return the log probability of counts, up to a constant."""
-    seen = counts > 0
-    return float(np.sum(counts[seen] * np.log(np.maximum(p[seen], 1e-300))))

@@ -145,6 +145,11 @@ def batches() -> dict[str, Any]:
             mean={"level": [[1.0, 0.0], [2.0, 0.5]]},
             variance={"level": [[1.0, 0.25], [0.5, 2.0]]},
         ),
+        "markovnetworks": mc.models.MarkovNetworks(
+            factors={("rain", "wet"): [[[2.0, 0.0], [0.5, 1.0]]] * 2, ("wet", "cold"): [[[1.0, 3.0], [2.0, 0.25]]] * 2},
+            nodes={"rain": ["yes", "no"], "wet": 2, "cold": 2},
+            hidden=["rain"],
+        ),
         "factorialhmms": mc.models.FactorialHMMs(
             initial=[[[0.5, 0.5], [0.25, 0.75]]],
             transition=[[[[0.5, 0.5], [0.25, 0.75]], [[1.0, 0.0], [0.5, 0.5]]]],

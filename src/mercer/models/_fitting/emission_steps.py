@@ -135,7 +135,9 @@ class DensityStep(EmissionStep):
             shares = (shares[..., None] * memory).reshape(len(shares), -1)
         leaves, offsets = _leaves(emission), data.point_offsets
         if type(self.leaf) is Gaussian:
-            fitted = fit_gaussians(data.x, shares, offsets, self.context.floor, leaves, self.prior, self.strength)
+            fitted = self.leaf.structured(
+                fit_gaussians(data.x, shares, offsets, self.context.floor, leaves, self.prior, self.strength)
+            )
         elif not self.columns:
             fitted = self.leaf.fit_weighted(data.x, shares, offsets, self.context, start=leaves)
         else:

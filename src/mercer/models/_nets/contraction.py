@@ -59,7 +59,8 @@ class Plan:
         if self.largest > LARGEST:
             raise ValueError(
                 f"{what} needs a table of {self.largest:,} entries and {self.products:,} multiplications, more than "
-                f"{LARGEST:,} entries. Use networks with fewer parents or fewer states."
+                f"{LARGEST:,} entries. Use networks with fewer edges or fewer states; mc.kernels.MeanField compares "
+                "networks of any structure by a bound."
             )
 
 

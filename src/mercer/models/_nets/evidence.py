@@ -11,8 +11,8 @@ from typing import NamedTuple
 import numpy as np
 
 from mercer._array import Floats, Indices, Mask
+from mercer.models._nets.cliques import AnyGraph
 from mercer.models._nets.contraction import BATCH, Labels, Plan, find_plan, log_sums, posteriors
-from mercer.models._nets.graph import Graph
 
 MODELS, ROWS = BATCH, BATCH + 1
 """Labels of the axes of networks and of rows."""
@@ -33,7 +33,7 @@ class Group:
     Values of nodes in ``seen`` are known in all of the rows, of those in ``partly`` in some; others are summed over.
     """
 
-    graph: Graph
+    graph: AnyGraph
     rows: Indices
     values: Floats
     """Of all nodes, ``(T, V)``; NaN where missing or hidden."""
@@ -50,13 +50,13 @@ class Group:
 
     @cached_property
     def used(self) -> tuple[int, ...]:
-        """Nodes with a table that matters: discrete ones, and Gaussians with a value in some row."""
-        sizes = self.graph.sizes
-        return tuple(v for v in range(len(sizes)) if sizes[v] or v in self.seen or v in self.partly)
+        """Tables that matter: of probabilities, and of Gaussians with a value in some row."""
+        known = [v for v in self.graph.gaussian if v in self.seen or v in self.partly]
+        return tuple(sorted([*self.graph.tables, *known]))
 
     @cached_property
     def places(self) -> dict[int, Indices]:
-        """Where the entries of the table of each node are that agree with each row, ``(*free, T)``."""
+        """Where the entries of each table are that agree with each row, ``(*free, T)``."""
         return {v: self._places(v) for v in self.used}
 
     def _places(self, v: int) -> Indices:
@@ -89,7 +89,7 @@ class Group:
             return np.moveaxis(table[:, graph.places[v]][:, self.places[v]], 0, -2)
 
         for v in self.used:
-            if graph.sizes[v]:
+            if v not in graph.gaussian:
                 found.append(taken(probability, v))
                 continue
             away, spread = np.nan_to_num(self.values[:, v]) - taken(mean, v), taken(variance, v)
@@ -113,7 +113,7 @@ class Group:
         return counts
 
 
-def groups(graph: Graph, table: Floats) -> Iterator[Group]:
+def groups(graph: AnyGraph, table: Floats) -> Iterator[Group]:
     """Divide rows ``(T, D)`` into groups: by their missing values, or all together if these vary much."""
     values = np.full((len(table), len(graph.names)), np.nan)
     values[:, list(graph.observed)] = table
@@ -131,7 +131,7 @@ def groups(graph: Graph, table: Floats) -> Iterator[Group]:
             yield replace(group, rows=group.rows[part], values=group.values[part])
 
 
-def _group(graph: Graph, values: Floats, rows: Indices, missing: Mask) -> Group:
+def _group(graph: AnyGraph, values: Floats, rows: Indices, missing: Mask) -> Group:
     never, always = ~missing[rows].any(axis=0), missing[rows].all(axis=0)
     partly = tuple(np.flatnonzero(~never & ~always).tolist())
     return Group(graph, rows, values[rows], frozenset(np.flatnonzero(never).tolist()), partly)
@@ -157,7 +157,7 @@ def inferred(found: Iterable[Group], parameters: Parameters) -> Iterator[Inferre
             yield Inferred(models, group, scales + logs, dict(zip(group.used, tables, strict=False)))
 
 
-def log_probabilities(graph: Graph, table: Floats, parameters: Parameters) -> Floats:
+def log_probabilities(graph: AnyGraph, table: Floats, parameters: Parameters) -> Floats:
     """Return log probabilities of all rows under all networks, ``(n, T)``."""
     found = np.empty((len(parameters[0]), len(table)))
     for group in groups(graph, table):

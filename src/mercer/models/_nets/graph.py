@@ -16,13 +16,13 @@ from mercer._checks import is_missing, is_whole
 
 
 def values_of(
-    graph: Graph, x: Any, *, complete: bool = False, known: Mapping[str, Mapping[Any, float]] | None = None
+    graph: Variables, x: Any, *, complete: bool = False, known: Mapping[str, Mapping[Any, float]] | None = None
 ) -> Floats:
     """Return points as floats ``(T, D)``: codes of states, real values of Gaussians, NaN where missing.
 
     Parameters
     ----------
-    graph : Graph
+    graph : Variables
         The structure; its observed nodes are the columns.
     x : array of shape (T, D), data frame, or dict
         Codes or names of states. The columns of a data frame and the keys of a dict (one point) are names of nodes;
@@ -60,7 +60,7 @@ def values_of(
     return values
 
 
-def _coded(graph: Graph, v: int, column: Any, known: Mapping[Any, float] | None) -> Floats:
+def _coded(graph: Variables, v: int, column: Any, known: Mapping[Any, float] | None) -> Floats:
     """Return the codes of a column of states, or of numbers."""
     if column.dtype.kind in "biuf" and known is None:
         return np.asarray(column, dtype=np.float64)
@@ -79,7 +79,7 @@ def _coded(graph: Graph, v: int, column: Any, known: Mapping[Any, float] | None)
     return out
 
 
-def check_values(graph: Graph, table: Floats) -> None:
+def check_values(graph: Variables, table: Floats) -> None:
     """Raise if a value is not a code of a state, or not finite."""
     for k, v in enumerate(graph.observed):
         column, size = table[:, k], graph.sizes[v]
@@ -105,11 +105,10 @@ Parents = tuple[tuple[str, tuple[str, ...]], ...]
 
 
 @dataclass(frozen=True)
-class Graph:
-    """A directed acyclic graph of discrete nodes, with Gaussian leaves. Nodes are numbered in their given order."""
+class Variables:
+    """The nodes of a network, numbered in their given order, and which of them are hidden."""
 
     nodes: Nodes
-    parents: Parents
     hidden: tuple[str, ...]
 
     @cached_property
@@ -131,6 +130,23 @@ class Graph:
     def sizes(self) -> tuple[int, ...]:
         """Number of states of each node; 0 for a Gaussian."""
         return tuple(map(len, self.states))
+
+    @cached_property
+    def gaussian(self) -> tuple[int, ...]:
+        """Numbers of the Gaussian nodes."""
+        return tuple(v for v, size in enumerate(self.sizes) if not size)
+
+    @cached_property
+    def observed(self) -> tuple[int, ...]:
+        """Numbers of the observed nodes: the columns of data."""
+        return tuple(v for v, name in enumerate(self.names) if name not in self.hidden)
+
+
+@dataclass(frozen=True)
+class Graph(Variables):
+    """A directed acyclic graph of discrete nodes, with Gaussian leaves. Each node has a table of the same number."""
+
+    parents: Parents
 
     @cached_property
     def above(self) -> tuple[tuple[int, ...], ...]:
@@ -156,14 +172,9 @@ class Graph:
         return tuple(v for v, size in enumerate(self.sizes) if size)
 
     @cached_property
-    def gaussian(self) -> tuple[int, ...]:
-        """Numbers of the Gaussian nodes."""
-        return tuple(v for v, size in enumerate(self.sizes) if not size)
-
-    @cached_property
-    def observed(self) -> tuple[int, ...]:
-        """Numbers of the observed nodes: the columns of data."""
-        return tuple(v for v, name in enumerate(self.names) if name not in self.hidden)
+    def tables(self) -> tuple[int, ...]:
+        """Numbers of the tables of probabilities: those of the discrete nodes."""
+        return self.discrete
 
     @cached_property
     def order(self) -> tuple[int, ...]:
@@ -214,7 +225,7 @@ class Graph:
 @lru_cache(maxsize=1024)
 def graph_of(nodes: Nodes, parents: Parents, hidden: tuple[str, ...]) -> Graph:
     """Return the one graph of a structure, so that what depends on it is found once."""
-    return Graph(nodes, parents, hidden)
+    return Graph(nodes, hidden, parents)
 
 
 def checked_graph(nodes: Any, parents: Any, hidden: Any) -> Graph:
@@ -321,7 +332,7 @@ def described(graph: Graph) -> str:
     return "\n".join([f"BayesNet of {len(graph.nodes)} nodes{hidden}, {sum(graph.free)} free parameters", *lines])
 
 
-def framed(graph: Graph, x: Any, v: int, found: Floats) -> Any:
+def framed(graph: Variables, x: Any, v: int, found: Floats) -> Any:
     """Return the posteriors of node v at points ``x``, ``(n, T, states)``, as a frame of pandas."""
     import pandas as pd
 

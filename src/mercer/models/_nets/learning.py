@@ -9,6 +9,7 @@ import numpy as np
 from mercer._array import Floats
 from mercer._probability import normalized
 from mercer.models._fitting.em import EMResult, em_single
+from mercer.models._nets.cliques import AnyGraph
 from mercer.models._nets.evidence import Group, Parameters, groups, inferred
 from mercer.models._nets.graph import Graph
 
@@ -25,7 +26,7 @@ class Prior(NamedTuple):
 class Evidence:
     """The distinct rows of a sample with their numbers, in groups."""
 
-    def __init__(self, graph: Graph, table: Floats) -> None:
+    def __init__(self, graph: AnyGraph, table: Floats) -> None:
         # Sorted, so that sums do not depend on the order of the rows; NaN would not be equal to itself.
         rows: Floats = table
         counts: Floats = np.zeros(0)

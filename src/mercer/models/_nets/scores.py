@@ -10,6 +10,7 @@ import numpy as np
 from mercer._array import Floats, Indices, logsumexp, safe_log
 from mercer._coupling import FieldOperand
 from mercer._probability import drawn, ratio
+from mercer.models._nets.cliques import AnyGraph
 from mercer.models._nets.evidence import Parameters, groups, inferred, log_probabilities
 from mercer.models._nets.graph import Graph, graph_of
 from mercer.models.hidden import Clique
@@ -158,39 +159,41 @@ def shared_nodes(graph: Graph, table: Floats, parameters: Parameters) -> SharedN
 # Mean posteriors of the nodes of a network with their parents (LMMK-0).
 
 
-def net_cliques(graph: Graph, table: Floats, offsets: Indices, parameters: Parameters) -> tuple[Floats, list[Clique]]:
+def net_cliques(
+    graph: AnyGraph, table: Floats, offsets: Indices, parameters: Parameters
+) -> tuple[Floats, list[Clique]]:
     """Return log probabilities ``(1, T)`` and one clique per node, from rows of all samples under one network."""
     _check_real(graph, table)
     size, owner = len(offsets) - 1, np.repeat(np.arange(len(offsets) - 1), np.diff(offsets))
     share = 1 / np.maximum(np.diff(offsets), 1)[owner]
     found = {
-        v: np.zeros((size if graph.sizes[v] else len(table), graph.places[v].stop - graph.places[v].start))
-        for v in range(len(graph.names))
+        v: np.zeros((len(table) if v in graph.gaussian else size, graph.places[v].stop - graph.places[v].start))
+        for v in range(len(graph.families))
     }
     logs = np.empty(len(table))
     for _, group, values, tables in inferred(groups(graph, table), parameters):
         logs[group.rows] = values[0]
         for v, posterior in tables.items():
             counts = group.counts(v, posterior)[0] * share[group.rows][:, None]
-            if graph.sizes[v]:
-                np.add.at(found[v], owner[group.rows], counts)
-            else:
+            if v in graph.gaussian:
                 found[v][group.rows] = counts
+            else:
+                np.add.at(found[v], owner[group.rows], counts)
     return logs[None], [_clique(graph, v, counts) for v, counts in found.items()]
 
 
-def _clique(graph: Graph, v: int, counts: Floats) -> Clique:
+def _clique(graph: AnyGraph, v: int, counts: Floats) -> Clique:
     family = graph.families[v]
     names = tuple(tuple(f"{graph.names[u]}={state}" for state in graph.states[u]) for u in family)
     hidden = tuple(graph.names[u] in graph.hidden for u in family)
     column = None
-    if not graph.sizes[v]:
+    if v in graph.gaussian:
         at = graph.observed.index(v)
         column = slice(at, at + 1)
     return Clique(counts.reshape(-1, *graph.shapes[v]), names, hidden, column=column)
 
 
-def _check_real(graph: Graph, table: Floats) -> None:
+def _check_real(graph: AnyGraph, table: Floats) -> None:
     for v in graph.gaussian:
         missing = np.flatnonzero(np.isnan(table[:, graph.observed.index(v)]))
         if len(missing):
