@@ -9,23 +9,12 @@ from collections import Counter
 
 import numpy as np
 import pytest
-from _pages import parts
 from numpy.testing import assert_allclose
-from results import load
+from tests.sources.truths import Errors
 
 import mercer as mc
 
 KINDS = pytest.mark.parametrize("kind", ["best", "chosen"])
-
-
-class Errors:
-    """The errors of a figure, by the names of panel, method and kind in any order."""
-
-    def __init__(self, figure):
-        self.values = {parts(key): value for key, value in load(f"jebara2004_{figure}")["values"].items()}
-
-    def __call__(self, *names):
-        return float(self.values[parts(*names)])
 
 
 # -- text (8.1) ----------------------------------------------------------------------------------------------------
@@ -34,7 +23,7 @@ class Errors:
 @KINDS
 @pytest.mark.parametrize("pages", [77, 622])
 def test_j52_figure_7(kind, pages):
-    errors, panel = Errors("figure7"), f"{pages} training pages"
+    errors, panel = Errors("jebara2004_figure7"), f"{pages} training pages"
     others = ["RBF sigma=1/4", "RBF sigma=1", "RBF sigma=4", "Linear"]
     bhattacharyya = errors(panel, "Bhattacharyya", kind)
     assert bhattacharyya < 0.8 * min(errors(panel, other, kind) for other in others)
@@ -65,7 +54,7 @@ def test_j53_setup_of_hidden_markov_models(rng):
 
 @KINDS
 def test_j54_figure_8(kind):
-    hmms, chains = Errors("figure8a"), Errors("figure8b")
+    hmms, chains = Errors("jebara2004_figure8a"), Errors("jebara2004_figure8b")
     for data in ("human", "fly"):
         by_length = [hmms(data, "HMM", f"T={T}", kind) for T in (7, 8, 9, 10, 11)]
         assert max(by_length) - min(by_length) < 0.03  # T has a slight effect
@@ -115,7 +104,7 @@ def test_j54_words_and_chains(K, rng):
 
 
 def test_j56_figure_10():
-    errors = Errors("figure10")
+    errors = Errors("jebara2004_figure10")
     steps, powers = (5, 10, 15, 20, 25), ("0.1", "0.25", "0.5", "1", "2")
     for kernel in ("LDS", "SLDS"):
         curves = [errors("over T", f"{kernel} rho={rho}", str(T)) for rho in ("0.1", "0.5", "1") for T in steps]
