@@ -40,7 +40,7 @@ class Item:
     def row(self) -> str:
         """Return the row of the page of its source."""
         call = f"`{self.call}`" if self.call else ""
-        if self.page:
+        if self.page and self.page != f"papers/{self.source}.md":
             shown = call or "page"
             call = f"[{shown}](../{self.page})"
         cells = (self.id, self.place, self.item, call or self.status, self.correction)
@@ -56,7 +56,8 @@ def items() -> list[Item]:
 def table(source: str) -> str:
     """Return the Markdown table of a source."""
     rows = [item.row for item in items() if item.source == source]
-    return "\n".join(["| id | place | item | in mercer | correction |", "|---|---|---|---|---|", *rows, ""])
+    head = ["<!-- not measured: sections and parameters -->", "| id | place | item | in mercer | correction |"]
+    return "\n".join([*head, "|---|---|---|---|---|", *rows, ""])
 
 
 def filled(source: str, text: str) -> str:

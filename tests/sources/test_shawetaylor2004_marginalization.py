@@ -74,9 +74,9 @@ def test_s6_graphical_models_with_hidden_variables():
     graph = dict.fromkeys("ABCD", ("no", "yes")), {"B": ["A"], "C": ["A"], "D": ["C", "B"]}
     rows = np.indices((2,) * 4).reshape(4, -1).T
     assert_allclose(np.exp(mc.BayesNets(tables, *graph).log_prob(rows))[0], joint.ravel(), rtol=1e-12)
-    slow = shared(A, (joint / A[:, None, None, None]).reshape(2, -1))
+    expected = shared(A, (joint / A[:, None, None, None]).reshape(2, -1))
     K = raw(mc.BayesNets(tables, *graph, hidden=["A"]))(np.indices((2,) * 3).reshape(3, -1).T)
-    assert_allclose(K, slow, rtol=1e-12)
+    assert_allclose(K, expected, rtol=1e-12)
 
 
 # -- strings (12.1.2 to 12.1.5) ------------------------------------------------------------------------------------
@@ -115,9 +115,9 @@ def over_trajectories(*strings):
 
 def test_s7_start_end_and_empty_symbol():
     strings = ["", "b", "ab", "cabb"]
-    slow = [over_trajectories(s) for s in codes(strings)]
+    expected = [over_trajectories(s) for s in codes(strings)]
     X = mc.Sequences(strings, alphabet=LETTERS)
-    assert_allclose(np.exp(visits().log_prob(X))[0], slow, rtol=1e-11)
+    assert_allclose(np.exp(visits().log_prob(X))[0], expected, rtol=1e-11)
 
 
 def test_s8_independent_hidden_symbols():
@@ -125,8 +125,8 @@ def test_s8_independent_hidden_symbols():
     strings, prior = ["abca", "acba", "bbca"], np.array([0.4, 0.6])
     hidden = list(itertools.product(range(2), repeat=4))
     given = [[np.prod(EMISSION[list(h), s]) for s in codes(strings)] for h in hidden]
-    slow = shared([np.prod(prior[list(h)]) for h in hidden], given)
-    assert_allclose(raw(mc.Mixtures(prior[None], emissions()))(strings), slow, rtol=1e-12)
+    expected = shared([np.prod(prior[list(h)]) for h in hidden], given)
+    assert_allclose(raw(mc.Mixtures(prior[None], emissions()))(strings), expected, rtol=1e-12)
 
 
 def test_s9_products_of_p_kernels():
@@ -162,8 +162,8 @@ def test_s10_strings_of_one_length():
 def test_s11_strings_of_any_length():
     """Code fragment 12.2 with stop weights (E14): visits that give nothing to both strings are part of the system."""
     strings = ["ab", "b", "cab", ""]
-    slow = [[over_trajectories(s, t) for t in codes(strings)] for s in codes(strings)]
-    assert_allclose(raw(visits())(mc.Sequences(strings, alphabet=LETTERS)), slow, rtol=1e-11)
+    expected = [[over_trajectories(s, t) for t in codes(strings)] for s in codes(strings)]
+    assert_allclose(raw(visits())(mc.Sequences(strings, alphabet=LETTERS)), expected, rtol=1e-11)
 
 
 # -- alignments (example 12.12, remark 12.15) ----------------------------------------------------------------------
@@ -203,8 +203,8 @@ def test_s14_models_defined_on_pairs():
     """A joint distribution of pairs must itself be a P-kernel; then every model of matches is a kernel."""
     strings = words(2)
     K = raw(affine(lost=0.0))(strings)  # without insertions only strings of one length match
-    slow = [[(1 - AGAIN) * AGAIN**2 * np.prod(JOINT[s, t]) for t in codes(strings)] for s in codes(strings)]
-    assert_allclose(K, slow, rtol=1e-12)
+    expected = [[(1 - AGAIN) * AGAIN**2 * np.prod(JOINT[s, t]) for t in codes(strings)] for s in codes(strings)]
+    assert_allclose(K, expected, rtol=1e-12)
     with pytest.raises(ValueError, match="positive semi-definite"):
         affine(joint=np.array([[0.0, 0.5, 0.0], [0.5, 0.0, 0.0], [0.0, 0.0, 0.0]]))
 
@@ -279,7 +279,7 @@ def test_s18_prunings():
     parent, leaf_parent, p = (-1, 0, 1, 0), (1, 2, 2, 3, 0), 0.3
     *tables, rows = random_tree(2, 3, parent, leaf_parent)
     hidden, prior, given = tree_tables(*tables, rows, parent, leaf_parent)
-    slow = np.zeros((len(rows), len(rows)))
+    expected = np.zeros((len(rows), len(rows)))
     for pruned in itertools.product((False, True), repeat=len(parent)):
         kept = [0]  # the nodes whose states are shared: those without a pruned node above them
         for node in (1, 2, 3):
@@ -288,5 +288,5 @@ def test_s18_prunings():
         for states in itertools.product((0, 1), repeat=len(kept)):
             at = np.all(hidden[:, kept] == states, axis=1)
             row = prior[at] @ given[at]  # P(shared states) P(s | shared states)
-            slow += chance * np.outer(row, row) / prior[at].sum()
-    assert_allclose(raw(trees(*tables, parent, leaf_parent, pruning=[p]))(rows), slow, rtol=1e-12)
+            expected += chance * np.outer(row, row) / prior[at].sum()
+    assert_allclose(raw(trees(*tables, parent, leaf_parent, pruning=[p]))(rows), expected, rtol=1e-12)

@@ -68,9 +68,9 @@ def test_s23_normalized_fisher_kernel():
 
 def test_s24_gaussian_of_the_scores():
     sigma, g = 1.3, scores(POINTS)
-    slow = np.exp(-np.sum((g[:, None] - g) ** 2, axis=2) / (2 * sigma**2))
+    expected = np.exp(-np.sum((g[:, None] - g) ** 2, axis=2) / (2 * sigma**2))
     found = mc.kernels.Gaussianized(practical(NORMAL), gamma=1 / (2 * sigma**2))(POINTS)
-    assert_allclose(found, slow, rtol=1e-10, atol=1e-15)
+    assert_allclose(found, expected, rtol=1e-10, atol=1e-15)
 
 
 def test_s25_one_gaussian_and_two_of_fixed_width():
@@ -82,8 +82,8 @@ def test_s25_one_gaussian_and_two_of_fixed_width():
     share = density / density.sum(axis=1, keepdims=True)
     model = mc.Mixtures([[0.5, 0.5]], mc.Gaussians([[[high], [low]]], [[sigma**2, sigma**2]]))
     columns = [k for k, name in enumerate(model.score_names()) if "mean" in name]
-    slow = share * (LINE[:, None] - [high, low]) / sigma**2
-    assert_allclose(model.fisher_scores(LINE[:, None])[0][:, columns], slow, rtol=1e-12, atol=1e-14)
+    expected = share * (LINE[:, None] - [high, low]) / sigma**2
+    assert_allclose(model.fisher_scores(LINE[:, None])[0][:, columns], expected, rtol=1e-12, atol=1e-14)
 
 
 # -- Markov strings (examples 12.32 and 12.33) ---------------------------------------------------------------------
@@ -101,12 +101,12 @@ def test_s26_markov_strings():
     transition, strings = np.random.default_rng(0).dirichlet(np.ones(2), size=4), ["aabab", "bbabaabb"]
     counts = np.array([pair_counts(s, 2, "ab") for s in strings])
     chain = mc.MarkovChains(np.full((1, 4), 0.25), transition[None], order=2, alphabet="ab")
-    slow = counts / transition - counts.sum(axis=2, keepdims=True)
+    expected = counts / transition - counts.sum(axis=2, keepdims=True)
     found = practical(chain, parametrization="weight").features(strings)
-    assert_allclose(found, slow.reshape(2, -1), rtol=1e-12, atol=1e-12)
+    assert_allclose(found, expected.reshape(2, -1), rtol=1e-12, atol=1e-12)
     uniform = mc.MarkovChains(np.full((1, 4), 0.25), np.full((1, 4, 2), 0.5), order=2, alphabet="ab")
-    slow = 2 * counts - counts.sum(axis=2, keepdims=True)
-    assert_allclose(practical(uniform, parametrization="weight").features(strings), slow.reshape(2, -1), atol=1e-12)
+    expected = 2 * counts - counts.sum(axis=2, keepdims=True)
+    assert_allclose(practical(uniform, parametrization="weight").features(strings), expected.reshape(2, -1), atol=1e-12)
 
 
 def test_s27_end_of_strings_and_learned_transitions():
@@ -117,14 +117,14 @@ def test_s27_end_of_strings_and_learned_transitions():
     chain = mc.MarkovChain(order=1, alphabet="ab", end=True, prior=None).fit(strings).model_
     assert_allclose(chain.transition[0], learned, rtol=1e-13)
     counts = np.array([pair_counts(s + "$", 1, "ab$") for s in strings])
-    slow = counts / learned - counts.sum(axis=2, keepdims=True)
+    expected = counts / learned - counts.sum(axis=2, keepdims=True)
     found = practical(chain, parametrization="weight").features(strings)
-    assert_allclose(found, slow.reshape(len(strings), -1), rtol=1e-12, atol=1e-12)
+    assert_allclose(found, expected.reshape(len(strings), -1), rtol=1e-12, atol=1e-12)
     lengths = [np.exp(chain.log_prob(words(n))).sum() for n in range(1, 9)]
     step = learned[:, :2]
     first = np.array([sum(s.startswith(x) for s in strings) for x in "ab"]) / len(strings)
-    slow = [first @ np.linalg.matrix_power(step, n - 1) @ learned[:, 2] for n in range(1, 9)]
-    assert_allclose(lengths, slow, rtol=1e-12)
+    expected = [first @ np.linalg.matrix_power(step, n - 1) @ learned[:, 2] for n in range(1, 9)]
+    assert_allclose(lengths, expected, rtol=1e-12)
 
 
 # -- invariance and the empirical information (12.2.1) -------------------------------------------------------------
@@ -141,7 +141,7 @@ def test_s29_invariant_kernel_is_invariant():
 
     angles = np.arcsin(np.sqrt(start))
     mass, g = np.exp(log_probs(angles)), slopes(log_probs, angles).T
-    slow = g @ np.linalg.inv(g.T @ (mass[:, None] * g)) @ g.T
+    expected = g @ np.linalg.inv(g.T @ (mass[:, None] * g)) @ g.T
     chain = mc.MarkovChains([[0.5, 0.5]], [np.column_stack([start, 1 - start])], alphabet="ab")
     sample = [
         s for s, p in zip(strings, mass, strict=True) for _ in range(round(128 * p))
@@ -149,7 +149,7 @@ def test_s29_invariant_kernel_is_invariant():
     assert len(sample) == 128
     for parametrization in ("logit", "weight"):
         kernel = mc.Fisher(chain, "empirical", parametrization=parametrization, ridge=0.0, normalize=False).fit(sample)
-        assert_allclose(kernel(strings), slow, rtol=1e-8, atol=1e-8)
+        assert_allclose(kernel(strings), expected, rtol=1e-8, atol=1e-8)
 
 
 def test_s30_empirical_information():
@@ -211,7 +211,7 @@ def test_s31_scores_of_hidden_markov_models():
 @pytest.mark.parametrize("k", [1, 2])
 def test_s33_marginalized_kernel_and_spectrum(k):
     """Counts of symbols with their hidden states, expected given the strings; words of k + 1 as scores (12.32)."""
-    strings, slow = ["abca", "bbcab"], []
+    strings, expected = ["abca", "bbcab"], []
     for string in strings:
         hidden, joint = paths(HMM_AT, string)
         count = dict.fromkeys(itertools.product(itertools.product("abc", range(2)), repeat=k), 0.0)
@@ -219,9 +219,9 @@ def test_s33_marginalized_kernel_and_spectrum(k):
             seen = list(zip(string, h.tolist(), strict=True))
             for t in range(len(string) - k + 1):
                 count[tuple(seen[t : t + k])] += p / (len(string) - k + 1)
-        slow.append(list(count.values()))
+        expected.append(list(count.values()))
     found = mc.PosteriorCounts(hmm(), k=k, normalize=False)(strings)
-    assert_allclose(found, np.array(slow) @ np.array(slow).T, rtol=1e-11)
+    assert_allclose(found, np.array(expected) @ np.array(expected).T, rtol=1e-11)
     strings = ["aabab", "bbabaabb"]
     first_term = np.array([2 * pair_counts(s, k, "ab").ravel() for s in strings])  # without the second term
     assert_allclose(4 * mc.Spectrum(k + 1, normalize=False)(strings), first_term @ first_term.T, rtol=1e-13)

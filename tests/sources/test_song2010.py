@@ -83,6 +83,24 @@ def algorithm_1(K, L, F, first, n, alpha, compared, conditional=None):
     return np.log(ratios), np.array(weights)
 
 
+def tables(X, word, alpha, n=2):
+    """Algorithm 1 with the delta kernel, on tables of frequencies of the symbols of strings.
+
+    Returns C_{2,1}, (U' C_{2,1})^+, the frequencies, and the beliefs before every step of a word and after the last.
+    """
+    one = np.eye(3)
+    past, current, later = X[:, :-2].ravel(), X[:, 1:-1].ravel(), X[:, 2:].ravel()
+    second, share = one[current].T @ one[past] / len(past), one[current].mean(axis=0)
+    U = np.linalg.svd(second)[0][:, :n]
+    inverse = np.linalg.pinv(U.T @ second)
+    total, beliefs = one[past].mean(axis=0) @ inverse, [U.T @ share]
+    for x in word:
+        seen = current == x
+        third = one[later[seen]].T @ one[past[seen]] / len(past)
+        beliefs.append(U.T @ third @ inverse @ beliefs[-1] / (share[x] + alpha))
+    return second, inverse, share, np.array([b / (total @ b) for b in beliefs])
+
+
 def agrees(model, X, ratios, rtol=1e-9):
     found = model.filter(X)
     assert not np.any(found.restarted | found.shrunk)  # the rules of mercer's filter had no part
@@ -107,9 +125,9 @@ def test_h3_conditional_embedding_of_pairs():
     """Equation 15: the weights (K + lambda m)^-1 k_x are those of kernel ridge regression; with delta, P(Y | X)."""
     rng = np.random.default_rng(0)
     x, new, alpha = rng.normal(size=(12, 2)), rng.normal(size=(3, 2)), 1e-2
-    slow = np.linalg.solve(rbf(0.5)(x, x) + alpha * 12 * np.eye(12), rbf(0.5)(x, new)).T
+    expected = np.linalg.solve(rbf(0.5)(x, x) + alpha * 12 * np.eye(12), rbf(0.5)(x, new)).T
     fitted = mc.KernelRidge(mc.RBF(0.5), alpha=alpha * 12, intercept=False).fit(x, np.eye(12))
-    assert_allclose(fitted.predict(new), slow, rtol=1e-8, atol=1e-10)
+    assert_allclose(fitted.predict(new), expected, rtol=1e-8, atol=1e-10)
     letters, y = list("aababcbbac"), np.eye(2)[[0, 1, 1, 0, 0, 1, 1, 1, 0, 0]]
     same = mc.EmpiricalMeanMap(gamma=400.0, alphabet="abc", normalize=False)
     table = mc.KernelRidge(same, alpha=alpha, intercept=False).fit(letters, y).predict(list("abc"))
@@ -145,20 +163,12 @@ def test_h4_observable_operators():
 def test_h5_several_steps_ahead(steps):
     """C_{i+1,1} in place of C_{2,1}, of the training strings; with many of them, the distribution of the model."""
     X, alpha = draw(400, 4), 1e-3
-    past, current, later = X[:, :-2].ravel(), X[:, 1:-1].ravel(), X[:, 2:].ravel()
-    one = np.eye(3)
-    second = one[current].T @ one[past] / len(past)
+    one, (_, inverse, _, beliefs) = np.eye(3), tables(X, WORD[:3], alpha)
     begins = 4 - max(steps, 2)  # of the triples in which the step ahead is known, too
     ahead = one[X[:, steps : steps + begins].ravel()].T @ one[X[:, :begins].ravel()] / (begins * len(X))
-    U = np.linalg.svd(second)[0][:, :2]
-    inverse = np.linalg.pinv(U.T @ second)
-    b = U.T @ one[current].mean(axis=0)
-    for x in WORD[:3]:
-        seen = current == x
-        b = U.T @ (one[later[seen]].T @ one[past[seen]] / len(past)) @ inverse @ b / (seen.mean() + alpha)
-    slow = ahead @ inverse @ b
+    expected = ahead @ inverse @ beliefs[-1]
     found = mc.EmbeddedHMM(n_components=2, alpha=alpha).fit(of_code(X)).predict_proba(of_code([WORD[:3]]), steps=steps)
-    assert_allclose(found[0][-1], slow / slow.sum(), rtol=1e-9)
+    assert_allclose(found[0][-1], expected / expected.sum(), rtol=1e-9)
     if steps < 3:
         exact = mc.EmbeddedHMM(n_components=2, alpha=1e-12).fit(of_code(in_proportion()))
         future = states(WORD[:3])[-1] @ np.linalg.matrix_power(MOVES, steps - 1) @ EMISSION
@@ -234,24 +244,18 @@ def test_h11_median_rule_and_regularization():
 
 def test_h12_one_model_per_class():
     """The class under whose model a sequence is most probable; 1 % of the share of a symbol is mixed in."""
-    X = [draw(60, 4, seed) for seed in (0, 1)]
+    X = [draw(2000, 4, seed) for seed in (0, 1)]
     X[1] = 2 - X[1]  # the second class has the letters in reverse
-    y, new = np.repeat([0, 1], 60), of_code(np.vstack([draw(5, 6, 2), 2 - draw(5, 6, 3)]))
-    model = mc.LikelihoodRatio(mc.EmbeddedHMM(n_components=2, alpha=1e-2), priors="uniform")
-    model.fit(of_code(np.vstack(X)), y)
-    slow = np.zeros((10, 2))
-    for c, train in enumerate(X):
-        past, current, later = train[:, :-2].ravel(), train[:, 1:-1].ravel(), train[:, 2:].ravel()
-        L = delta(current, current)
-        share = np.bincount(current, minlength=3) / len(current)
-        for i, word in enumerate(np.array(new[i]) for i in range(10)):
-            matrices = delta(past, past), L, delta(current, later), L.mean(axis=1)
-            _, weights = algorithm_1(*matrices, 2, 1e-2, delta(current, word))
-            before = np.maximum(weights[:-1] @ np.eye(3)[current], 0)
-            before = 0.99 * before / before.sum(axis=1, keepdims=True) + 0.01 * share
-            slow[i, c] = np.log(before[range(6), word]).sum()
-    assert_allclose(model.log_likelihood(new), slow, rtol=1e-7)
-    assert model.predict(new).tolist() == slow.argmax(axis=1).tolist()
+    new, y = np.vstack([draw(5, 6, 2), 2 - draw(5, 6, 3)]), np.repeat([0, 1], 2000)
+    model = mc.LikelihoodRatio(mc.EmbeddedHMM(n_components=2), priors="uniform").fit(of_code(np.vstack(X)), y)
+    expected = np.zeros((10, 2))
+    for (i, word), (c, train) in itertools.product(enumerate(new), enumerate(X)):
+        second, inverse, share, beliefs = tables(train, word, 1e-4)
+        before = beliefs[:-1] @ (second @ inverse).T
+        assert before.min() > 0
+        expected[i, c] = np.log((0.99 * before + 0.01 * share)[range(6), word]).sum()
+    assert_allclose(model.log_likelihood(of_code(new)), expected, rtol=1e-7)
+    assert model.predict(of_code(new)).tolist() == expected.argmax(axis=1).tolist()
 
 
 # -- figures (4) ---------------------------------------------------------------------------------------------------
