@@ -234,7 +234,7 @@ def test_h9_kernels_of_observations(kind):
 
 
 def test_h11_median_rule_and_regularization():
-    """Section 4: the variance of the Gaussian kernel is the median of the squared distances, and lambda is 1e-4."""
+    """Experiments: the variance of the Gaussian kernel is the median of the squared distances, and lambda is 1e-4."""
     x = oscillation(1, 30)[0]
     model = mc.EmbeddedHMM(n_components=2).fit([x])
     squared = np.sum((x[:, None] - x) ** 2, axis=-1)[np.triu_indices(30, 1)]
@@ -258,7 +258,7 @@ def test_h12_one_model_per_class():
     assert model.predict(of_code(new)).tolist() == expected.argmax(axis=1).tolist()
 
 
-# -- figures (4) ---------------------------------------------------------------------------------------------------
+# -- figures -------------------------------------------------------------------------------------------------------
 
 
 def values(name):
