@@ -16,7 +16,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from _accuracy import C, Method, Task, errors, moments_svm, on_symbols, on_vectors
+from _accuracy import C, Method, Task, errors, moments_svm, on_symbols, on_vectors, summary
 from _numbers import add_json, write_json
 from accuracy_pairs import pairs_of_proteins, six_families
 from accuracy_sequences import nearest
@@ -113,7 +113,7 @@ def aligned(found: Any, keep: np.ndarray, outer: int) -> Task:
         "Spectrum": on_symbols(mc.Spectrum(3, on_zero="zero"), k=[2, 3, 4, 5, 6]),
         "Oligo": on_symbols(mc.kernels.Oligo(3), k=[2, 3, 4], sigma=[0.5, 1.0, 2.0], C=[1, 10]),
     }
-    folds = StratifiedKFold(outer, shuffle=True, random_state=0).split(np.zeros(len(y)), y)
+    folds = StratifiedKFold(outer, shuffle=True, random_state=SEED).split(np.zeros(len(y)), y)
     return Task(X, y, list(folds), methods, inner=3)
 
 
@@ -126,7 +126,7 @@ def splice() -> Task:
 def promoters() -> Task:
     """Promoters of E. coli, and other strings."""
     found = datasets.fetch_promoters()
-    return aligned(found, np.arange(len(found.target)), 10)
+    return aligned(found, some(np.asarray(found.target), len(found.target)), 10)
 
 
 def proteins() -> Task:
@@ -260,7 +260,7 @@ def main(names: list[str], costs_only: bool) -> tuple[dict[str, Any], dict[str, 
             spread = f"{np.std(found, ddof=1):.3f}" if len(found) > 1 else ""
             print(f"| {label} | {error} | {spread} | {cost} |", flush=True)
             if found:
-                values.setdefault(name, {})[label] = {"error": float(np.mean(found))}
+                values.setdefault(name, {})[label] = summary(found)
             if seconds is not None:
                 times.setdefault(name, {})[label] = {"seconds": seconds}
     return values, times
