@@ -100,11 +100,11 @@ ERRORS: dict[str, Result] = {
     "accuracy_gaps_fast": Result(
         "benchmarks/accuracy_series.py", "gaps --preset fast", "gaps Chinatown --preset fast", 2
     ),
-    "accuracy_choice": Result("benchmarks/accuracy_choice.py", "dna vowels series sets", "sets --quick", 25),
-    "accuracy_aligned": Result("benchmarks/accuracy_choice.py", "splice promoters", "promoters --quick", 40),
-    "accuracy_generated": Result("benchmarks/accuracy_generated.py", "", "", 0.3),
+    "accuracy_choice": Result("benchmarks/accuracy_choice.py", "dna vowels series sets", "dna sets --no-search", 25),
+    "accuracy_aligned": Result("benchmarks/accuracy_choice.py", "splice promoters", "promoters --no-search", 40),
+    "accuracy_generated": Result("benchmarks/accuracy_generated.py", "", "sources tree", 0.3),
     "accuracy_sequences_series": Result(
-        "benchmarks/accuracy_sequences.py", "gunpoint ecg coffee wafer", "coffee --quick", 60
+        "benchmarks/accuracy_sequences.py", "gunpoint ecg coffee wafer", "gunpoint --quick", 60
     ),
     "accuracy_sequences_lengths": Result(
         "benchmarks/accuracy_sequences.py", "vowels digits", None, 20, no_quick="accuracy_dynamics repeats the vowels"
