@@ -255,7 +255,7 @@ def _sorted(result: Result, texts: dict[str, str]) -> dict[str, Any]:
 def _number(text: str) -> float | str:
     match = re.fullmatch(r"(-?[\d,]*\.?\d+) ?(%|ms|us|µs|s|)", text)
     scale = {"%": 100.0, "ms": 1e3, "us": 1e6, "µs": 1e6}
-    return float(match[1].replace(",", "")) / scale.get(match[2], 1.0) if match else text
+    return float(f"{float(match[1].replace(',', '')) / scale.get(match[2], 1.0):.6g}") if match else text
 
 
 # -- commands -------------------------------------------------------------------------------------------------------
