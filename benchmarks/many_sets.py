@@ -182,10 +182,14 @@ def numbers(rows: list[dict[str, Any]]) -> dict[str, Any]:
             "difference": f"{row['difference']:+.3f} ± {row['standard_error']:.3f}".replace("0.", "."),
             "not below": "yes" if row["not_below"] else "no", **beside,
         }  # fmt: skip
-    series = [found[row["set"]] for row in rows if row["beside"]]
-    names = ("kernel", "baseline", "DTW", "MiniRocket")
+    series = [found[row["set"]] for row in rows if len(row["beside"]) == len(BESIDE)]
+    found["all sets"] = {"sets": len(rows), "not below": sum(row["not_below"] for row in rows)}
     if series:
+        names = ("kernel", "baseline", *(name.split()[0] for name in BESIDE))
         found["mean of series"] = {name: float(np.mean([row[name] for row in series])) for name in names}
+        found["mean of series"]["sets"] = len(series)
+        found["above"] = {name: sum(row["kernel"] > row[name] for row in series) for name in names[2:]}
+        found["below"] = {name: sum(row["kernel"] < row[name] for row in series) for name in names[2:]}
     return found
 
 

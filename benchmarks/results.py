@@ -35,9 +35,9 @@ from typing import Any
 from unittest import mock
 
 import numpy as np
+from _declared import PAPERS, README, RESULTS, Result
 from _numbers import flat
 from _pages import Cell, Key, PageError, filled, parts, read
-from _results import PAPERS, README, RESULTS, Result
 
 ROOT = Path(__file__).parents[1]
 FOLDER = ROOT / "results"

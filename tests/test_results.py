@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import subprocess
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 import results
+from _numbers import cells
 from _pages import PageError, filled, parts, read, strays
 from results import FOLDER, PAPERS, README, RESULTS, ROOT
 
@@ -130,6 +132,47 @@ class TestMoved:
             (one,) = results.moved("one")
             assert one.startswith(line)
 
+    def test_quoted_numbers_and_spreads_are_not_compared(self, file: None, monkeypatch: pytest.MonkeyPatch):
+        found = results.load("one")
+        found["quick"]["values"] |= {"a, ROCKET": [0.9, 0.01], "a, sd": [0.1, 0.01]}
+        results.save("one", found)
+        assert results.moved("one") == []
+
+
+class TestKept:
+    def test_why_an_earlier_measurement_stays(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys):
+        monkeypatch.setattr(results, "FOLDER", tmp_path)
+        for given, reason in (
+            ({"stays": "a GPU"}, "a GPU"),
+            ({"needs": "no_such_module"}, "no_such_module is not installed"),
+        ):
+            monkeypatch.setitem(RESULTS, "one", results.Result("benchmarks/none.py", "", None, 1, **given))
+            results.measure("one", "abc")
+            assert reason in capsys.readouterr().out
+            assert not list(tmp_path.iterdir())
+
+    def test_why_values_are_not_repeated(self):
+        one = results.Result("benchmarks/none.py", "all --seed 3", None, 1)
+        assert one.not_repeated == ""
+        assert one.seed == 3
+        assert replace(one, no_quick="too long").not_repeated == "too long"
+        assert replace(one, needs="aeon tslearn").not_repeated == "needs aeon and tslearn"
+
+    def test_times_are_kept_apart(self):
+        texts = {"a, error": ".12", "a, seconds": ".5", "a, fit": "12 µs", "a, shown": "1.5 s (two: 2 s)"}
+        found = results._sorted(results.Result("benchmarks/none.py", "", None, 1), texts)
+        assert found == {
+            "values": {"a, error": 0.12},
+            "times": {"a, seconds": 0.5, "a, fit": 1.2e-5, "a, shown": "1.5 s (two: 2 s)"},
+        }
+        timed = results._sorted(results.Result("benchmarks/bench_none.py", "", None, 1), texts)
+        assert not timed["values"]
+
+
+def test_cells_of_a_printed_table():
+    header = "| kernel | n | seconds |"
+    assert cells("| a | 10 | 1.5 s |\n", header, labels=2) == {"a, 10": {"seconds": "1.5 s"}}
+
 
 VALUES = {
     "errors": {
@@ -201,6 +244,23 @@ class TestPages:
     def test_what_cannot_be_filled_is_said(self, text: str, message: str):
         with pytest.raises(PageError, match=message):
             filled(text, VALUES)
+
+    def test_links_belong_to_no_name(self):
+        assert parts("[traits](a/b.md), [2]", "`K=1`") == frozenset({"traits", "[2]", "k=1"})
+        out = filled("<!-- result: seconds -->\n| | fit |\n|---|--:|\n| [all](x.md) | 1 ms |\n<!-- end -->", {
+            "seconds": {parts("all, fit"): 0.0207}
+        })  # fmt: skip
+        assert "| [all](x.md) | 21 ms |" in out
+
+    def test_what_rounds_to_zero(self):
+        text = "<!-- result: seconds -->\n| | fit |\n|---|--:|\n| all | < .01 |\n<!-- end -->"
+        for value, cell in ((0.004, "< .01"), (0.02, ".02")):
+            assert f"| all | {cell} |" in filled(text, {"seconds": {parts("all, fit"): value}})
+
+    def test_a_cell_without_fields_is_one_text(self):
+        text = "<!-- result: seconds -->\n| | fit |\n|---|--:|\n| all | 1 / 2 s |\n<!-- end -->"
+        assert [cell.text for cell in read(text)] == ["1 / 2 s"]
+        assert "| all | 3 / 4 s |" in filled(text, {"seconds": {parts("all, fit"): "3 / 4 s"}})
 
     def test_numbers_are_read_back(self):
         text = (
