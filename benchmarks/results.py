@@ -306,6 +306,8 @@ def main(arguments: list[str] | None = None) -> None:
         for name in names:
             if RESULTS[name].quick is not None:
                 print("\n".join([name, *(f"  {line}" for line in moved(name))]), flush=True)
+            elif RESULTS[name].not_repeated:
+                print(f"{name}: not measured again: {RESULTS[name].not_repeated}", flush=True)
     else:
         values = on_pages()
         for path in pages():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import subprocess
 from dataclasses import replace
 from pathlib import Path
@@ -309,3 +310,13 @@ def test_names_have_wildcards(capsys: pytest.CaptureFixture[str]):
     assert "mehta2010" not in out
     results.main(["list", "--papers"])
     assert all(name in capsys.readouterr().out for name in ("mehta2010_table1", *README)) or PAPERS
+
+
+def test_charts_read_their_numbers_from_the_pages(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.syspath_prepend(str(ROOT / "docs" / "_static"))
+    charts = importlib.import_module("make_charts")
+    assert len(charts.speed()) == len(charts.SPEED)
+    assert all(ratio > 1 for _, ratio, _ in charts.speed())
+    assert [name for what, values in charts.results() for _, name in values if "series" in what] == [
+        "mercer", "HIVE-COTE 2", "MultiRocket-Hydra", "ROCKET", "DTW",
+    ]  # fmt: skip
