@@ -115,8 +115,13 @@ def smaller(task: Task, seed: int, most: int = 20) -> Task:
     return Task(task.X[keep], task.y[keep], [pair for pair in folds if len(pair[1])], methods)
 
 
-def main(tasks: dict[str, Callable[[], Task]], titles: Mapping[str, str]) -> None:
-    """Print a table for every set that the command line names; write errors under the titles of the sets on pages."""
+def main(
+    tasks: dict[str, Callable[[], Task]], titles: Mapping[str, str], mehta2010: Mapping[str, float] | None = None
+) -> None:
+    """Print a table for every set that the command line names.
+
+    ``--json`` has the errors under the titles of the sets on pages, with those that mehta2010 reports.
+    """
     parser = argparse.ArgumentParser()
     parser.add_argument("names", nargs="*", choices=[[], *tasks], help="sets; all of them by default")
     parser.add_argument("--quick", action="store_true", help="at most 20 samples of a class, and no search")
@@ -130,6 +135,8 @@ def main(tasks: dict[str, Callable[[], Task]], titles: Mapping[str, str]) -> Non
         task = smaller(tasks[name](), given.seed) if given.quick else tasks[name]()
         title = titles.get(name, name)
         values[title], times[title] = {}, {}
+        if mehta2010 and name in mehta2010:
+            values[title]["mehta2010"] = {"error": mehta2010[name]}
         lengths, classes = task.X.lengths, len(set(task.y.tolist()))
         print(f"\n{name}: {task.y.size} sequences of {lengths.min()} to {lengths.max()} steps,", end=" ")
         print(f"{classes} classes, {len(task.folds)} outer folds")

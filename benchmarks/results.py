@@ -42,7 +42,9 @@ from _pages import Cell, Key, PageError, filled, parts, read
 ROOT = Path(__file__).parents[1]
 FOLDER = ROOT / "results"
 SEEDS = (0, 1, 2)
-GIVEN = parts("paper, sd, training series, number, best published kernel, DTW, ROCKET, MultiRocket-Hydra, HIVE-COTE 2")
+GIVEN = parts(
+    "paper, mehta2010, sd, training series, number, best published kernel, DTW, ROCKET, MultiRocket-Hydra, HIVE-COTE 2"
+)
 """Parts of keys of numbers that are quoted or count data, and of spreads: no quick variant repeats them."""
 LEAST = 1e-6  # tolerance of values that are the same for all seeds
 BUILT = {"_build", "gallery", "generated"}
