@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import argparse
 import time
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from _numbers import add_json, write_json
+from sklearn.base import clone
 from sklearn.model_selection import GridSearchCV, GroupKFold, StratifiedKFold
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer, StandardScaler
@@ -95,14 +98,45 @@ def errors(task: Task, method: Method) -> Iterator[float]:
         yield float(np.mean(search.predict(task.X[test]) != task.y[test]))
 
 
-def main(tasks: dict[str, Callable[[], Task]], names: list[str]) -> None:
-    """Print a table for every requested set."""
+def summary(found: list[float]) -> dict[str, float | None]:
+    """Return the mean and the standard deviation of the errors of the folds."""
+    return {"error": float(np.mean(found)), "sd": float(np.std(found, ddof=1)) if len(found) > 1 else None}
+
+
+def smaller(task: Task, seed: int, most: int = 20) -> Task:
+    """Return a task of at most 20 samples of each class, and methods that search nothing, but take middle values."""
+    rng = np.random.default_rng(seed)
+    keep = np.sort(np.concatenate([rng.permutation(np.flatnonzero(task.y == c))[:most] for c in np.unique(task.y)]))
+    folds = [(np.flatnonzero(np.isin(keep, train)), np.flatnonzero(np.isin(keep, test))) for train, test in task.folds]
+    methods: dict[str, Method] = {
+        name: (clone(pipeline).set_params(**{key: values[len(values) // 2] for key, values in grid.items()}), {})
+        for name, (pipeline, grid) in task.methods.items()
+    }
+    return Task(task.X[keep], task.y[keep], [pair for pair in folds if len(pair[1])], methods)
+
+
+def main(
+    tasks: dict[str, Callable[[], Task]], titles: Mapping[str, str], mehta2010: Mapping[str, float] | None = None
+) -> None:
+    """Print a table for every set that the command line names.
+
+    ``--json`` has the errors under the titles of the sets on pages, with those that mehta2010 reports.
+    """
+    parser = argparse.ArgumentParser()
+    parser.add_argument("names", nargs="*", choices=[[], *tasks], help="sets; all of them by default")
+    parser.add_argument("--quick", action="store_true", help="at most 20 samples of a class, and no search")
+    parser.add_argument("--seed", type=int, default=0, help="seed of the samples that --quick draws (0)")
+    add_json(parser)
+    given = parser.parse_args()
     warnings.filterwarnings("ignore", category=UserWarning)
-    unknown = sorted(set(names) - set(tasks))
-    if unknown:
-        raise SystemExit(f"Unknown set {unknown[0]!r}. Use some of {', '.join(tasks)}.")
-    for name in names or list(tasks):
-        task = tasks[name]()
+    values: dict[str, dict[str, Any]] = {}
+    times: dict[str, dict[str, Any]] = {}
+    for name in given.names or list(tasks):
+        task = smaller(tasks[name](), given.seed) if given.quick else tasks[name]()
+        title = titles.get(name, name)
+        values[title], times[title] = {}, {}
+        if mehta2010 and name in mehta2010:
+            values[title]["mehta2010"] = {"error": mehta2010[name]}
         lengths, classes = task.X.lengths, len(set(task.y.tolist()))
         print(f"\n{name}: {task.y.size} sequences of {lengths.min()} to {lengths.max()} steps,", end=" ")
         print(f"{classes} classes, {len(task.folds)} outer folds")
@@ -113,3 +147,6 @@ def main(tasks: dict[str, Callable[[], Task]], names: list[str]) -> None:
             seconds = time.perf_counter() - begin
             spread = f"{np.std(found, ddof=1):.3f}" if len(found) > 1 else "one split"
             print(f"| {label} | {np.mean(found):.3f} | {spread} | {seconds:.0f} |", flush=True)
+            values[title][label] = summary(found)
+            times[title][label] = {"seconds": seconds}
+    write_json(given.json, values, times)

@@ -29,3 +29,9 @@ def flat(nested: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any
             yield from flat(value, key)
         elif value is not None and value != "":
             yield key, value if isinstance(value, str) else float(f"{value:.6g}")
+
+
+def cells(row: str, header: str, labels: int = 1) -> dict[str, dict[str, str]]:
+    """Return the cells of a row of a Markdown table, as they are, under its labels and its headings."""
+    texts, headings = ([cell.strip() for cell in line.strip().strip("|").split("|")] for line in (row, header))
+    return {", ".join(texts[:labels]): dict(zip(headings[labels:], texts[labels:], strict=True))}

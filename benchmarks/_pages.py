@@ -20,7 +20,7 @@ from typing import Any
 
 BLOCK = re.compile(r"^<!-- result: (?P<spec>[^\n]*?) -->\n(?P<table>(?:\|[^\n]*\n)+)\n?^<!-- end -->$", re.MULTILINE)
 NUMBER = r"(?<![\w.])-?(?:\d{1,3}(?:,\d{3})+|\d+)?(?:\.\d+|(?<=\d))"
-UNIT = r" ?%| (?:minutes|min|ms|us|s)\b"
+UNIT = r" ?%| (?:minutes|min|ms|us|µs|s)\b"
 INLINE = re.compile(rf"(?P<number>{NUMBER})(?P<unit>{UNIT}|)(?P<stars>\**)<!-- (?P<file>\w+): (?P<key>[^<>\n]+?) -->")
 COMMENT = re.compile(r"<!-- (?P<file>\w+): [^<>\n]*? -->")
 FENCED = re.compile(r"^(```|~~~).*?^\1", re.MULTILINE | re.DOTALL)
@@ -28,7 +28,7 @@ NO_MEASUREMENT = re.compile(r"^<!-- not measured: [^\n]+ -->\n\n?(?:\|[^\n]*\n)+
 MEASURED = re.compile(rf"(?<![\w.])\d*\.\d+(?![\w.])|(?<![\w.])\d+(?:{UNIT})")
 NO_NUMBER = re.compile(r"`[^`]*`|\]\([^)]*\)|\$[^$]*\$|\b[A-Z]+-\d+[\w.]*")
 """Code, addresses, mathematics and ids of formulas."""
-SCALES = {"%": 100.0, "ms": 1e3, "us": 1e6, "min": 1 / 60, "minutes": 1 / 60, "s": 1.0, "": 1.0}
+SCALES = {"%": 100.0, "ms": 1e3, "us": 1e6, "µs": 1e6, "min": 1 / 60, "minutes": 1 / 60, "s": 1.0, "": 1.0}
 Key = frozenset[str]
 
 
@@ -37,10 +37,10 @@ class PageError(ValueError):
 
 
 def parts(*names: str) -> Key:
-    """Return the parts of names, without markup, in lower case, with numbers as Python writes them."""
+    """Return the parts of names, without markup and links, in lower case, with numbers as Python writes them."""
     found = set()
     for one in ", ".join(names).split(", "):
-        bare = re.sub(r"[*`$\\\"]|<!--.*?-->", "", one).strip().lower()
+        bare = re.sub(r"[*`$\\\"]|<!--.*?-->|\[(?=[^\]]*\]\()|\]\([^)]*\)", "", one).strip().lower()
         bare = re.sub(r"(?<=\d),(?=\d{3}\b)", "", bare)
         found.add(re.sub(r"(?<![\d.])\.(?=\d)", "0.", bare))
     return frozenset(found - {""})
@@ -137,19 +137,25 @@ def _cell_text(layout: Layout, key: Key, text: str, values: Mapping[str, Mapping
         return text if whole is None else filled_cell(whole, plain)
     if any(value is None for value in found):
         raise PageError(f"{' or '.join(layout.files)} has some of the numbers of {sorted(key)} only.")
-    old = plain.split(" / ") if plain else []
+    old = fields_of(layout, plain)
     old += [""] * (len(found) - len(old))
     return " / ".join(filled_cell(value, one) for value, one in zip(found, old, strict=True))
 
 
+def fields_of(layout: Layout, text: str) -> list[str]:
+    """Return the texts of the fields of a cell."""
+    return (text.split(" / ") if len(layout.cells) > 1 else [text]) if text else []
+
+
 def filled_cell(value: Any, old: str) -> str:
-    """Write a value in the form of the old text of a cell."""
+    """Write a value in the form of the old text of a cell; what rounds to zero is ``< .01``."""
     if isinstance(value, str):
         return value
-    match = re.fullmatch(rf"(?P<number>{NUMBER})?(?P<unit>{UNIT}|)", old)
+    match = re.fullmatch(rf"(?P<less>< )?(?P<number>{NUMBER})?(?P<unit>{UNIT}|)", old)
     if match is None:
         raise PageError(f"'{old}' is not a number with a unit, so no number can take its place.")
-    return written(value, match["number"] or "", match["unit"]) + match["unit"]
+    text = written(value, match["number"] or "", match["unit"]) + match["unit"]
+    return old if match["less"] and not re.search(r"[1-9]", text) else text
 
 
 def filled_table(layout: Layout, table: str, values: Mapping[str, Mapping[Key, Any]]) -> str:
@@ -205,10 +211,10 @@ def read(text: str) -> Iterator[Cell]:
         layout = Layout.read(match["spec"])
         rows, lines = rows_of(match["table"]), match["table"].splitlines()
         for i, j, key in labeled(layout, rows):
-            plain = INLINE.sub("", rows[i][j].replace("*", ""))
-            for name, one in zip(layout.cells, plain.split(" / "), strict=False):
+            found = fields_of(layout, INLINE.sub("", rows[i][j].replace("*", "")))
+            for name, one in zip(layout.cells, found, strict=False):
                 if one:
-                    alone = name == "value" or len(plain.split(" / ")) < len(layout.cells)
+                    alone = name == "value" or len(found) < len(layout.cells)
                     yield Cell(layout.files, key if alone else key | parts(name), one, lines[i])
     lines = text.splitlines()
     for match in INLINE.finditer(text):

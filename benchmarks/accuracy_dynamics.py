@@ -9,7 +9,6 @@ for all sets, except for `gamma`, which is relative to the number of channels.
 
 from __future__ import annotations
 
-import sys
 import time
 from collections.abc import Callable
 from typing import Any
@@ -54,7 +53,7 @@ def methods(dimension: int, *, gaps: bool = False) -> dict[str, Method]:
         "SeriesClassifier": (mc.SeriesClassifier(), {}),
         "Fisher(LDS)": on_vectors(mc.Fisher(system, **fisher), **sizes),
         "ProbabilityProduct(LDS)": on_vectors(mc.ProbabilityProduct(system, length=10), **shrunk, length=[10, 30]),
-        "ProbabilityProduct(LDS), time=independent": on_vectors(
+        'ProbabilityProduct(LDS, time="independent")': on_vectors(
             mc.ProbabilityProduct(system, length=10, time="independent"), **shrunk, length=[10, 30]
         ),
         "MeanMap(LDS)": on_vectors(mc.MeanMap(system, length=10), **shrunk, gamma=gammas),
@@ -119,9 +118,11 @@ TASKS: dict[str, Callable[[], Task]] = {
     "characters": characters,
     "vowels-gaps": vowels_with_gaps,
 }
+TITLES = {"vowels-gaps": "vowels with gaps", "watch": "exercises"}
+"""Names of the sets on pages, where they differ."""
 
 
 if __name__ == "__main__":
     begin = time.process_time()
-    main(TASKS, sys.argv[1:])
+    main(TASKS, TITLES)
     print(f"\n{time.process_time() - begin:.0f} seconds of CPU time")

@@ -9,7 +9,6 @@ by name need Biopython.
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -111,7 +110,9 @@ def promoters() -> Task:
 
 
 TASKS: dict[str, Callable[[], Task]] = {"families": families, "starts": starts, "promoters": promoters}
+TITLES = {"families": "six families", "starts": "their first 60 residues"}
+"""Names of the sets on pages, where they differ."""
 
 
 if __name__ == "__main__":
-    main(TASKS, sys.argv[1:])
+    main(TASKS, TITLES)

@@ -69,7 +69,11 @@ def accuracies(names: list[str], preset: str, seed: int) -> tuple[Numbers, Numbe
     """Print the accuracies of some sets, or of all of them, and their means; return them, and CPU seconds."""
     values: Numbers = {}
     times: Numbers = {}
-    columns = [*COLUMNS.values(), OURS[preset]]
+
+    def names_of(group: str) -> list[str]:
+        *others, last = COLUMNS.values()
+        return [*others, "best published kernel" if group == "several channels" else last, OURS[preset]]
+
     with open(Path(os.environ["MERCER_DATA"]) / "ucr_published.csv", encoding="utf-8") as file:
         published = {row["set"]: [row[column] for column in COLUMNS] for row in csv.DictReader(file)}
     print(f"| set | training series | {' | '.join(COLUMNS)} | {preset} | CPU s |\n|---|" + "--:|" * (len(COLUMNS) + 3))
@@ -84,14 +88,14 @@ def accuracies(names: list[str], preset: str, seed: int) -> tuple[Numbers, Numbe
             rows.append([*(float(value or "nan") for value in known), found])
             shown = " | ".join(f"{float(value):.3f}" if value else "" for value in known)
             print(f"| {name} | {len(X)} | {shown} | {found:.3f} | {seconds:.1f} |", flush=True)
-            values[name] = {"training series": len(X)} | _known(columns, rows[-1])
+            values[name] = {"training series": len(X)} | _known(names_of(group), rows[-1])
             times[name] = {"CPU seconds": seconds}
         if rows:
             average = np.mean(rows, axis=0)
             means = " | ".join("" if np.isnan(value) else f"{value:.3f}" for value in average)
             print(f"| **mean of {len(rows)}, {group}** | | {means} | |", flush=True)
-            values[f"mean of {len(rows)}, {group}"] = _known(columns, average)
-            values[f"mean of {len(rows)}, {group}, error"] = _known(columns, 1 - average)
+            values[f"mean of {len(rows)}, {group}"] = _known(names_of(group), average)
+            values[f"mean of {len(rows)}, {group}, error"] = _known(names_of(group), 1 - average)
     return values, times
 
 
@@ -99,13 +103,13 @@ def _known(columns: list[str], row: Any) -> dict[str, float]:
     return {name: float(value) for name, value in zip(columns, row, strict=True) if not np.isnan(value)}
 
 
-def gaps(preset: str) -> Numbers:
+def gaps(names: list[str], preset: str, first: int) -> Numbers:
     """Print and return accuracies with steps left out at random, beside linear interpolation: means of four draws."""
     found: Numbers = {}
     print(f"| left out | {preset} | interpolated |\n|--:|--:|--:|")
     for fraction in (0.1, 0.3):
         rows = []
-        for name, seed in product(WITH_GAPS.split(), range(4)):
+        for name, seed in product(names or WITH_GAPS.split(), range(first, first + 4)):
             rng, parts = np.random.default_rng(seed), []
             for part in ("TRAIN", "TEST"):
                 X, y = load(name, part)
@@ -118,7 +122,7 @@ def gaps(preset: str) -> Numbers:
             rows.append([model.fit(*train).score(*test) for train, test in (parts, filled)])
         average = np.mean(rows, axis=0)
         print(f"| {fraction:.0%} | " + " | ".join(f"{value:.3f}" for value in average) + " |", flush=True)
-        found[f"{fraction:.0%} left out"] = _known([OURS[preset], "interpolated"], average)
+        found[f"{100 * fraction:.0f} %"] = _known([OURS[preset], f"{OURS[preset]}, interpolated"], average)
     return found
 
 
@@ -162,17 +166,17 @@ def r2(preset: str, seed: int) -> Numbers:
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("names", nargs="*", help="sets, gaps or numbers; all sets and numbers by default")
+    parser.add_argument("names", nargs="*", help="sets, gaps, or numbers; sets and numbers by default")
     parser.add_argument("--preset", default="best", help="best or fast")
     parser.add_argument("--seed", type=int, default=0)
     add_json(parser)
     given = parser.parse_args()
     values: Numbers = {}
     times: Numbers = {}
-    if given.names not in (["numbers"], ["gaps"]):
+    if given.names[:1] == ["gaps"]:
+        values = gaps(given.names[1:], given.preset, 4 * given.seed)
+    elif given.names != ["numbers"]:
         values, times = accuracies(given.names, given.preset, given.seed)
-    if given.names == ["gaps"]:
-        values = gaps(given.preset)
     if given.names in ([], ["numbers"]):
         values |= r2(given.preset, given.seed)
     write_json(given.json, values, times)

@@ -8,11 +8,12 @@ Run: python benchmarks/bench_cluster.py [models]
 
 from __future__ import annotations
 
-import sys
+import argparse
 from typing import Any
 
 import joblib
 from _measure import once
+from _numbers import add_json, write_json
 from bench_hmm import LENGTH, categorical
 
 import mercer as mc
@@ -25,7 +26,7 @@ def _seconds(kernel: mc.ProbabilityProduct, models: mc.HMMs, client: Any) -> flo
         return once(lambda: mc.gram.compute(kernel, models, client="joblib"))[0]
 
 
-def main(count: int) -> None:
+def main(count: int) -> dict[str, dict[str, float | str]]:
     from dask.distributed import Client, LocalCluster
 
     kernel = mc.ProbabilityProduct(length=LENGTH)
@@ -33,7 +34,10 @@ def main(count: int) -> None:
     models = categorical(max(sizes.values()), 16)
     with mc.config(n_jobs=1):
         kernel(models[:100])  # warm up
-        print(f"{count} models in this process, one thread: {_seconds(kernel, models[:count], None):.2f} s")
+        alone = _seconds(kernel, models[:count], None)
+        print(f"{count} models in this process, one thread: {alone:.2f} s")
+    columns = {"same": f"{count:,} models", "grown": "pairs in proportion to the workers"}
+    found: dict[str, dict[str, float | str]] = {"none, one thread": {columns["same"]: alone}}
     first: dict[str, float] = {}
     for workers, grown in sizes.items():
         with (
@@ -47,7 +51,15 @@ def main(count: int) -> None:
                 base = first.setdefault(name, seconds)
                 ratio = base / seconds if name == "same" else (n / count) ** 2 * base / seconds
                 print(f"{workers} worker(s), {name:5s}: {n} models in {seconds:6.2f} s, {ratio:.2f} times one worker")
+                label = f"{workers}, on two cores" if workers > 2 else str(workers)
+                shown = f"{seconds:.1f} s" + (f" ({ratio:.2f})" if workers > 1 else "")
+                found.setdefault(label, {})[columns[name]] = shown
+    return found
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]) if len(sys.argv) > 1 else 1500)
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("models", nargs="?", type=int, default=1500)
+    add_json(parser)
+    given = parser.parse_args()
+    write_json(given.json, {}, main(given.models))

@@ -5,12 +5,14 @@ Run: python benchmarks/bench_costs.py
 
 from __future__ import annotations
 
+import argparse
 import pickle
 from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 from _measure import best
+from _numbers import add_json, write_json
 from bench_hmm import categorical, gaussian
 
 import mercer as mc
@@ -44,7 +46,8 @@ def _full(rng: np.random.Generator, d: int) -> mc.Gaussians:
     return mc.Gaussians(rng.normal(size=(1000, d)), root @ np.swapaxes(root, -1, -2))
 
 
-def main() -> None:
+def main() -> dict[str, dict[str, float | str]]:
+    found: dict[str, dict[str, float | str]] = {}
     print("| kernel | a pair | memory of a sample |\n|---|---|---|")
     with mc.config(n_jobs=1, memo_bytes=0):
         for name, kernel, X in cases():
@@ -52,8 +55,14 @@ def main() -> None:
             n = len(prepared)
             seconds = best(lambda k=ready, p=prepared: k._evaluation.matrix(p, None), repeat=2)
             size = len(pickle.dumps(prepared)) / n
-            print(f"| {name} | {seconds / (n * (n + 1) / 2) * 1e6:.3g} us | {size:,.0f} bytes |", flush=True)
+            pair = seconds / (n * (n + 1) / 2)
+            print(f"| {name} | {pair * 1e6:.3g} us | {size:,.0f} bytes |", flush=True)
+            found[name] = {"a pair": pair, "memory of a sample": f"{size:,.0f} bytes"}
+    return found
 
 
 if __name__ == "__main__":
-    main()
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    add_json(parser)
+    given = parser.parse_args()
+    write_json(given.json, {}, main())

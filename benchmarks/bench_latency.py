@@ -28,6 +28,7 @@ from typing import Any
 
 import numpy as np
 from _measure import once
+from _numbers import add_json, write_json
 from sklearn.pipeline import make_pipeline
 from sklearn.svm import SVC
 
@@ -47,9 +48,9 @@ def kernels(train: list[str]) -> dict[str, mc.kernels.Kernel]:
     shared = hmm.fit(train[:50]).model_
     affine = mc.AffinePairHMM(substitution=(2, -3), gap_open=5, gap_extend=2, alphabet="dna")
     return {
-        "ProbabilityProduct(HMM)": mc.ProbabilityProduct(hmm),
-        "Fisher(HMM)": mc.Fisher(shared),
-        "Marginalization(affine pair HMM)": mc.Marginalization(affine),
+        "ProbabilityProduct(HMM(3))": mc.ProbabilityProduct(hmm),
+        "Fisher(HMMs)": mc.Fisher(shared),
+        "Marginalization(AffinePairHMM)": mc.Marginalization(affine),
         "Spectrum(k=6)": mc.Spectrum(k=6, alphabet="dna"),
     }
 
@@ -73,8 +74,8 @@ def pipelines(train: list[str]) -> dict[str, tuple[mc.kernels.Kernel, int]]:
         "Spectrum(k=6)": (some["Spectrum(k=6)"], 1),
         "Centered(Spectrum(k=6))": (mc.Centered(some["Spectrum(k=6)"]), 1),
         "ProbabilityProduct(MarkovChain)": (mc.ProbabilityProduct(chain), 1),
-        "Fisher(HMM)": (some["Fisher(HMM)"], 1),
-        "Tempered(Marginalization(affine))": (mc.Tempered(some["Marginalization(affine pair HMM)"]), 100),
+        "Fisher(HMM) of 3 states": (some["Fisher(HMMs)"], 1),
+        "Tempered(Marginalization(AffinePairHMM))": (mc.Tempered(some["Marginalization(AffinePairHMM)"]), 100),
     }
 
 
@@ -83,9 +84,10 @@ def seconds(pipeline: Any, strings: list[str]) -> float:
     return once(lambda: pipeline.predict(strings))[0]
 
 
-def compare(size: int, length: int, calls: int, many: int) -> None:
+def compare(size: int, length: int, calls: int, many: int) -> dict[str, dict[str, float | str]]:
     """Print the latency, the throughput and the size of pipelines, before and after ``mc.compact``."""
     train, y = two_classes(size, length, 0)
+    rows: dict[str, dict[str, float | str]] = {}
     for name, (kernel, part) in pipelines(train).items():
         whole = make_pipeline(kernel, SVC(kernel="precomputed", C=10)).fit(train, y)
         small = mc.compact(whole)
@@ -105,6 +107,14 @@ def compare(size: int, length: int, calls: int, many: int) -> None:
             f"largest difference {wrong:.0e}",
             flush=True,
         )
+        shown = (
+            f"{latency[0]:.2f} → {latency[1]:.2f}",
+            f"{rate[0]:,.0f} → {rate[1]:,.0f}",
+            f"{kib[0]:,.0f} → {kib[1]:,.0f}",
+        )
+        rows[name] = {"support objects": small.kept_[0].kept}
+        rows[name] |= dict(zip(("one string, ms", "strings/s", "pickled, KiB"), shown, strict=True))
+    return rows
 
 
 START = "import sklearn.svm, sklearn.pipeline"
@@ -157,15 +167,17 @@ def main() -> None:
     parser.add_argument("--many", type=int, default=10_000)
     parser.add_argument("--load", action="store_true")
     parser.add_argument("--repeat", type=int, default=9)
+    add_json(parser)
     options = parser.parse_args()
     if options.load:
         load(options.repeat)
         return
     if options.compact:
-        compare(options.size, options.length, options.calls, options.many)
+        write_json(options.json, {}, compare(options.size, options.length, options.calls, options.many))
         return
     train = strings(options.size, options.length, 0)
     new = strings(options.calls + 1, options.length, 1)
+    times: dict[str, dict[str, float]] = {}
     for name, kernel in kernels(train).items():
         fitted, _ = once(lambda kernel=kernel: kernel.fit(train))
         first, *found = (once(lambda kernel=kernel, s=string: kernel.transform([s]))[0] for string in new)
@@ -174,6 +186,8 @@ def main() -> None:
             f"then median {1e3 * statistics.median(found):8.2f} ms, slowest {1e3 * max(found):8.2f} ms",
             flush=True,
         )
+        times[name] = {"unprepared, ms": 1e3 * first, "prepared once, ms": 1e3 * statistics.median(found)}
+    write_json(options.json, {}, times)
 
 
 if __name__ == "__main__":

@@ -13,6 +13,7 @@ from collections.abc import Callable
 
 import numpy as np
 from _measure import best, once, peak_bytes
+from _numbers import add_json, write_json
 
 import mercer as mc
 
@@ -34,22 +35,29 @@ def least_cpu(work: Callable[[], object], repeat: int = 5) -> float:
     return min(found)
 
 
-def main(scale: int = 10) -> None:
+def main(scale: int = 10) -> dict[str, dict[str, float | str]]:
     X, model = strings_and_model(2000 * scale)
     kernels = {
         "Fisher": mc.Fisher(model),
         "LatentMeanMap": mc.LatentMeanMap(model),
-        "PosteriorCounts, k = 1": mc.PosteriorCounts(model),
-        "PosteriorCounts, k = 2": mc.PosteriorCounts(model, k=2),
-        "TOP of two classes, two models": mc.TOP(strings_and_model(1, models=2)[1]),
+        "PosteriorCounts(k=1)": mc.PosteriorCounts(model),
+        "PosteriorCounts(k=2)": mc.PosteriorCounts(model, k=2),
+        "TOP of two classes, one model each": mc.TOP(strings_and_model(1, models=2)[1]),
     }
     print("features of DNA strings of length 200, 5 states, one thread: seconds, and microseconds per string")
+    found: dict[str, dict[str, float | str]] = {}
     with mc.config(n_jobs=1, memo_bytes=0):
         for name, kernel in kernels.items():
-            print(f"  {name}, {kernel.features(X[:1]).shape[1]} columns")
+            found[name] = {"columns": kernel.features(X[:1]).shape[1]}
+            print(f"  {name}, {found[name]['columns']} columns")
             for n in (200 * scale, 500 * scale, 1000 * scale, 2000 * scale):
                 seconds = least_cpu(lambda kernel=kernel, n=n: kernel.features(X[:n]))
                 print(f"    {n:7,} strings: {seconds:8.4f} s, {seconds / n * 1e6:6.2f} us")
+                found[name][f"of {n:,}"] = seconds / n * 1e6
+            if name != "Fisher":
+                models = len(kernel.model)
+                ratio = seconds / n * 1e6 / found["Fisher"][f"of {n:,}"] / models
+                found[name]["relative to Fisher"] = f"{ratio:.1f}"
     rng = np.random.default_rng(1)
     emission = mc.Gaussians(rng.normal(size=(1, 5, 3)), np.ones((1, 5, 3)))
     hmm = mc.HMMs(np.full((1, 5), 0.2), rng.dirichlet(np.ones(5), size=(1, 5)), emission)
@@ -66,9 +74,12 @@ def main(scale: int = 10) -> None:
         seconds = best(lambda: random(series), repeat=2)
         error = np.abs(random(series) - K).max()
         print(f"  200 random frequencies: {seconds:.2f} s, largest error {error:.1e}")
+    return found
 
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--quick", action="store_true", help="a tenth of the sequences")
-    main(1 if parser.parse_args().quick else 10)
+    add_json(parser)
+    given = parser.parse_args()
+    write_json(given.json, {}, main(1 if given.quick else 10))

@@ -20,6 +20,7 @@ from typing import Any
 
 import numpy as np
 from _measure import once
+from _numbers import add_json, write_json
 from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 from sklearn.svm import SVC
@@ -37,6 +38,12 @@ SEARCHED = {
     "Marginalization(pairs)": 120,
 }  # fmt: skip
 """Samples of a grid search."""
+LABELS = {
+    "RBF": "RBF, 5 columns (not kept)", "Spectrum(3)": "Spectrum(3) (not kept)",
+    "Fisher(MarkovChain)": "Fisher(MarkovChain) (not kept)", "Marginalization(pairs)": "Marginalization(AffinePairHMM)",
+}  # fmt: skip
+"""Names of cases on the page, where they differ."""
+COLUMNS = {"whole": "fit_transform", "peak": "peak memory", "single": "one-row transform"}
 LEARNED = {"ProbabilityProduct(Gaussian)"}
 """Kernels whose pairs depend on the training data."""
 
@@ -117,6 +124,7 @@ def main() -> None:
     parser.add_argument("--repeat", type=int, default=5)
     parser.add_argument("--only", default="")
     parser.add_argument("--search", action="store_true", help="a grid search instead of single calls")
+    add_json(parser)
     parser.add_argument("--one", help=argparse.SUPPRESS)
     parser.add_argument("--off", action="store_true", help=argparse.SUPPRESS)
     options = parser.parse_args()
@@ -125,13 +133,12 @@ def main() -> None:
             found = search(options.one, options.size) if options.search else None
             print(json.dumps(found or measure(options.one, options.size, options.calls)))
         return
-    for name in cases(20, 1):
-        if options.only in name:
-            report(name, options)
+    found = {LABELS.get(name, name): report(name, options) for name in cases(20, 1) if options.only in name}
+    write_json(options.json, {}, found)
 
 
-def report(name: str, options: argparse.Namespace) -> None:
-    """Print the minimum and the median of every number, with the memo and without, and their ratios."""
+def report(name: str, options: argparse.Namespace) -> dict[str, str | int]:
+    """Print and return the minimum and the median of every number, with the memo and without, and their ratios."""
     runs: dict[bool, list[dict[str, float]]] = {False: [], True: []}
     for _ in range(options.repeat):
         for off in (False, True):  # in turn, so that both see the same noise
@@ -139,6 +146,7 @@ def report(name: str, options: argparse.Namespace) -> None:
             command += ["--calls", str(options.calls), *["--off"] * off, *["--search"] * options.search]
             runs[off].append(json.loads(subprocess.check_output(command)))
     print(f"{name} ({options.repeat} repeats)")
+    found: dict[str, str | int] = {"N": len(cases(options.size, 1)[name][1])}
     for key, unit in UNITS.items():
         if key in runs[False][0]:
             with_memo, without = ([run[key] for run in runs[off]] for off in (False, True))
@@ -147,6 +155,14 @@ def report(name: str, options: argparse.Namespace) -> None:
                 a, b = summary(with_memo), summary(without)
                 shown.append(f"{name_of} {a:9.4g} / {b:9.4g} {unit:4} {a / max(b, 1e-12):5.2f}")
             print(f"    {WHAT[key]:16} {'   '.join(shown)}")
+            if key in COLUMNS:
+                scale, unit = (1e3, "ms") if key == "single" else (1.0, unit)
+                low, middle = (
+                    " / ".join(f"{scale * summary(part):.3g}" for part in (with_memo, without))
+                    for summary in (min, statistics.median)
+                )
+                found[COLUMNS[key]] = f"{low} {unit}" + (f" ({middle})" if key == "whole" else "")
+    return found
 
 
 if __name__ == "__main__":

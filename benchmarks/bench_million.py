@@ -8,6 +8,7 @@ times are processor time of one thread.
 
 from __future__ import annotations
 
+import argparse
 import resource
 import subprocess
 import sys
@@ -16,6 +17,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
+from _numbers import add_json, cells, write_json
 from sklearn.linear_model import SGDClassifier
 from sklearn.preprocessing import StandardScaler
 from threadpoolctl import threadpool_limits
@@ -77,13 +79,24 @@ def measure(name: str, n: int) -> str:
     )
 
 
+HEADER = "| kernel | strings | columns | fit to 10,000 | features | per string | SGD | peak memory | accuracy |"
+
+
 if __name__ == "__main__":
-    if len(sys.argv) > 1 and sys.argv[1] == "--one":
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("sizes", nargs="*", type=int, default=[20_000, 100_000], help="numbers of strings")
+    parser.add_argument("--one", help=argparse.SUPPRESS)
+    add_json(parser)
+    given = parser.parse_args()
+    if given.one:
         with mc.config(n_jobs=1), threadpool_limits(1):
-            print(measure(sys.argv[2], int(sys.argv[3])), flush=True)
-    else:
-        print("| kernel | strings | features | fit to 10,000 | features | per string | SGD | peak memory | accuracy |")
-        print("|---|---|---|---|---|---|---|---|---|", flush=True)
-        for n in [int(argument) for argument in sys.argv[1:]] or [20_000, 100_000]:
-            for name in KERNELS:
-                subprocess.run([sys.executable, __file__, "--one", name, str(n)], check=True)
+            print(measure(given.one, given.sizes[0]), flush=True)
+        raise SystemExit
+    found: dict[str, dict[str, str]] = {}
+    print(f"{HEADER}\n|---|---|---|---|---|---|---|---|---|", flush=True)
+    for n in given.sizes:
+        for name in KERNELS:  # each in a process of its own, for its peak of memory
+            row = subprocess.check_output([sys.executable, __file__, "--one", name, str(n)], text=True)
+            print(row, end="", flush=True)
+            found |= cells(row, HEADER, labels=2)
+    write_json(given.json, {}, found)

@@ -8,9 +8,9 @@ Run: python benchmarks/bench_store.py 20000 [folder]
 
 from __future__ import annotations
 
+import argparse
 import resource
 import shutil
-import sys
 import tempfile
 import time
 from collections.abc import Callable
@@ -18,6 +18,7 @@ from pathlib import Path
 
 import numpy as np
 import zarr
+from _numbers import add_json, write_json
 from bench_hmm import LENGTH, categorical
 
 import mercer as mc
@@ -32,7 +33,7 @@ def seconds_of(work: Callable[[], object]) -> tuple[float, float]:
     return time.perf_counter() - start, time.process_time() - busy
 
 
-def main(n: int, where: str | None) -> None:
+def main(n: int, where: str | None) -> dict[str, dict[str, float | str]]:
     kernel, models = mc.ProbabilityProduct(length=LENGTH), categorical(n, 4)
     kernel(models[:500])  # warm up
     few = models[: min(n, IN_MEMORY)]
@@ -55,7 +56,27 @@ def main(n: int, where: str | None) -> None:
     print(f"           {100 * of_processor:.0f} % of the pairs per second of processor time")
     print(f"           {size / 1e9:.2f} GB; resident at most {peak / 2**20:.2f} GiB ({before / 2**20:.2f} before)")
     print(f"           K @ v: {reading:.2f} s, with checksums")
+    resident = "resident in the whole process, at most"
+    return {
+        f"in memory, {len(few):,} models": {
+            "seconds": memory,
+            "million pairs per second": in_memory / 1e6,
+            resident: f"{before / 2**20:.1f} GiB",
+        },
+        f"on disk, {n:,} models": {
+            "seconds": disk,
+            "million pairs per second": f"{rate / 1e6:.1f} ({100 * rate / in_memory:.0f} %)",
+            "on disk": f"{size / 1e9:.1f} GB",
+            resident: f"{peak / 2**20:.1f} GiB",
+            "K @ v, with checksums": reading,
+        },
+    }
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]) if len(sys.argv) > 1 else 20_000, sys.argv[2] if len(sys.argv) > 2 else None)
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("models", nargs="?", type=int, default=20_000)
+    parser.add_argument("folder", nargs="?", help="where the matrix is written")
+    add_json(parser)
+    given = parser.parse_args()
+    write_json(given.json, {}, main(given.models, given.folder))

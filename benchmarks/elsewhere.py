@@ -20,6 +20,7 @@ from importlib.util import find_spec
 from typing import Any
 
 import numpy as np
+from _numbers import add_json, write_json
 from sklearn.cluster import KMeans
 from sklearn.decomposition import KernelPCA
 from sklearn.metrics import adjusted_rand_score
@@ -64,8 +65,10 @@ def hmmlearn() -> None:
     for seed in range(5):
         X = sequences(3, 4, 50, 100, seed)
         found = timed(lambda X=X, seed=seed: fit_hmmlearn(X, seed))
-        for n_init in (1, 3):
+        for n_init, starts in ((1, "one start"), (3, "three starts")):
             ours = timed(lambda X=X, seed=seed, n_init=n_init: fit_mercer(X, seed, n_init))
+            row = FOUND.setdefault(str(seed), {"hmmlearn, s": found[0], "hmmlearn": found[1]})
+            row |= {f"mercer, {starts}, s": ours[0], f"mercer, {starts}": ours[1]}
             show(f"hmmlearn, 50 x 100 x 4, 3 full states, seed {seed}; n_init={n_init}", found, ours)
 
 
@@ -121,9 +124,17 @@ def glhmm() -> None:
     covariance = np.stack([model.get_covariance_matrix(k) for k in range(4)])
     copy = mc.HMMs([model.Pi], [model.P], mc.Gaussians([model.get_means().T], [covariance]))
     likelihood = float(copy.log_prob(X).sum()) / len(stacked)
-    show("glhmm, fit of 40 x 200 x 6, 4 full states", (theirs, likelihood), (ours, our_model.score(X) / 200))
+    show(
+        "fit of 40 recordings of 200 steps and 6 channels, 4 full covariances, 50 iterations",
+        (theirs, likelihood),
+        (ours, our_model.score(X) / 200),
+    )
     kernel = timed(lambda: hmm_kernel(model, stacked, indices, type="Fisher", incl_Mu=True))
-    show("glhmm, Fisher kernel of 40 recordings", kernel, timed(lambda: mc.Fisher(our_model.model_).fit_transform(X)))
+    show(
+        "Fisher kernel of the 40 recordings from the fitted model",
+        kernel,
+        timed(lambda: mc.Fisher(our_model.model_).fit_transform(X)),
+    )
 
     traits = datasets.make_traits(40, random_state=0)
     folds = KFold(5)  # as in glhmm: relatives are neighbors, and stay together but for those at the ends of folds
@@ -142,7 +153,7 @@ def glhmm() -> None:
             np.corrcoef(cross_val_predict(pipeline, traits.data, traits.target, cv=folds), traits.target)[0, 1]
         )
 
-    show("glhmm, a trait of 120 people, five folds, correlation", timed(their_trait, 1), timed(our_trait))
+    show("a trait of 120 people, five folds, with all fits", timed(their_trait, 1), timed(our_trait))
 
 
 def tslearn() -> None:
@@ -153,11 +164,10 @@ def tslearn() -> None:
     from tslearn.svm import TimeSeriesSVC
 
     X, y, cube, known = gun_point()
-    size = f"{len(X)} x {cube.shape[1]}"
     warm(lambda: mc.FisherEnsemble().fit_transform(X), lambda: cdist_gak(cube[:4]), lambda: cdist_dtw(cube[:4]))
     matrix = timed(lambda: mc.FisherEnsemble().fit_transform(X))
-    show(f"tslearn, cdist_gak of {size}", timed(lambda: cdist_gak(cube, sigma=2.0), 1), matrix)
-    show(f"tslearn, cdist_dtw of {size}", timed(lambda: cdist_dtw(cube), 1), matrix)
+    show("matrix of all pairs of the 200 series, cdist_gak", timed(lambda: cdist_gak(cube, sigma=2.0), 1), matrix)
+    show("matrix of all pairs of the 200 series, cdist_dtw", timed(lambda: cdist_dtw(cube), 1), matrix)
 
     def accuracy(model: Any, data: Any) -> float:
         return float(model.fit(data[known], y[known]).score(data[~known], y[~known]))
@@ -165,9 +175,17 @@ def tslearn() -> None:
     neighbor = KNeighborsTimeSeriesClassifier(1, metric="dtw")
     nearest = KNeighborsClassifier(1, metric="precomputed")
     ours = make_pipeline(mc.FisherEnsemble(), FunctionTransformer(distances), nearest)
-    show("tslearn, 1-NN DTW", timed(lambda: accuracy(neighbor, cube), 1), timed(lambda: accuracy(ours, X)))
+    show(
+        "nearest neighbor of tslearn, by DTW",
+        timed(lambda: accuracy(neighbor, cube), 1),
+        timed(lambda: accuracy(ours, X)),
+    )
     estimator, ours = TimeSeriesSVC(C=10), make_pipeline(mc.FisherEnsemble(), SVC(kernel="precomputed", C=10))
-    show("tslearn, TimeSeriesSVC(gak)", timed(lambda: accuracy(estimator, cube), 1), timed(lambda: accuracy(ours, X)))
+    show(
+        "support vector machine, TimeSeriesSVC(C=10)",
+        timed(lambda: accuracy(estimator, cube), 1),
+        timed(lambda: accuracy(ours, X)),
+    )
 
     def rand(model: Any, data: Any) -> float:
         return float(adjusted_rand_score(y[known], model.fit_predict(data[known])))
@@ -176,7 +194,7 @@ def tslearn() -> None:
     model = make_pipeline(mc.FisherEnsemble(), components, KMeans(2, n_init=10, random_state=0))
     ours = timed(lambda: rand(model, X))
     for model in (KernelKMeans(2, kernel="gak", random_state=0), TimeSeriesKMeans(2, metric="dtw", random_state=0)):
-        show(f"tslearn, {type(model).__name__}, adjusted Rand index", timed(lambda m=model: rand(m, cube), 1), ours)
+        show(f"clusters of the 50 series, {type(model).__name__}", timed(lambda m=model: rand(m, cube), 1), ours)
 
 
 def aeon() -> None:
@@ -196,8 +214,8 @@ def aeon() -> None:
     warm(lambda: accuracy(estimator, X), lambda: accuracy(rocket, cube))
     warm(lambda: neighbor.fit(cube[:4], y[:4]).predict(cube[:2]))
     ours = timed(lambda: accuracy(estimator, X))
-    show("aeon, 1-NN DTW", timed(lambda: accuracy(neighbor, cube), 1), ours)
-    show("aeon, MiniRocket", timed(lambda: accuracy(rocket, cube)), ours)
+    show("nearest neighbor of aeon, by DTW", timed(lambda: accuracy(neighbor, cube), 1), ours)
+    show("MiniRocket of aeon", timed(lambda: accuracy(rocket, cube)), ours)
 
 
 def gun_point() -> tuple[mc.Sequences, np.ndarray, np.ndarray, np.ndarray]:
@@ -223,7 +241,7 @@ def strkernels() -> None:
     )
     theirs = timed(lambda: SpectrumStringKernel(order=4)(np.array(X), np.array(X)), 1)
     ours = timed(lambda: words.fit_transform(X))
-    show("strkernels, words of 1 to 4 letters, 100 strings", theirs, ours)
+    show("Gram matrix of 100 DNA strings of length 200", theirs, ours)
     print(f"  largest difference of the matrices: {np.abs(np.asarray(theirs[1]) - ours[1]).max():.2g}")
 
     bunch = datasets.fetch_promoters()
@@ -235,7 +253,7 @@ def strkernels() -> None:
 
     ours = timed(lambda: accuracy(make_pipeline(words, SVC(kernel="precomputed"))))
     theirs = timed(lambda: accuracy(SVC(kernel=SpectrumStringKernel(order=4))), 1)
-    show("strkernels, the same on promoters, five folds", theirs, ours)
+    show("promoters (106 strings of length 57), support vector machine, five folds", theirs, ours)
 
 
 def warm(*calls: Callable[[], Any]) -> None:
@@ -244,11 +262,24 @@ def warm(*calls: Callable[[], Any]) -> None:
         timed(call, 1)
 
 
+FOUND: dict[str, dict[str, Any]] = {}
+"""What ``show`` has shown."""
+
+
 def show(name: str, theirs: tuple[float, Any], ours: tuple[float, Any]) -> None:
-    """Print a row: times, results that are numbers, and the ratio of the times."""
+    """Print a row and keep it: times, results that are numbers, and the ratio of the times."""
+    ratio = theirs[0] / ours[0]
+    FOUND[name] = {
+        "theirs": theirs[0],
+        "mercer": ours[0],
+        "ratio": f"{ratio:.0f} times" if ratio > 1 else f"{ratio:.1f} times",
+    }
+    for side, found in (("theirs", theirs), ("mercer", ours)):
+        if isinstance(found[1], float):
+            FOUND[name][f"score of {side}"] = found[1]
     left, right = (f"{found[1]:9.4f}" if isinstance(found[1], float) else " " * 9 for found in (theirs, ours))
     print(
-        f"{name:60s} {theirs[0]:9.4f} s {left}   mercer {ours[0]:9.4f} s {right}   {theirs[0] / ours[0]:8.1f} times",
+        f"{name:60s} {theirs[0]:9.4f} s {left}   mercer {ours[0]:9.4f} s {right}   {ratio:8.1f} times",
         flush=True,
     )
 
@@ -265,11 +296,14 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("names", nargs="*", choices=[[], *known], help="libraries; all that are installed by default")
     warnings.simplefilter("ignore")
-    for name in parser.parse_args().names or known:
+    add_json(parser)
+    given = parser.parse_args()
+    for name in given.names or known:
         if find_spec("hmmlearn" if name == "optima" else name):
             known[name]()
         else:
             print(f"{name} is not installed.")
+    write_json(given.json, {}, FOUND)
 
 
 if __name__ == "__main__":

@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from _numbers import add_json, write_json
 from scipy import sparse
 from sklearn.base import BaseEstimator, ClassifierMixin
 
@@ -170,10 +171,33 @@ def line(row: dict[str, Any]) -> str:
     return "| " + " | ".join(cells) + " |"
 
 
+def numbers(rows: list[dict[str, Any]]) -> dict[str, Any]:
+    """Return the numbers of the page: those of every set, and the means of the sets of series."""
+    found: dict[str, Any] = {}
+    for row in rows:
+        beside = {name.split()[0]: row["beside"].get(name) for name in BESIDE}
+        found[row["set"]] = {
+            "samples": row["samples"], "classes": row["classes"], "kernel": row["kernel"],
+            "chosen most often": row["chosen"], "baseline": row["baseline"],
+            "difference": f"{row['difference']:+.3f} ± {row['standard_error']:.3f}".replace("0.", "."),
+            "not below": "yes" if row["not_below"] else "no", **beside,
+        }  # fmt: skip
+    series = [found[row["set"]] for row in rows if len(row["beside"]) == len(BESIDE)]
+    found["all sets"] = {"sets": len(rows), "not below": sum(row["not_below"] for row in rows)}
+    if series:
+        names = ("kernel", "baseline", *(name.split()[0] for name in BESIDE))
+        found["mean of series"] = {name: float(np.mean([row[name] for row in series])) for name in names}
+        found["mean of series"]["sets"] = len(series)
+        found["above"] = {name: sum(row["kernel"] > row[name] for row in series) for name in names[2:]}
+        found["below"] = {name: sum(row["kernel"] < row[name] for row in series) for name in names[2:]}
+    return found
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("names", nargs="*", help="sets; all by default")
-    parser.add_argument("--out", type=Path, help="write the rows as JSON")
+    parser.add_argument("--out", type=Path, help="write the rows, with the scores of all methods")
+    add_json(parser)
     given = parser.parse_args()
     warnings.simplefilter("ignore")
     known = sets()
@@ -188,6 +212,7 @@ def main() -> None:
         print(line(rows[-1]), flush=True)
         if given.out:
             given.out.write_text(json.dumps(rows, indent=1))
+    write_json(given.json, numbers(rows))
     good = sum(row["not_below"] for row in rows)
     print(f"\n{good} of {len(rows)} sets: not more than one standard error below the baseline.")
 

@@ -28,82 +28,26 @@ import tempfile
 import time
 import warnings
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from datetime import date
 from fnmatch import fnmatchcase
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 from unittest import mock
 
 import numpy as np
+from _declared import PAPERS, README, RESULTS, Result
 from _numbers import flat
 from _pages import Cell, Key, PageError, filled, parts, read
 
 ROOT = Path(__file__).parents[1]
 FOLDER = ROOT / "results"
 SEEDS = (0, 1, 2)
+GIVEN = parts(
+    "paper, mehta2010, sd, training series, number, best published kernel, DTW, ROCKET, MultiRocket-Hydra, HIVE-COTE 2"
+)
+"""Parts of keys of numbers that are quoted or count data, and of spreads: no quick variant repeats them."""
 LEAST = 1e-6  # tolerance of values that are the same for all seeds
 BUILT = {"_build", "gallery", "generated"}
-
-
-@dataclass(frozen=True)
-class Result:
-    """A table, figure or benchmark: its script, the arguments of the whole and of the quick run, CPU minutes.
-
-    ``quick=None``: nothing but times, or ``needs`` other libraries, without which an earlier measurement stays.
-    """
-
-    script: str
-    arguments: str
-    quick: str | None
-    minutes: float
-    needs: str = ""
-
-    def command(self, arguments: str | None = None) -> str:
-        """Return the command line, of the whole run by default."""
-        return f"python {self.script} {self.arguments if arguments is None else arguments}".strip()
-
-
-def paper(name: str, part: str, minutes: float, *, more: str = "", quick: str = "") -> dict[str, Result]:
-    """Declare a part of a reproduction; ``more`` arguments are for the whole run, ``quick`` ones for the quick run."""
-    label = "_".join([name, part, *(word.strip("-") for word in more.split() if word != "--variants")])
-    quick = f"{part} --quick {quick}".strip()
-    return {label: Result(f"reproductions/{name}.py", f"{part} {more}".strip(), quick, minutes)}
-
-
-PAPERS: dict[str, Result] = {
-    **paper("jebara2004", "figure7", 1, more="--variants"),
-    **paper("jebara2004", "figure8a", 5, more="--variants"),
-    **paper("jebara2004", "figure8b", 8, more="--variants", quick="--draws 1"),
-    **paper("jebara2004", "lengths", 1),
-    **paper("jebara2004", "figure10", 8),
-    **paper("mehta2010", "table1", 14, more="--variants"),
-    **paper("mehta2010", "lambdas", 1),
-    **paper("mehta2010", "states", 1),
-    **paper("mehta2010", "figure2groups", 2),
-    **paper("agarwal2011", "table1", 1),
-    **paper("agarwal2011", "table1", 1, more="--balanced --variants", quick="--balanced --variants"),
-    **paper("agarwal2011", "table2", 1),
-    **paper("agarwal2011", "figure4", 3, more="--variants"),
-    **paper("agarwal2011", "figure5", 5, more="--variants"),
-    **paper("agarwal2011", "figure6", 2, more="--variants"),
-    **paper("agarwal2011", "figure7", 2, more="--variants"),
-    **paper("agarwal2011", "concentrations", 5, quick="--draws 1"),
-    **paper("song2010", "known", 0.2),
-    **paper("song2010", "horizon", 2),
-    **paper("song2010", "audio", 3),
-    "song2010_kooplearn": Result("reproductions/song2010.py", "horizon", None, 2, needs="kooplearn"),
-}
-README: dict[str, Result] = {
-    "accuracy_series": Result("benchmarks/accuracy_series.py", "", "Beef Chinatown Wine NATOPS --preset fast", 5),
-    "accuracy_words": Result("benchmarks/accuracy_choice.py", "words", "words --quick", 2),
-    "accuracy_proteins": Result("benchmarks/accuracy_choice.py", "proteins", "proteins --quick", 4),
-    "bench_hmm_fit": Result("benchmarks/bench_hmm_fit.py", "", None, 1, needs="hmmlearn"),
-    "bench_hmm_inference": Result("benchmarks/bench_hmm_inference.py", "", None, 1, needs="dynamax glhmm"),
-}
-RESULTS: dict[str, Result] = {**PAPERS, **README}
-"""All results."""
 
 
 # -- files ----------------------------------------------------------------------------------------------------------
@@ -208,7 +152,7 @@ def quick(result: Result, seed: int = 0) -> dict[str, float]:
         runpy.run_path(str(script), run_name="__main__")
         found = json.loads(file.read_text(encoding="utf-8"))
     numbers = flat(found["values"])
-    return {key: value for key, value in numbers if not isinstance(value, str) and "paper" not in key.split(", ")}
+    return {key: value for key, value in numbers if not isinstance(value, str) and not parts(key) & GIVEN}
 
 
 def quick_record(result: Result) -> dict[str, Any] | None:
@@ -231,7 +175,8 @@ def quick_record(result: Result) -> dict[str, Any] | None:
 
 def moved(name: str) -> list[str]:
     """Measure the quick values of a result again, and describe those that have moved."""
-    result, known = RESULTS[name], load(name)["quick"]["values"]
+    result, recorded = RESULTS[name], load(name)["quick"]["values"]
+    known = {key: value for key, value in recorded.items() if not parts(key) & GIVEN}
     found = quick(result)
     lines = [f"{key} is new" for key in found.keys() - known.keys()]
     lines += [f"{key} is gone" for key in known.keys() - found.keys()]
@@ -244,15 +189,15 @@ def moved(name: str) -> list[str]:
 def measure(name: str, commit: str, *, quick_only: bool = False) -> None:
     """Measure a result, whole and quick, and write its file."""
     result = RESULTS[name]
-    missing = [module for module in result.needs.split() if find_spec(module) is None]
-    if missing:
-        print(f"{' and '.join(missing)} is not installed: the earlier measurement stays", flush=True)
+    if result.kept:
+        print(f"The earlier measurement stays: {result.kept}", flush=True)
         return
     if quick_only:
         found = load(name)
     else:
         numbers = run(result, result.arguments)
-        found = {"command": result.command(), "seed": 0, "commit": commit, "date": date.today().isoformat()}
+        found = {"command": result.command(), "seed": result.seed, "commit": commit}
+        found["date"] = date.today().isoformat()
         found |= {"machine": machine(), **numbers}
     found.pop("quick", None)
     save(name, {**found, "quick": quick_record(result)})
@@ -291,24 +236,28 @@ def keep(names: list[str]) -> None:
         result = RESULTS[name]
         values: dict[str, Any] = {}
         for cell in sorted(own, key=lambda cell: len(cell.text.partition(".")[2])):  # the most digits last
-            values[", ".join(sorted(cell.key))] = _number(cell.text)
+            values[", ".join(sorted(cell.key))] = cell.text
         day, commit = max((stamps[bare(cell.line)] for cell in own if bare(cell.line) in stamps), default=("", ""))
-        found = {"command": result.command(), "seed": 0, "commit": commit, "date": day}
+        found = {"command": result.command(), "seed": result.seed, "commit": commit, "date": day}
         kept = "typed from the page, whose numbers changed last with this commit; not measured by this script"
         before = load(name)["quick"] if (FOLDER / f"{name}.json").exists() else None
         save(name, {**found, "machine": "not recorded", "kept": kept, **_sorted(result, values), "quick": before})
 
 
-def _sorted(result: Result, values: dict[str, Any]) -> dict[str, Any]:
-    """Put numbers where a measurement puts them."""
-    kinds = ("times", "values") if Path(result.script).name.startswith("bench_") else ("values", "times")
-    return {kinds[0]: values, kinds[1]: {}}
+def _sorted(result: Result, texts: dict[str, str]) -> dict[str, Any]:
+    """Put numbers where a measurement puts them: times are what ``bench_`` scripts print, or have a unit of time."""
+    timed = Path(result.script).name.startswith("bench_")
+    found: dict[str, Any] = {"values": {}, "times": {}}
+    for key, text in texts.items():
+        is_time = timed or "seconds" in parts(key) or re.search(r"\d ?(ms|us|µs|s)\b", text)
+        found["times" if is_time else "values"][key] = _number(text)
+    return found
 
 
 def _number(text: str) -> float | str:
-    match = re.fullmatch(r"(-?[\d,]*\.?\d+) ?(%|ms|us|s|)", text)
-    scale = {"%": 100.0, "ms": 1e3, "us": 1e6}
-    return float(match[1].replace(",", "")) / scale.get(match[2], 1.0) if match else text
+    match = re.fullmatch(r"(-?[\d,]*\.?\d+) ?(%|ms|us|µs|s|)", text)
+    scale = {"%": 100.0, "ms": 1e3, "us": 1e6, "µs": 1e6}
+    return float(f"{float(match[1].replace(',', '')) / scale.get(match[2], 1.0):.6g}") if match else text
 
 
 # -- commands -------------------------------------------------------------------------------------------------------
@@ -359,6 +308,8 @@ def main(arguments: list[str] | None = None) -> None:
         for name in names:
             if RESULTS[name].quick is not None:
                 print("\n".join([name, *(f"  {line}" for line in moved(name))]), flush=True)
+            elif RESULTS[name].not_repeated:
+                print(f"{name}: not measured again: {RESULTS[name].not_repeated}", flush=True)
     else:
         values = on_pages()
         for path in pages():

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import importlib
 import subprocess
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 import results
+from _numbers import cells
 from _pages import PageError, filled, parts, read, strays
 from results import FOLDER, PAPERS, README, RESULTS, ROOT
 
@@ -14,56 +17,7 @@ FILES = sorted(path.stem for path in FOLDER.glob("*.json"))
 QUICK_SECONDS = 120
 """CPU seconds of all quick variants together."""
 NOT_MOVED_YET: set[str] = {
-    "docs/elsewhere/glhmm.md: Measured",
-    "docs/elsewhere/grakel.md: Measured",
-    "docs/elsewhere/tslearn.md: Measured",
-    "docs/explain.md: Whole channels",
-    "docs/kernels/fisher.md: When to use it",
-    "docs/kernels/fisher_ensemble.md: Measurements",
-    "docs/kernels/fisher_ensemble.md: Validity",
-    "docs/kernels/landmarks.md: Which method?",
-    "docs/kernels/oligo.md: Example",
-    "docs/many_sets.md: On many real sets",
-    "docs/models/embedded_hmm.md: Stability",
-    "docs/models/from_hmmlearn.md: Measured",
-    "docs/models/lds.md: Kernels",
-    "docs/native.md: Beside Numba",
-    "docs/papers/agarwal2011.md: Figures 6 and 7: error over training documents",
-    "docs/papers/agarwal2011.md: The paper's claims, and what holds",
-    "docs/real_data.md: DNA",
-    "docs/real_data.md: Dynamics",
-    "docs/real_data.md: Proteins and promoters",
-    "docs/real_data.md: Sequences of different lengths",
-    "docs/real_data.md: Time series of equal length",
-    "docs/scaling.md: A million and a billion samples",
-    "docs/scaling.md: A million strings",
-    "docs/scaling.md: Clusters",
-    "docs/scaling.md: Cost per kernel",
-    "docs/scaling.md: Matrices on disk",
-    "docs/scaling.md: What a pair costs",
-    "docs/scop.md: How settings were chosen",
-    "docs/scop.md: Results",
-    "docs/serving.md: Settings",
-    "docs/speed.md: Embedded hidden Markov models",
-    "docs/speed.md: Features under one model",
-    "docs/speed.md: Fitting one model per sequence",
-    "docs/speed.md: Gram matrices",
-    "docs/speed.md: Inference under one model",
-    "docs/speed.md: Linear dynamical systems",
-    "docs/speed.md: Networks",
-    "docs/speed.md: On a GPU",
-    "docs/speed.md: One new sample",
-    "docs/speed.md: Point sets",
-    "docs/speed.md: Profiles",
-    "docs/speed.md: Shared histories",
-    "docs/speed.md: Windows of symbols and vectors",
     "docs/stats.md: Level and power",
-    "docs/tutorials/proteins.md: Real families",
-    "docs/tutorials/traits.md: Confounds",
-    "docs/tutorials/which_residues.md: Real promoters",
-    "docs/which_kernel.md: Measurements",
-    "docs/which_kernel.md: Time series",
-    "docs/which_kernel.md: Which kernel for my data?",
 }
 """Pages and headings of tables with numbers that no file is behind; the list only gets shorter."""
 
@@ -101,10 +55,10 @@ def test_a_file_is_small_and_complete(name: str):
     assert {"command", "seed", "commit", "date", "machine", "values", "times", "quick"} <= found.keys()
     result = RESULTS[name]
     assert found["command"] == result.command()
-    assert (ROOT / result.script).is_file()
+    assert (ROOT / result.script).is_file() if result.script else result.stays
     assert found["values"] or found["times"]
     if result.quick is None:
-        assert not found["values"] or result.needs, "values, which are no times, need a quick variant"
+        assert not found["values"] or result.not_repeated, "values, which are no times, need a quick variant"
         assert found["quick"] is None
     else:
         quick = found["quick"]
@@ -136,8 +90,10 @@ def test_the_commit_is_in_the_history(name: str):
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("real")
-@pytest.mark.parametrize("name", [name for name in FILES if RESULTS[name].quick])
+@pytest.mark.parametrize("name", [name for name in FILES if results.load(name)["values"]])
 def test_quick_values_have_not_moved(name: str):
+    if RESULTS[name].quick is None:
+        pytest.skip(f"no quick variant: {RESULTS[name].not_repeated}")
     lines = results.moved(name)
     assert not lines, (
         f"{'; '.join(lines)}. Measure all of it again, from a clean tree: python benchmarks/results.py measure {name} "
@@ -176,6 +132,47 @@ class TestMoved:
             monkeypatch.setattr(results, "quick", lambda result, found=found: found)
             (one,) = results.moved("one")
             assert one.startswith(line)
+
+    def test_quoted_numbers_and_spreads_are_not_compared(self, file: None, monkeypatch: pytest.MonkeyPatch):
+        found = results.load("one")
+        found["quick"]["values"] |= {"a, ROCKET": [0.9, 0.01], "a, sd": [0.1, 0.01]}
+        results.save("one", found)
+        assert results.moved("one") == []
+
+
+class TestKept:
+    def test_why_an_earlier_measurement_stays(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys):
+        monkeypatch.setattr(results, "FOLDER", tmp_path)
+        for given, reason in (
+            ({"stays": "a GPU"}, "a GPU"),
+            ({"needs": "no_such_module"}, "no_such_module is not installed"),
+        ):
+            monkeypatch.setitem(RESULTS, "one", results.Result("benchmarks/none.py", "", None, 1, **given))
+            results.measure("one", "abc")
+            assert reason in capsys.readouterr().out
+            assert not list(tmp_path.iterdir())
+
+    def test_why_values_are_not_repeated(self):
+        one = results.Result("benchmarks/none.py", "all --seed 3", None, 1)
+        assert one.not_repeated == ""
+        assert one.seed == 3
+        assert replace(one, no_quick="too long").not_repeated == "too long"
+        assert replace(one, needs="aeon tslearn").not_repeated == "needs aeon and tslearn"
+
+    def test_times_are_kept_apart(self):
+        texts = {"a, error": ".12", "a, seconds": ".5", "a, fit": "12 µs", "a, shown": "1.5 s (two: 2 s)"}
+        found = results._sorted(results.Result("benchmarks/none.py", "", None, 1), texts)
+        assert found == {
+            "values": {"a, error": 0.12},
+            "times": {"a, seconds": 0.5, "a, fit": 1.2e-5, "a, shown": "1.5 s (two: 2 s)"},
+        }
+        timed = results._sorted(results.Result("benchmarks/bench_none.py", "", None, 1), texts)
+        assert not timed["values"]
+
+
+def test_cells_of_a_printed_table():
+    header = "| kernel | n | seconds |"
+    assert cells("| a | 10 | 1.5 s |\n", header, labels=2) == {"a, 10": {"seconds": "1.5 s"}}
 
 
 VALUES = {
@@ -249,6 +246,23 @@ class TestPages:
         with pytest.raises(PageError, match=message):
             filled(text, VALUES)
 
+    def test_links_belong_to_no_name(self):
+        assert parts("[traits](a/b.md), [2]", "`K=1`") == frozenset({"traits", "[2]", "k=1"})
+        out = filled("<!-- result: seconds -->\n| | fit |\n|---|--:|\n| [all](x.md) | 1 ms |\n<!-- end -->", {
+            "seconds": {parts("all, fit"): 0.0207}
+        })  # fmt: skip
+        assert "| [all](x.md) | 21 ms |" in out
+
+    def test_what_rounds_to_zero(self):
+        text = "<!-- result: seconds -->\n| | fit |\n|---|--:|\n| all | < .01 |\n<!-- end -->"
+        for value, cell in ((0.004, "< .01"), (0.02, ".02")):
+            assert f"| all | {cell} |" in filled(text, {"seconds": {parts("all, fit"): value}})
+
+    def test_a_cell_without_fields_is_one_text(self):
+        text = "<!-- result: seconds -->\n| | fit |\n|---|--:|\n| all | 1 / 2 s |\n<!-- end -->"
+        assert [cell.text for cell in read(text)] == ["1 / 2 s"]
+        assert "| all | 3 / 4 s |" in filled(text, {"seconds": {parts("all, fit"): "3 / 4 s"}})
+
     def test_numbers_are_read_back(self):
         text = (
             "<!-- result: errors; cells: best / chosen -->\n| | human, words | paper |\n|---|--:|---|\n"
@@ -296,3 +310,13 @@ def test_names_have_wildcards(capsys: pytest.CaptureFixture[str]):
     assert "mehta2010" not in out
     results.main(["list", "--papers"])
     assert all(name in capsys.readouterr().out for name in ("mehta2010_table1", *README)) or PAPERS
+
+
+def test_charts_read_their_numbers_from_the_pages(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.syspath_prepend(str(ROOT / "docs" / "_static"))
+    charts = importlib.import_module("make_charts")
+    assert len(charts.speed()) == len(charts.SPEED)
+    assert all(ratio > 1 for _, ratio, _ in charts.speed())
+    assert [name for what, values in charts.results() for _, name in values if "series" in what] == [
+        "mercer", "HIVE-COTE 2", "MultiRocket-Hydra", "ROCKET", "DTW",
+    ]  # fmt: skip
