@@ -17,6 +17,7 @@ from mercer.kernels._random_features import RandomFeatures, check_precision
 from mercer.kernels.base.model import CoupledKernel
 from mercer.kernels.base.transformer import WIDE, Bounds, NoFeatures
 from mercer.models.discount import Discounted, check_lengths
+from mercer.models.switching import OverPaths, SwitchingLDSs
 
 
 @dataclass(eq=False, repr=False)
@@ -44,18 +45,22 @@ class MeanMap(RandomFeatures, CoupledKernel):
         `Mixtures` of these, `KDEs`, and for `HMMs` of these, `MarkovChains` and `LDSs`. For models of sequences, a
         relative error of more than 10 % raises, and the message has the number of frequencies needed.
     random_state : int, Generator, RandomState or None, default=0
-        Seed of the frequencies; None draws a new one in every fit.
+        Seed of the frequencies and of the paths; None draws a new one in every fit.
     normalize : bool, default=True
         Whether to normalize the kernel, so that k(x, x) = 1.
     on_zero : {"raise", "zero"}, default="raise"
         What to do with an object of zero norm: raise an error, or set its kernel values to zero.
+    n_paths : int, default=50
+        Number of regime paths that are drawn from each model of `SwitchingLDSs`; models with at most this number of
+        paths are exact. Other distributions ignore it.
 
     Notes
     -----
     .. math:: k(p, q) = \iint p(x)\, q(y)\, e^{-\gamma\|x-y\|^2}\, dx\, dy
 
     (GMMK-0). For sequences the base kernel is the product over time. That of multinomial counts averages over all
-    alignments of the tokens (GMMK-10c).
+    alignments of the tokens (GMMK-10c). Switching systems are compared by all pairs of regime paths, or of
+    ``n_paths`` paths that are drawn once from each model (GMMK-9): an average over paths of mean embeddings.
 
     Random features are characteristic functions at F frequencies (MM-2):
 
@@ -81,6 +86,7 @@ class MeanMap(RandomFeatures, CoupledKernel):
     _parameters: ClassVar[Rules] = {
         "gamma": gamma(),
         "n_components": whole(1, cure="It is the number of random frequencies; None computes the exact kernel.") | NONE,
+        "n_paths": whole(1, cure="It is the number of regime paths that are drawn from each switching system."),
         "random_state": seed(),
         "time": one_of("joint", "independent"),
     }
@@ -94,9 +100,28 @@ class MeanMap(RandomFeatures, CoupledKernel):
     random_state: Any = 0
     normalize: bool = True
     on_zero: str = "raise"
+    n_paths: int = 50
 
     def _coupling(self) -> Coupling:
         return Smoothed(float(self.gamma))
+
+    def _coupling_of(self, source: Any) -> Any:
+        base = self._coupling()
+        if not isinstance(source, SwitchingLDSs):
+            return base
+        return OverPaths(base, 1.0, int(self.n_paths), self._seed)
+
+    def _learned(self) -> Any:
+        return self._seed  # of drawn paths, too
+
+    def standard_errors(self, X: Any, Y: Any = None) -> Floats:  # noqa: D102
+        _, a, b = self.operands(X, Y)
+        if any(getattr(side.operand, "drawn", False) for side in (a, a if b is None else b)):
+            raise ValueError(
+                f"There are more than n_paths={self.n_paths} regime paths, and the error of drawn paths is not "
+                "estimated. Compare the kernel for several values of random_state, or raise n_paths."
+            )
+        return super().standard_errors(X, Y)
 
     # -- random features --------------------------------------------------------------------------------
 
