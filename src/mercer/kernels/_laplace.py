@@ -18,6 +18,8 @@ from mercer.models.kde import KDEs
 
 TILE_POINTS = 1024
 """Number of points on one side of a tile."""
+FAR = 40.0
+"""exp(-x^2) is 0 beyond."""
 CHUNK = 1 << 20
 """Pairs of points whose kernels are in memory at once."""
 
@@ -36,9 +38,10 @@ def log_expected(gap: Array, variance: Array, gamma: float) -> Array:
     low, high = (b * v - m) / root, (b * v + m) / root
     size, upper = erfcx(xp.abs(low)), erfcx(high)
     inside = low >= 0
-    near = xp.where(inside, m, xp.zeros_like(m))  # where it is used: elsewhere it may overflow
+    near, wide = xp.where(inside, m, xp.zeros_like(m)), xp.where(inside, xp.zeros_like(v), v)  # elsewhere may overflow
     inner = xp.log((size + upper) / 2) - near * near / (2 * v)
-    outer = b * b * v / 2 - b * m + xp.log1p(xp.exp(-low * low) * (upper - size) / 2)
+    tail = xp.clip(low, -FAR, FAR)
+    outer = b * b * wide / 2 - b * m + xp.log1p(xp.exp(-tail * tail) * (upper - size) / 2)
     return xp.where(some, xp.where(inside, inner, outer), -b * m)
 
 
