@@ -1,5 +1,7 @@
 """Mean maps with the Laplace base kernel, against quadrature, loops and random frequencies."""
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
 from scipy.integrate import quad
@@ -22,7 +24,7 @@ def by_quadrature(mean, sd, gamma):
     cuts = np.unique(np.concatenate([c + w * steps for c in centers for w in (sd, min(sd, 1 / gamma))]))
     return sum(
         quad(lambda x: np.exp(-gamma * abs(x)) * norm.pdf(x, mean, sd), a, b, epsabs=0, epsrel=1e-11)[0]
-        for a, b in zip(cuts[:-1], cuts[1:], strict=True)
+        for a, b in pairwise(cuts)
     )
 
 

@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 
 from mercer._array import Floats, logsumexp, to_numpy
-from mercer._batch import Batch
 from mercer.families import Bernoullis, Categoricals, Exponentials, Gammas, Gaussians, Multinomials
 from mercer.kernels._draws import Objects, densities, draw, joined
 from mercer.kernels._windows.random import FEWEST
@@ -19,7 +18,6 @@ def powered(batch: Any, rho: float) -> tuple[Any, Floats] | None:
 
     Z is the integral of p^rho, which is the kernel of p with itself at half the power.
     """
-    one = batch.reshape(-1, 1) if isinstance(batch, Batch) else None
     found: Any = None
     if rho == 1:
         found = batch
@@ -38,8 +36,8 @@ def powered(batch: Any, rho: float) -> tuple[Any, Floats] | None:
         found = Gammas(rho * (to_numpy(batch.concentration) - 1) + 1, to_numpy(batch.scale) / rho)
     if found is None:
         return None
-    log_z = np.zeros(len(batch)) if rho == 1 else to_numpy(one.log_product(one, rho=rho / 2))[:, 0, 0]
-    return found, np.asarray(log_z, dtype=float)
+    one = batch.reshape(-1, 1)  # each crossed with itself
+    return found, np.zeros(len(batch)) if rho == 1 else to_numpy(one.log_product(one, rho=rho / 2))[:, 0, 0]
 
 
 @dataclass

@@ -115,14 +115,15 @@ class Sampled(LogPairs, ModelKernel):
     beta: float = 0.5
 
     @property
-    def psd(self) -> Verdict:  # type: ignore[override]
+    def psd(self) -> Verdict:
         """Whether every Gram matrix is positive semi-definite: not if pairs have samples of their own."""
         if self.proposal == "pairs":
-            return Verdict("no", "every pair has its own samples; seen: smallest eigenvalue -0.11 of 12 Gaussians, 20 samples each (PPK-5a)")
+            seen = "seen: smallest eigenvalue -0.11 of 12 Gaussians with 20 samples each"
+            return Verdict("no", f"every pair has samples of its own; {seen} (PPK-5a)")
         return Verdict("always", "an inner product of explicit features, for every number of samples (PPK-5b)")
 
     @property
-    def _needs_fit(self) -> str:  # type: ignore[override]
+    def _needs_fit(self) -> str:
         return "" if self.proposal == "pairs" else "its samples come from the training distributions"
 
     # -- fitting -----------------------------------------------------------------------------------------
