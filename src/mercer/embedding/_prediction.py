@@ -339,7 +339,8 @@ class Prediction:
         >>> found = model.embedding([x[:50]])
         >>> found.weights.shape, found.observations.shape
         ((1, 198), (198, 1))
-        >>> bool(np.allclose(found.weights @ found.observations, model.forecast([x[:50]])[:, 0]))
+        >>> mean = found.weights @ found.observations
+        >>> bool(np.allclose(mean, model.forecast([x[:50]])[:, 0]))
         True
         """
         learned = self._known()
