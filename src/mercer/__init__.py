@@ -41,7 +41,7 @@ _HOMES = {
     """,
     "mercer.kernels": """
         Centered Confounded EmpiricalKernelMap EmpiricalMeanMap Features Fisher FisherEnsemble GaussianProcess
-        Heat JensenShannon KernelRidge Landmarks LatentMeanMap LikelihoodRatio Linear Marginalization MeanMap
+        Heat JensenShannon KernelRidge Landmarks Laplace LatentMeanMap LikelihoodRatio Linear Marginalization MeanMap
         PosteriorCounts ProbabilityProduct RBF Residualized Sampled SeriesClassifier SeriesRegressor
         Spectrum SubspaceAngles SymmetricKL TOP Tempered compact aligned explain
     """,

@@ -44,6 +44,18 @@ class TestRBF(TestLinear):
         return np.concatenate([X[:8], 50 * X[8:16], X[16] + 1e-9 * X[16:]])
 
 
+class TestLaplace(TestRBF):
+    def kernel(self):
+        return mc.Laplace(gamma=0.3)
+
+    def test_distance_of_nearly_equal_objects(self):
+        near = [self.ready(self.data(5, 6)).distance(self.nearly(epsilon))[0, 1] for epsilon in (1e-2, 1e-4)]
+        np.testing.assert_allclose(near[0] / near[1], 10, rtol=0.05)  # 1 - k is linear, the distance a square root
+
+    def truth(self, X):
+        return by_pairs(lambda x, y: np.exp(-0.3 * sum(abs(a - b) for a, b in zip(x, y, strict=True))), X)
+
+
 class TestSparseLinear(KernelContract):
     features = True
     kernel = TestLinear.kernel
@@ -65,9 +77,19 @@ class TestSparseRBF(TestSparseLinear):
         return TestRBF().truth(X.toarray())
 
 
+class TestSparseLaplace(TestSparseLinear):
+    features = False
+    kernel = TestLaplace.kernel
+
+    def truth(self, X):
+        return TestLaplace().truth(X.toarray())
+
+
 @pytest.mark.parametrize(
     ("kernel", "reference"),
     [
+        (mc.Laplace(gamma=0.2), lambda X, Y: pairwise.laplacian_kernel(X, Y, gamma=0.2)),
+        (mc.Laplace(), pairwise.laplacian_kernel),
         (mc.RBF(gamma=0.2), lambda X, Y: pairwise.rbf_kernel(X, Y, gamma=0.2)),
         (mc.RBF(), pairwise.rbf_kernel),
         (mc.Linear(normalize=False), pairwise.linear_kernel),
@@ -308,3 +330,22 @@ def test_wrapped_rows():
     for data in (X, sparse.csr_array(X)):
         np.testing.assert_allclose(mc.RBF()(mc.objects(data)), mc.RBF()(X), rtol=1e-12)
     np.testing.assert_allclose(mc.RBF().fit(mc.objects(X)).transform(mc.objects(X)[:2, None]), mc.RBF()(X)[:2])
+
+
+def test_the_median_rule_of_the_laplace_kernel():
+    X = np.random.default_rng(0).normal(size=(20, 3))
+    kernel = mc.Laplace(gamma="median").fit(X)
+    np.testing.assert_allclose(kernel.gamma_, 1 / np.median(pairwise.manhattan_distances(X)[np.triu_indices(20, 1)]))
+    assert mc.Laplace("median").fit(X[:1].repeat(3, axis=0)).gamma_ == 1.0
+    assert mc.Laplace(0.5).psd == "always"
+    assert mc.Laplace(0.5).as_gp().is_stationary()
+    assert mc.Laplace(0.5)(X.astype(np.float32)).dtype == np.float32
+    with pytest.raises(ValueError, match="gamma must be"):
+        mc.Laplace(-1.0)(X)
+
+
+def test_a_saved_laplace_kernel_is_the_same(tmp_path):
+    X = np.random.default_rng(0).normal(size=(6, 2))
+    kernel = mc.Laplace("median").fit(X)
+    mc.save(kernel, tmp_path / "kernel.mercer")
+    np.testing.assert_array_equal(mc.load(tmp_path / "kernel.mercer").transform(X), kernel.transform(X))

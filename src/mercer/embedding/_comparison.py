@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from sklearn.base import clone
 
 from mercer._array import Floats, Indices, to_numpy
 from mercer.embedding._steps import take, windows
-from mercer.kernels import RBF, Kernel, Linear
-from mercer.kernels.linear_rbf import median_squared_distance
+from mercer.families.characteristic import random_frequencies
+from mercer.kernels import RBF, Kernel, Laplace, Linear
+from mercer.kernels._operands import absolute_distances
+from mercer.kernels.linear_rbf import median_distance
 
 EXPLICIT_COLUMNS = 1024
 """Maximum number of windows of symbols that are one-hot encoded; beyond it, the delta kernel is evaluated."""
@@ -35,6 +38,11 @@ class Gaussian:
     """The kernel exp(-gamma |x - y|^2) of rows, computed by one matrix product."""
 
     gamma: float
+    base: ClassVar[str] = "rbf"
+
+    def log_integral(self, dimension: int) -> float:
+        """Return the logarithm of the integral of the kernel over x."""
+        return dimension / 2 * math.log(math.pi / self.gamma)
 
     def __call__(self, a: Floats, b: Floats) -> Floats:
         a, b = a - b[0], b - b[0]  # from an origin that is near: far from zero, distances lose digits
@@ -44,6 +52,21 @@ class Gaussian:
         np.minimum(out, 0.0, out=out)
         out *= self.gamma
         return np.asarray(np.exp(out, out=out))
+
+
+@dataclass(frozen=True)
+class Absolute:
+    """The Laplace kernel exp(-gamma |x - y|_1) of rows."""
+
+    gamma: float
+    base: ClassVar[str] = "laplace"
+
+    def log_integral(self, dimension: int) -> float:
+        """Return the logarithm of the integral of the kernel over x."""
+        return dimension * math.log(2 / self.gamma)
+
+    def __call__(self, a: Floats, b: Floats) -> Floats:
+        return np.exp(-self.gamma * absolute_distances(a, b))
 
 
 @dataclass(frozen=True)
@@ -109,13 +132,13 @@ class Comparison:
             self._grams = (Fitted(fitted), Positions(Fitted(fitted)))
             return
         sides = [values[starts]] + [windows(values, starts, window)] * (window > 1)
-        made = [self._of_vectors(kernel, side, rng) for side in sides]
+        made = [self._of_vectors(kernel, side, rng, size) for side, size in zip(sides, (1, window), strict=False)]
         self._grams = (made[0], made[-1])
         self.is_linear = isinstance(kernel, Linear)
 
     @staticmethod
-    def _of_vectors(kernel: Any, rows: Floats, rng: np.random.Generator) -> Any:
-        median = median_squared_distance(rows, rng) if kernel is None else 1.0
+    def _of_vectors(kernel: Any, rows: Floats, rng: np.random.Generator, window: int) -> Any:
+        median = median_distance(rows, rng) if kernel is None else 1.0
         if median == 0 or np.all(rows == rows[0]):
             raise ValueError(
                 f"All observations are equal ({rows[0][:3]} ...), so there is nothing to predict. Pass data that vary."
@@ -124,13 +147,18 @@ class Comparison:
             return Gaussian(0.5 / median)
         if isinstance(kernel, RBF):
             return Gaussian(clone(kernel).fit(rows).inverse_width(rows.shape[1]))
+        if isinstance(kernel, Laplace):  # of windows, whose rows are divided by sqrt(window): means over the steps, too
+            return Absolute(clone(kernel).fit(rows / np.sqrt(window)).inverse_width(rows.shape[1]) / np.sqrt(window))
         return Fitted(clone(kernel).fit(rows))
 
-    def gammas(self) -> tuple[float, float] | None:
-        """Return gamma of observations and of windows; None if the kernel is not Gaussian."""
-        if not all(isinstance(gram, Gaussian) for gram in self._grams):
-            return None
-        return self._grams[0].gamma, self._grams[1].gamma
+    def observations(self, a: Any, b: Any) -> Floats:
+        """Return the kernel of every pair of observations."""
+        return np.asarray(self._grams[0](a, b))
+
+    @property
+    def base(self) -> Gaussian | Absolute | None:
+        """The kernel of observations; None if it is neither Gaussian nor Laplace."""
+        return self._grams[0] if isinstance(self._grams[0], Gaussian | Absolute) else None
 
     def exact_features(self, width: int) -> tuple[Features, Features] | None:
         """Return the features of observations of ``width`` symbols or coordinates, and of windows, if they are few."""
@@ -142,11 +170,10 @@ class Comparison:
 
     def random_features(self, n: int, width: int, rng: np.random.Generator) -> tuple[Features, Features]:
         """Return n random features of observations and of windows."""
-        gammas = self.gammas()
-        if gammas is None:
-            raise ValueError("features='random' needs vectors and an RBF kernel. Use features='landmarks'.")
-        first = Fourier(gammas[0], width, n, rng)
-        return first, first if self.window == 1 else Fourier(gammas[1], width * self.window, n, rng)
+        if self.base is None:
+            raise ValueError("features='random' needs vectors and an RBF or Laplace kernel. Use features='landmarks'.")
+        first = Fourier(self._grams[0], width, n, rng)
+        return first, first if self.window == 1 else Fourier(self._grams[1], width * self.window, n, rng)
 
     def landmark_features(self, observations: Any, windows: Any) -> tuple[Features, Features]:
         """Return the projections of observations and of windows onto those that are landmarks."""
@@ -192,10 +219,10 @@ class Nystroem:
 
 
 class Fourier:
-    r"""Random Fourier features of the Gaussian kernel: cosines and sines at ``n // 2`` random frequencies (MM-2)."""
+    r"""Random Fourier features of a kernel of differences: cosines and sines at ``n // 2`` frequencies (MM-2)."""
 
-    def __init__(self, gamma: float, dimension: int, n: int, rng: np.random.Generator) -> None:
-        self.frequencies = rng.normal(scale=np.sqrt(2 * gamma), size=(dimension, max(n // 2, 1)))
+    def __init__(self, kernel: Gaussian | Absolute, dimension: int, n: int, rng: np.random.Generator) -> None:
+        self.frequencies = random_frequencies(rng, kernel.gamma, (dimension, max(n // 2, 1)), kernel.base)
 
     def __call__(self, rows: Floats) -> Floats:
         """Return the features, ``(n, r)``."""

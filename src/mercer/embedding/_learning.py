@@ -166,6 +166,11 @@ class Learned:
         """Return the mean of the current observations of all triples, symbols one-hot, ``(d,)``."""
         return self.moments.value / self.moments.count
 
+    def log_integral(self) -> float:
+        """Return the logarithm of the integral of the kernel over observations; 0 if it is not known."""
+        base = self.comparison.base
+        return 0.0 if base is None or self.dimension is None else base.log_integral(self.dimension)
+
     # -- filtering -----------------------------------------------------------------------------------------
 
     def compared(self, values: Any) -> Floats:

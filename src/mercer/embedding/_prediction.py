@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from itertools import pairwise
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from sklearn.utils.metaestimators import available_if
@@ -133,9 +133,7 @@ def log_densities(learned: Learned, before: Floats, steps: Steps) -> Floats:
         found = (1 - MARGINAL) * _probabilities(operators.mean, share, before[seen]) + MARGINAL * share
         out[seen] = np.log(np.maximum(found[np.arange(len(seen)), steps.values[seen]], TINY))
         return out
-    gammas, constant = learned.comparison.gammas(), 0.0
-    if gammas is not None and learned.dimension is not None:
-        constant = learned.dimension / 2 * np.log(gammas[0] / np.pi)
+    constant = -learned.log_integral()
     for begin in range(0, len(seen), ROWS):
         at = seen[begin : begin + ROWS]
         compared = learned.compared(take(steps.values, at))
@@ -143,6 +141,39 @@ def log_densities(learned: Learned, before: Floats, steps: Steps) -> Floats:
         marginal = compared @ (moments.seen / moments.count)
         out[at] = np.log((1 - MARGINAL) * np.maximum(values, 0.0) + MARGINAL * np.maximum(marginal, TINY)) + constant
     return out
+
+
+class Embedding(NamedTuple):
+    r"""Embedded distributions of one observation, as weights on training observations: :math:`\sum_l v_l \phi(x_l)`.
+
+    Parameters
+    ----------
+    weights : array of shape (N, m)
+        Weights of each distribution. They sum to one, and some can be negative.
+    observations : array of shape (m, d), string or array of m symbols, or list of m objects
+        The training observations, one per training triple whose observation is known.
+
+    Examples
+    --------
+    >>> import mercer as mc
+    >>> model = mc.EmbeddedHMM(n_components=3).fit(["abcabcabcabc"])
+    >>> found = model.embedding(["abca"])
+    >>> found.weights.shape, found.observations
+    ((1, 10), 'bcabcabcab')
+    >>> round(float(found.weights.sum()), 6)
+    1.0
+    """
+
+    weights: Floats
+    observations: Any
+
+
+def weighted(learned: Learned, beliefs: Floats, ahead: int) -> tuple[Floats, Any]:
+    """Return the weights of training observations in the predictions from beliefs ``(n, N)``, and the observations."""
+    known, times = ahead_of(learned, ahead)
+    reads = learned.reading()
+    weights = beliefs @ reads[known].T * (len(reads) / len(known))  # the known triples stand for all
+    return weights, take(learned.train.values, times)
 
 
 class Prediction:
@@ -280,6 +311,83 @@ class Prediction:
         if isinstance(each[0], list):
             return [list(row) for row in zip(*each, strict=True)]
         return np.stack(each, axis=1)
+
+    def embedding(self, X: Any, steps: int = 1) -> Embedding:
+        r"""Return the embedded distribution of the observation ``steps`` after the end of each sequence.
+
+        It is the output of algorithm 1 of the source, :math:`\hat\mu = \sum_l v_l \phi(x_l)` with
+        :math:`v = Q b_t` for the belief :math:`b_t` after the sequence (HSE-4). Every prediction is computed from it:
+        a mean is :math:`\sum_l v_l x_l`.
+
+        Parameters
+        ----------
+        X : list of sequences
+            As in ``fit``.
+        steps : int, default=1
+            Number of steps ahead.
+
+        Returns
+        -------
+        Embedding
+            ``weights`` over training observations, ``(N, m)``, and the ``observations``.
+
+        Examples
+        --------
+        >>> import numpy as np, mercer as mc
+        >>> x = np.sin(np.arange(200) / 3)[:, None]
+        >>> model = mc.EmbeddedHMM(n_components=3).fit([x])
+        >>> found = model.embedding([x[:50]])
+        >>> found.weights.shape, found.observations.shape
+        ((1, 198), (198, 1))
+        >>> mean = found.weights @ found.observations
+        >>> bool(np.allclose(mean, model.forecast([x[:50]])[:, 0]))
+        True
+        """
+        learned = self._known()
+        ahead = whole_steps(steps)
+        weights, observations = weighted(learned, last_beliefs(learned.operators, self._filtered(X)), ahead)
+        symbols = learned.comparison.is_delta
+        return Embedding(weights, learned.alphabet.decode(observations) if symbols else observations)
+
+    def density(self, X: Any, at: Any, steps: int = 1) -> Floats:
+        r"""Return the embedded distribution after each sequence, evaluated at points.
+
+        .. math:: \hat p(x) = \frac1c \langle\hat\mu, \phi(x)\rangle = \frac1c \sum_l v_l\, k(x_l, x)
+
+        with the weights of `embedding`. For `RBF` and `Laplace` kernels, c is the integral of the kernel: the estimate
+        is a density, smoothed by the kernel, that integrates to one. For symbols it is a probability, with c = 1. For
+        other kernels, c = 1 and the values are relative to an unknown constant. Estimates can be negative.
+
+        Parameters
+        ----------
+        X : list of sequences
+            As in ``fit``.
+        at : array of shape (n, d), string or array of n symbols, or list of n objects
+            Where to evaluate.
+        steps : int, default=1
+            Number of steps ahead.
+
+        Returns
+        -------
+        array of shape (N, n)
+
+        Examples
+        --------
+        >>> import mercer as mc
+        >>> model = mc.EmbeddedHMM(n_components=3).fit(["abcabcabcabc"])
+        >>> abs(model.density(["abca"], "abc").round(4))
+        array([[0., 1., 0.]])
+        """
+        learned = self._known()
+        ahead = whole_steps(steps)
+        points = learned.steps([at])
+        if not points.observed.all():
+            raise ValueError(f"at[{int(np.argmin(points.observed))}] is missing. Leave it out.")
+        weights, seen = weighted(learned, last_beliefs(learned.operators, self._filtered(X)), ahead)
+        comparison, rows = learned.comparison, np.arange(len(points))
+        parts = (rows[i : i + ROWS] for i in range(0, len(rows), ROWS))
+        found = [weights @ comparison.observations(seen, take(points.values, part)) for part in parts]
+        return np.concatenate([np.empty((len(weights), 0)), *found], axis=1) * np.exp(-learned.log_integral())
 
     def log_prob(self, X: Any) -> Floats:
         """Estimate the log probability of each sequence, ``(N,)``: the sum of the logarithms of one-step predictions.

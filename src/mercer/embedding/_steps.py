@@ -13,7 +13,7 @@ from mercer._notices import notify
 from mercer.data import Sequences
 from mercer.data.objects import Datum
 from mercer.data.segments import in_double
-from mercer.kernels import RBF, Linear
+from mercer.kernels import RBF, Laplace, Linear
 
 LARGEST = 1e150
 """The square of a larger number, and sums of such squares, overflow float64."""
@@ -99,8 +99,8 @@ def take(values: Any, index: Indices) -> Any:
 
 
 def compares_vectors(kernel: Any) -> bool:
-    """Whether observations are vectors or symbols rather than objects: no kernel, RBF, Linear, or made of them."""
-    if kernel is None or isinstance(kernel, Linear | RBF):
+    """Whether observations are vectors or symbols rather than objects: no kernel, RBF, Laplace, Linear, or of them."""
+    if kernel is None or isinstance(kernel, Linear | RBF | Laplace):
         return True
     parts = list(getattr(kernel, "kernels", None) or ()) or [p for p in (getattr(kernel, "kernel", None),) if p]
     return bool(parts) and all(compares_vectors(part) for part in parts)

@@ -40,8 +40,8 @@ class EmbeddedHMM(CheckedParameters, Prediction, ClassNamePrefixFeaturesOutMixin
     ----------
     kernel : Kernel or None, default=None
         Kernel of observations. None is the Gaussian kernel with the median rule for vectors (of observations and of
-        windows separately), and the delta kernel for symbols. With `RBF` or `Linear`, observations are vectors; with
-        any other kernel, each step of a sequence is an object that the kernel compares.
+        windows separately), and the delta kernel for symbols. With `RBF`, `Laplace` or `Linear`, observations are
+        vectors; with any other kernel, each step of a sequence is an object that the kernel compares.
     n_components : int, default=10
         Dimension of the state, at most the numerical rank of the covariance of past and future windows.
     window : int, default=1
@@ -56,7 +56,8 @@ class EmbeddedHMM(CheckedParameters, Prediction, ClassNamePrefixFeaturesOutMixin
         the cost is linear in the number of observations. None takes all of them, exactly, at a cost of O(m^3). Symbols
         with up to 1,024 different windows, and linear kernels, have exact features, which are always used.
     features : {"landmarks", "random"}, default="landmarks"
-        Features if ``landmarks`` is a number: projections onto landmarks, or random Fourier features of an `RBF`.
+        Features if ``landmarks`` is a number: projections onto landmarks, or random Fourier features of an `RBF` or
+        `Laplace` kernel.
     start : {"stationary", "first"}, default="stationary"
         The first belief: the mean of all windows, or of those that sequences begin with.
     random_state : int, Generator, RandomState or None, default=0
@@ -73,7 +74,7 @@ class EmbeddedHMM(CheckedParameters, Prediction, ClassNamePrefixFeaturesOutMixin
     n_triples_ : int
         Number of training triples: past window, future window, and future window one step later.
     gamma_ : float or None
-        gamma of the Gaussian kernel of observations; None for other kernels.
+        gamma of the Gaussian or Laplace kernel of observations; None for other kernels.
 
     See Also
     --------
@@ -209,9 +210,9 @@ class EmbeddedHMM(CheckedParameters, Prediction, ClassNamePrefixFeaturesOutMixin
 
     @property
     def gamma_(self) -> float | None:
-        """The inverse width of the Gaussian kernel of observations; None for other kernels."""
-        found = self._known().comparison.gammas()
-        return None if found is None else found[0]
+        """The inverse width of the Gaussian or Laplace kernel of observations; None for other kernels."""
+        found = self._known().comparison.base
+        return None if found is None else found.gamma
 
     # -- filtering -----------------------------------------------------------------------------------------
 

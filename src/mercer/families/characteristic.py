@@ -22,7 +22,16 @@ CHUNK = 1 << 22
 """Numbers of random frequencies, and of characteristic functions at them, that are alive at once."""
 
 
-def random_features(batch: Any, gamma: float, n_components: int, seed: int, length: int | None = None) -> Array:
+def random_frequencies(rng: np.random.Generator, gamma: float, shape: tuple[int, ...], base: str = "rbf") -> Floats:
+    """Draw frequencies of a base kernel: normal for exp(-gamma |x - y|^2), Cauchy for exp(-gamma |x - y|_1)."""
+    if base == "laplace":
+        return gamma * rng.standard_cauchy(shape)
+    return math.sqrt(2 * gamma) * rng.standard_normal(shape)
+
+
+def random_features(
+    batch: Any, gamma: float, n_components: int, seed: int, length: int | None = None, base: str = "rbf"
+) -> Array:
     """Return features ``(N, 2 F)`` of F random frequencies, real parts first, then imaginary ones.
 
     Their inner products are unbiased estimates of the mean map, of sequences of ``length`` observations for models
@@ -36,7 +45,7 @@ def random_features(batch: Any, gamma: float, n_components: int, seed: int, leng
     step = max(1, CHUNK // max(width, math.prod(distribution.shape), 1))
     for begin in range(0, n_components, step):  # row by row, so that the size of a piece changes no frequency
         size = (min(step, n_components - begin), width)
-        drawn = math.sqrt(2 * gamma) * rng.standard_normal(size)
+        drawn = random_frequencies(rng, gamma, size, base)
         with np.errstate(over="ignore", invalid="ignore"):  # values that are not finite raise below
             logs, angle = batch.log_characteristic(drawn.reshape(-1, *event))
             xp = namespace(logs)

@@ -21,7 +21,7 @@ from mercer.kernels.kernelridge import KernelRidge
 from mercer.kernels.landmarks import Landmarks
 from mercer.kernels.latentmeanmap import LatentMeanMap
 from mercer.kernels.likelihoodratio import LikelihoodRatio
-from mercer.kernels.linear_rbf import RBF, Linear
+from mercer.kernels.linear_rbf import RBF, Laplace, Linear
 from mercer.kernels.logodds import LogOdds
 from mercer.kernels.marginalization import Marginalization
 from mercer.kernels.meanfield import MeanField
@@ -65,6 +65,7 @@ __all__ = [
     "Kernel",
     "KernelRidge",
     "Landmarks",
+    "Laplace",
     "LatentMeanMap",
     "LikelihoodRatio",
     "Linear",

@@ -80,6 +80,19 @@ class Rows:
         squared = left.squares()[:, None] + right.squares()[None, :] - 2 * left.inner(right)
         return xp.clip(squared, 0.0, None)
 
+    def absolute_distances(self, other: Rows) -> Array:
+        """Return the sum of |x_i - y_i| over the columns of every pair."""
+        if self.sparse and other.sparse:
+            from sklearn.metrics.pairwise import manhattan_distances
+
+            a, b = self.values.rows.to_scipy(), other.values.rows.to_scipy()
+            return self._narrowed(manhattan_distances(a, b), other)
+        x, y = self.dense(), other.dense()
+        if is_numpy_array(x) and is_numpy_array(y):
+            return self._narrowed(absolute_distances(x, y), other)
+        xp = namespace(x, y)
+        return xp.sum(xp.abs(x[:, None] - y[None]), axis=-1)
+
     def _narrowed(self, squared: Floats, other: Rows) -> Floats:
         if self.dtype is None or other.dtype is None:
             return squared
@@ -145,6 +158,13 @@ class CenteredCounts(FieldOperand):
     def dense(self) -> Floats:
         """Return the rows as an ordinary matrix."""
         return np.asarray(self.rows.dense() - self.totals[:, None] * self.expected)
+
+
+def absolute_distances(x: Floats, y: Floats) -> Floats:
+    """Compute the sum of |x_i - y_i| over the columns of every pair of rows."""
+    from scipy.spatial.distance import cdist  # not with the package, whose import it would slow down
+
+    return np.asarray(cdist(x, y, "cityblock"))
 
 
 CHEAP_COLUMNS = 256

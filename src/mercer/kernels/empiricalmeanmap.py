@@ -9,11 +9,12 @@ import numpy as np
 
 from mercer._array import Array, Floats
 from mercer._immutable import cached_property
-from mercer._parameters import NONE, Rules, gamma, seed, whole
+from mercer._parameters import NONE, Rules, gamma, one_of, seed, whole
 from mercer._verdict import Verdict
 from mercer.data import Sequences
 from mercer.data.alphabet import ALPHABET
 from mercer.data.segments import check_observed
+from mercer.kernels._laplace import LaplaceSets
 from mercer.kernels._names import words
 from mercer.kernels._operands import LogPairs, Rows, scaled_rows
 from mercer.kernels._random_features import RandomFeatures
@@ -32,8 +33,7 @@ class EmpiricalMeanMap(RandomFeatures, LogPairs, Kernel):
     order : int, default=0
         Compare windows of ``order + 1`` consecutive points; 0 compares points, in any order.
     gamma : float, default=1.0
-        Parameter of the base kernel ``exp(-gamma |x - y|^2)``; symbols are one-hot, so that a mismatch costs ``exp(-2
-        gamma)``.
+        Parameter of the base kernel; symbols are one-hot, so that a mismatch costs ``exp(-2 gamma)``.
     alphabet : Alphabet, str, iterable or None, default=None
         The symbols of strings; if None, that of `Sequences`, or the symbols found in the data.
     n_components : int or None, default=None
@@ -46,10 +46,14 @@ class EmpiricalMeanMap(RandomFeatures, LogPairs, Kernel):
         Whether to normalize the kernel, so that every self-kernel is 1.
     on_zero : {"raise", "zero"}, default="raise"
         Whether objects of zero norm raise an error or get zeros.
+    base : {"rbf", "laplace"}, default="rbf"
+        The base kernel: the Gaussian kernel ``exp(-gamma |x - y|^2)`` as of `RBF`, or ``exp(-gamma |x - y|_1)``, with
+        the sum of the absolute differences of the coordinates, as of `Laplace`. The two are equal for symbols.
 
     Notes
     -----
-    .. math:: k(x, y) = \frac1{(L-k)(L'-k)} \sum_{s,t} \prod_{r=0}^{k} e^{-\gamma\|x_{s+r}-y_{t+r}\|^2}
+    .. math:: k(x, y) = \frac1{(L-k)(L'-k)} \sum_{s,t} \prod_{r=0}^{k} \kappa(x_{s+r}, y_{t+r}), \qquad
+              \kappa(x, y) = e^{-\gamma\|x-y\|^2} \text{ or } e^{-\gamma\|x-y\|_1}
 
     (EMMK-2) with k = ``order``; for k = 0 the points of two sets in any order (EMMK-1). No model is needed. Kernels of
     strings are inner products of counts of windows; for large gamma they are `Spectrum` kernels. Logarithms are exact
@@ -75,6 +79,7 @@ class EmpiricalMeanMap(RandomFeatures, LogPairs, Kernel):
         "gamma": gamma(),
         "n_components": whole(1, cure="Pass the number of random frequencies, or None for the exact kernel.") | NONE,
         "random_state": seed(),
+        "base": one_of("rbf", "laplace"),
     }
     _smooth: ClassVar[Bounds] = {"gamma": WIDE}
 
@@ -87,6 +92,7 @@ class EmpiricalMeanMap(RandomFeatures, LogPairs, Kernel):
     random_state: Any = 0
     normalize: bool = True
     on_zero: str = "raise"
+    base: str = "rbf"
 
     def _accept(self, X: Any, *, reset: bool) -> Sequences:
         learned = None if reset else getattr(self, "alphabet_", None)
@@ -106,15 +112,15 @@ class EmpiricalMeanMap(RandomFeatures, LogPairs, Kernel):
         X.require_dimension(self.dimension_)
         return X.require("vectors" if self.alphabet_ is None else "symbols", "The fitted kernel")
 
-    def _prepare(self, source: Sequences) -> WindowCounts | WindowSets | Rows:
+    def _prepare(self, source: Sequences) -> WindowCounts | WindowSets | LaplaceSets | Rows:
         order, gamma = int(self.order), float(self.gamma)
         source.require_windows(order)
         if source.is_symbols:
             return WindowCounts.of(source, order + 1, gamma)
         if self.n_components is None:
-            return WindowSets(source, order, gamma)
+            return (LaplaceSets if self.base == "laplace" else WindowSets)(source, order, gamma)
         with np.errstate(over="ignore", invalid="ignore"):
-            rows = random_means(source, order, gamma, int(self.n_components), self._seed)
+            rows = random_means(source, order, gamma, int(self.n_components), self._seed, self.base)
         _require_finite(rows, source, gamma)
         return Rows(rows)
 

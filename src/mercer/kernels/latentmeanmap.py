@@ -32,8 +32,8 @@ class LatentMeanMap(InnerProducts, SharedModelKernel):
     Parameters
     ----------
     model : estimator, or batch of shape (1,)
-        The shared model: `HMM`, `FactorialHMM`, `Mixture`, `LDS` or `BayesNet`, fitted to the training data, or a
-        fitted batch of one of these.
+        The shared model: `HMM`, `FactorialHMM`, `SwitchingLDS`, `Mixture`, `LDS` or `BayesNet`, fitted to the training
+        data, or a fitted batch of one of these.
     gamma : float, default=1.0
         Parameter of the base kernel ``exp(-gamma |x - y|^2)`` between observations. Symbols are one-hot encoded, so
         that a mismatch has the value ``exp(-2 gamma)``.
@@ -70,7 +70,9 @@ class LatentMeanMap(InnerProducts, SharedModelKernel):
     state, except for rotations.
 
     A factorial hidden Markov model has one state per chain: the state kernel is the product over the chains, and the
-    transitions of all chains add up (up to 1,024 joint states). The samples of a network are rows or tables of rows.
+    transitions of all chains add up (up to 1,024 joint states). Under a switching system, observations are compared
+    together with their regimes, and the steps between regimes as transitions; its states, whose posteriors are mixtures
+    over paths of regimes, are summed out. The samples of a network are rows or tables of rows.
     Each node is compared jointly with its parents, and the kernels of all nodes add up (LMMK-0):
 
     .. math:: k(x, y) = \sum_v \frac1{m m'} \sum_{i,j} E\Big[\prod_{u \in \{v\} \cup pa_v}

@@ -1,7 +1,8 @@
-"""Linear and Gaussian kernels on vectors, the usual baselines."""
+"""Linear, Gaussian and Laplace kernels on vectors, the usual baselines."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -19,18 +20,20 @@ from mercer.kernels.base.transformer import WIDE, Bounds
 
 MEDIAN_ROWS = 1000
 """Number of rows among which the median distance is computed."""
+Distances = Callable[[Rows, Rows], Array]
+"""Distances of every pair of rows."""
 
 
-def median_squared_distance(rows: Any, rng: np.random.Generator) -> float:
-    """Return the median of the positive squared distances of at most 1,000 rows; 0 if all rows are equal.
+def median_distance(rows: Any, rng: np.random.Generator, distances: Distances = Rows.squared_distances) -> float:
+    """Return the median of the positive distances, squared unless given, of at most 1,000 rows; 0 if all are equal.
 
     Equal rows are left out: where most values are repeated, the median of all pairs would be 0.
     """
     n = len(rows)
     some = Rows.widened(rows if n <= MEDIAN_ROWS else rows[np.sort(rng.choice(n, MEDIAN_ROWS, replace=False))])
-    squared: Floats = to_numpy(some.squared_distances(some))[np.triu_indices(len(some), 1)]
-    squared = squared[squared > 1e-14 * squared.max(initial=0.0)]  # rounding of equal rows
-    return float(np.median(squared)) if len(squared) else 0.0
+    found: Floats = to_numpy(distances(some, some))[np.triu_indices(len(some), 1)]
+    found = found[found > 1e-14 * found.max(initial=0.0)]  # rounding of equal rows
+    return float(np.median(found)) if len(found) else 0.0
 
 
 def _width(check: Check) -> Check:
@@ -94,7 +97,53 @@ class Linear(InnerProducts, _VectorKernel):
         return [f"x{i}" for i in range(width)] if names is None else [str(name) for name in names]
 
 
-class RBF(_VectorKernel):
+class _OfDistance(_VectorKernel):
+    """A kernel exp(-gamma D) of a distance D of vectors."""
+
+    _parameters: ClassVar[Rules] = {"gamma": _width(gamma())}
+    _smooth: ClassVar[Bounds] = {"gamma": WIDE}
+    _stationary = True
+
+    infinitely_divisible = True
+
+    def __init__(self, gamma: float | str | None = None) -> None:
+        self.gamma = gamma
+
+    @staticmethod
+    def _distances(a: Rows, b: Rows) -> Array:
+        """Return D of every pair of rows."""
+        raise NotImplementedError
+
+    def _learn(self, X: Any, y: Any = None) -> None:
+        self.__dict__.pop("gamma_", None)
+        if isinstance(self.gamma, str):
+            median = median_distance(X, np.random.default_rng(0), self._distances)
+            self.gamma_ = 1.0 / median if median > 0 else 1.0  # the kernel of equal rows is 1 for every width
+
+    def _learned(self) -> Any:
+        return getattr(self, "gamma_", None)
+
+    @property
+    def _learns_from_call(self) -> bool:
+        return isinstance(self.gamma, str)
+
+    def inverse_width(self, n_features: int) -> float:
+        """Return gamma as a number; for "median" after ``fit``."""
+        if self.gamma is None:
+            return 1.0 / n_features
+        return self.gamma_ if isinstance(self.gamma, str) else float(self.gamma)
+
+    def _prepare(self, source: Any) -> Rows:
+        return Rows.widened(source)
+
+    def _tile(self, a: Rows, b: Rows) -> Array:
+        return -self.inverse_width(a.width) * self._distances(a, b)
+
+    def _self(self, a: Rows) -> Array:
+        return np.zeros(len(a))
+
+
+class RBF(_OfDistance):
     r"""The Gaussian kernel :math:`e^{-\gamma\|x-y\|^2}`.
 
     Parameters
@@ -118,41 +167,48 @@ class RBF(_VectorKernel):
     1e-06
     """
 
-    _parameters: ClassVar[Rules] = {"gamma": _width(gamma())}
-    _smooth: ClassVar[Bounds] = {"gamma": WIDE}
-    _stationary = True
-
-    infinitely_divisible = True
-
     psd = Verdict("always", "the Gaussian kernel (Schoenberg)")
 
-    def __init__(self, gamma: float | str | None = None) -> None:
-        self.gamma = gamma
+    @staticmethod
+    def _distances(a: Rows, b: Rows) -> Array:
+        return a.squared_distances(b)
 
-    def _learn(self, X: Any, y: Any = None) -> None:
-        self.__dict__.pop("gamma_", None)
-        if isinstance(self.gamma, str):
-            median = median_squared_distance(X, np.random.default_rng(0))
-            self.gamma_ = 1.0 / median if median > 0 else 1.0  # the kernel of equal rows is 1 for every width
 
-    def _learned(self) -> Any:
-        return getattr(self, "gamma_", None)
+class Laplace(_OfDistance):
+    r"""The Laplace kernel :math:`e^{-\gamma\|x-y\|_1}`, with the sum of the absolute differences of the coordinates.
 
-    @property
-    def _learns_from_call(self) -> bool:
-        return isinstance(self.gamma, str)
+    Parameters
+    ----------
+    gamma : float, "median" or None, default=None
+        Inverse width. None means 1 / n_features, which suits columns of variance 1. "median" means 1 / m, where m is
+        the median distance of two different training rows: it suits data in any units.
 
-    def inverse_width(self, n_features: int) -> float:
-        """Return gamma as a number; for "median" after ``fit``."""
-        if self.gamma is None:
-            return 1.0 / n_features
-        return self.gamma_ if isinstance(self.gamma, str) else float(self.gamma)
+    Attributes
+    ----------
+    gamma_ : float
+        The inverse width that was learned; only for ``gamma="median"``.
 
-    def _prepare(self, source: Any) -> Rows:
-        return Rows.widened(source)
+    See Also
+    --------
+    RBF : The Gaussian kernel, which is smooth at equal points and less robust to outliers.
 
-    def _tile(self, a: Rows, b: Rows) -> Array:
-        return -self.inverse_width(a.width) * a.squared_distances(b)
+    Notes
+    -----
+    The characteristic function of the Cauchy distribution is :math:`e^{-\gamma|x|}`, so that the kernel is a product
+    over the coordinates of positive definite functions (MM-1).
 
-    def _self(self, a: Rows) -> Array:
-        return np.zeros(len(a))
+    Examples
+    --------
+    >>> import mercer as mc
+    >>> mc.Laplace(gamma=0.5)([[0.0, 0.0], [1.0, 1.0]]).round(4)
+    array([[1.    , 0.3679],
+           [0.3679, 1.    ]])
+    >>> mc.Laplace(gamma="median").fit([[0.0], [1000.0], [2000.0]]).gamma_
+    0.001
+    """
+
+    psd = Verdict("always", "a product of Fourier transforms of Cauchy distributions (Bochner)")
+
+    @staticmethod
+    def _distances(a: Rows, b: Rows) -> Array:
+        return a.absolute_distances(b)

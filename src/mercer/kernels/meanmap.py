@@ -12,11 +12,13 @@ from mercer._coupling import Coupling, Smoothed
 from mercer._parameters import NONE, Rules, gamma, one_of, seed, whole
 from mercer._verdict import Verdict
 from mercer.families.characteristic import emits_sequences, random_features
+from mercer.kernels._laplace import LaplaceSmoothed
 from mercer.kernels._operands import Rows
 from mercer.kernels._random_features import RandomFeatures, check_precision
 from mercer.kernels.base.model import CoupledKernel
 from mercer.kernels.base.transformer import WIDE, Bounds
 from mercer.models.discount import Discounted, check_lengths
+from mercer.models.switching import OverPaths, SwitchingLDSs
 
 
 @dataclass(eq=False, repr=False)
@@ -29,8 +31,7 @@ class MeanMap(RandomFeatures, CoupledKernel):
         Estimator that fits a distribution to each sample, as ``model.fit_each``. None compares batches of
         distributions.
     gamma : float, default=1.0
-        Parameter of the base kernel ``exp(-gamma |x - y|^2)``. Symbols are one-hot encoded, so that a mismatch has the
-        value ``exp(-2 gamma)``.
+        Parameter of the base kernel. Symbols are one-hot encoded, so that a mismatch has the value ``exp(-2 gamma)``.
     length : int, Discounted or None, default=10
         Length of the compared sequences, for sequence models, or ``mc.Discounted(d)`` for a discounted sum over all
         lengths; families ignore it. `path` computes many lengths in one sweep.
@@ -44,25 +45,36 @@ class MeanMap(RandomFeatures, CoupledKernel):
         `Mixtures` of these, `KDEs`, and for `HMMs` of these, `MarkovChains` and `LDSs`. For models of sequences, a
         relative error of more than 10 % raises, and the message has the number of frequencies needed.
     random_state : int, Generator, RandomState or None, default=0
-        Seed of the frequencies; None draws a new one in every fit.
+        Seed of the frequencies and of the paths; None draws a new one in every fit.
     normalize : bool, default=True
         Whether to normalize the kernel, so that k(x, x) = 1.
     on_zero : {"raise", "zero"}, default="raise"
         What to do with an object of zero norm: raise an error, or set its kernel values to zero.
+    n_paths : int, default=50
+        Number of regime paths that are drawn from each model of `SwitchingLDSs`; models with at most this number of
+        paths are exact. Other distributions ignore it.
+    base : {"rbf", "laplace"}, default="rbf"
+        The base kernel: the Gaussian kernel ``exp(-gamma |x - y|^2)`` as of `RBF`, or ``exp(-gamma |x - y|_1)``, with
+        the sum of the absolute differences of the coordinates, as of `Laplace`. The second has a closed form for
+        Gaussians with diagonal or isotropic covariances and `KDEs` (GMMK-2a), for symbols, for which the two are equal,
+        and for mixtures, `HMMs` and `MarkovChains` of these.
 
     Notes
     -----
-    .. math:: k(p, q) = \iint p(x)\, q(y)\, e^{-\gamma\|x-y\|^2}\, dx\, dy
+    .. math:: k(p, q) = \iint p(x)\, q(y)\, \kappa(x, y)\, dx\, dy, \qquad
+              \kappa(x, y) = e^{-\gamma\|x-y\|^2} \text{ or } e^{-\gamma\|x-y\|_1}
 
     (GMMK-0). For sequences the base kernel is the product over time. That of multinomial counts averages over all
-    alignments of the tokens (GMMK-10c).
+    alignments of the tokens (GMMK-10c). Switching systems are compared by all pairs of regime paths, or of
+    ``n_paths`` paths that are drawn once from each model (GMMK-9): an average over paths of mean embeddings.
 
     Random features are characteristic functions at F frequencies (MM-2):
 
     .. math:: k(p, q) = E_w\, \varphi_p(w)\, \overline{\varphi_q(w)}, \qquad
               \varphi_p(w) = E_{x \sim p}\, e^{i \langle w, x\rangle}
 
-    with coordinates of w from :math:`\mathcal N(0, 2\gamma)`. The matrix is positive semi-definite for every F, and its
+    with coordinates of w from :math:`\mathcal N(0, 2\gamma)`, or from the Cauchy distribution of scale
+    :math:`\gamma` for the Laplace kernel. The matrix is positive semi-definite for every F, and its
     error decreases as :math:`1/\sqrt F`. `standard_errors` estimates it; the estimate is infinite if too few
     frequencies contribute. For sequences, w has one vector per time step, and :math:`\varphi` is a product of one
     matrix per step. Their mean maps are small, so the error of a pair is stated relative to
@@ -81,8 +93,10 @@ class MeanMap(RandomFeatures, CoupledKernel):
     _parameters: ClassVar[Rules] = {
         "gamma": gamma(),
         "n_components": whole(1, cure="It is the number of random frequencies; None computes the exact kernel.") | NONE,
+        "n_paths": whole(1, cure="It is the number of regime paths that are drawn from each switching system."),
         "random_state": seed(),
         "time": one_of("joint", "independent"),
+        "base": one_of("rbf", "laplace"),
     }
     _smooth: ClassVar[Bounds] = {"gamma": WIDE}
     _with_features: ClassVar[str] = "Categoricals and Multinomials of one trial"
@@ -96,9 +110,31 @@ class MeanMap(RandomFeatures, CoupledKernel):
     random_state: Any = 0
     normalize: bool = True
     on_zero: str = "raise"
+    n_paths: int = 50
+    base: str = "rbf"
 
     def _coupling(self) -> Coupling:
-        return Smoothed(float(self.gamma))
+        return (LaplaceSmoothed if self.base == "laplace" else Smoothed)(float(self.gamma))
+
+    def _coupling_of(self, source: Any) -> Any:
+        base = self._coupling()
+        if not isinstance(source, SwitchingLDSs):
+            return base
+        if not isinstance(base, Smoothed):
+            raise TypeError("MeanMap(base='laplace') has no closed form for SwitchingLDSs. Use base='rbf'.")
+        return OverPaths(base, 1.0, int(self.n_paths), self._seed)
+
+    def _learned(self) -> Any:
+        return self._seed  # of drawn paths, too
+
+    def standard_errors(self, X: Any, Y: Any = None) -> Floats:  # noqa: D102
+        _, a, b = self.operands(X, Y)
+        if any(getattr(side.operand, "drawn", False) for side in (a, a if b is None else b)):
+            raise ValueError(
+                f"There are more than n_paths={self.n_paths} regime paths, and the error of drawn paths is not "
+                "estimated. Compare the kernel for several values of random_state, or raise n_paths."
+            )
+        return super().standard_errors(X, Y)
 
     # -- random features --------------------------------------------------------------------------------
 
@@ -113,8 +149,8 @@ class MeanMap(RandomFeatures, CoupledKernel):
             return super()._prepare(source)
         arguments = float(self.gamma), int(self.n_components), self._seed
         if not emits_sequences(source):
-            return Rows(random_features(source, *arguments))
-        rows = random_features(source, *arguments, self._one_length())
+            return Rows(random_features(source, *arguments, base=self.base))
+        rows = random_features(source, *arguments, self._one_length(), self.base)
         check_precision(to_numpy(rows), self._log_selves(source))
         return Rows(rows)
 

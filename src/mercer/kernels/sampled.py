@@ -2,25 +2,22 @@
 
 from __future__ import annotations
 
-import inspect
-import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
-from array_api_compat import is_torch_array
 
-from mercer._array import Array, Floats, logsumexp, namespace, to_numpy
+from mercer._array import Array, Floats, logsumexp
 from mercer._batch import Batch
-from mercer._parameters import Rules, rho, seed, whole
+from mercer._parameters import Rules, between, one_of, rho, seed, whole
 from mercer._random import seed_of
 from mercer._verdict import Verdict
-from mercer.data import Sequences
+from mercer.kernels._draws import Objects, densities, draw, in_numpy, joined, seeds
 from mercer.kernels._operands import LogFeatures, LogPairs
+from mercer.kernels._pair_draws import PairDraws
 from mercer.kernels._windows.random import spread
 from mercer.kernels.base.model import LONGEST, ModelKernel
+from mercer.kernels.base.transformer import NoFeatures
 
 
 @dataclass(eq=False, repr=False)
@@ -37,18 +34,27 @@ class Sampled(LogPairs, ModelKernel):
     length : int, default=10
         Length of the sampled sequences, for sequence models.
     n_samples : int, default=1000
-        Number of samples from the average of the training distributions, which are drawn once in ``fit``.
+        Number of samples from the average of the training distributions, which are drawn once in ``fit``; with
+        ``proposal="pairs"``, from each distribution.
     random_state : int, Generator, RandomState or None, default=0
         Seed of the samples; None draws a new one in every fit.
     normalize : bool, default=True
         Whether to normalize the kernel, so that k(x, x) = 1.
     on_zero : {"raise", "zero"}, default="raise"
         What to do with an object of zero norm: raise an error, or set its kernel values to zero.
+    proposal : {"average", "pairs"}, default="average"
+        What the samples are drawn from: the average of the training distributions, or the two distributions of each
+        pair, as in the source. With "pairs" nothing is learned from the training distributions, the cost is
+        ``n_samples`` densities for each pair, and the matrix is not positive semi-definite.
+    beta : float, default=0.5
+        With ``proposal="pairs"``, the share of the samples of the first distribution of a pair, from 0 to 1. The first
+        is the one of the row; the lower triangle of a Gram matrix is mirrored, as in the source. The kernel of two
+        distributions depends on their order unless it is 1/2.
 
     Attributes
     ----------
     samples_ : array of shape (n_samples, ...) or Sequences
-        The samples.
+        The samples; with ``proposal="average"`` only.
     log_proposal_ : array of shape (n_samples,)
         Their log densities under the average of the training distributions.
 
@@ -60,6 +66,17 @@ class Sampled(LogPairs, ModelKernel):
 
     an inner product of explicit features, so that every matrix is positive semi-definite. It estimates the power of the
     marginal density, for models with hidden variables too.
+
+    With ``proposal="pairs"`` (PPK-5a) and T samples :math:`x_i` of p and :math:`y_i` of q,
+
+    .. math:: k(p, q) \approx \frac\beta T \sum_i w_p(x_i)\, q(x_i)^\rho
+              + \frac{1-\beta}T \sum_i w_q(y_i)\, p(y_i)^\rho
+
+    At :math:`\rho = 1`, :math:`w = 1`. At other powers, families that are closed under powers (`Gaussians`,
+    `Categoricals`, `Multinomials` of one trial, `Bernoullis`, `Exponentials` and, where it is proper, `Gammas`) are
+    sampled from :math:`p^\rho / Z_p` with :math:`w_p = Z_p = \int p^\rho`, as in the source; others from p, with
+    :math:`w_p(x) = p(x)^{\rho-1}`. Without normalization the estimate of a pair is unbiased, and its variance
+    decreases as 1/T. The samples of a distribution are the same in all pairs.
 
     An object of your own has ``log_prob(X)``, which returns ``(n,)`` for n points, and ``sample(size)``, which returns
     n points, one per row. If ``sample`` has parameters ``random_state`` (an int) or ``length``, they are passed; torch
@@ -81,12 +98,11 @@ class Sampled(LogPairs, ModelKernel):
         "rho": rho(),
         "length": whole(1, LONGEST, cure="It is the number of observations of the sampled sequences."),
         "random_state": seed(),
+        "proposal": one_of("average", "pairs"),
+        "beta": between(0, 1, cure="It is the share of the samples of the first distribution of a pair."),
     }
     _smooth = {"rho": (0.05, 5.0)}  # noqa: RUF012
-    _needs_fit = "its samples come from the training distributions"
     _why_zero = " (its density is zero at all samples: increase n_samples)"
-
-    psd = Verdict("always", "an inner product of explicit features, for every number of samples (PPK-5b)")
 
     model: Any = None
     rho: float = 0.5
@@ -95,6 +111,20 @@ class Sampled(LogPairs, ModelKernel):
     random_state: Any = 0
     normalize: bool = True
     on_zero: str = "raise"
+    proposal: str = "average"
+    beta: float = 0.5
+
+    @property
+    def psd(self) -> Verdict:
+        """Whether every Gram matrix is positive semi-definite: not if pairs have samples of their own."""
+        if self.proposal == "pairs":
+            seen = "seen: smallest eigenvalue -0.11 of 12 Gaussians with 20 samples each"
+            return Verdict("no", f"every pair has samples of its own; {seen} (PPK-5a)")
+        return Verdict("always", "an inner product of explicit features, for every number of samples (PPK-5b)")
+
+    @property
+    def _needs_fit(self) -> str:
+        return "" if self.proposal == "pairs" else "its samples come from the training distributions"
 
     # -- fitting -----------------------------------------------------------------------------------------
 
@@ -110,10 +140,12 @@ class Sampled(LogPairs, ModelKernel):
             batch = type(first).concat([item if item.ndim else item.reshape(1) for item in items])
             return super()._accept(batch, reset=reset)
         objects = Objects(list(items))
-        objects.require(*("log_prob", "sample")[: 1 + reset])
+        objects.require(*("log_prob", "sample")[: 1 + (reset or self.proposal == "pairs")])
         return objects
 
     def _learn(self, X: Any, y: Any = None) -> None:
+        for name in ("samples_", "log_proposal_"):
+            self.__dict__.pop(name, None)
         self._seed = seed_of(self.random_state)
         if isinstance(X, Objects):
             self.__dict__.pop("context_", None)
@@ -135,6 +167,8 @@ class Sampled(LogPairs, ModelKernel):
 
     def _training(self, X: Any) -> Any:
         source = super()._training(X)
+        if self.proposal == "pairs":
+            return source
         n, size = len(source), int(self.n_samples)
         own = seeds(source, self._seed)
         counts = np.full(n, size // n)  # as many from each, which varies less than random numbers
@@ -154,12 +188,17 @@ class Sampled(LogPairs, ModelKernel):
 
     # -- evaluation --------------------------------------------------------------------------------------
 
-    def _prepare(self, source: Any) -> LogFeatures:
+    def _prepare(self, source: Any) -> LogFeatures | PairDraws:
+        if self.proposal == "pairs":
+            size, power = int(self.n_samples), float(self.rho)
+            return PairDraws.of(source, seeds(source, self._seed), size, self.length, power, float(self.beta))
         values = self._kept(source, "densities")
         values = densities(source, self.samples_) if values is None else values
         return LogFeatures(self.rho * values - (np.log(self.n_samples) + self.log_proposal_) / 2)
 
-    def _features(self, a: LogFeatures) -> Array:
+    def _features(self, a: Any) -> Array:
+        if self.proposal == "pairs":
+            raise NoFeatures("Sampled(proposal='pairs') has no explicit features. Use proposal='average'.")
         return a.values
 
     def _feature_names(self, width: int) -> list[str]:
@@ -184,6 +223,8 @@ class Sampled(LogPairs, ModelKernel):
             raise ValueError("n_samples must be 2 or more for standard errors; got 1.")
         kernel, a, b = self.operands(X, Y)
         left, right = a.operand, (a if b is None else b).operand
+        if isinstance(left, PairDraws):
+            return left.standard_errors(right, bool(kernel.normalize))
         # `spread` takes cosines and sines: the features, and zeros.
         rows, columns = (np.concatenate([side.scaled, np.zeros_like(side.scaled)], axis=1) for side in (left, right))
         errors = spread(rows, columns, bool(kernel.normalize))
@@ -197,148 +238,3 @@ def _are_distributions(items: Any, model: Any) -> bool:
     if model is None:
         return not isinstance(items[0], str | list | tuple | np.ndarray) and not np.isscalar(items[0])
     return hasattr(items[0], "sample") and hasattr(items[0], "log_prob")
-
-
-class Objects:
-    """Distributions of the user's own: objects with ``log_prob(X)`` and ``sample(size)``."""
-
-    def __init__(self, items: list[Any]) -> None:
-        self.items = items
-
-    def __len__(self) -> int:
-        return len(self.items)
-
-    def __getitem__(self, key: Any) -> Objects:
-        picked = range(len(self))[key] if isinstance(key, slice) else np.arange(len(self))[key]
-        return Objects([self.items[i] for i in picked])
-
-    def matched(self, reference: Any) -> Objects:
-        """Return the objects; raise if the other side is a batch."""
-        if not isinstance(reference, Objects):
-            raise TypeError(
-                f"Sampled got a list of objects on one side and {type(reference).__name__} on the other. Pass lists on "
-                "both sides, such as list(batch)."
-            )
-        return self
-
-    def require(self, *methods: str) -> None:
-        """Raise if an object lacks one of the methods."""
-        for i, item in enumerate(self.items):
-            for name in methods:
-                if not callable(getattr(item, name, None)):
-                    raise TypeError(
-                        f"object {i} is of type {type(item).__name__}, which has no method {name}. Sampled compares "
-                        "objects with log_prob(X) and sample(size); to fit a model to each sample of data, give "
-                        "Sampled(model=...)."
-                    )
-
-
-def in_numpy(batch: Batch) -> Batch:
-    """Return a batch of NumPy arrays: draws and their densities have no gradient."""
-    return batch._map(lambda _, x: x if hasattr(x, "indptr") else to_numpy(x), lambda _, part: in_numpy(part))
-
-
-def seeds(source: Batch | Objects, seed: int) -> list[int]:
-    """Return the seed of every object: that of a member of a batch depends on its content, others on the position."""
-    if isinstance(source, Batch):
-        words: Any = [[int.from_bytes(digest, "little")] for digest in source.digests()]
-    else:
-        words = [[i] for i in range(len(source))]
-    return [int(np.random.SeedSequence([seed, *word]).generate_state(1)[0]) for word in words]
-
-
-def draw(source: Batch | Objects, i: int, size: int, length: int, seed: int) -> Any:
-    """Draw ``size`` points of object i: an array ``(size, ...)`` of NumPy or torch, or `Sequences`."""
-    if isinstance(source, Objects):
-        return _from_object(source.items[i], i, size, length, seed)
-    one: Any = source[i : i + 1]
-    if "length" not in _parameters(one.sample):
-        return one.sample(size, random_state=seed)[0]
-    if getattr(one, "end", False):
-        raise ValueError(
-            f"{type(one).__name__} with end=True have sequences of all lengths, and samples are cut at length = "
-            f"{length}. Fit them with end=False."
-        )
-    points = np.asarray(one.sample(length, size, random_state=seed)[0])
-    return Sequences.from_codes(points, one.alphabet) if points.ndim == 2 else Sequences(list(points))
-
-
-def _from_object(item: Any, i: int, size: int, length: int, seed: int) -> Any:
-    names = _parameters(item.sample)
-    options: dict[str, Any] = {"length": length} if "length" in names else {}
-    if "random_state" in names:
-        options["random_state"] = seed
-    count: Any = (size,) if names & {"sample_shape", "shape"} else size
-    with _torch(seed):
-        points = item.sample(count, **options)
-    if isinstance(points, tuple):  # points and their labels or densities, as of scikit-learn's mixtures
-        points = points[0]
-    if not isinstance(points, Sequences):
-        points = points.detach() if is_torch_array(points) else np.asarray(points)
-    if len(points) != size:
-        raise ValueError(f"sample({size}) of object {i} must return {size} points, one per row; got {len(points)}.")
-    values = to_numpy(points.values if isinstance(points, Sequences) else points)
-    if values.dtype.kind == "f" and not np.isfinite(values).all():
-        raise ValueError(f"object {i} has drawn a point that is not finite. Check its parameters.")
-    return points
-
-
-def _parameters(method: Any) -> set[str]:
-    try:
-        return set(inspect.signature(method).parameters)
-    except (TypeError, ValueError):  # of compiled code
-        return set()
-
-
-@contextmanager
-def _torch(seed: int | None = None) -> Iterator[None]:
-    """Switch off gradients and, with a seed, seed torch, whose generators are restored at the end."""
-    torch: Any = sys.modules.get("torch")
-    if torch is None:
-        yield
-        return
-    with torch.no_grad():
-        if seed is None:
-            yield
-            return
-        with torch.random.fork_rng():
-            torch.manual_seed(seed)
-            yield
-
-
-def joined(parts: list[Any]) -> Any:
-    """Concatenate draws of several objects."""
-    if isinstance(parts[0], Sequences):
-        return Sequences.concat(parts)
-    shapes = {tuple(part.shape[1:]) for part in parts}
-    if len(shapes) > 1:
-        raise ValueError(f"The objects draw points of different shapes, {' and '.join(map(str, sorted(shapes)))}.")
-    xp = namespace(*parts)
-    whole: Array = xp.concat(parts, axis=0)
-    return whole
-
-
-def densities(source: Batch | Objects, points: Any) -> Floats:
-    """Return the log density of every point under every object, ``(N, T)``; -inf where it is zero."""
-    count = len(points)
-    with _torch():
-        if isinstance(source, Objects):
-            values = np.empty((len(source), count))
-            for i, item in enumerate(source.items):
-                found = to_numpy(item.log_prob(points))
-                if found.shape != (count,):
-                    raise ValueError(
-                        f"log_prob of object {i} must return one number per point, shape ({count},); got shape "
-                        f"{found.shape}. Sum over the coordinates, as torch.distributions.Independent does."
-                    )
-                values[i] = found
-        else:
-            values = np.asarray(to_numpy(source.log_prob(points)), dtype=np.float64)  # type: ignore[attr-defined]
-    bad = np.argwhere(np.isnan(values) | (values == np.inf))
-    if len(bad):
-        i, t = bad[0]
-        raise ValueError(
-            f"object {i} has the log density {values[i, t]} at a sampled point; densities must be finite. Check its "
-            "parameters; a point mass or a singular covariance has no density."
-        )
-    return values

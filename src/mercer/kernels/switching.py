@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
+from mercer._coupling import PowerProduct
 from mercer._parameters import Rules, one_of, rho, seed, whole
 from mercer._random import seed_of
 from mercer._verdict import Verdict
@@ -43,7 +44,8 @@ class SwitchingProduct(CoupledKernel):
 
     (PPK-5.1) over the regime paths a of p and b of q, with weights :math:`w(a) = p(a)^\rho` for "joint" and
     :math:`p(a)` for "expected". Powers of the marginal density of a series have no closed form: `Sampled` estimates
-    them.
+    them. Models of different numbers of regimes are compared as they are; ``kernel([p, q])`` is the matrix of all
+    members of a list of batches.
 
     Examples
     --------
@@ -91,7 +93,8 @@ class SwitchingProduct(CoupledKernel):
         return self._seed
 
     def _coupling(self) -> Any:
-        return OverPaths(float(self.rho), self.switches == "expected", int(self.n_paths), self._seed)
+        rho = float(self.rho)
+        return OverPaths(PowerProduct(rho), rho if self.switches == "joint" else 1.0, int(self.n_paths), self._seed)
 
     def _prepare(self, source: Any) -> Any:
         if not isinstance(source, SwitchingLDSs):

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 
 from mercer._array import Array, Floats, Indices, to_numpy
 from mercer._batch import Batch
-from mercer._coupling import Coupling, Operand
+from mercer._coupling import Coupling, Operand, PowerProduct, Smoothed
 from mercer._probability import checked_probability, drawn
 from mercer._random import random_generator, whole_size
 from mercer._wording import counted
@@ -19,8 +20,9 @@ from mercer.models._dynamics.checks import possible, within_range
 from mercer.models._dynamics.runs import drawn_series
 from mercer.models._forward.interface import Runs
 from mercer.models._switching.hypotheses import best, chains_of, explore, log_likelihoods
-from mercer.models._switching.smoothing import forecasts, regime_posteriors
+from mercer.models._switching.smoothing import forecasts, regime_cliques, regime_posteriors
 from mercer.models.discount import check_lengths
+from mercer.models.hidden import Clique
 from mercer.models.inference import own_runs, read
 from mercer.models.lds import LDSs
 from mercer.models.posterior import Posterior, long_run
@@ -33,11 +35,15 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class OverPaths:
-    """A coupling of the series of two regime paths, and how the paths of every model are summed over (PPK-5.1)."""
+    """A coupling of the series of two regime paths, and how the paths of every model are summed over (PPK-5.1, GMMK-9).
 
-    rho: float
-    expected: bool
-    """Whether kernels are averaged over paths, so that only densities given a path are raised to a power."""
+    Mean maps are linear in the distributions, so that kernels of pairs of paths are always averaged.
+    """
+
+    coupling: PowerProduct | Smoothed
+    """Of the Gaussian distributions of two series, each given its path."""
+    power: float
+    """Of the probabilities of paths; 1 if kernels are averaged over paths."""
     n_paths: int
     """Number of draws from each model that has more paths."""
     seed: int
@@ -109,6 +115,22 @@ class SwitchingLDSs(HasCriteria, Batch):
         if np.any(systems.state_dims != systems.state_dims[..., :1]):
             raise ValueError("The systems of one model must have the same number of state coordinates, in state_dims.")
         self._freeze(initial=initial, transition=transition, systems=systems)
+
+    def _check_alike(self, other: Batch) -> None:
+        """Raise if the systems emit vectors of different dimensions; numbers of regimes and of states may differ."""
+        if type(self) is not type(other):
+            super()._check_alike(other)
+        self.systems._check_alike(other.systems)  # type: ignore[attr-defined]
+
+    @classmethod
+    def _of_one_size(cls, batches: Sequence[Self]) -> Sequence[Self]:
+        found = sorted({int(batch.initial.shape[-1]) for batch in batches})
+        if len(found) > 1:
+            raise ValueError(
+                f"A batch of SwitchingLDSs has one number of regimes; got {' and '.join(map(str, found))}. For the "
+                "matrix of all pairs, pass a list of batches to the kernel, as in kernel([p, q])."
+            )
+        return batches
 
     @property
     def dimension(self) -> int:
@@ -253,8 +275,25 @@ class SwitchingLDSs(HasCriteria, Batch):
         n_paths = whole_size(n_paths, "paths", name="n_paths", least=1)
         X, values, runs = self._own(X)
         chains = chains_of(self)
-        found, log_prob = regime_posteriors(chains, values, runs, int(n_paths), random_state, whole)
-        return Posterior._make(X, found, None, possible(log_prob, X, chains.systems))
+        found = regime_posteriors(chains, values, runs, int(n_paths), random_state, whole)
+        return Posterior._make(X, found.regimes, None, possible(found.log_prob, X, chains.systems))
+
+    def latent_cliques(self, X: Any) -> list[Clique]:
+        """Return the mean posteriors of observations with their regimes, and of steps between regimes.
+
+        For latent kernels. The states of the systems are summed out. Posteriors are those of `regime_probabilities`.
+
+        Parameters
+        ----------
+        X : Sequences, or anything that converts to them
+            The samples, for a batch of shape ``(1,)``.
+        """
+        self._require_one()
+        return regime_cliques(chains_of(self), self.read(X), 64)
+
+    def require_discrete(self, kernel: str) -> None:
+        """Raise: these are models of vectors."""
+        raise TypeError(f"{kernel} needs models of symbols, which can be counted. Use mc.LatentMeanMap.")
 
     def viterbi(self, X: Any, n_paths: int = 64) -> tuple[list[Indices], Floats]:
         """Most probable path of regimes of each series that a beam search finds, and its log probability.
@@ -361,7 +400,7 @@ class SwitchingLDSs(HasCriteria, Batch):
 
         if not isinstance(coupling, OverPaths):
             raise TypeError(
-                "Kernels of SwitchingLDSs sum over regime paths. Use mc.kernels.SwitchingProduct, or "
+                "Kernels of SwitchingLDSs sum over regime paths. Use mc.kernels.SwitchingProduct or mc.MeanMap, or "
                 "mc.Sampled for powers of their marginal density."
             )
         self._require_axis()

@@ -6,6 +6,7 @@ import numpy as np
 
 from mercer._array import Floats
 from mercer.data import Sequences
+from mercer.families.characteristic import random_frequencies
 
 CHUNK = 1 << 18
 """Number of random features of single windows computed at once, so that they stay in the cache."""
@@ -13,15 +14,16 @@ FEWEST = 20
 """Smallest effective number of frequencies of an object for reliable standard errors."""
 
 
-def random_means(X: Sequences, order: int, gamma: float, n_components: int, seed: int) -> Floats:
+def random_means(
+    X: Sequences, order: int, gamma: float, n_components: int, seed: int, base: str = "rbf"
+) -> Floats:
     """Average cosines and sines of random projections over the windows of every sequence, ``(N, 2 n_components)``.
 
     Inner products of rows are, on average over seeds, the exact kernel (EMMK-2, MM-2). The cost is linear in
     the lengths.
     """
     d = X.values.shape[1]
-    directions = np.random.default_rng(seed).standard_normal(((order + 1) * d, n_components))
-    frequencies = np.sqrt(2 * gamma) * directions
+    frequencies = random_frequencies(np.random.default_rng(seed), gamma, ((order + 1) * d, n_components), base)
     out = np.empty((len(X), 2 * n_components))
     step = max(1, CHUNK // n_components)
     for i in range(len(X)):  # a few windows of one sequence at a time: its mean does not depend on its neighbors

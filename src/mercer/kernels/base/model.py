@@ -146,6 +146,10 @@ class CoupledKernel(ModelKernel):
     def _coupling(self) -> Coupling:
         raise NotImplementedError
 
+    def _coupling_of(self, source: Any) -> Any:
+        """Return the coupling of a batch; models whose hidden paths are drawn need more than the kernel of leaves."""
+        return self._coupling()
+
     def _lengths(self) -> Any:
         if self._path is not None:
             return self._path
@@ -159,9 +163,9 @@ class CoupledKernel(ModelKernel):
             )
         operand: Any
         if self.time == "independent":
-            operand = step_operand(source, self._coupling(), self._lengths())
+            operand = step_operand(source, self._coupling_of(source), self._lengths())
         else:
-            operand = source.couple(self._coupling(), self._lengths())
+            operand = source.couple(self._coupling_of(source), self._lengths())
         if isinstance(self.length, Discounted) and self._path is None and not self.normalize:
             operand.alone()  # raises if a self-kernel is infinite; normalization computes it anyway
         return operand

@@ -1,4 +1,4 @@
-"""Coupled switching systems as operands of the Gram engine: double sums over regime paths (PPK-5.1)."""
+"""Coupled switching systems as operands of the Gram engine: double sums over regime paths (PPK-5.1, GMMK-9)."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 
 from mercer._array import Floats, Indices, logsumexp, safe_log, to_numpy
-from mercer._coupling import FieldOperand, Operand, PowerProduct
+from mercer._coupling import FieldOperand, Operand, PowerProduct, Smoothed
 from mercer._native.kalman import pairs_at_zero
 from mercer._probability import drawn
 from mercer.models._dynamics.operand import LOG_2PI, LOST, check_finite, coupled
@@ -28,8 +28,7 @@ def switching_operand(models: Any, coupling: Any, lengths: Lengths) -> Operand:
         )
     steps = np.asarray(lengths)
     seeds = [int.from_bytes(digest[:8], "little") ^ coupling.seed for digest in models.digests()]
-    power = 1.0 if coupling.expected else coupling.rho
-    paths = regime_paths(models.initial, models.transition, steps, power, coupling.n_paths, seeds)
+    paths = regime_paths(models.initial, models.transition, steps, coupling.power, coupling.n_paths, seeds)
     systems = systems_of(models.systems)
     _check_growth(systems, paths, int(steps.max()))
     zeros = np.zeros((len(models), *paths.log_weight.shape[1:]))
@@ -73,12 +72,17 @@ class SwitchingOperand(FieldOperand):
 
     def with_determinants(self) -> SwitchingOperand:
         """Add the log determinants: the difference of two series of one path has twice their covariance."""
-        if self.coupling.rho == 1:
+        if isinstance(self.coupling.coupling, Smoothed) or self.coupling.coupling == PowerProduct(1.0):
             return self
         n, count = len(self), self.paths.regimes.shape[1]
         every = np.arange(n * count)
         found = self._at_zero(self, np.stack([every, every], axis=1), 1.0, 0.0).reshape(-1, n, count)
         return replace(self, log_determinants=(-2 * found - self._observed * (LOG_2PI + np.log(2))).swapaxes(0, 1))
+
+    @property
+    def drawn(self) -> bool:
+        """Whether some models have more regime paths than are drawn, so that the kernels are estimates."""
+        return self.paths.regimes.shape[1] < float(self.systems.transition.shape[1]) ** int(self.lengths.max())
 
     @property
     def _observed(self) -> Floats:
@@ -120,7 +124,7 @@ class SwitchingOperand(FieldOperand):
         def density(noise: float, extra: float) -> Floats:
             return self._at_zero(other, pairs, noise, extra)
 
-        return coupled(PowerProduct(self.coupling.rho), observed, len(pairs), density, determinants)
+        return coupled(self.coupling.coupling, observed, len(pairs), density, determinants)
 
     def _at_zero(self, other: SwitchingOperand, pairs: Indices, noise: float, extra: float) -> Floats:
         """Log density at zero of the difference of two series, for pairs of paths, ``(H, Q)``."""

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from mercer._array import Floats, Indices, logsumexp
+from mercer.data import Sequences
+from mercer.data.segments import segment_sum
 from mercer.models._forward.interface import Runs
 from mercer.models._switching.hypotheses import Chains, States, Trace, explore, groups
+from mercer.models.hidden import Clique, require_possible
 
 _LAG = 10
 """Steps after which a pair of regimes is weighted by the paths that have come through it, at most."""
@@ -20,16 +23,28 @@ def normalized_weights(weights: Floats) -> Floats:
         return np.asarray(np.exp(weights - logsumexp(weights, axis=1)[:, None]))
 
 
+class RegimePosteriors(NamedTuple):
+    """Posteriors of T observations of S series."""
+
+    regimes: Floats
+    """Of the regime at each observation, ``(T, K)``."""
+    steps: Floats
+    """Of the regime before and the one at each observation, ``(T, K, K)``; zero at the start of a series."""
+    log_prob: Floats
+    """Log probabilities of the series, ``(S,)``."""
+
+
 def regime_posteriors(
     chains: Chains, x: Floats, runs: Runs, n_paths: int, random_state: Any, whole: bool = True
-) -> tuple[Floats, Floats]:
-    """Return posteriors of regimes ``(T, K)``, and log probabilities ``(S,)``; each observation is in one run.
+) -> RegimePosteriors:
+    """Return posteriors of regimes; each observation is in one run.
 
     Given the next regime, a regime has the probability that it has ten steps later, over all branches of the filter.
     Unless ``whole``, the posteriors are those given the observations so far.
     """
     k = chains.regimes
     found, pairs = np.zeros((len(x), k)), np.zeros((len(x), k, k))  # of this regime; of the one before and this one
+    joint = np.zeros_like(pairs)
 
     def visit(points: Indices, weights: Floats, _: States, trace: Trace) -> None:
         share, rows = normalized_weights(weights), np.arange(len(points))[:, None]
@@ -49,8 +64,23 @@ def regime_posteriors(
         at = starts[lengths > t + 1] + t
         total = pairs[at + 1].sum(axis=1, keepdims=True)
         back = pairs[at + 1] / np.where(total > 0, total, 1.0)
-        found[at] = (back @ found[at + 1][..., None])[..., 0]
-    return found, log_prob
+        joint[at + 1] = back * found[at + 1][:, None]
+        found[at] = joint[at + 1].sum(axis=2)
+    return RegimePosteriors(found, joint, log_prob)
+
+
+def regime_cliques(chains: Chains, X: Sequences, n_paths: int) -> list[Clique]:
+    """Return the clique of observations and regimes, and that of steps between regimes, of one model (LMMK-0)."""
+    values, lengths = np.asarray(X.values, dtype=np.float64), np.diff(X.offsets)
+    found = regime_posteriors(chains, values, Runs.shared(np.asarray(X.offsets)), n_paths, 0)
+    require_possible(X, found.log_prob)
+    names = tuple(str(k) for k in range(chains.regimes))
+    share = np.repeat(1 / np.maximum(lengths, 1), lengths)
+    steps = segment_sum(found.steps.reshape(len(values), -1), X.offsets) / np.maximum(lengths - 1, 1)[:, None]
+    return [
+        Clique(found.regimes * share[:, None], (names,), (True,), column=slice(0, X.dimension)),
+        Clique(steps.reshape(len(X), len(names), len(names)), (names, names), (True, True), step=True),
+    ]
 
 
 def merged(share: Floats, means: Floats, covariances: Floats) -> tuple[Floats, Floats, Floats]:
