@@ -45,6 +45,10 @@ def log_expected(gap: Array, variance: Array, gamma: float) -> Array:
     return xp.where(some, xp.where(inside, inner, outer), -b * m)
 
 
+DISCRETE: Any = (Categoricals, Multinomials, Bernoullis)
+"""Families whose coordinates differ by 0 or 1, or are one-hot, so that both distances are the same."""
+
+
 @dataclass(frozen=True)
 class LaplaceSmoothed:
     """Mean map: log of E exp(-gamma |x - y|_1) (GMMK-0, GMMK-2a)."""
@@ -56,7 +60,7 @@ class LaplaceSmoothed:
 
     def leaf(self, p: Any, q: Any) -> Array:
         """Compute the log kernel of all pairs, ``(*B, n) x (*B, m) -> (*B, n, m)``."""
-        if isinstance(p, Categoricals | Multinomials | Bernoullis):  # coordinates differ by 0 or 1, or are one-hot
+        if isinstance(p, DISCRETE):
             return p.log_mean_map(q, gamma=self.gamma)
         if isinstance(p, KDEs):
             p._check_alike(q)
