@@ -439,7 +439,7 @@ def test_where_a_density_is_evaluated(model):
         model.embedding([np.zeros((3, 2))], steps=0)
     with pytest.raises(ValueError, match=r"at\[1\] is missing"):
         model.density([np.zeros((3, 2))], [[0.0, 0.0], [np.nan, np.nan], [1.0, 1.0]])
-    with pytest.raises(ValueError, match="coordinates|dimension"):
+    with pytest.raises(ValueError, match=r"coordinates|dimension"):
         model.density([np.zeros((3, 2))], [[0.0], [1.0]])
     with pytest.raises(ValueError, match="4000 steps after"):
         model.embedding([np.zeros((3, 2))], steps=4000)
