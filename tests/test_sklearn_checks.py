@@ -23,6 +23,7 @@ ONE_OF_A_KIND = [
     mc.JensenShannon(mc.Gaussian("diagonal")),
     mc.Fisher(mc.Gaussian("diagonal")),
     mc.RBF(),
+    mc.Laplace(),
     mc.RBF() + mc.Linear(on_zero="zero"),
     mc.kernels.Normalized(mc.RBF() + mc.Linear(normalize=False)),
     mc.kernels.LogOdds(mc.RBF(), on_zero="zero"),

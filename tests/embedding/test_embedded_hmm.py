@@ -395,3 +395,51 @@ def test_data_far_from_zero_keep_their_digits(kernel):
     X = [np.round(rng.normal(size=(n, 2)) * 1024) / 1024 for n in (12, 20, 15)]
     near, far = (mc.EmbeddedHMM(kernel).fit([x + shift for x in X]) for shift in (0.0, 2.0**20))
     assert far.score([x + 2.0**20 for x in X]) == pytest.approx(near.score(X), abs=1e-6)
+
+
+@pytest.mark.parametrize("kernel", [None, mc.RBF(0.5), mc.Laplace(0.5), mc.Laplace("median")])
+@pytest.mark.parametrize(
+    "parameters",
+    [{}, {"window": 2}, {"landmarks": 40}, {"landmarks": 60, "features": "random", "window": 2}],
+    ids=str,
+)
+def test_embeddings_are_what_predictions_are_made_of(kernel, parameters):
+    x = np.sin(np.arange(120) / 3)[:, None] + 0.1 * np.random.default_rng(0).normal(size=(120, 1))
+    model = mc.EmbeddedHMM(kernel, n_components=3, **parameters).fit([x[:60], x[60:]])
+    X = [x[:40], x[:7]]
+    ahead = model.forecast(X, steps=4)
+    for steps in (1, 4):
+        weights, observations = model.embedding(X, steps)
+        assert weights.shape == (2, len(observations))
+        center = observations.mean(axis=0)  # the weights of a part of the triples do not quite sum to one
+        found = center + weights @ (observations - center)
+        np.testing.assert_allclose(found, ahead[:, steps - 1], rtol=1e-9, atol=1e-12)
+    np.testing.assert_allclose(model.embedding(X).weights.sum(axis=1), 1.0, rtol=1e-9)
+    grid = np.linspace(-40, 40, 4001)[:, None]
+    np.testing.assert_allclose(model.density(X, grid).sum(axis=1) * 0.02, 1.0, rtol=1e-3)
+
+
+def test_embeddings_of_strings_and_objects():
+    letters = mc.EmbeddedHMM(n_components=3).fit(["abcabcabcabc"])
+    weights, observations = letters.embedding(["abca", "ab"])
+    totals = [[sum(w for w, s in zip(row, observations, strict=True) if s == x) for x in "abc"] for row in weights]
+    np.testing.assert_allclose(letters.density(["abca", "ab"], "abc"), totals, atol=1e-12)
+    np.testing.assert_allclose(
+        letters.density(["abca", "ab"], "abc"), letters.forecast(["abca", "ab"])[:, 0], atol=1e-9
+    )
+    words = [["aab", "bba", "bab"] * 8, ["bba", "bab", "aab"] * 6]
+    model = mc.EmbeddedHMM(mc.Spectrum(k=2, alphabet="ab"), n_components=3).fit(words)
+    found = model.density([["aab"]], ["aab", "bba", "bab"])
+    assert ["aab", "bba", "bab"][int(found.argmax())] == model.forecast([["aab"]])[0][0]
+    assert set(model.embedding([["aab"]]).observations) == {"aab", "bba", "bab"}
+
+
+def test_where_a_density_is_evaluated(model):
+    with pytest.raises(ValueError, match="steps must be"):
+        model.embedding([np.zeros((3, 2))], steps=0)
+    with pytest.raises(ValueError, match=r"at\[1\] is missing"):
+        model.density([np.zeros((3, 2))], [[0.0, 0.0], [np.nan, np.nan], [1.0, 1.0]])
+    with pytest.raises(ValueError, match=r"coordinates|dimension"):
+        model.density([np.zeros((3, 2))], [[0.0], [1.0]])
+    with pytest.raises(ValueError, match="4000 steps after"):
+        model.embedding([np.zeros((3, 2))], steps=4000)

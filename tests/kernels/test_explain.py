@@ -85,7 +85,8 @@ def test_mean_maps_of_symbols_and_points():
         RNG.normal(size=(n, 2)) + np.array([c, 0])
         for n, c in zip(RNG.integers(3, 8, 30), np.arange(30) % 2, strict=True)
     ]
-    for kernel in (mc.EmpiricalMeanMap(order=1, gamma=0.5), mc.EmpiricalMeanMap(gamma=0.5, n_components=20)):
+    absolute = mc.EmpiricalMeanMap(order=1, gamma=0.5, base="laplace")
+    for kernel in (mc.EmpiricalMeanMap(order=1, gamma=0.5), absolute, mc.EmpiricalMeanMap(gamma=0.5, n_components=20)):
         pipeline = make_pipeline(kernel, estimator()).fit(points, np.arange(30) % 2)
         found = exact(pipeline, points[:3], pipeline.decision_function(points[:3]), method="additive")
         assert found.contributions[0].shape == points[0].shape

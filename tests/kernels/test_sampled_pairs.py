@@ -95,6 +95,7 @@ def test_matrices_are_not_positive_semi_definite_and_can_be_repaired():
     assert mc.Sampled().psd == "always"
     repaired = mc.kernels.Repaired(estimate)
     assert np.linalg.eigvalsh(repaired.fit_transform(p)).min() > -1e-10
+    assert estimate._smooth_parameters() == ()
     assert repaired.transform(p[:2]).shape == (2, 12)
     assert (estimate * 2.0).psd == "no"
 

@@ -67,7 +67,10 @@ def test_m13_latent_mean_map_of_a_switching_system():
     letters = mc.Gaussians(rng.normal(size=(1, 2, 1)), np.ones((1, 2)))
     chain, weights = rng.dirichlet(np.ones(2), (1, 2)), rng.dirichlet(np.ones(2), 1)
     net = mc.BayesNet({"x": "gaussian", "h": 2}, {"x": ["h"]}, ["h"], n_init=1)
-    for other in (mc.HMMs(weights, chain, letters), mc.Mixtures(weights, letters), model.systems[0][:1], net):
+    start, moves = rng.dirichlet(np.ones(2), (1, 2)), rng.dirichlet(np.ones(2), (1, 2, 2))
+    factorial = mc.models.FactorialHMMs(start, moves, rng.normal(size=(1, 2, 2, 1)), np.ones((1, 1, 1)))
+    hidden = mc.HMMs(weights, chain, letters), mc.Mixtures(weights, letters), factorial
+    for other in (*hidden, model.systems[0][:1], net):
         assert np.linalg.eigvalsh(mc.LatentMeanMap(other).fit(X).transform(X)).min() > 0
 
 

@@ -297,6 +297,8 @@ def test_the_width_is_that_of_the_pooled_sample():
     X, Y = shifted(np.random.default_rng(1), 8)
     pool = np.concatenate([X, Y])
     found = mc.stats.two_sample_test(X, Y, mc.RBF())
+    absolute = mc.stats.two_sample_test(X, Y, mc.Laplace())
+    assert absolute.kernel.gamma_ == mc.Laplace(gamma="median").fit(pool).gamma_
     assert found.kernel.gamma_ == mc.RBF(gamma="median").fit(pool).gamma_
     K = np.exp(-found.kernel.gamma_ * ((pool[:, None] - pool) ** 2).sum(axis=-1))
     assert found.statistic == pytest.approx(by_definition(K, np.arange(16) < 8, np.arange(16)))

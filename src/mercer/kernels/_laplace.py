@@ -135,12 +135,14 @@ class LaplaceSets:
         return [np.concatenate([x[r : len(x) - width + 1 + r] for r in range(width)], axis=1) for x in every]
 
     def _log_mean(self, x: Floats, y: Floats) -> float:
-        step = max(1, CHUNK // len(y))
-        parts = [
-            logsumexp(np.ravel(-self.gamma * absolute_distances(x[begin : begin + step], y)), axis=0)
-            for begin in range(0, len(x), step)
-        ]
-        return float(logsumexp(np.array(parts), axis=0)) - math.log(len(x) * len(y))
+        step, total = max(1, CHUNK // len(y)), -math.inf
+        for begin in range(0, len(x), step):
+            apart = absolute_distances(x[begin : begin + step], y)
+            least = float(apart.min())
+            if math.isfinite(least):  # else all terms are zero
+                part = math.log(np.exp(-self.gamma * (apart - least)).sum()) - self.gamma * least
+                total = float(np.logaddexp(total, part))
+        return total - math.log(len(x) * len(y))
 
     def pair(self, other: LaplaceSets) -> Floats:
         """Log average base kernel of every pair of sequences, exact even where all terms underflow."""

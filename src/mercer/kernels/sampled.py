@@ -126,6 +126,9 @@ class Sampled(LogPairs, ModelKernel):
     def _needs_fit(self) -> str:
         return "" if self.proposal == "pairs" else "its samples come from the training distributions"
 
+    def _smooth_parameters(self) -> tuple[str, ...]:
+        return () if self.proposal == "pairs" else super()._smooth_parameters()  # draws of discrete powers jump
+
     # -- fitting -----------------------------------------------------------------------------------------
 
     def _cheap_pairs(self, source: Any) -> bool:

@@ -16,7 +16,7 @@ from mercer.data import Sequences
 from mercer.data.segments import looks_like_matrix
 from mercer.families.estimator import Estimator
 from mercer.gram import DiagonalDominanceWarning
-from mercer.kernels import RBF
+from mercer.kernels import RBF, Laplace
 from mercer.kernels.base import Kernel, concatenated, unwrapped
 
 Indices = NDArray[np.int64]
@@ -118,10 +118,10 @@ def fitted_gram(kernel: Any, X: Any) -> tuple[Any, Floats]:
 
 
 def with_median_widths(kernel: Any) -> Any:
-    """Return a copy in which Gaussian kernels without a width take it from the data: 1 / n_features suits few units."""
+    """Return a copy in which kernels without a width take it from the data: 1 / n_features suits few units."""
     made = clone(kernel)
     for part in (made, *made.get_params().values()):
-        if isinstance(part, RBF) and part.gamma is None:
+        if isinstance(part, RBF | Laplace) and part.gamma is None:
             part.gamma = "median"
     return made
 

@@ -111,7 +111,7 @@ def independence_test(
         Kernels of X and of Z. "labels" is 1 for equal labels and 0 for different ones. None is "labels" for text and
         booleans, one per object, and for numbers and vectors Gaussian kernels of several widths, which are combined in
         one test; pass "labels" for classes that are numbers. A fitted kernel is used as it is; any other is fitted to
-        its side. An `RBF` without ``gamma`` has ``gamma="median"`` here.
+        its side. An `RBF` or `Laplace` without ``gamma`` has ``gamma="median"`` here.
     groups : array-like of shape (N,), default=None
         The group of every object, such as the subject that it comes from: objects of one group are not independent. If
         X or Z is the same for all objects of a group, as a diagnosis is for all recordings of a subject, groups are

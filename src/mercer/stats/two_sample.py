@@ -166,7 +166,7 @@ def two_sample_test(
     kernel : Kernel, "precomputed" or None, default=None
         None is for vectors: one test over Gaussian kernels of several widths, from half the 5 % quantile of the
         distances to twice their 95 % quantile. A fitted kernel is used as it is. Any other is fitted to both samples
-        together, without their labels. An `RBF` without ``gamma`` has ``gamma="median"`` here.
+        together, without their labels. An `RBF` or `Laplace` without ``gamma`` has ``gamma="median"`` here.
     groups : array-like of shape (N,), default=None
         The group of every object of X, then of Y, such as the subject that it comes from: objects of one group are not
         independent. If every group is in one sample, whole groups are permuted; they should have about the same
