@@ -8,8 +8,8 @@ from mercer.cli._app import app
 
 
 def run(*arguments: str, **environment: str | None):
-    """Run the command with these arguments."""
-    return CliRunner().invoke(app, arguments, env=environment, catch_exceptions=False)
+    """Run the command with these arguments; lines have no width, unless ``COLUMNS`` is among the variables."""
+    return CliRunner().invoke(app, arguments, env={"COLUMNS": None} | environment, catch_exceptions=False)
 
 
 def said(result) -> str:
