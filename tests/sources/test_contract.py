@@ -38,7 +38,9 @@ def functions(source: str) -> dict[str, str]:
     ]
     twice = [name for name, count in Counter(name for name, _ in found).items() if count > 1]
     assert not twice, twice
-    assert not re.search(r"\b(skip|skipif|xfail|importorskip|slow)\b", text), f"no test of {source} is skipped"
+    assert not re.search(r"\b(skipif|xfail|importorskip)\b|(mark|pytest)\.(skip|slow)\b", text), (
+        f"no test of {source} is skipped"
+    )
     return dict(found)
 
 

@@ -45,7 +45,7 @@ class TestPosteriorPredictions:
         for rho in (0.5, 0.7, 1.0):  # the kernel of two predictions
             assert_allclose(raw(rho, p)[0, 1], np.sum((expected * other) ** rho), rtol=1e-6)
 
-    def test_multinomials(self):
+    def test_predicted_multinomials(self):
         s, logit = 3, np.linspace(-60, 60, 12001)
         share = 1 / (1 + np.exp(-logit)), 1 / (1 + np.exp(logit))
         x = np.arange(s + 1.0)
@@ -62,7 +62,7 @@ class TestPosteriorPredictions:
         expected = predicted(members, sample, prior)
         assert_allclose(np.exp(p.log_prob(np.stack([x, s - x], axis=1)))[0], expected, rtol=1e-9)
 
-    def test_exponentials(self):
+    def test_predicted_exponentials(self):
         u = np.linspace(-25, 12, 20001)
         theta = -np.exp(u)  # d theta = exp(u) du
         x = np.array([0.1, 1.0, 4.0, 30.0])
@@ -74,7 +74,7 @@ class TestPosteriorPredictions:
         p = model.fit_each([X[:, None]])
         assert_allclose(np.exp(p.log_prob(x[:, None]))[0], predicted(members, sample, prior), rtol=1e-9)
 
-    def test_gaussians(self):
+    def test_predicted_gaussians(self):
         mean, v = np.meshgrid(np.linspace(-60, 70, 521), np.exp(np.linspace(-3, 9, 121)), indexing="ij")
         first, second = (mean / v).ravel(), (-0.5 / v).ravel()
         log_partition = ((mean**2 / v + np.log(v)) / 2).ravel()

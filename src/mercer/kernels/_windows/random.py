@@ -14,9 +14,7 @@ FEWEST = 20
 """Smallest effective number of frequencies of an object for reliable standard errors."""
 
 
-def random_means(
-    X: Sequences, order: int, gamma: float, n_components: int, seed: int, base: str = "rbf"
-) -> Floats:
+def random_means(X: Sequences, order: int, gamma: float, n_components: int, seed: int, base: str = "rbf") -> Floats:
     """Average cosines and sines of random projections over the windows of every sequence, ``(N, 2 n_components)``.
 
     Inner products of rows are, on average over seeds, the exact kernel (EMMK-2, MM-2). The cost is linear in
