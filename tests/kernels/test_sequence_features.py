@@ -252,5 +252,5 @@ def test_what_cannot():
     ends = mc.MarkovChain(end=True).fit_each(["ab", "ba"])
     with pytest.raises(ValueError, match="without an end"):
         mc.MeanMap(gamma=0.02, n_components=200)(ends)
-    with pytest.raises(TypeError, match=r"needs `log_characteristic`, which Exponentials does not have. .* or LDSs"):
-        mc.MeanMap(n_components=3)(mc.HMMs([[1.0]], [[[1.0]]], mc.families.Exponentials([[[1.0]]])))
+    with pytest.raises(TypeError, match=r"needs `log_characteristic`, which Betas does not have. .* or LDSs"):
+        mc.MeanMap(n_components=3)(mc.HMMs([[1.0]], [[[1.0]]], mc.families.Betas([[[1.0]]], [[[2.0]]])))

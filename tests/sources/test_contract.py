@@ -38,7 +38,9 @@ def functions(source: str) -> dict[str, str]:
     ]
     twice = [name for name, count in Counter(name for name, _ in found).items() if count > 1]
     assert not twice, twice
-    assert not re.search(r"pytest\.skip|importorskip|mark\.(skip|skipif|xfail|slow)", text), f"no test of {source} is skipped"
+    assert not re.search(r"pytest\.skip|importorskip|mark\.(skip|skipif|xfail|slow)", text), (
+        f"no test of {source} is skipped"
+    )
     return dict(found)
 
 

@@ -38,7 +38,7 @@ def random_features(
     of sequences.
     """
     distribution = _distribution(batch)
-    _check_capable(distribution)
+    _check_capable(distribution, base)
     event = (length, int(batch.dimension)) if emits_sequences(batch) and length else (int(batch.dimension),)
     rng, width = np.random.default_rng(seed), math.prod(event)
     real, imaginary = [], []
@@ -75,7 +75,7 @@ def _distribution(batch: Any) -> Any:
             return batch
 
 
-def _check_capable(distribution: Any) -> None:
+def _check_capable(distribution: Any, base: str) -> None:
     """Raise if a distribution has no characteristic function, or if it is not that of its mean map."""
     name = type(distribution).__name__
     if not hasattr(distribution, "log_characteristic"):
@@ -84,11 +84,23 @@ def _check_capable(distribution: Any) -> None:
             "Categoricals, Poissons or Multinomials, Mixtures of these, KDEs, HMMs, MarkovChains or LDSs, or "
             "n_components=None."
         )
-    if getattr(distribution, "trials", 1) > 1:
+    if base == "counts":
+        if not hasattr(distribution, "trials"):
+            raise no_counts(distribution)
+    elif getattr(distribution, "trials", 1) > 1:
         raise ValueError(
             f"MeanMap(n_components=...) aligns the {distribution.trials} tokens of {name}, which is not a function of "
-            "a difference and has no random features. Use n_components=None, which is exact and fast."
+            "a difference and has no random features. Use n_components=None, which is exact and fast, or "
+            "base='counts', which compares vectors of counts."
         )
+
+
+def no_counts(distribution: Any) -> TypeError:
+    """Return the error that a distribution is not one of vectors of counts of a given total."""
+    return TypeError(
+        f"MeanMap(base='counts') compares the vectors of counts of Multinomials; got {type(distribution).__name__}. "
+        "Use base='rbf', the Gaussian kernel of their observations."
+    )
 
 
 def _check_finite(features: Array) -> None:

@@ -40,15 +40,15 @@ class EmpiricalMeanMap(RandomFeatures, LogPairs, Kernel):
         Number of frequencies of random Fourier features of vectors, which replace the exact base kernel: the cost is
         linear in the lengths, and there are two explicit features per frequency. Not needed for symbols, which have
         exact features.
+    base : {"rbf", "laplace"}, default="rbf"
+        The base kernel: the Gaussian kernel ``exp(-gamma |x - y|^2)`` as of `RBF`, or ``exp(-gamma |x - y|_1)``, with
+        the sum of the absolute differences of the coordinates, as of `Laplace`. The two are equal for symbols.
     random_state : int, Generator, RandomState or None, default=0
         Seed of the frequencies; None draws a new one in every fit.
     normalize : bool, default=True
         Whether to normalize the kernel, so that every self-kernel is 1.
     on_zero : {"raise", "zero"}, default="raise"
         Whether objects of zero norm raise an error or get zeros.
-    base : {"rbf", "laplace"}, default="rbf"
-        The base kernel: the Gaussian kernel ``exp(-gamma |x - y|^2)`` as of `RBF`, or ``exp(-gamma |x - y|_1)``, with
-        the sum of the absolute differences of the coordinates, as of `Laplace`. The two are equal for symbols.
 
     Notes
     -----
@@ -89,10 +89,10 @@ class EmpiricalMeanMap(RandomFeatures, LogPairs, Kernel):
     gamma: float = 1.0
     alphabet: Any = None
     n_components: int | None = None
+    base: str = "rbf"
     random_state: Any = 0
     normalize: bool = True
     on_zero: str = "raise"
-    base: str = "rbf"
 
     def _accept(self, X: Any, *, reset: bool) -> Sequences:
         learned = None if reset else getattr(self, "alphabet_", None)

@@ -11,7 +11,9 @@ from mercer._array import Array, Floats, to_numpy
 from mercer._coupling import Coupling, Smoothed
 from mercer._parameters import NONE, Rules, gamma, one_of, seed, whole
 from mercer._verdict import Verdict
+from mercer.families import Multinomials
 from mercer.families.characteristic import emits_sequences, random_features
+from mercer.kernels._counts import CountSmoothed
 from mercer.kernels._laplace import LaplaceSmoothed
 from mercer.kernels._operands import Rows
 from mercer.kernels._random_features import RandomFeatures, check_precision
@@ -41,23 +43,25 @@ class MeanMap(RandomFeatures, CoupledKernel):
         for `LDSs`, which only they support.
     n_components : int or None, default=None
         Number of random frequencies of explicit features in place of the exact kernel, for distributions with a known
-        characteristic function: `Gaussians`, `Categoricals`, `Poissons`, `Multinomials` of one trial,
+        characteristic function: `Gaussians`, `Categoricals`, `Poissons`, `Multinomials` of one trial or with
+        ``base="counts"``,
         `Mixtures` of these, `KDEs`, and for `HMMs` of these, `MarkovChains` and `LDSs`. For models of sequences, a
         relative error of more than 10 % raises, and the message has the number of frequencies needed.
+    base : {"rbf", "laplace", "counts"}, default="rbf"
+        The base kernel: the Gaussian kernel ``exp(-gamma |x - y|^2)`` as of `RBF`, or ``exp(-gamma |x - y|_1)``, with
+        the sum of the absolute differences of the coordinates, as of `Laplace`. The second has a closed form for
+        Gaussians with diagonal or isotropic covariances and `KDEs` (GMMK-2a), for symbols, for which the two are equal,
+        and for mixtures, `HMMs` and `MarkovChains` of these. "counts" is the Gaussian kernel of the vectors of counts
+        of `Multinomials`, whose trials may differ on the two sides (GMMK-10a); "rbf" aligns their tokens.
+    n_paths : int, default=50
+        Number of regime paths that are drawn from each model of `SwitchingLDSs`; models with at most this number of
+        paths are exact. Other distributions ignore it.
     random_state : int, Generator, RandomState or None, default=0
         Seed of the frequencies and of the paths; None draws a new one in every fit.
     normalize : bool, default=True
         Whether to normalize the kernel, so that k(x, x) = 1.
     on_zero : {"raise", "zero"}, default="raise"
         What to do with an object of zero norm: raise an error, or set its kernel values to zero.
-    n_paths : int, default=50
-        Number of regime paths that are drawn from each model of `SwitchingLDSs`; models with at most this number of
-        paths are exact. Other distributions ignore it.
-    base : {"rbf", "laplace"}, default="rbf"
-        The base kernel: the Gaussian kernel ``exp(-gamma |x - y|^2)`` as of `RBF`, or ``exp(-gamma |x - y|_1)``, with
-        the sum of the absolute differences of the coordinates, as of `Laplace`. The second has a closed form for
-        Gaussians with diagonal or isotropic covariances and `KDEs` (GMMK-2a), for symbols, for which the two are equal,
-        and for mixtures, `HMMs` and `MarkovChains` of these.
 
     Notes
     -----
@@ -65,7 +69,8 @@ class MeanMap(RandomFeatures, CoupledKernel):
               \kappa(x, y) = e^{-\gamma\|x-y\|^2} \text{ or } e^{-\gamma\|x-y\|_1}
 
     (GMMK-0). For sequences the base kernel is the product over time. That of multinomial counts averages over all
-    alignments of the tokens (GMMK-10c). Switching systems are compared by all pairs of regime paths, or of
+    alignments of the tokens (GMMK-10c), or with ``base="counts"`` is the one above, by products of polynomials in two
+    variables, one of each word (GMMK-10a). Switching systems are compared by all pairs of regime paths, or of
     ``n_paths`` paths that are drawn once from each model (GMMK-9): an average over paths of mean embeddings.
 
     Random features are characteristic functions at F frequencies (MM-2):
@@ -96,7 +101,7 @@ class MeanMap(RandomFeatures, CoupledKernel):
         "n_paths": whole(1, cure="It is the number of regime paths that are drawn from each switching system."),
         "random_state": seed(),
         "time": one_of("joint", "independent"),
-        "base": one_of("rbf", "laplace"),
+        "base": one_of("rbf", "laplace", "counts"),
     }
     _smooth: ClassVar[Bounds] = {"gamma": WIDE}
     _with_features: ClassVar[str] = "Categoricals and Multinomials of one trial"
@@ -107,21 +112,29 @@ class MeanMap(RandomFeatures, CoupledKernel):
     length: int | Discounted | None = 10
     time: str = "joint"
     n_components: int | None = None
+    base: str = "rbf"
+    n_paths: int = 50
     random_state: Any = 0
     normalize: bool = True
     on_zero: str = "raise"
-    n_paths: int = 50
-    base: str = "rbf"
 
     def _coupling(self) -> Coupling:
-        return (LaplaceSmoothed if self.base == "laplace" else Smoothed)(float(self.gamma))
+        kinds: dict[str, Any] = {"rbf": Smoothed, "laplace": LaplaceSmoothed, "counts": CountSmoothed}
+        coupling: Coupling = kinds[self.base](float(self.gamma))
+        return coupling
+
+    def _match(self, source: Any, reference: Any) -> Any:
+        if self.base == "counts" and isinstance(source, Multinomials) and isinstance(reference, Multinomials):
+            trials = source.trials  # which may differ
+            return source._replaced(trials=reference.trials).matched(reference)._replaced(trials=trials)
+        return super()._match(source, reference)
 
     def _coupling_of(self, source: Any) -> Any:
         base = self._coupling()
         if not isinstance(source, SwitchingLDSs):
             return base
         if not isinstance(base, Smoothed):
-            raise TypeError("MeanMap(base='laplace') has no closed form for SwitchingLDSs. Use base='rbf'.")
+            raise TypeError(f"MeanMap(base={self.base!r}) has no closed form for SwitchingLDSs. Use base='rbf'.")
         return OverPaths(base, 1.0, int(self.n_paths), self._seed)
 
     def _learned(self) -> Any:

@@ -36,12 +36,6 @@ class Sampled(LogPairs, ModelKernel):
     n_samples : int, default=1000
         Number of samples from the average of the training distributions, which are drawn once in ``fit``; with
         ``proposal="pairs"``, from each distribution.
-    random_state : int, Generator, RandomState or None, default=0
-        Seed of the samples; None draws a new one in every fit.
-    normalize : bool, default=True
-        Whether to normalize the kernel, so that k(x, x) = 1.
-    on_zero : {"raise", "zero"}, default="raise"
-        What to do with an object of zero norm: raise an error, or set its kernel values to zero.
     proposal : {"average", "pairs"}, default="average"
         What the samples are drawn from: the average of the training distributions, or the two distributions of each
         pair, as in the source. With "pairs" nothing is learned from the training distributions, the cost is
@@ -50,6 +44,12 @@ class Sampled(LogPairs, ModelKernel):
         With ``proposal="pairs"``, the share of the samples of the first distribution of a pair, from 0 to 1. The first
         is the one of the row; the lower triangle of a Gram matrix is mirrored, as in the source. The kernel of two
         distributions depends on their order unless it is 1/2.
+    random_state : int, Generator, RandomState or None, default=0
+        Seed of the samples; None draws a new one in every fit.
+    normalize : bool, default=True
+        Whether to normalize the kernel, so that k(x, x) = 1.
+    on_zero : {"raise", "zero"}, default="raise"
+        What to do with an object of zero norm: raise an error, or set its kernel values to zero.
 
     Attributes
     ----------
@@ -108,11 +108,11 @@ class Sampled(LogPairs, ModelKernel):
     rho: float = 0.5
     length: int = 10
     n_samples: int = 1000
+    proposal: str = "average"
+    beta: float = 0.5
     random_state: Any = 0
     normalize: bool = True
     on_zero: str = "raise"
-    proposal: str = "average"
-    beta: float = 0.5
 
     @property
     def psd(self) -> Verdict:

@@ -179,7 +179,7 @@ class CoupledKernel(ModelKernel):
     def features(self, X: Any) -> Array:
         """Return explicit features whose inner products are the kernel, if the distributions have any."""
         if isinstance(X, Batch) and isinstance(getattr(self, "train_", None), Batch):
-            self.train_._check_alike(X)  # the same outcomes in the same order
+            self._match(X, self.train_)  # raises unless they have the same outcomes in the same order
         return super().features(X)
 
     def _features(self, a: Any) -> Array:
