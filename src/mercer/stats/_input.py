@@ -169,6 +169,15 @@ def unit_numbers(groups: Any, n: int) -> Indices:
     return np.arange(n) if groups is None else numbered(groups, n, "groups")
 
 
+def means_of_units(K: Floats, units: Indices) -> Floats:
+    """Return the kernel of the mean embeddings of groups; that of objects if every one is a unit of its own."""
+    counts = np.bincount(units)
+    if len(counts) == len(K):
+        return K
+    share = (units == np.arange(len(counts))[:, None]) / counts[:, None]
+    return np.asarray(share @ K @ share.T)
+
+
 def p_of(observed: float, null: Floats, scale: float, *, exact: bool) -> float:
     """Return the share of permutations with a statistic at least as large; equal up to rounding counts as equal.
 

@@ -223,13 +223,13 @@ def two_sample_test(
     pool, first, learned, grams = _read(X, Y, kernel)
     plain = Design(first, unit_numbers(groups, len(first)))
     _check_design(plain)
-    design = adjusted(plain, confounds)
+    design = adjusted(plain, confounds, grams)
     matrix: Any = Adjusted if isinstance(design, Regression) else Discrepancy
     few, permuted = 1 / (1 - level), design.permuted
     orders, exact = all_or_drawn(
         design, int(n_permutations), rng, few=few, permuted=permuted, cure="Collect more of them."
     )
-    every, scale, spreads = _statistics(grams, matrix, design, np.column_stack([design.observed(), orders]))
+    every, scale, spreads = _statistics(grams, matrix, design, orders)
     statistic, null = float(every[0]), every[1:]
     p = p_of(statistic, null, scale, exact=exact)
     share = critical_share(statistic, null, p, level, exact=exact)
@@ -288,12 +288,12 @@ def _read(X: Any, Y: Any, kernel: Any) -> tuple[Any, Floats, Any, Any]:
 
 
 def _statistics(grams: Any, matrix: Any, design: Any, Z: Floats) -> tuple[Floats, float, Floats]:
-    """Return the statistic of every column of Z, the size of the terms that it sums, and the spread of every kernel."""
+    """Return the statistic of the data and of every column of Z, the size of its terms, and the spreads of kernels."""
     rows, scales, spreads = [], [], []
     for K in grams:
         found = matrix.of(K, design.exchangeable)
         spread = found.spread if isinstance(grams, Widths) else 1.0
-        rows.append(found.squared(Z) / max(spread, np.finfo(float).tiny))
+        rows.append(np.append(found.observed(), found.squared(Z)) / max(spread, np.finfo(float).tiny))
         scales.append(found.scale / max(spread, np.finfo(float).tiny))
         spreads.append(spread)
     statistics = rows[0] if len(rows) == 1 else fused(np.array(rows), design.smaller)
