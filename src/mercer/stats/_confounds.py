@@ -81,12 +81,9 @@ class Confounds:
         n, strata, columns = len(self.strata), int(self.strata.max()) + 1, self.numbers.shape[1]
         least = strata - 1 + PER_COLUMN * (columns + 1) if columns else strata + 3
         if n < least:
-            named = [f"{strata} {self.blocks}"] * (strata > 1) + [f"{columns} number{'s' * (columns > 1)}"] * (
-                columns > 0
-            )
             raise ValueError(
-                f"Confounds cannot be told from noise: {' and '.join(named)} need at least {least} {what}; got {n}. "
-                f"Use fewer confounds, or more {what}."
+                f"Confounds with {columns} columns of numbers and {strata} {self.blocks} need at least {least} {what} to "
+                f"be told from noise; got {n}. Use fewer confounds, or collect more {what}."
             )
         return Smoothers.of(self.strata, self.numbers)
 

@@ -140,7 +140,7 @@ def checked_gram(K: Any) -> Floats:
         notify(
             f"The Gram matrix is nearly diagonal: {SIMILAR:.0%} of the pairs of different objects have a normalized "
             f"kernel below {DOMINATED}, so that a test finds hardly any difference. Use a wider kernel, such as "
-            "mc.RBF(gamma='median'), or scale the data.",
+            "mc.RBF(gamma='median') for vectors or mc.EmpiricalMeanMap(gamma='median') for sets, or scale the data.",
             DiagonalDominanceWarning,
         )
     return K

@@ -1,4 +1,4 @@
-"""Regressions of features on confounds: means, lines, jumps and curves, chosen by leave-one-out residuals."""
+"""Regressions of features on confounds: means, parabolas, jumps and curves, chosen by leave-one-out residuals."""
 
 from __future__ import annotations
 
@@ -15,12 +15,10 @@ LANDMARKS = 80
 """Number of values, spread over the ranks, that span the curves of one number, and of directions that are kept."""
 PENALTIES = np.geomspace(1e-6, 1e-1, 6)
 """Penalties of curves, in units of the trace of their kernel."""
-UNDERSMOOTHING = 10.0
+UNDERSMOOTHING = 30.0
 """What the penalty with the least error is divided by: a bias that both sides share is worse than noise."""
-ROUGHNESS = 0.7
-"""Power of the number of objects that the directions of a regression on numbers count together, or more."""
 LARGEST_SHARE = 0.5
-"""Share of the objects that they count at most."""
+"""Share of the objects that the directions of curves count together at most."""
 MOST_JUMPS = 3
 """Number of jumps of a regression."""
 JUMP = 3.0
@@ -64,7 +62,7 @@ class Smoothers:
     Parameters
     ----------
     fixed : ndarray of shape (N, s)
-        Orthonormal directions that are removed completely: means of strata, straight lines, jumps.
+        Orthonormal directions that are removed completely: means of strata, lines, parabolas, jumps.
     features : tuple of ndarray of shape (N, f)
         Features of every family of curves.
     numbers : ndarray of shape (N, c)
@@ -82,7 +80,7 @@ class Smoothers:
         if not numbers.shape[1]:
             return cls(indicators / np.sqrt(indicators.sum(axis=0)), (), numbers)
         values = (numbers - numbers.mean(axis=0)) / np.maximum(numbers.std(axis=0), 1e-300)
-        return cls(_orthonormal(indicators, values), tuple(_families(values, indicators)), values)
+        return cls(_orthonormal(indicators, values, values**2), tuple(_families(values, indicators)), values)
 
     def fit(self, grams: Iterable[Floats]) -> Smoother:
         """Return the regression of the features of Gram matrices with the least error, made less smooth."""
@@ -157,11 +155,10 @@ def _squares(K: Floats, basis: Floats, shares: Floats) -> Floats:
 
 
 def _rougher(variances: Floats, penalty: float, n: int) -> Floats:
-    """Return the shares of a penalty that is divided until the regression is rough enough, and not too rough."""
-    for divisor in np.geomspace(1, 1e6, 61):
+    """Return the shares of a penalty that is divided, but not so much that curves explain too many directions."""
+    for divisor in np.geomspace(UNDERSMOOTHING, 1, 10):
         shares = variances / (variances + penalty / divisor)
-        enough = divisor >= UNDERSMOOTHING and shares.sum() >= n**ROUGHNESS
-        if enough or shares.sum() >= LARGEST_SHARE * n:
+        if shares.sum() <= LARGEST_SHARE * n:
             break
     return shares
 

@@ -27,18 +27,18 @@ from mercer.stats._input import (
     means_of_units,
     numbered,
     p_of,
-    p_text,
     unit_numbers,
 )
 from mercer.stats._pairs import Pairs, Side
+from mercer.stats._shown import Permuted, seed_of
 from mercer.stats._smoothers import Smoothers
 
 LEAST = 4
 """Number of objects below which the unbiased criterion is not defined."""
 
 
-@dataclass(frozen=True)
-class Independence:
+@dataclass(frozen=True, repr=False)
+class Independence(Permuted):
     """Result of `independence_test`.
 
     Parameters
@@ -53,16 +53,18 @@ class Independence:
     n : int
         Number of objects, or of groups if these are permuted.
     permuted : str
-        What is permuted: "objects", "groups" or "objects within groups"; with confounds, "residuals of objects" or
-        "objects within strata", for example.
+        What is permuted: "objects", "groups" or "objects within groups"; with confounds, "objects within strata" or
+        "signs of residuals of objects", for example.
     n_permutations : int
-        Number of permutations.
+        Number of permutations, or of random signs.
     exact : bool
         Whether these are all permutations.
     null : ndarray of shape (n_permutations,)
         The statistic of every permutation.
     n_widths : tuple of int, default=(1, 1)
         Number of Gaussian kernels of X and of Z that the test combines.
+    seed : int or None, default=None
+        Seed of the permutations, if ``random_state`` was a number.
 
     Examples
     --------
@@ -82,13 +84,19 @@ class Independence:
     exact: bool
     null: Floats = field(repr=False)
     n_widths: tuple[int, int] = (1, 1)
+    seed: int | None = None
 
     def __str__(self) -> str:
         verdict = "X and Z depend on each other" if self.p_value <= 0.05 else "No dependence was found"
-        count = f"{'all ' if self.exact else ''}{self.n_permutations:,} permutations of {self.permuted}"
-        if max(self.n_widths) > 1:
-            count += f"; Gaussian kernels of {' x '.join(str(n) for n in self.n_widths if n > 1)} widths"
-        return f"{verdict} ({p_text(self.p_value)}; {count}). Kernel correlation {self.correlation:.3f}; n = {self.n}."
+        several = " x ".join(str(n) for n in self.n_widths if n > 1)
+        widths = f"; Gaussian kernels of {several} widths" if several else ""
+        return (
+            f"{verdict} ({self._p_value()}; {self._drawn()}{widths}). Kernel correlation {self.correlation:.3f}; "
+            f"n = {self.n}."
+        )
+
+    def _rows(self) -> dict[str, str]:
+        return {"correlation": f"{self.correlation:.3f}", "n": str(self.n)}
 
 
 @warns_once
@@ -114,17 +122,20 @@ def independence_test(
         Kernels of X and of Z. "labels" is 1 for equal labels and 0 for different ones. None is "labels" for text and
         booleans, one per object, and for numbers and vectors Gaussian kernels of several widths, which are combined in
         one test; pass "labels" for classes that are numbers. A fitted kernel is used as it is; any other is fitted to
-        its side. An `RBF` without ``gamma`` has ``gamma="median"`` here.
+        its side. An `RBF` without ``gamma`` has ``gamma="median"`` here. Columns of vectors without a kernel are
+        divided by their robust deviations, so that their units do not matter.
     groups : array-like of shape (N,), default=None
         The group of every object, such as the subject that it comes from: objects of one group are not independent. If
         X or Z is the same for all objects of a group, as a diagnosis is for all recordings of a subject, groups are
         compared by the means of their kernels and permuted as a whole. Otherwise objects are permuted within groups.
     confounds : array-like of shape (N, c) or (N,), default=None
         What both may depend on, such as age or site: text, booleans and numbers with at most five values are
-        categories, within which objects are permuted. Other numbers are regressed out of the features of both kernels
-        by a cubic spline, and residuals are permuted (Freedman and Lane 1983).
+        categories, within which objects are permuted. Other numbers are regressed out of vectors without a kernel, and
+        out of the features of both kernels, by parabolas, jumps and curves that leave-one-out errors choose, and the
+        signs of residuals are drawn at random; at least ten objects per number, and ten more, are required.
     n_permutations : int, default=999
-        Number of random permutations. If there are no more than that, all of them are used.
+        Number of random permutations, or of random signs with confounds that are numbers. If there are no more
+        permutations than that, all of them are used.
     random_state : int, Generator, RandomState or None, default=0
         Seed of the permutations.
 
@@ -142,7 +153,10 @@ def independence_test(
     for independent X and Z if both kernels are characteristic (Gretton et al. 2008). The correlation divides by the
     root of the product of HSIC(X, X) and HSIC(Z, Z). With several widths, the statistic is the soft maximum of the
     correlations of all pairs of kernels, as in `two_sample_test`. With confounds, the matrices are those of residuals,
-    and the mean of the criterion under independence is subtracted.
+    the mean of the criterion under independence is subtracted, and signs :math:`w_i w_j` of the terms are drawn (a wild
+    bootstrap): unlike permutations, they keep that both residuals may vary more, or be more alike, where confounds have
+    some values. The level is right up to what curves cannot describe; no test of conditional independence has its level
+    for all distributions (Shah and Peters 2020).
 
     Examples
     --------
@@ -202,6 +216,7 @@ def independence_test(
         exact,
         values[1:],
         n_widths=(len(sides[0]), len(sides[1])),
+        seed=seed_of(random_state),
     )
 
 
