@@ -158,6 +158,29 @@ class TestFitAndPredict:
         expected = mc.load(saved).predict(mc.Confounded(X.X, X.covariates["age"]))
         assert [row["prediction"] for row in rows] == expected.tolist()
 
+    def test_confounds_that_are_text(self, tmp_path):
+        path, saved, new = (tmp_path / name for name in ("people.csv", "people.mercer", "new.csv"))
+        rng = np.random.default_rng(0)
+        lines = []
+        for i in range(24):
+            lines += [f"p{i},{t},{rng.normal() + i % 2:.3f},{20 + i},{'NSW'[i % 3]},{'ab'[i % 2]}" for t in range(12)]
+        path.write_text("\n".join(["id,time,v,age,site,label", *lines]))
+        kernel = ("--confounds", "age,site", "--kernel", "EmpiricalMeanMap(gamma=0.1)")
+        result = run("fit", str(path), *kernel, "-o", str(saved))
+        assert result.exit_code == 0, result.output
+        some = [line for line in lines if ",S," in line or ",W," in line]  # new data lack a category
+        new.write_text("\n".join(["id,time,v,age,site", *(line.rpartition(",")[0] for line in some)]))
+        rows = json.loads(run("predict", str(saved), str(new), "--json", "-").stdout)
+        read = mc.read_table(new, covariates=["age", "site"], label=False)
+        site = read.covariates["site"][:, None] == ["N", "S", "W"]
+        confounds = np.column_stack([read.covariates["age"], site])
+        expected = mc.load(saved).predict(mc.Confounded(read.X, confounds))
+        assert [row["prediction"] for row in rows] == expected.tolist()
+        new.write_text(new.read_text().replace(",W", ",E"))
+        result = run("predict", str(saved), str(new))
+        assert result.exit_code == 2
+        assert "'p2' has the confound 'E' in the column 'site', which had the categories 'N', 'S', 'W'" in said(result)
+
     def test_confounds_of_targets(self, people, tmp_path):
         saved = tmp_path / "score.mercer"
         arguments = ("--target", "score", "--confounds", "age", "--kernel", "empiricalmeanmap", "-o", str(saved))

@@ -97,6 +97,18 @@ class TestReading:
         exec(snippet(kernel, None, found.reading), space)
         assert space["model"].predict(space["X"]).shape == (12,)
 
+    def test_the_code_has_the_categories_of_confounds(self, tmp_path):
+        path = people(tmp_path, "age")
+        head, *rows = path.read_text().splitlines()
+        sited = [f"{row},{'NSW'[int(row[1 : row.index(',')]) % 3]}" for row in rows]
+        path.write_text("\n".join([f"{head},site", *sited]))
+        found = task(path, confounds="age,site")
+        (kernel,) = (c for c in found.contenders if c.name == "EmpiricalMeanMap")
+        space: dict[str, object] = {}
+        exec(snippet(kernel, None, found.reading), space)
+        np.testing.assert_array_equal(space["X"].confounds, found.X.confounds)
+        assert found.X.confounds.shape == (12, 4)
+
     def test_the_code_has_the_weights(self, tmp_path):
         found = task(people(tmp_path, "w"), weight="w")
         (kernel,) = (c for c in found.contenders if c.name == "EmpiricalMeanMap")
@@ -312,6 +324,7 @@ class TestContenders:
 
 
 WIDE = "t0,t1,t2,label\n" + "".join(f"{i},{i % 3},1,{'uv'[i % 2]}\n" for i in range(12))
+MIXED = "t0,t1,age,label\n" + "".join(f"{i},{i % 3},{i if i % 5 else 'old'},{'uv'[i % 2]}\n" for i in range(12))
 FASTA = "".join(f">s{i}|{'ab'[i % 2]}|g{i % 3}\nACGTAC\n" for i in range(12))
 
 
@@ -346,7 +359,12 @@ class TestBadData:
             ("x.csv", WIDE, ("--label-table", "x"), "--label-table needs ids to join the two tables; pass --id"),
             ("x.csv", WIDE, ("--weight", "w"), "--weight w is not a column of"),
             ("x.csv", WIDE, ("--weight", "label"), "has the weight 'u' in the column 'label', which is not a number"),
-            ("x.csv", WIDE, ("--confounds", "label"), "has the confound 'u' in the column 'label', which is not"),
+            (
+                "x.csv",
+                MIXED,
+                ("--confounds", "age"),
+                "has the confound 'old' in the column 'age', which is not a number",
+            ),
             ("x.csv", WIDE, ("--form", "tall"), "--form must be 'long' or 'wide'; got 'tall'"),
             ("x.csv", WIDE, ("--separator", ";"), "--separator ';' does not occur .* pass --separator ','"),
             ("x.csv", WIDE, ("--target", "label"), "the target 'u', which is not a number; pass --label label"),

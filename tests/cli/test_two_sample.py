@@ -28,7 +28,8 @@ def files(tmp_path):
 def test_two_files(files):
     result = run(files / "old.fasta", files / "new.fasta", "--kernel", "Spectrum(k=1)")
     assert result.exit_code == 0, result.output
-    assert "The two samples differ (p = 0.001; 999 permutations of objects)" in " ".join(result.output.split())
+    said = " ".join(result.output.split())
+    assert "The two samples differ (p = 0.001 +/- 0.001; 999 random permutations of objects, seed 0)" in said
     assert "Most typical of new: new" in result.output
     assert "No difference" in run(files / "old.fasta", files / "same.fasta", "-k", "Spectrum(k=1)", "-q").output
 
@@ -79,7 +80,36 @@ def test_confounds_are_columns_of_tables(files):
     assert adjusted.exit_code == 0, adjusted.output
     assert "The two samples differ" in plain.output
     assert "No difference was found" in adjusted.output
-    assert "permutations of residuals of objects" in " ".join(adjusted.output.split())
+    assert "999 random signs of residuals of objects" in " ".join(adjusted.output.split())
+
+
+def test_confounds_that_are_text_are_strata(files):
+    """Ages and sites: the example of the help. The sites explain the difference, and are one column of text."""
+    rng = np.random.default_rng(3)
+    for name, sites in (("ill", "AAABC"), ("well", "ABCCC")):
+        rows = []
+        for i in range(30):
+            site, age = sites[i % 5], rng.normal(50, 10)
+            level = 3 * "ABC".index(site) + rng.normal()
+            rows += [f"{name}{i},{t},{level + rng.normal()},{age},{site}" for t in range(6)]
+        (files / f"{name}.csv").write_text("\n".join(["id,time,x,age,site", *rows]))
+    paths = files / "ill.csv", files / "well.csv"
+    kernel = ("-k", "EmpiricalMeanMap(gamma=0.1)", "-q", "--values", "x", "--ignore", "age,site")
+    given = ("-k", "EmpiricalMeanMap(gamma=0.1)", "--values", "x")
+    assert "The two samples differ" in run(*paths, *kernel).output
+    strata = run(*paths, *given, "--ignore", "age", "--confounds", "site")
+    assert strata.exit_code == 0, strata.output
+    said = " ".join(strata.output.split())
+    assert "No difference was found" in said
+    assert "permutations of objects within strata" in said
+    both = run(*paths, *given, "--confounds", "age,site", "--json", "-", "--permutations", 99)
+    assert both.exit_code == 0, both.output
+    read = [mc.read_table(path, values="x", covariates=["age", "site"]) for path in paths]
+    confounds = [list(zip(one.covariates["age"], one.covariates["site"], strict=True)) for one in read]
+    expected = mc.stats.two_sample_test(
+        read[0].X, read[1].X, mc.EmpiricalMeanMap(gamma=0.1), confounds=confounds[0] + confounds[1], n_permutations=99
+    )
+    assert json.loads(both.stdout)["p_value"] == expected.p_value
 
 
 def test_a_kernel_without_a_width_takes_it_from_the_data(files):

@@ -38,6 +38,18 @@ def test_what_is_wrong(text, message):
         mc.read_table(io.StringIO(text), covariates="age")
 
 
+def test_text_is_kept():
+    text = "id,time,v,site\na,0,1,\na,1,2,north\nb,0,3,2b\nb,1,4,2b\n"
+    read = mc.read_table(io.StringIO(text), covariates="site")
+    assert read.covariates["site"].tolist() == ["north", "2b"]
+    with pytest.raises(ValueError, match=r"has the covariates 'south' .* and 'north' .*, but needs one"):
+        mc.read_table(io.StringIO(text.replace("a,0,1,", "a,0,1,south")), covariates="site")
+    with pytest.raises(ValueError, match="has no covariate, column 'site'"):
+        mc.read_table(io.StringIO(text.replace("north", "")), covariates="site")
+    kept = mc.read_table(io.StringIO(text.replace("north", "")), covariates="site", invalid="mask")
+    assert kept.covariates["site"].tolist() == ["2b"]
+
+
 def test_unknown_column():
     with pytest.raises(ValueError, match="covariates='size' is not a column of"):
         mc.read_table(io.StringIO(LONG), covariates=["size"])

@@ -9,7 +9,7 @@ import pytest
 from scipy import stats
 
 import mercer as mc
-from mercer.stats.independence import _centered
+from mercer.stats._pairs import centered
 
 RBF = mc.RBF(gamma=1.0)
 
@@ -26,7 +26,7 @@ def test_statistic_is_the_mean_over_quadruples():
     z = x + rng.normal(size=(7, 1))
     found = mc.stats.independence_test(x, z, RBF, RBF, n_permutations=19)
     assert found.statistic == pytest.approx(by_quadruples(RBF(x), RBF(z)))
-    assert np.abs(_centered(RBF(x)).sum(axis=0)).max() < 1e-14
+    assert np.abs(centered(RBF(x)).sum(axis=0)).max() < 1e-14
 
 
 def test_exact_p_value_is_that_of_all_orders():
@@ -96,6 +96,8 @@ def fused_by_definition(x, z):
     """The soft maximum of the correlations of all pairs of widths, by quadruples."""
 
     def kernels(values):
+        low, high = np.quantile(values, [0.1, 0.9], axis=0)
+        values = values / (high - low) * (2 * stats.norm.ppf(0.9))
         squared = ((values[:, None] - values) ** 2).sum(axis=-1)
         low, high = np.sqrt(np.quantile(squared[np.tril_indices(len(values), -1)], [0.05, 0.95]))
         return [np.exp(-squared / (2 * s**2)) for s in np.geomspace(low / 2, 2 * high, 5)]
@@ -122,6 +124,16 @@ def test_every_permutation_computes_the_whole_fused_statistic():
     assert "Gaussian kernels of 5 x 5 widths" in str(found)
 
 
+def test_units_of_columns_do_not_matter():
+    """One of two columns tells z: the other one is noise, in units of its own."""
+    rng = np.random.default_rng(11)
+    X = rng.normal(size=(60, 2))
+    z = X[:, 0] + 0.8 * rng.normal(size=60)
+    found = [mc.stats.independence_test(X * [1, s], z, n_permutations=199) for s in (1, 1000, 1e-6)]
+    assert [one.p_value for one in found] == [1 / 200] * 3
+    assert [one.statistic for one in found] == pytest.approx([found[0].statistic] * 3)
+
+
 @pytest.mark.parametrize("kernels", [(), (mc.RBF(), mc.RBF())], ids=["fused", "median"])
 def test_units_do_not_matter(kernels):
     rng = np.random.default_rng(7)
@@ -146,6 +158,32 @@ def test_two_numbers_are_the_same_test_as_two_labels():
     numbers, labels = (mc.stats.independence_test(x, y, RBF, kernel) for kernel in (None, "labels"))
     assert numbers.p_value == labels.p_value
     assert numbers.correlation == pytest.approx(labels.correlation)
+
+
+def test_several_samples_are_compared_by_their_labels():
+    rng = np.random.default_rng(12)
+    X = np.concatenate([rng.normal(size=(15, 2)), rng.normal(size=(15, 2)), rng.normal(size=(15, 2)) + 1.5])
+    samples = np.repeat([0, 1, 2], 15)
+    assert mc.stats.independence_test(X, samples, kernel_z="labels").p_value < 0.01
+    with pytest.raises(TypeError, match=r'got a ndarray of 15 objects. .*independence_test\(.*kernel_z="labels"'):
+        mc.stats.two_sample_test(X[:15], X[15:30], X[30:])
+
+
+def test_results_are_shown_in_a_line_a_sentence_and_a_table():
+    rng = np.random.default_rng(13)
+    x = rng.normal(size=30)
+    found = mc.stats.independence_test(x, x + 3 * rng.normal(size=30), n_permutations=99, random_state=7)
+    error = np.sqrt(found.p_value * (1 - found.p_value) / 99)
+    assert found.monte_carlo_error == pytest.approx(error)
+    assert f"(p = {found.p_value:.3f} +/- {error:.2g}; 99 random permutations of objects, seed 7;" in str(found)
+    assert repr(found) == f"Independence(p_value={found.p_value:.3g}, correlation={found.correlation:.3f}, n=30)"
+    assert f"<th>correlation</th><td>{found.correlation:.3f}</td>" in found._repr_html_()
+    drawn = mc.stats.independence_test(x, x, n_permutations=99, random_state=np.random.default_rng(0))
+    assert "seed" not in str(drawn)
+    exact = mc.stats.independence_test(x[:5], x[:5] ** 2)
+    assert exact.monte_carlo_error == 0
+    assert "; all 120 permutations of objects;" in str(exact)
+    assert "+/-" not in str(exact)
 
 
 @pytest.mark.slow

@@ -11,6 +11,7 @@ import numpy as np
 from mercer._comparison.checks import check_targets
 from mercer._comparison.evaluation import INNER_FOLDS, Score, Task, too_few
 from mercer._comparison.recipes import ContenderFactory, can_be_aligned, contenders
+from mercer.cli._confounds import categories_of
 from mercer.cli._data_options import Reading
 from mercer.cli._readers import LEAK, Read, describe, read
 from mercer.data.sequences import Sequences
@@ -35,18 +36,20 @@ class Known:
     """Time between two steps, if it is regular."""
     length: int | None = None
     """Length of all series, if it is the same."""
+    categories: dict[str, list[str]] = field(default_factory=dict)
+    """Categories of the columns of confounds that are text."""
 
     @classmethod
     def of(cls, path: Path, reader: str, records: Records) -> Known:
         """Return the properties of these records."""
-        X, is_folder = records.X, not path.is_file()
+        X, is_folder, categories = records.X, not path.is_file(), categories_of(records)
         if not isinstance(X, Sequences):
             words = list(records.channels) or [str(X.shape[1])]
-            return cls(reader, is_folder, records.columns, words)
+            return cls(reader, is_folder, records.columns, words, categories=categories)
         alphabet = None if X.alphabet is None else X.alphabet.to_header()
         lengths = np.unique(X.lengths)
         length = int(lengths[0]) if len(lengths) == 1 and alphabet is None else None
-        return cls(reader, is_folder, records.columns, None, alphabet, records.step, length)
+        return cls(reader, is_folder, records.columns, None, alphabet, records.step, length, categories)
 
     @classmethod
     def from_file(cls, saved: Any) -> Known:

@@ -17,6 +17,7 @@ from scipy import sparse
 
 from mercer._notices import Notice, collected, described
 from mercer._wording import worded
+from mercer.cli._confounds import Categories, categories_of, code_of, numbers_of, table_of
 from mercer.cli._data_options import Reading, Shell
 from mercer.data.fasta import read_fasta
 from mercer.data.recordings import TABLES, is_collection
@@ -55,13 +56,19 @@ class Read:
     code: str
     reader: str
     reading: Reading
+    categories: Categories
     warnings: tuple[str, ...] = ()
 
     @property
     def data(self) -> Any:
-        """The samples, with their confounds if there are any."""
-        columns = [self.records.covariates[name] for name in _columns(self.reading.confounds or "")]
-        return Confounded(self.X, np.column_stack(columns)) if columns else self.X
+        """The samples, with their confounds as numbers if there are any."""
+        numbers = numbers_of(self.records, _columns(self.reading.confounds or ""), self.categories)
+        return self.X if numbers is None else Confounded(self.X, numbers)
+
+    @property
+    def confounds(self) -> Any:
+        """The confounds as they are, numbers or text, one row per sample; None without confounds."""
+        return table_of(self.records, _columns(self.reading.confounds or ""))
 
     @property
     def X(self) -> Any:
@@ -181,7 +188,8 @@ def read(path: Path, reading: Reading, *, with_answers: bool = True, known: Know
     if known is not None:
         _check_new(path, reader, records, reading, known)
     warnings = tuple(dict.fromkeys(one.message for one in notices if isinstance(one, Notice)))
-    return Read(path, records, code, reader, reading, warnings)
+    categories = categories_of(records) if known is None else known.categories
+    return Read(path, records, code, reader, reading, categories, warnings)
 
 
 def _required(error: UnknownColumn, option: str) -> str:
@@ -337,8 +345,7 @@ _READERS: dict[str, Callable[[Path, Reading, bool, Known | None], tuple[Records,
 
 
 def _unpacked(code: str, records: Records, y: str, confounds: Sequence[str] = ()) -> str:
-    columns = ", ".join(f"read.covariates[{name!r}]" for name in confounds)
-    X = f"mc.Confounded(read.X, list(zip({columns})))" if confounds else "read.X"
+    X = code_of(confounds, categories_of(records)) if confounds else "read.X"
     if records.groups is not None:
         return f"{code}\nX, y, groups = {X}, {y}, read.groups  # groups: for GroupKFold"
     return f"{code}\nX, y = {X}, {y}"

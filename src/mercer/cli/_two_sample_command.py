@@ -116,7 +116,7 @@ def _two_groups(source: Path, other: Path | None, reading: Any) -> _Groups:
             one.records.groups,
             one.ids,
             [one.about_test],
-            getattr(one.data, "confounds", None),
+            one.confounds,
         )
     # Units that are permuted together are read as labels: there are no other answers.
     plain = replace(reading, label=reading.group, group=None)
@@ -141,7 +141,7 @@ def _two_groups(source: Path, other: Path | None, reading: Any) -> _Groups:
         together,
         [*both[0].ids, *both[1].ids],
         [f"{name}: {part.about_test}" for name, part in zip(names, both, strict=True)],
-        np.concatenate([part.data.confounds for part in both]) if reading.confounds else None,
+        np.concatenate([part.confounds for part in both]) if reading.confounds else None,
         _in_both(X, sizes[0], names),
     )
 

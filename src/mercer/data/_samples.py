@@ -173,6 +173,14 @@ def numbers_of(samples: Samples, name: str, what: str) -> Floats:
     return out
 
 
+def covariate_of(samples: Samples, name: str, what: str) -> NDArray[Any]:
+    """Return one finite number per sample or, for a column without any number, one text; problems are added."""
+    column = samples.table.columns[name]
+    if what == "weight" or np.isfinite(column.numbers[samples.order]).any() or column.missing[samples.order].all():
+        return numbers_of(samples, name, what)
+    return np.array(["" if value is None else value for value in _constant(samples, name, what)])
+
+
 def first_error(samples: Samples, invalid: str) -> None:
     """Raise the first problem, unless invalid samples are left out."""
     if samples.problems and invalid == "raise":

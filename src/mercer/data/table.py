@@ -14,7 +14,7 @@ from mercer._wording import counted, option, passing, wording
 from mercer.data._container import build_flat, naming
 from mercer.data._forms import Flat
 from mercer.data._long import Series, long_series
-from mercer.data._samples import Samples, first_error, labels_of, numbers_of, read_as_missing, rows_of_ids
+from mercer.data._samples import Samples, covariate_of, first_error, labels_of, read_as_missing, rows_of_ids
 from mercer.data._wide import list_series, text_series, wide_series
 from mercer.data.columns import Table, table_of
 from mercer.data.recordings import FILE, FOLDER, TEXT, collection, is_collection, joined
@@ -82,7 +82,7 @@ def read_table(
     group : str or False, optional
         Column of groups of related samples, such as subjects, for scikit-learn's GroupKFold.
     covariates : str or list of str, optional
-        Columns with one number per sample, such as confounds or weights. They are not values of the series.
+        Columns with one number or one text per sample, such as confounds or weights. They are not values of the series.
     ignore : str or list of str, optional
         Columns that are not read.
     labels : path, DataFrame, Table or mapping, optional
@@ -184,7 +184,7 @@ def read_table(
     unused = set(samples.unused)
     roles = replace(roles, values=tuple(name for name in roles.values if name not in unused))
     y, groups, what = labels_of(samples, roles)
-    numbers = {name: numbers_of(samples, name, wording().covariate(name)) for name in roles.covariates}
+    columns = {name: covariate_of(samples, name, wording().covariate(name)) for name in roles.covariates}
     first_error(samples, invalid)
     kept = np.ones(len(samples), dtype=bool)
     if isinstance(series.flat, Flat):
@@ -208,7 +208,7 @@ def read_table(
         X,
         y,
         groups=groups,
-        covariates={name: column[kept] for name, column in numbers.items()},
+        covariates={name: column[kept] for name, column in columns.items()},
         columns=roles.columns(),
         ids=None if samples.names is None else tuple(np.array(samples.names, dtype=object)[kept].tolist()),
         channels=series.channels,

@@ -59,7 +59,7 @@ class Records:
     problems : dict
         Maps the id, the position or the line of everything that was left out (``invalid="mask"``) to the reason.
     covariates : dict
-        Columns of a table with one number per sample, such as confounds or weights, by their names.
+        Columns of a table with one number or one text per sample, such as confounds or weights, by their names.
     columns : dict
         The columns of a table that were taken for each role: ``"id"``, ``"time"``, ``"values"`` and so on.
     step : float, or None
@@ -87,7 +87,7 @@ class Records:
     n_copies: int = 0
     problems: dict[str | int, str] = field(default_factory=dict)
     step: float | None = None
-    covariates: dict[str, NDArray[np.float64]] = field(default_factory=dict)
+    covariates: dict[str, NDArray[Any]] = field(default_factory=dict)
     columns: dict[str, list[str]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:

@@ -22,6 +22,7 @@ from mercer.kernels._windows.counts import WindowCounts
 from mercer.kernels._windows.random import random_means
 from mercer.kernels.base.kernel import Kernel
 from mercer.kernels.base.transformer import WIDE, Bounds, NoFeatures
+from mercer.kernels.linear_rbf import median_distance, number_or_median
 
 
 @dataclass(eq=False, repr=False)
@@ -32,8 +33,10 @@ class EmpiricalMeanMap(RandomFeatures, LogPairs, Kernel):
     ----------
     order : int, default=0
         Compare windows of ``order + 1`` consecutive points; 0 compares points, in any order.
-    gamma : float, default=1.0
-        Parameter of the base kernel; symbols are one-hot, so that a mismatch costs ``exp(-2 gamma)``.
+    gamma : float or "median", default=1.0
+        Parameter of the base kernel; symbols are one-hot, so that a mismatch costs ``exp(-2 gamma)``. "median" means
+        1 / m, where m is the median squared distance (of the Laplace kernel: distance) of two different points of the
+        training data, 2 for symbols: it suits data in any units.
     alphabet : Alphabet, str, iterable or None, default=None
         The symbols of strings; if None, that of `Sequences`, or the symbols found in the data.
     n_components : int or None, default=None
@@ -49,6 +52,11 @@ class EmpiricalMeanMap(RandomFeatures, LogPairs, Kernel):
         Whether to normalize the kernel, so that every self-kernel is 1.
     on_zero : {"raise", "zero"}, default="raise"
         Whether objects of zero norm raise an error or get zeros.
+
+    Attributes
+    ----------
+    gamma_ : float
+        The parameter that was learned; only for ``gamma="median"``.
 
     Notes
     -----
@@ -76,7 +84,7 @@ class EmpiricalMeanMap(RandomFeatures, LogPairs, Kernel):
     _parameters: ClassVar[Rules] = {
         "alphabet": ALPHABET,
         "order": whole(0, cure="Pass 0 for single points, or the number of neighbors in a window."),
-        "gamma": gamma(),
+        "gamma": number_or_median(gamma()),
         "n_components": whole(1, cure="Pass the number of random frequencies, or None for the exact kernel.") | NONE,
         "random_state": seed(),
         "base": one_of("rbf", "laplace"),
@@ -86,7 +94,7 @@ class EmpiricalMeanMap(RandomFeatures, LogPairs, Kernel):
     psd = Verdict("always", "an inner product of empirical mean embeddings (MM-1, EMMK-1)")
 
     order: int = 0
-    gamma: float = 1.0
+    gamma: float | str = 1.0
     alphabet: Any = None
     n_components: int | None = None
     base: str = "rbf"
@@ -106,14 +114,26 @@ class EmpiricalMeanMap(RandomFeatures, LogPairs, Kernel):
     def _learn(self, X: Sequences, y: Any = None) -> None:
         self.alphabet_ = X.alphabet
         self.dimension_ = X.dimension
+        self.__dict__.pop("gamma_", None)
+        if isinstance(self.gamma, str):
+            distances = Rows.absolute_distances if self.base == "laplace" else Rows.squared_distances
+            median = 2.0 if X.is_symbols else median_distance(X.values, np.random.default_rng(0), distances)
+            self.gamma_ = 1.0 / median if median > 0 else 1.0  # the kernel of equal points is 1 for every width
         super()._learn(X, y)
+
+    def _learned(self) -> Any:
+        return super()._learned(), getattr(self, "gamma_", None)
+
+    @property
+    def _learns_from_call(self) -> bool:
+        return isinstance(self.gamma, str) or super()._learns_from_call
 
     def _source(self, X: Sequences) -> Sequences:
         X.require_dimension(self.dimension_)
         return X.require("vectors" if self.alphabet_ is None else "symbols", "The fitted kernel")
 
     def _prepare(self, source: Sequences) -> WindowCounts | WindowSets | LaplaceSets | Rows:
-        order, gamma = int(self.order), float(self.gamma)
+        order, gamma = int(self.order), self.gamma_ if isinstance(self.gamma, str) else float(self.gamma)
         source.require_windows(order)
         if source.is_symbols:
             return WindowCounts.of(source, order + 1, gamma)

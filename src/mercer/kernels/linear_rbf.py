@@ -10,7 +10,7 @@ import numpy as np
 from scipy import sparse
 
 from mercer._array import Array, Floats, to_numpy
-from mercer._parameters import Check, Rules, gamma
+from mercer._parameters import Check, Rules, gamma, optional
 from mercer._verdict import Verdict
 from mercer.data.csr import CSRRows
 from mercer.data.segments import validated
@@ -36,13 +36,13 @@ def median_distance(rows: Any, rng: np.random.Generator, distances: Distances = 
     return float(np.median(found)) if len(found) else 0.0
 
 
-def _width(check: Check) -> Check:
-    """Accept None, "median" and what ``check`` accepts."""
+def number_or_median(check: Check) -> Check:
+    """Accept "median" and what ``check`` accepts."""
 
     def checked(name: str, value: Any) -> None:
         if isinstance(value, str) and value != "median":
-            raise ValueError(f"{name} must be a number, 'median' or None; got {value!r}.")
-        if value is not None and not isinstance(value, str):
+            raise ValueError(f"{name} must be a number or 'median'; got {value!r}.")
+        if not isinstance(value, str):
             check(name, value)
 
     return checked
@@ -100,7 +100,7 @@ class Linear(InnerProducts, _VectorKernel):
 class _OfDistance(_VectorKernel):
     """A kernel exp(-gamma D) of a distance D of vectors."""
 
-    _parameters: ClassVar[Rules] = {"gamma": _width(gamma())}
+    _parameters: ClassVar[Rules] = {"gamma": optional(number_or_median(gamma()))}
     _smooth: ClassVar[Bounds] = {"gamma": WIDE}
     _stationary = True
 

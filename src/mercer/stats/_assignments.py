@@ -128,6 +128,31 @@ class Orders:
         return out
 
 
+@dataclass(frozen=True)
+class Signs:
+    """Signs of independent errors of mean zero: all combinations are as likely, if errors are symmetric.
+
+    Parameters
+    ----------
+    size : int
+        Number of objects.
+    """
+
+    size: int
+
+    def count(self) -> int:
+        """Return the number of combinations that differ in more than the sign of all."""
+        return 2 ** (self.size - 1)
+
+    def every(self) -> Floats:
+        """Return all combinations, ``(count, N)``."""
+        return np.array([(1.0, *signs) for signs in product((1.0, -1.0), repeat=self.size - 1)])
+
+    def drawn(self, size: int, rng: np.random.Generator) -> Floats:
+        """Return random signs, ``(size, N)``."""
+        return rng.choice([-1.0, 1.0], size=(size, self.size))
+
+
 def all_or_drawn(
     orders: Any, n_permutations: int, rng: np.random.Generator, *, few: float, permuted: str, cure: str
 ) -> tuple[NDArray[Any], bool]:

@@ -6,20 +6,17 @@ from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
-from scipy import linalg
-from sklearn.preprocessing import SplineTransformer
 
 from mercer._array import Floats
 from mercer.kernels import Confounded
-from mercer.stats._assignments import Orders, members
+from mercer.stats._assignments import Orders, Signs, members
 from mercer.stats._input import Indices, numbered
+from mercer.stats._smoothers import Smoothers
 
 FEW = 5
 """Numbers with at most this many different values are categories."""
-KNOTS = 4
-"""Number of knots of the cubic spline of a number, at its quantiles."""
-PER_COLUMN = 5
-"""Number of objects that one column of a spline needs; with fewer, numbers enter as they are."""
+PER_COLUMN = 10
+"""Number of objects that are needed for the mean, and for each number, to tell a curve from noise."""
 
 
 @dataclass(frozen=True)
@@ -32,10 +29,13 @@ class Confounds:
         The combination of categories of every object.
     numbers : ndarray of shape (N, c)
         All other confounds.
+    blocks : str, default="strata"
+        What the strata are, for a sentence.
     """
 
     strata: Indices
     numbers: Floats
+    blocks: str = "strata"
 
     @classmethod
     def read(cls, confounds: Any, n: int) -> Self:
@@ -59,7 +59,8 @@ class Confounds:
 
     def within(self, units: Indices) -> Confounds:
         """Return the confounds with groups as a further category."""
-        return Confounds(_combined(self.strata, units), self.numbers)
+        blocks = "groups and strata" if self.strata.max() else "groups"
+        return Confounds(_combined(self.strata, units), self.numbers, blocks)
 
     def of_groups(self, units: Indices) -> Confounds:
         """Return the confounds of groups: the means of numbers, and categories, which must not differ in a group."""
@@ -75,38 +76,31 @@ class Confounds:
         strata = np.unique(self.strata[leader], return_inverse=True)[1].reshape(-1)
         return Confounds(strata, np.column_stack(means) if means else np.zeros((len(counts), 0)))
 
-    def basis(self) -> Floats:
-        """Return an orthonormal basis of what is regressed out: a mean per stratum, and a spline of every number."""
-        n, columns = len(self.strata), [np.eye(self.strata.max() + 1)[self.strata]]
-        for number in self.numbers.T:
-            if PER_COLUMN * (KNOTS + 1) * self.numbers.shape[1] <= n:
-                knots = np.unique(np.quantile(number, np.linspace(0, 1, KNOTS)))[:, None]
-                columns.append(SplineTransformer(knots=knots, include_bias=False).fit_transform(number[:, None]))
-            else:
-                columns.append(((number - number.mean()) / max(float(np.ptp(number)), 1e-300))[:, None])
-        basis: Floats = linalg.orth(np.column_stack(columns), rcond=1e-10)
-        if n - basis.shape[1] < 3:
+    def smoothers(self, what: str) -> Smoothers:
+        """Return the regressions on the confounds; ``what`` names the objects that are permuted."""
+        n, strata, columns = len(self.strata), int(self.strata.max()) + 1, self.numbers.shape[1]
+        least = strata - 1 + PER_COLUMN * (columns + 1) if columns else strata + 3
+        if n < least:
             raise ValueError(
-                f"The confounds explain {basis.shape[1]} of {n} objects completely, which leaves too few to compare. "
-                "Use fewer confounds, or more objects."
+                f"Confounds with {columns} columns of numbers and {strata} {self.blocks} need at least {least} {what} to "
+                f"be told from noise; got {n}. Use fewer confounds, or collect more {what}."
             )
-        return basis
+        return Smoothers.of(self.strata, self.numbers)
 
-    def orders(self) -> Orders:
-        """Return the permutations within strata."""
-        return Orders(members(self.strata))
+    @property
+    def are_strata(self) -> bool:
+        """Whether all confounds are categories."""
+        return self.numbers.shape[1] == 0
+
+    def orders(self) -> Orders | Signs:
+        """Return permutations within strata; with numbers, signs of residuals."""
+        return Orders(members(self.strata)) if self.are_strata else Signs(len(self.strata))
 
     def permuted(self, what: str) -> str:
         """Return the name of the permuted units, for messages."""
-        residuals = f"residuals of {what}" if self.numbers.shape[1] else what
-        return f"{residuals} within strata" if self.strata.max() else residuals
-
-
-def residual(K: Floats, basis: Floats) -> Floats:
-    """Return the inner products of the residuals of the features (KK-3)."""
-    left = K - basis @ (basis.T @ K)
-    found = np.asarray(left - (left @ basis) @ basis.T)
-    return found if np.abs(found).max() > 1e-13 * np.abs(K).max() else np.zeros_like(found)  # rounding only
+        if not self.are_strata:
+            return f"signs of residuals of {what}"
+        return f"{what} within {self.blocks}" if self.strata.max() else what
 
 
 def _combined(a: Indices, b: Indices) -> Indices:

@@ -140,7 +140,7 @@ def checked_gram(K: Any) -> Floats:
         notify(
             f"The Gram matrix is nearly diagonal: {SIMILAR:.0%} of the pairs of different objects have a normalized "
             f"kernel below {DOMINATED}, so that a test finds hardly any difference. Use a wider kernel, such as "
-            "mc.RBF(gamma='median'), or scale the data.",
+            "mc.RBF(gamma='median') for vectors or mc.EmpiricalMeanMap(gamma='median') for sets, or scale the data.",
             DiagonalDominanceWarning,
         )
     return K
@@ -167,6 +167,15 @@ def numbered(values: Any, n: int, name: str) -> Indices:
 def unit_numbers(groups: Any, n: int) -> Indices:
     """Return the number of the group of every object; without groups every object is a unit of its own."""
     return np.arange(n) if groups is None else numbered(groups, n, "groups")
+
+
+def means_of_units(K: Floats, units: Indices) -> Floats:
+    """Return the kernel of the mean embeddings of groups; that of objects if every one is a unit of its own."""
+    counts = np.bincount(units)
+    if len(counts) == len(K):
+        return K
+    share = (units == np.arange(len(counts))[:, None]) / counts[:, None]
+    return np.asarray(share @ K @ share.T)
 
 
 def p_of(observed: float, null: Floats, scale: float, *, exact: bool) -> float:

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
 
 from mercer._array import Floats
-from mercer.stats._assignments import Design
-from mercer.stats._confounds import Confounds, residual
+from mercer.stats._assignments import Design, Orders, Signs
+from mercer.stats._confounds import Confounds
 from mercer.stats._discrepancy import Effect
-from mercer.stats._input import Indices
+from mercer.stats._input import Indices, means_of_units
+from mercer.stats._smoothers import Smoother
+
+LEAST_SHARE = 1e-3
+"""Share of the variance of the assignments that confounds must leave."""
 
 
 @dataclass(frozen=True)
@@ -22,10 +27,10 @@ class Regression:
     ----------
     labels : ndarray of shape (U,)
         Residual assignments of objects, or of groups.
-    basis : ndarray of shape (U, r)
-        Orthonormal basis of the confounds.
-    confounds : Confounds
-        Those of objects, or of groups.
+    smoother : Smoother
+        Regression of the features on the confounds of objects, or of groups.
+    orders : Orders or Signs
+        Permutations of the residuals within strata; with confounds that are numbers, their signs.
     units : ndarray of int, shape (N,)
         The unit of every object that is permuted as a whole.
     permuted : str
@@ -33,49 +38,50 @@ class Regression:
     """
 
     labels: Floats
-    basis: Floats
-    confounds: Confounds
+    smoother: Smoother
+    orders: Orders | Signs
     units: Indices
     permuted: str
 
     @classmethod
-    def of(cls, design: Design, confounds: Confounds) -> Self:
-        """Return the assignments of a design, given confounds of its objects."""
+    def of(cls, design: Design, confounds: Confounds, grams: Iterable[Floats]) -> Self:
+        """Return the assignments of a design, given confounds of its objects and their Gram matrices."""
         if design.crossed:
             confounds, units, what = confounds.within(design.units), np.arange(len(design.units)), "objects"
         else:
             confounds, units, what = confounds.of_groups(design.units), design.units, design.permuted
         first = np.zeros(units.max() + 1)
         first[units] = design.first
-        basis = confounds.basis()
-        labels = first - basis @ (basis.T @ first)
-        if labels @ labels <= 1e-9 * len(first):
+        smoothers = confounds.smoothers(what)
+        labels = smoothers.fit([np.outer(first, first)]).residuals(first)
+        if labels @ labels <= LEAST_SHARE * len(first) * np.var(first):
             raise ValueError(
                 "The confounds tell which sample an object is in, so that no difference is left to test. Use confounds "
                 "whose values occur in both samples."
             )
-        return cls(labels, basis, confounds, units, confounds.permuted(what))
+        smoother = smoothers.fit(means_of_units(K, units) for K in grams)
+        return cls(labels, smoother, confounds.orders(), units, confounds.permuted(what))
 
     @property
     def smaller(self) -> int:
         """The size of the smaller of two samples with the same precision and no confounds."""
         return max(2, round(2 * float(self.labels @ self.labels)))
 
-    def observed(self) -> Floats:
-        """Return the order of the data."""
-        return np.arange(len(self.labels))
-
     def count(self) -> int:
         """Return the number of permutations."""
-        return self.confounds.orders().count()
+        return self.orders.count()
 
     def every(self) -> Floats:
         """Return all orders, ``(U, count)``."""
-        return self.confounds.orders().every().T
+        return self.orders.every().T
 
     def drawn(self, size: int, rng: np.random.Generator) -> Floats:
         """Return random orders, ``(U, size)``."""
-        return self.confounds.orders().drawn(size, rng).T
+        return self.orders.drawn(size, rng).T
+
+    def moved(self, Z: Floats) -> Floats:
+        """Return the labels in other orders, or with other signs, ``(U, B)``."""
+        return np.asarray(self.labels[:, None] * Z if isinstance(self.orders, Signs) else self.labels[Z])
 
     def weights(self) -> Floats:
         """Return the weight of every object in the difference of mean embeddings, ``(N,)``."""
@@ -92,13 +98,17 @@ class Regression:
 class Adjusted:
     r"""The squared difference of mean embeddings of two samples, with confounds regressed out.
 
-    With residual labels u, the difference is :math:`\tau = \sum_i u_i \phi_i / u'u`. Freedman and Lane permute the
-    residuals :math:`\phi_i` and fit the whole regression again, so that the variance is that of the permuted data, too.
+    With residuals u of the labels and :math:`e_i` of the features, each of its own regression, the difference is
+    :math:`\tau = \sum_i u_i e_i / u'u`, a sum of terms of mean zero without a difference. Their signs are drawn; within
+    strata, the residuals are permuted. Residuals of the data are correlated, since a regression was fitted to them, and
+    terms with drawn signs are not: these are scaled to the same mean square.
 
     Parameters
     ----------
     K : ndarray of shape (U, U)
         Residual Gram matrix.
+    covariance : ndarray of shape (U, U)
+        That of the residuals of independent errors, :math:`R R'`.
     objects : ndarray of shape (N, N)
         Gram matrix of the objects.
     design : Regression
@@ -106,17 +116,15 @@ class Adjusted:
     """
 
     K: Floats
+    covariance: Floats
     objects: Floats
     design: Regression
 
     @classmethod
     def of(cls, K: Floats, design: Regression) -> Self:
         """Return the sums over a Gram matrix; groups are compared by the means of their kernels."""
-        counts, units = np.bincount(design.units), K
-        if len(counts) < len(K):
-            share = (design.units == np.arange(len(counts))[:, None]) / counts[:, None]
-            units = share @ K @ share.T
-        return cls(residual(units, design.basis), K, design)
+        left = design.smoother.residual_gram(means_of_units(K, design.units))
+        return cls(left, design.smoother.covariance(), K, design)
 
     @property
     def scale(self) -> float:
@@ -129,29 +137,33 @@ class Adjusted:
         return float(np.sqrt(np.mean(self.K[~np.eye(len(self.K), dtype=bool)] ** 2)))
 
     @property
-    def _freedom(self) -> int:
-        return len(self.K) - self.design.basis.shape[1]
+    def _freedom(self) -> float:
+        return float(np.trace(self.covariance))
 
     @property
-    def _variance(self) -> float:
-        return float(np.trace(self.K)) / self._freedom
+    def _noise(self) -> float:
+        """The mean squared difference, by the residual variance, if there is none."""
+        u = self.design.labels
+        return float(u @ self.covariance @ u) / float(u @ u) ** 2
+
+    @property
+    def _drawn(self) -> tuple[float, float]:
+        """The factor that scales what is drawn, and its mean."""
+        u = self.design.labels
+        if isinstance(self.design.orders, Orders):
+            return 1.0, self._noise * float(np.trace(self.K)) / self._freedom
+        of_data, of_errors = (float(np.diag(matrix) @ u**2) / float(u @ u) ** 2 for matrix in (self.K, self.covariance))
+        return self._noise / of_errors, of_data
+
+    def observed(self) -> float:
+        """Return the squared difference of the data minus its mean under the hypothesis."""
+        u, (factor, mean) = self.design.labels, self._drawn
+        return float(u @ self.K @ u) / float(u @ u) ** 2 - factor * mean
 
     def squared(self, Z: Floats) -> Floats:
-        """Return the squared effect of residuals in other orders, ``(B,)``, in units of the variance of the data."""
-        u, basis = self.design.labels, self.design.basis
-        size = u @ u
-        moved = u[Z]
-        explained = np.einsum("nb,nb->b", moved, self.K @ moved) / size
-        total = np.full(Z.shape[1], np.trace(self.K))
-        if self.design.confounds.numbers.shape[1]:  # else permutations within strata do not change it
-            for column in basis.T:
-                moved = column[Z]
-                total -= np.einsum("nb,nb->b", moved, self.K @ moved)
-        within = (total - explained) / (self._freedom - 1)
-        with np.errstate(invalid="ignore", divide="ignore"):
-            found = self._variance * (explained / within - 1) / size
-        noise = within <= 1e-14 * self.scale
-        return np.where(noise, np.where(explained <= 1e-14 * self.scale, 0.0, np.finfo(float).max), found)
+        """Return the same for residuals in other orders or with other signs, ``(B,)``."""
+        moved, size, (factor, mean) = self.design.moved(Z), float(self.design.labels @ self.design.labels), self._drawn
+        return np.asarray(factor * (np.einsum("nb,nb->b", moved, self.K @ moved) / size**2 - mean))
 
     def witness(self) -> Floats:
         """Return the kernel of every object with the difference of mean embeddings, its own unit left out, ``(N,)``."""
@@ -160,21 +172,21 @@ class Adjusted:
 
     def effect(self) -> Effect:
         """Return the squared difference by the residual variance, and its variance by the infinitesimal jackknife."""
-        u = self.design.labels
+        u, freedom = self.design.labels, round(self._freedom)
         size, own = float(u @ u), np.diag(self.K)
         towards = self.K @ u / size
         difference = float(u @ towards) / size
         within = (own.sum() - size * difference) / (self._freedom - 1)
         if within <= 1e-14 * self.scale:
-            return Effect(0.0 if difference <= 1e-14 * self.scale else np.inf, np.nan, np.nan, self._freedom - 1)
-        square = (difference - within / size) / within
+            return Effect(0.0 if difference <= 1e-14 * self.scale else np.inf, np.nan, np.nan, freedom - 1)
+        square = difference / within - self._noise
         spread = own - 2 * u * towards + u**2 * difference  # squared residuals of the whole regression
         influence = 2 * (towards - u * difference) * u / size - square * (spread - spread.mean()) / len(u)
-        return Effect(square, float(influence @ influence) / within**2, self._variance, self._freedom - 1)
+        return Effect(square, float(influence @ influence) / within**2, within, freedom - 1)
 
 
-def adjusted(design: Design, confounds: Any) -> Design | Regression:
+def adjusted(design: Design, confounds: Any, grams: Iterable[Floats]) -> Design | Regression:
     """Return a design with its confounds, if there are any."""
     if confounds is None:
         return design
-    return Regression.of(design, Confounds.read(confounds, len(design.units)))
+    return Regression.of(design, Confounds.read(confounds, len(design.units)), grams)

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
+from scipy import sparse
 
 from mercer._array import Floats
 from mercer._notices import warns_once
-from mercer._parallel import n_threads, thread_map
 from mercer._random import random_generator
 from mercer.kernels import Confounded, Residualized
 from mercer.kernels.base import unwrapped
-from mercer.stats._assignments import Orders, all_or_drawn, members
-from mercer.stats._confounds import Confounds, residual
+from mercer.stats._assignments import Orders, Signs, all_or_drawn, members
+from mercer.stats._confounds import Confounds
 from mercer.stats._fused import Widths, fused
 from mercer.stats._input import (
     Indices,
@@ -24,18 +24,21 @@ from mercer.stats._input import (
     columns,
     count_of,
     gram_matrix,
+    means_of_units,
     numbered,
     p_of,
-    p_text,
     unit_numbers,
 )
+from mercer.stats._pairs import Pairs, Side
+from mercer.stats._shown import Permuted, seed_of
+from mercer.stats._smoothers import Smoothers
 
 LEAST = 4
 """Number of objects below which the unbiased criterion is not defined."""
 
 
-@dataclass(frozen=True)
-class Independence:
+@dataclass(frozen=True, repr=False)
+class Independence(Permuted):
     """Result of `independence_test`.
 
     Parameters
@@ -50,16 +53,18 @@ class Independence:
     n : int
         Number of objects, or of groups if these are permuted.
     permuted : str
-        What is permuted: "objects", "groups" or "objects within groups"; with confounds, "residuals of objects" or
-        "objects within strata", for example.
+        What is permuted: "objects", "groups" or "objects within groups"; with confounds, "objects within strata" or
+        "signs of residuals of objects", for example.
     n_permutations : int
-        Number of permutations.
+        Number of permutations, or of random signs.
     exact : bool
         Whether these are all permutations.
     null : ndarray of shape (n_permutations,)
         The statistic of every permutation.
     n_widths : tuple of int, default=(1, 1)
         Number of Gaussian kernels of X and of Z that the test combines.
+    seed : int or None, default=None
+        Seed of the permutations, if ``random_state`` was a number.
 
     Examples
     --------
@@ -79,13 +84,19 @@ class Independence:
     exact: bool
     null: Floats = field(repr=False)
     n_widths: tuple[int, int] = (1, 1)
+    seed: int | None = None
 
     def __str__(self) -> str:
         verdict = "X and Z depend on each other" if self.p_value <= 0.05 else "No dependence was found"
-        count = f"{'all ' if self.exact else ''}{self.n_permutations:,} permutations of {self.permuted}"
-        if max(self.n_widths) > 1:
-            count += f"; Gaussian kernels of {' x '.join(str(n) for n in self.n_widths if n > 1)} widths"
-        return f"{verdict} ({p_text(self.p_value)}; {count}). Kernel correlation {self.correlation:.3f}; n = {self.n}."
+        several = " x ".join(str(n) for n in self.n_widths if n > 1)
+        widths = f"; Gaussian kernels of {several} widths" if several else ""
+        return (
+            f"{verdict} ({self._p_value()}; {self._drawn()}{widths}). Kernel correlation {self.correlation:.3f}; "
+            f"n = {self.n}."
+        )
+
+    def _rows(self) -> dict[str, str]:
+        return {"correlation": f"{self.correlation:.3f}", "n": str(self.n)}
 
 
 @warns_once
@@ -111,17 +122,20 @@ def independence_test(
         Kernels of X and of Z. "labels" is 1 for equal labels and 0 for different ones. None is "labels" for text and
         booleans, one per object, and for numbers and vectors Gaussian kernels of several widths, which are combined in
         one test; pass "labels" for classes that are numbers. A fitted kernel is used as it is; any other is fitted to
-        its side. An `RBF` or `Laplace` without ``gamma`` has ``gamma="median"`` here.
+        its side. An `RBF` or `Laplace` without ``gamma`` has ``gamma="median"`` here. Columns of vectors without a
+        kernel are divided by their robust deviations, so that their units do not matter.
     groups : array-like of shape (N,), default=None
         The group of every object, such as the subject that it comes from: objects of one group are not independent. If
         X or Z is the same for all objects of a group, as a diagnosis is for all recordings of a subject, groups are
         compared by the means of their kernels and permuted as a whole. Otherwise objects are permuted within groups.
     confounds : array-like of shape (N, c) or (N,), default=None
         What both may depend on, such as age or site: text, booleans and numbers with at most five values are
-        categories, within which objects are permuted. Other numbers are regressed out of the features of both kernels
-        by a cubic spline, and residuals are permuted (Freedman and Lane 1983).
+        categories, within which objects are permuted. Other numbers are regressed out of vectors without a kernel, and
+        out of the features of both kernels, by parabolas, jumps and curves that leave-one-out errors choose, and the
+        signs of residuals are drawn at random; at least ten objects per number, and ten more, are required.
     n_permutations : int, default=999
-        Number of random permutations. If there are no more than that, all of them are used.
+        Number of random permutations, or of random signs with confounds that are numbers. If there are no more
+        permutations than that, all of them are used.
     random_state : int, Generator, RandomState or None, default=0
         Seed of the permutations.
 
@@ -139,7 +153,10 @@ def independence_test(
     for independent X and Z if both kernels are characteristic (Gretton et al. 2008). The correlation divides by the
     root of the product of HSIC(X, X) and HSIC(Z, Z). With several widths, the statistic is the soft maximum of the
     correlations of all pairs of kernels, as in `two_sample_test`. With confounds, the matrices are those of residuals,
-    and the mean of the criterion under independence is subtracted.
+    the mean of the criterion under independence is subtracted, and signs :math:`w_i w_j` of the terms are drawn (a wild
+    bootstrap): unlike permutations, they keep that both residuals may vary more, or be more alike, where confounds have
+    some values. The level is right up to what curves cannot describe; no test of conditional independence has its level
+    for all distributions (Shah and Peters 2020).
 
     Examples
     --------
@@ -158,123 +175,49 @@ def independence_test(
     n, other = (count_of(unwrapped(side), name) for side, name in ((X, "X"), (Z, "Z")))
     if n != other:
         raise ValueError(f"X and Z must be of the same objects; got {n} and {other}.")
-    sides = [_matrices(X, kernel_x, "X"), _matrices(Z, kernel_z, "Z")]
+    given = ((X, kernel_x, "X"), (Z, kernel_z, "Z"))
+    sides = [_matrices(*side) for side in given]
     units, known = unit_numbers(groups, n), None if confounds is None else Confounds.read(confounds, n)
-    orders, permuted = Orders([np.arange(n)]), "objects"
+    orders: Orders | Signs = Orders([np.arange(n)])
+    permuted, what = "objects", "objects"
     if units.max() + 1 < n:
         if any(_constant(side[0], units) for side in sides):
-            sides = [[_group_means(K, units) for K in side] for side in sides]
-            known, permuted = None if known is None else known.of_groups(units), "groups"
+            sides = [[means_of_units(K, units) for K in side] for side in sides]
+            known, permuted, what = None if known is None else known.of_groups(units), "groups", "groups"
             orders = Orders([np.arange(len(sides[0][0]))])
         else:
             known, permuted = None if known is None else known.within(units), "objects within groups"
             orders = Orders(members(units))
+    smoothers = None
     if known is not None:
-        orders, permuted = known.orders(), known.permuted(permuted.partition(" ")[0])
+        orders, permuted, smoothers = known.orders(), known.permuted(what), known.smoothers(what)
+        if what == "objects" and not known.are_strata:
+            sides = [_residual_matrices(*side, smoothers) or side_ for side, side_ in zip(given, sides, strict=True)]
     n = len(sides[0][0])
     if n < LEAST:
         raise ValueError(f"The test needs at least {LEAST} {permuted}; got {n}.")
-    scale = float(np.prod([np.abs(side[0]).max() for side in sides]))
-    pairs = Pairs.of(sides, known)
+    first, second = (Side.of(side, smoothers) for side in sides)
+    pairs = Pairs(first, second, orders)
     cure = "Collect more objects, or coarser groups."
     drawn, exact = all_or_drawn(orders, int(n_permutations), rng, few=20, permuted=permuted, cure=cure)
-    null = np.empty((len(drawn), len(sides[0]), len(sides[1])))
-
-    def work(b: int) -> None:
-        null[b] = pairs.correlations(drawn[b])
-
-    thread_map(work, list(range(len(drawn))), threads=n_threads(), label="permutations")
-    every = np.concatenate([pairs.correlations(np.arange(n))[None], null])
+    every = np.concatenate([pairs.observed()[None], pairs.drawn(drawn)])
     if every[0].size > 1:
-        values, scale = fused(every.reshape(len(every), -1).T, n), 1.0
+        values, scale = fused((every / pairs.sizes()).reshape(len(every), -1).T, n), 1.0
     else:
-        values = every[:, 0, 0] * pairs.size
-    p = p_of(float(values[0]), values[1:], scale, exact=exact)
-    widths = len(sides[0]), len(sides[1])
+        values = every[:, 0, 0] / (n * (n - 3) if smoothers is None else n * n)
+        scale = float(np.prod([np.abs(side[0]).max() for side in sides]))
     return Independence(
-        p,
+        p_of(float(values[0]), values[1:], scale, exact=exact),
         float(values[0]),
-        pairs.first.correlation(pairs.second),
+        pairs.correlation(),
         n,
         permuted,
         len(drawn),
         exact,
         values[1:],
-        n_widths=widths,
+        n_widths=(len(sides[0]), len(sides[1])),
+        seed=seed_of(random_state),
     )
-
-
-@dataclass(frozen=True)
-class Side:
-    """Centered Gram matrices of one side, each divided by its norm.
-
-    Parameters
-    ----------
-    matrices : ndarray of shape (A, n, n)
-        The matrices.
-    means : ndarray of shape (A,)
-        Products of the means of both sides are the correlations under independence that centering leaves.
-    norms : ndarray of shape (A,)
-        What the matrices were divided by.
-    """
-
-    matrices: Floats
-    means: Floats
-    norms: Floats
-
-    @classmethod
-    def of(cls, matrices: Floats, freedom: float) -> Self:
-        """Normalize matrices; ``freedom`` scales the contribution of their traces to each product."""
-        traces = np.einsum("knn->k", matrices) / np.sqrt(freedom)
-        norms = np.sqrt(np.maximum((matrices**2).sum(axis=(1, 2)) - traces**2, 0.0))
-        divisor = np.where(norms > 0, norms, 1.0)
-        return cls(matrices / divisor[:, None, None], traces / divisor, norms)
-
-    def correlations(self, other: Side) -> Floats:
-        """Return the correlation of every matrix with every one of the other side, ``(A, B)``."""
-        flat = [side.matrices.reshape(len(side.matrices), -1) for side in (self, other)]
-        return np.asarray(flat[0] @ flat[1].T - np.outer(self.means, other.means))
-
-    def correlation(self, other: Side) -> float:
-        """Return the correlation of the mean matrices of both sides."""
-        size = np.sqrt(self.correlations(self).mean() * other.correlations(other).mean())
-        return float(self.correlations(other).mean() / size) if size > 0 else 0.0
-
-
-@dataclass(frozen=True)
-class Pairs:
-    """Both sides: centered without their diagonals or, with confounds, those of residuals."""
-
-    first: Side
-    second: Side
-    basis: Floats | None
-    again: bool
-    """Whether permuted residuals are regressed on the confounds again (Freedman and Lane)."""
-
-    @classmethod
-    def of(cls, sides: list[list[Floats]], confounds: Confounds | None) -> Self:
-        """Center the matrices of both sides."""
-        if confounds is None:
-            first, second = (Side.of(np.stack([_centered(K) for K in side]), 1.0) for side in sides)
-            return cls(first, second, None, False)
-        basis = confounds.basis()
-        freedom = len(basis) - basis.shape[1]
-        first, second = (Side.of(np.stack([residual(K, basis) for K in side]), freedom) for side in sides)
-        return cls(first, second, basis, confounds.numbers.shape[1] > 0)
-
-    @property
-    def size(self) -> float:
-        """Factor that turns the first correlation into the criterion."""
-        n = self.first.matrices.shape[1]
-        return float(self.first.norms[0] * self.second.norms[0]) / (n * (n - 3) if self.basis is None else n * n)
-
-    def correlations(self, order: Indices) -> Floats:
-        """Return the correlations with the objects of the second side in another order, ``(A, B)``."""
-        moved = self.second.matrices[:, order[:, None], order]
-        if not self.again or self.basis is None:
-            return self.first.correlations(Side(moved, self.second.means, self.second.norms))
-        freedom = len(self.basis) - self.basis.shape[1]
-        return self.first.correlations(Side.of(np.stack([residual(K, self.basis) for K in moved]), freedom))
 
 
 def _without_confounds(X: Any, confounds: Any) -> tuple[Any, Any]:
@@ -305,6 +248,20 @@ def _matrices(X: Any, kernel: Any, name: str) -> list[Floats]:
     return found
 
 
+def _residual_matrices(X: Any, kernel: Any, name: str, smoothers: Smoothers) -> list[Floats] | None:
+    """Return the matrices of vectors without a kernel, of what confounds leave of every column; None for other data."""
+    X = columns(X)
+    if kernel is not None or (name == "Z" and _has_labels(X)):
+        return None
+    values = np.asarray(X.toarray() if sparse.issparse(X) else X, dtype=float)
+    values = values / np.maximum(np.abs(values).max(axis=0), np.finfo(float).tiny)
+    left = np.column_stack([smoothers.fit([np.outer(one, one)]).residuals(one) for one in values.T])
+    left[:, np.abs(left).max(axis=0) <= 1e-9 * values.std(axis=0)] = 0.0
+    if not left.any():
+        raise ValueError(f"The confounds tell all values of {name}, so nothing is left to test. Use fewer confounds.")
+    return list(Widths.of(left))
+
+
 def _has_labels(X: Any) -> bool:
     """Whether there is one value per object, rather than a row or a sequence."""
     if isinstance(X, list | tuple):
@@ -332,23 +289,3 @@ def _constant(L: Floats, units: Indices) -> bool:
     own = np.diag(L)
     squared = own + own[leader] - 2 * L[np.arange(len(L)), leader]
     return bool((squared <= 1e-12 * np.abs(own).max()).all())
-
-
-def _group_means(K: Floats, units: Indices) -> Floats:
-    """Return the kernel of the mean embeddings of groups."""
-    share = np.zeros((units.max() + 1, len(units)))
-    share[units, np.arange(len(units))] = 1.0
-    share /= share.sum(axis=1, keepdims=True)
-    return np.asarray(share @ K @ share.T)
-
-
-def _centered(K: Floats) -> Floats:
-    """Return a matrix with zero diagonal whose off-diagonal rows sum to zero."""
-    n, size = len(K), float(np.abs(K).max())
-    K = K.copy()
-    np.fill_diagonal(K, 0.0)
-    rows = K.sum(axis=0)
-    K -= (rows[:, None] + rows) / (n - 2)
-    K += rows.sum() / ((n - 1) * (n - 2))
-    np.fill_diagonal(K, 0.0)
-    return K if np.abs(K).max() > 1e-13 * size else np.zeros_like(K)  # a constant kernel leaves rounding only

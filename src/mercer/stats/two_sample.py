@@ -8,11 +8,12 @@ from typing import Any
 import numpy as np
 
 from mercer._array import Floats
+from mercer._checks import is_listing
 from mercer._notices import notify, warns_once
 from mercer._random import random_generator
 from mercer.gram import psd
 from mercer.kernels import Confounded, Residualized
-from mercer.kernels.base import concatenated
+from mercer.kernels.base import Kernel, concatenated
 from mercer.stats._assignments import Design, all_or_drawn
 from mercer.stats._discrepancy import Discrepancy, interval
 from mercer.stats._fused import Widths, fused
@@ -28,15 +29,15 @@ from mercer.stats._input import (
     fitted_gram,
     numbered,
     p_of,
-    p_text,
     pooled,
     unit_numbers,
 )
 from mercer.stats._regression import Adjusted, Regression, adjusted
+from mercer.stats._shown import Permuted, seed_of
 
 
-@dataclass(frozen=True)
-class TwoSample:
+@dataclass(frozen=True, repr=False)
+class TwoSample(Permuted):
     r"""Result of `two_sample_test`.
 
     Parameters
@@ -55,10 +56,10 @@ class TwoSample:
     n_first, n_second : int
         Number of objects of both samples.
     permuted : str
-        What is permuted: "objects", "groups" or "objects within groups"; with confounds, "residuals of objects" or
-        "objects within strata", for example.
+        What is permuted: "objects", "groups" or "objects within groups"; with confounds, "objects within strata" or
+        "signs of residuals of objects", for example.
     n_permutations : int
-        Number of permutations.
+        Number of permutations, or of random signs.
     exact : bool
         Whether these are all permutations.
     null : ndarray of shape (n_permutations,)
@@ -75,6 +76,8 @@ class TwoSample:
         The fitted kernel; None if the matrix was precomputed. Without a kernel, the mean of the Gaussian kernels.
     objects : data or None, default=None
         The objects of both samples, those of X before those of Y, for `mercer.explain`.
+    seed : int or None, default=None
+        Seed of the permutations, if ``random_state`` was a number.
 
     Notes
     -----
@@ -105,6 +108,7 @@ class TwoSample:
     n_widths: int = 1
     kernel: Any = field(default=None, repr=False)
     objects: Any = field(default=None, repr=False)
+    seed: int | None = None
 
     def witness_weights(self) -> Floats:
         """Return the weight of every object in the witness function."""
@@ -132,15 +136,18 @@ class TwoSample:
         return np.argsort(-first, kind="stable")[:n], np.argsort(second, kind="stable")[:n]
 
     def __str__(self) -> str:
-        how = f"{'all ' if self.exact else ''}{self.n_permutations:,} permutations of {self.permuted}"
-        if self.n_widths > 1:
-            how += f"; Gaussian kernels of {self.n_widths} widths"
+        widths = f"; Gaussian kernels of {self.n_widths} widths" if self.n_widths > 1 else ""
         verdict = "The two samples differ" if self.p_value <= 0.05 else "No difference was found"
         low, high = self.interval
         return (
-            f"{verdict} ({p_text(self.p_value)}; {how}). Effect size {self.effect_size:.2f} ({self.level:.0%} interval "
-            f"{low:.2f} to {high:.2f}); {self.n_first} and {self.n_second} objects."
+            f"{verdict} ({self._p_value()}; {self._drawn()}{widths}). Effect size {self.effect_size:.2f} "
+            f"({self.level:.0%} interval {low:.2f} to {high:.2f}); {self.n_first} and {self.n_second} objects."
         )
+
+    def _rows(self) -> dict[str, str]:
+        low, high = self.interval
+        effect = {"effect_size": f"{self.effect_size:.2f}", "interval": f"({low:.2f}, {high:.2f})"}
+        return effect | {"n_first": str(self.n_first), "n_second": str(self.n_second)}
 
 
 @warns_once
@@ -165,8 +172,9 @@ def two_sample_test(
         belongs to; the first label is that of X.
     kernel : Kernel, "precomputed" or None, default=None
         None is for vectors: one test over Gaussian kernels of several widths, from half the 5 % quantile of the
-        distances to twice their 95 % quantile. A fitted kernel is used as it is. Any other is fitted to both samples
-        together, without their labels. An `RBF` or `Laplace` without ``gamma`` has ``gamma="median"`` here.
+        distances to twice their 95 % quantile, after columns were divided by a robust deviation of both samples
+        together, so that their units do not matter. A fitted kernel is used as it is. Any other is fitted to both
+        samples together, without their labels. An `RBF` or `Laplace` without ``gamma`` has ``gamma="median"`` here.
     groups : array-like of shape (N,), default=None
         The group of every object of X, then of Y, such as the subject that it comes from: objects of one group are not
         independent. If every group is in one sample, whole groups are permuted; they should have about the same
@@ -174,14 +182,16 @@ def two_sample_test(
     confounds : array-like of shape (N, c) or (N,), or a pair of them, default=None
         What else may differ between the samples, such as age or site: a row for every object of X, then of Y, or the
         confounds of X and of Y. Text, booleans and numbers with at most five values are categories, within which
-        objects are permuted. Other numbers are regressed out of the features of the kernel by a cubic spline, and
-        residuals are permuted (Freedman and Lane 1983). `Confounded` samples have them with them.
+        objects are permuted. Other numbers are regressed out of the features of the kernel, by parabolas, jumps
+        and curves that leave-one-out errors choose, and the signs of residuals are drawn at random; at
+        least ten objects per number, and ten more, are required. `Confounded` samples have them with them.
     n_permutations : int, default=999
-        Number of random permutations. If there are no more than that, all of them are used.
+        Number of random permutations, or of random signs with confounds that are numbers. If there are no more
+        permutations than that, all of them are used.
     level : float, default=0.95
         Level of the interval of the effect size.
     random_state : int, Generator, RandomState or None, default=0
-        Seed of the permutations, or of the halves.
+        Seed of the permutations.
 
     Returns
     -------
@@ -218,18 +228,17 @@ def two_sample_test(
     level, rng = check_level(level), random_generator(random_state)
     check_count(n_permutations, "n_permutations", 1)
     X, Y, kernel, confounds = _apart(X, Y, kernel, confounds)
-    if kernel is not None:
-        check_kernel(kernel, "kernel", "precomputed")
+    _check_two(kernel)
     pool, first, learned, grams = _read(X, Y, kernel)
     plain = Design(first, unit_numbers(groups, len(first)))
     _check_design(plain)
-    design = adjusted(plain, confounds)
+    design = adjusted(plain, confounds, grams)
     matrix: Any = Adjusted if isinstance(design, Regression) else Discrepancy
     few, permuted = 1 / (1 - level), design.permuted
     orders, exact = all_or_drawn(
         design, int(n_permutations), rng, few=few, permuted=permuted, cure="Collect more of them."
     )
-    every, scale, spreads = _statistics(grams, matrix, design, np.column_stack([design.observed(), orders]))
+    every, scale, spreads = _statistics(grams, matrix, design, orders)
     statistic, null = float(every[0]), every[1:]
     p = p_of(statistic, null, scale, exact=exact)
     share = critical_share(statistic, null, p, level, exact=exact)
@@ -254,7 +263,21 @@ def two_sample_test(
         n_widths=1 if kernel is not None else len(grams.gammas),
         kernel=learned,
         objects=pool,
+        seed=seed_of(random_state),
     )
+
+
+def _check_two(kernel: Any) -> None:
+    """Raise unless the third argument is a kernel; a third sample gets a sentence of its own."""
+    if kernel is None:
+        return
+    if not isinstance(kernel, str | type | Kernel) and (hasattr(kernel, "shape") or is_listing(kernel)):
+        raise TypeError(
+            f"kernel must be a kernel, such as mc.RBF(); got a {type(kernel).__name__} of {len(kernel)} objects. For "
+            "three samples or more, concatenate them and test whether objects depend on their sample: "
+            'mc.stats.independence_test(objects, samples, kernel_z="labels"), with the sample of every object.'
+        )
+    check_kernel(kernel, "kernel", "precomputed")
 
 
 def _apart(X: Any, Y: Any, kernel: Any, confounds: Any) -> tuple[Any, Any, Any, Any]:
@@ -288,12 +311,12 @@ def _read(X: Any, Y: Any, kernel: Any) -> tuple[Any, Floats, Any, Any]:
 
 
 def _statistics(grams: Any, matrix: Any, design: Any, Z: Floats) -> tuple[Floats, float, Floats]:
-    """Return the statistic of every column of Z, the size of the terms that it sums, and the spread of every kernel."""
+    """Return the statistic of the data and of every column of Z, the size of its terms, and the spreads of kernels."""
     rows, scales, spreads = [], [], []
     for K in grams:
         found = matrix.of(K, design.exchangeable)
         spread = found.spread if isinstance(grams, Widths) else 1.0
-        rows.append(found.squared(Z) / max(spread, np.finfo(float).tiny))
+        rows.append(np.append(found.observed(), found.squared(Z)) / max(spread, np.finfo(float).tiny))
         scales.append(found.scale / max(spread, np.finfo(float).tiny))
         spreads.append(spread)
     statistics = rows[0] if len(rows) == 1 else fused(np.array(rows), design.smaller)
