@@ -82,8 +82,8 @@ class Confounds:
         least = strata - 1 + PER_COLUMN * (columns + 1) if columns else strata + 3
         if n < least:
             raise ValueError(
-                f"Confounds with {columns} columns of numbers and {strata} {self.blocks} need at least {least} {what} to "
-                f"be told from noise; got {n}. Use fewer confounds, or collect more {what}."
+                f"Confounds with {columns} columns of numbers and {strata} {self.blocks} need at least {least} {what} "
+                f"to be told from noise; got {n}. Use fewer confounds, or collect more {what}."
             )
         return Smoothers.of(self.strata, self.numbers)
 
