@@ -1,21 +1,28 @@
 """Level and power of the tests in mercer.stats: rejection rates at .05, the tables of docs/stats.md.
 
-    python benchmarks/stats_calibration.py             # 1,000 draws under the null hypothesis, 200 under alternatives
+    python benchmarks/stats_calibration.py              # 1,000 draws under the null hypothesis, 200 under alternatives
     python benchmarks/stats_calibration.py --draws 100
-    python benchmarks/stats_calibration.py --widths    # power over four differences of vectors in other units
+    python benchmarks/stats_calibration.py --widths     # power over four differences of vectors in other units
+    python benchmarks/stats_calibration.py --confounds  # level where both sides follow a confound closely, and power
+    python benchmarks/stats_calibration.py --units      # power where columns have different units
+    python benchmarks/stats_calibration.py --confounds --quick --json level.json
 
 With 1,000 draws, a test of level .05 has a rate between .036 and .064 with probability .95. hyppo runs next to the
-tests of vectors where it is installed.
+tests of vectors where it is installed. ``--quick`` has 40 draws, and of confounds the smallest samples only; ``--jobs``
+is the number of processes. ``--json`` writes the arguments and a mapping of tables, rows and columns to rates.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import warnings
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
+from joblib import Parallel, delayed
 from scipy import stats
 
 import mercer as mc
@@ -142,23 +149,73 @@ DIFFERENCES: dict[str, Any] = {
 }
 
 
-def widths(draws: int) -> None:
-    """Print the power of two-sample tests in other units: every value is multiplied by 1,000."""
-    kernels = {"no kernel: 5 widths": None, "RBF(gamma='median')": mc.RBF(gamma="median"), "RBF(gamma=1)": mc.RBF(1.0)}
-    print(f"| kernel | {' | '.join(DIFFERENCES)} |\n|---|{'---|' * len(DIFFERENCES)}")
-    for name in (*kernels, "hyppo's MMD"):
-        cells = []
-        for draw in DIFFERENCES.values():
-            rng, rejected = np.random.default_rng(0), []
-            for _ in range(draws):
-                X, Y = (1000 * side for side in draw(rng))
-                if name in kernels:
-                    found = mc.stats.two_sample_test(X, Y, kernels[name], random_state=rng, **SMALL).p_value
-                else:
-                    found = _hyppo(X, Y, rng)
-                rejected.append(found <= 0.05)
-            cells.append(f"{np.mean(rejected):.2f}")
-        print(f"| {name} | {' | '.join(cells)} |", flush=True)
+def in_other_units(kernel: str, difference: str, draws: int) -> float:
+    """Return the power of a two-sample test: every value is multiplied by 1,000."""
+    rng, rejected = np.random.default_rng(0), []
+    for _ in range(draws):
+        X, Y = (1000 * side for side in DIFFERENCES[difference](rng))
+        if kernel in WIDTHS:
+            found = mc.stats.two_sample_test(X, Y, WIDTHS[kernel], random_state=rng, **SMALL).p_value
+        else:
+            found = _hyppo(X, Y, rng)
+        rejected.append(found <= 0.05)
+    return float(np.mean(rejected))
+
+
+WIDTHS: dict[str, Any] = {
+    "no kernel: 5 widths": None,
+    "RBF(gamma='median')": mc.RBF(gamma="median"),
+    "RBF(gamma=1)": mc.RBF(1.0),
+}
+
+CURVES: dict[str, Any] = {
+    "linear": lambda c: c,
+    "quadratic": np.square,
+    "sine": lambda c: np.sin(3 * c),
+    "step": np.sign,
+}
+NOISE = 0.3
+"""Deviation of both sides around the curve; the confound has deviation 1."""
+SIZES = (40, 100, 200, 400)
+IRRELEVANT = (0, 2)
+"""Numbers of columns of noise next to the confound."""
+
+
+def given_a_confound(test: str, curve: str, n: int, irrelevant: int, dependence: float, draws: int) -> float:
+    """Return the share of rejections; a correlation of errors, or a shift of a sample in units of them, is found."""
+    rejected = []
+    for seed in range(draws):
+        rng = np.random.default_rng([seed, n, irrelevant, list(CURVES).index(curve)])
+        c, e = rng.normal(size=(n, 1 + irrelevant)), rng.normal(size=n)
+        options = {"n_permutations": 99, "random_state": seed}
+        if test == "independence":
+            other = dependence * e + np.sqrt(1 - dependence**2) * rng.normal(size=n)
+            x, z = (CURVES[curve](c[:, 0]) + NOISE * errors for errors in (e, other))
+            p = mc.stats.independence_test(x, z, confounds=c, **options).p_value
+        else:
+            m = n // 2
+            c[m:, 0] += 0.8
+            x = CURVES[curve](c[:, 0]) + NOISE * (e + dependence * (np.arange(n) >= m))
+            p = mc.stats.two_sample_test(x[:m], x[m:], confounds=c, **options).p_value
+        rejected.append(p <= 0.05)
+    return float(np.mean(rejected))
+
+
+def of_units(test: str, scale: float, draws: int) -> float:
+    """Return the power where one of two columns matters, and the other one is multiplied by ``scale``."""
+    rejected = []
+    for seed in range(draws):
+        rng = np.random.default_rng(seed)
+        if test == "independence":
+            X = rng.normal(size=(60, 2))
+            z = X[:, 0] + 0.8 * rng.normal(size=60)
+            found = mc.stats.independence_test(X * [1, scale], z, random_state=seed, **SMALL)
+        else:
+            X, Y = rng.normal(size=(2, 30, 2))
+            Y[:, 0] += 1
+            found = mc.stats.two_sample_test(X * [1, scale], Y * [1, scale], random_state=seed, **SMALL)
+        rejected.append(found.p_value <= 0.05)
+    return float(np.mean(rejected))
 
 
 def _hyppo(X: np.ndarray, Y: np.ndarray, rng: np.random.Generator) -> float:
@@ -173,29 +230,102 @@ def rate(test: Any, name: str, draws: int, other: bool) -> float:
     return float(np.mean([test(name, rng, other) <= 0.05 for _ in range(draws)]))
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--draws", type=int, default=1000, help="draws under the null hypothesis")
-    parser.add_argument("--test", help="only the test whose name starts so")
-    parser.add_argument("--widths", action="store_true", help="power over widths instead")
-    args = parser.parse_args()
-    warnings.simplefilter("ignore")
-    if args.widths:
-        widths(args.draws // 5)
-        return
-    print(f"| test | kernel | level, {args.draws} draws | power, {args.draws // 5} draws |\n|---|---|---|---|")
+Cell = tuple[str, str, Callable[[], float]]
+"""The names of a row and of a column, and how to measure the rate."""
+
+
+def cells_of_tests(args: argparse.Namespace) -> list[Cell]:
+    found: list[Cell] = []
     for label, test in TESTS.items():
         if args.test and not label.startswith(args.test):
             continue
         for name in KERNELS:
             if test in VECTORS_ONLY and "vectors" not in name:
                 continue
-            try:
-                level, power = rate(test, name, args.draws, False), rate(test, name, args.draws // 5, True)
-            except ImportError as error:
-                print(f"| {label} | {name} | not run: {error} | |", flush=True)
-                break
-            print(f"| {label} | {name} | {level:.3f} | {power:.2f} |", flush=True)
+            for column, draws, other in (("level", args.draws, False), ("power", args.draws // 5, True)):
+                found.append((f"{label}, {name}", column, partial(rate, test, name, draws, other)))
+    return found
+
+
+def cells_of_widths(args: argparse.Namespace) -> list[Cell]:
+    kernels = (*WIDTHS, "hyppo's MMD")
+    return [(k, d, partial(in_other_units, k, d, args.draws // 5)) for k in kernels for d in DIFFERENCES]
+
+
+def cells_of_confounds(args: argparse.Namespace) -> list[Cell]:
+    found: list[Cell] = []
+    for n in SIZES[:1] if args.quick else args.sizes or SIZES:
+        for test in ("independence", "two samples"):
+            for irrelevant in IRRELEVANT:
+                row = f"{test}, n = {n}, {irrelevant} irrelevant columns"
+                for curve in CURVES:
+                    find = partial(given_a_confound, test, curve, n, irrelevant)
+                    found.append((row, f"{curve}: level", partial(find, 0.0, args.draws)))
+                    if n <= 200 and not irrelevant:
+                        effect = 0.5 if test == "independence" else 1.0
+                        found.append((row, f"{curve}: power", partial(find, effect, args.draws // 5)))
+    return found
+
+
+def cells_of_units(args: argparse.Namespace) -> list[Cell]:
+    tests = "two samples", "independence"
+    return [(t, f"[1, {s}]", partial(of_units, t, s, args.draws // 5)) for t in tests for s in (1, 10, 1000)]
+
+
+def measured(cell: Cell) -> tuple[str, str, float | None]:
+    """Return the rate of a cell, rounded; None where hyppo is not installed."""
+    warnings.simplefilter("ignore")
+    try:
+        value = round(cell[2](), 4)
+    except ImportError:
+        value = None
+    print(f"{cell[0]} | {cell[1]} | {value}", flush=True)
+    return cell[0], cell[1], value
+
+
+def table(cells: list[tuple[str, str, float | None]]) -> dict[str, dict[str, float | None]]:
+    """Return rates by rows and columns."""
+    rows: dict[str, dict[str, float | None]] = {}
+    for row, column, value in cells:
+        rows.setdefault(row, {})[column] = value
+    return rows
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--draws", type=int, default=1000, help="draws under the null hypothesis")
+    parser.add_argument("--test", help="only the test whose name starts so")
+    parser.add_argument("--widths", action="store_true", help="power over widths instead")
+    parser.add_argument("--confounds", action="store_true", help="level and power with confounds instead")
+    parser.add_argument("--units", action="store_true", help="power where columns have different units instead")
+    parser.add_argument("--sizes", type=int, nargs="+", help=f"numbers of objects with confounds; by default {SIZES}")
+    parser.add_argument("--quick", action="store_true", help="40 draws, and with confounds the smallest samples only")
+    parser.add_argument("--jobs", type=int, default=1, help="number of processes")
+    parser.add_argument("--json", help="write the rates into this file")
+    args = parser.parse_args()
+    args.draws = 40 if args.quick else args.draws
+    chosen = {
+        name: cells
+        for name, cells in (
+            ("widths", cells_of_widths),
+            ("confounds", cells_of_confounds),
+            ("units", cells_of_units),
+        )
+        if getattr(args, name)
+    } or {"tests": cells_of_tests}
+    tables = {}
+    for name, cells in chosen.items():
+        found = table(Parallel(args.jobs)(delayed(measured)(cell) for cell in cells(args)))
+        tables[name] = found
+        columns = list(dict.fromkeys(column for row in found.values() for column in row))
+        print(f"\n| | {' | '.join(columns)} |\n|---|{'---|' * len(columns)}")
+        for row, rates in found.items():
+            shown = ("" if rates.get(c) is None else f"{rates[c]:.3f}" for c in columns)
+            print(f"| {row} | {' | '.join(shown)} |")
+    if args.json:
+        given = {"draws": args.draws, "quick": args.quick, "sizes": args.sizes or list(SIZES), "test": args.test}
+        with open(args.json, "w", encoding="utf-8") as file:
+            json.dump({"arguments": given, "version": mc.__version__, "rates": tables}, file, indent=1)
 
 
 if __name__ == "__main__":

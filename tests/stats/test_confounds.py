@@ -208,8 +208,7 @@ def test_two_samples_by_drawing_signs_of_residuals():
     )
     smoothers = Smoothers.of(np.zeros(n, dtype=int), age[:, None])
     matrices = []
-    for K in (np.outer(first, first).astype(float), X @ X.T):
-        fit = smoothers.fit([K])
+    for fit in (smoothers.smooth(first.astype(float)), smoothers.fit([X @ X.T])):
         matrices.append(np.eye(n) - fit.basis @ np.diag(fit.shares) @ fit.basis.T)
     u, residual = matrices[0] @ first, matrices[1] @ X
     R = matrices[1]

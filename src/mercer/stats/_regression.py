@@ -53,7 +53,7 @@ class Regression:
         first = np.zeros(units.max() + 1)
         first[units] = design.first
         smoothers = confounds.smoothers(what)
-        labels = smoothers.fit([np.outer(first, first)]).residuals(first)
+        labels = smoothers.smooth(first).residuals(first)  # a common bias needs two regressions that are too smooth
         if labels @ labels <= LEAST_SHARE * len(first) * np.var(first):
             raise ValueError(
                 "The confounds tell which sample an object is in, so that no difference is left to test. Use confounds "

@@ -96,8 +96,13 @@ class Smoothers:
             made, error, chosen = more, less, other
         return chosen
 
-    def _best(self, kernels: list[Floats]) -> tuple[float, Smoother]:
-        """Return the least error, a mean logarithm over kernels, and the regression.
+    def smooth(self, values: Floats) -> Smoother:
+        """Return the regression of one column, ``(N,)``, with the least error, which has no jump."""
+        best = self._best([np.outer(values, values)], 1.0)[1] if self.features else None
+        return best or Smoother(self.fixed, np.ones(self.fixed.shape[1]))
+
+    def _best(self, kernels: list[Floats], divisor: float = UNDERSMOOTHING) -> tuple[float, Smoother]:
+        """Return the least error, a mean logarithm over kernels, and the regression, its penalty divided.
 
         A penalized least squares fit without object i misses it by :math:`e_i / (1 - h_i)`, with the residual and the
         leverage of the fit to all objects.
@@ -114,7 +119,7 @@ class Smoothers:
             missed = np.mean(np.log(squares), axis=0)
             missed[shares.sum(axis=0) > LARGEST_SHARE * n] = np.inf
             if missed.min() < best:
-                best, rough = float(missed.min()), _rougher(variances, PENALTIES[missed.argmin()], n)
+                best, rough = float(missed.min()), _rougher(variances, PENALTIES[missed.argmin()], divisor, n)
                 every = np.concatenate([np.ones(self.fixed.shape[1]), rough])
                 found = Smoother(np.column_stack([self.fixed, basis]), every)
         return best, found
@@ -154,10 +159,10 @@ def _squares(K: Floats, basis: Floats, shares: Floats) -> Floats:
     return np.asarray(np.diag(K)[:, None] - 2 * (basis * towards) @ shares + fitted)
 
 
-def _rougher(variances: Floats, penalty: float, n: int) -> Floats:
+def _rougher(variances: Floats, penalty: float, divisor: float, n: int) -> Floats:
     """Return the shares of a penalty that is divided, but not so much that curves explain too many directions."""
-    for divisor in np.geomspace(UNDERSMOOTHING, 1, 10):
-        shares = variances / (variances + penalty / divisor)
+    for by in np.geomspace(divisor, 1, 10):
+        shares = variances / (variances + penalty / by)
         if shares.sum() <= LARGEST_SHARE * n:
             break
     return shares
