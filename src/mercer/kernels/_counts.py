@@ -138,9 +138,11 @@ def _products(tables: Array) -> Array:
     xp, size = namespace(tables), tables.shape[-2:]
     half = tables.shape[1] // 2
     around = tuple(next_fast_len(2 * s - 1, real=True) for s in size)
-    waves = [xp.fft.rfftn(side, s=around, axes=(-2, -1)) for side in (tables[:, :half], tables[:, half : 2 * half])]
+    waves = [
+        xp.fft.rfftn(side, s=around, axes=(-2, -1)) for side in (tables[:, :half, ...], tables[:, half : 2 * half, ...])
+    ]
     found = xp.fft.irfftn(waves[0] * waves[1], s=around, axes=(-2, -1))[..., : size[0], : size[1]]
-    return xp.concat([xp.clip(found, 0.0, None), tables[:, 2 * half :]], axis=1)
+    return xp.concat([xp.clip(found, 0.0, None), tables[:, 2 * half :, ...]], axis=1)
 
 
 def _tilts(table: Floats, trials: tuple[int, int]) -> Floats:
