@@ -66,6 +66,14 @@ def test_sparse_rows_and_totals_that_differ():
         kernel(p, mc.Multinomials(B[:, :1] * 0 + 0.5 * np.ones(2), trials=3))
 
 
+def test_single_precision_loses_no_more_than_its_own_digits():
+    single = [mc.Multinomials(x.astype(np.float32), trials=40) for x in (A, B)]
+    double = [mc.Multinomials(p.probability.astype(float), trials=40) for p in single]
+    found = CountSmoothed(0.05).leaf(*single)
+    assert found.dtype == np.float32
+    assert_allclose(found, CountSmoothed(0.05).leaf(*double), rtol=1e-6)
+
+
 def test_models_made_of_them():
     parts, weights = mc.Multinomials(A.reshape(2, 2, 4), trials=3), np.array([[0.3, 0.7], [0.5, 0.5]])
     kernel = mc.MeanMap(gamma=0.2, base="counts", normalize=False)

@@ -43,7 +43,7 @@ class TestPosteriorPredictions:
         assert_allclose(np.exp(p[:1].log_prob(x[:, None]))[0], expected, rtol=1e-9)
         other = predicted(members, stats.poisson.logpmf(X[0], np.exp(theta)), STRENGTH * (1.5 * theta - np.exp(theta)))
         for rho in (0.5, 0.7, 1.0):  # the kernel of two predictions
-            assert_allclose(raw(rho, p)[0, 1], np.sum((expected * other) ** rho), rtol=1e-6)
+            assert_allclose(raw(rho, p)[0, 1], np.sum((expected * other) ** rho), rtol=1e-9)
 
     def test_predicted_multinomials(self):
         s, logit = 3, np.linspace(-60, 60, 12001)

@@ -101,6 +101,7 @@ class Multinomials(SparseRows, Simplex):
     Probability product (PPK-3.3): :math:`(\sum_d \sqrt{a_d a'_d})^s` at rho = 1/2,
     :math:`\sum_d (a_d a'_d)^\rho` for one trial and any rho, and the sum over all vectors of counts otherwise, by one
     convolution. Mean map of aligned tokens (GMMK-10c): :math:`((1-e)\langle a,a'\rangle+e)^s`.
+    `MeanMap` with ``base="counts"`` compares vectors of counts, of any two numbers of trials (GMMK-10a).
 
     Examples
     --------

@@ -67,7 +67,8 @@ def log_mean_maps(a: Array, b: Array, trials: tuple[int, int], gamma: float) -> 
     sum_nm (a u)^n / n! (b v)^m / m! exp(-gamma (n - m)^2). The variables u and v are scaled such that s and t are the
     mean exponents: the coefficient then is not small beside the sum of all, and Fourier transforms keep its digits.
     """
-    xp, top = namespace(a, b), max(trials)
+    xp, top, kind = namespace(a, b), max(trials), a.dtype
+    a, b = (xp.astype(side, xp.float64) for side in (a, b))
     own = xp.max(xp.where(a > b, a, b), axis=0)
     keep = beside(a, np.flatnonzero(to_numpy(own) > 0))  # a word that neither has is a factor of one
     n = beside(a, np.arange(top + 1.0), a.dtype)
@@ -83,7 +84,7 @@ def log_mean_maps(a: Array, b: Array, trials: tuple[int, int], gamma: float) -> 
     table = table + u * n[: trials[0] + 1, None] + v * n[: trials[1] + 1]
     value = _log_coefficient(table)
     ends = sum(factorial[s] - s * w[:, 0, 0, 0] for s, w in zip(trials, (u, v), strict=True))
-    return value + ends
+    return xp.astype(value + ends, kind)
 
 
 def _log_coefficient(table: Array) -> Array:
@@ -138,9 +139,11 @@ def _products(tables: Array) -> Array:
     xp, size = namespace(tables), tables.shape[-2:]
     half = tables.shape[1] // 2
     around = tuple(next_fast_len(2 * s - 1, real=True) for s in size)
-    waves = [xp.fft.rfftn(side, s=around, axes=(-2, -1)) for side in (tables[:, :half], tables[:, half : 2 * half])]
+    waves = [
+        xp.fft.rfftn(side, s=around, axes=(-2, -1)) for side in (tables[:, :half, ...], tables[:, half : 2 * half, ...])
+    ]
     found = xp.fft.irfftn(waves[0] * waves[1], s=around, axes=(-2, -1))[..., : size[0], : size[1]]
-    return xp.concat([xp.clip(found, 0.0, None), tables[:, 2 * half :]], axis=1)
+    return xp.concat([xp.clip(found, 0.0, None), tables[:, 2 * half :, ...]], axis=1)
 
 
 def _tilts(table: Floats, trials: tuple[int, int]) -> Floats:
