@@ -11,6 +11,7 @@ from array_api_compat import is_numpy_array, is_torch_array
 
 from mercer._array import Array, Floats, Mask, beside, logsumexp, namespace, safe_log, to_numpy
 from mercer._special import gammaln
+from mercer.families.special import times
 
 PLAIN = 64
 """Counts that are summed one by one; larger ones by blocks."""
@@ -105,16 +106,8 @@ def log_term(n: Array, mean: Array) -> Array:
     rest = (1 / 12 - (1 / 360 - (1 / 1260 - 1 / (1680 * square)) / square) / square) / safe
     stirling = safe * bend - 0.5 * xp.log(2 * np.pi * safe) - rest
     small = xp.where(large, xp.zeros_like(n), n)
-    direct = _times_log(small, mean) - mean - gammaln(small + 1)
+    direct = times(small, safe_log(mean)) - mean - gammaln(small + 1)
     return xp.where(large, stirling, direct)
-
-
-def _times_log(n: Array, mean: Array) -> Array:
-    """Compute n log mean with 0 log 0 = 0; -inf elsewhere where the mean is zero."""
-    xp = namespace(n, mean)
-    positive = mean > 0
-    logs = xp.log(xp.where(positive, mean, xp.ones_like(mean)))
-    return xp.where(positive, n * logs, xp.where(n > 0, -xp.inf, xp.zeros_like(n)))
 
 
 # -- vectors of counts of a given total: any table of factors -------------------------------------------------
