@@ -11,11 +11,10 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from array_api_compat import is_torch_array
 from scipy import special
 
 from mercer import _special as real
-from mercer._array import Array, Floats, beside, namespace, to_numpy, xlogx
+from mercer._array import Array, Floats, beside, namespace, needs_gradient, to_numpy, xlogx
 
 __all__ = [
     "betaln",
@@ -207,17 +206,11 @@ def log_bessel_k(order: float, x: Array) -> Array:
 
 def by_scipy(function: Callable[[Floats], Any], x: Array, slope: Callable[[Array], Array] | None = None) -> Array:
     """Apply a function of NumPy arrays to one of any library; ``slope`` is its derivative, for gradients of torch."""
-    if is_torch_array(x) and x.requires_grad and _gradients_are_on():
+    if needs_gradient(x):
         if slope is None:
             raise TypeError("This function of complex numbers has no gradient. Use x.detach().")
         return _differentiable().apply(x, function, slope)
     return beside(x, np.asarray(function(to_numpy(x))), x.dtype)
-
-
-def _gradients_are_on() -> bool:
-    import torch
-
-    return torch.is_grad_enabled()
 
 
 def _differentiable() -> Any:
