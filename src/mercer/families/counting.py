@@ -167,7 +167,7 @@ BLOCK = 1 << 17
 TOGETHER = 8
 """Outcomes whose counts are computed in one array, those of similar rates."""
 LOST = 45.0
-"""Minus the log of what may come around: below it, relative to the answer, nothing is seen."""
+"""Terms below exp(-LOST) times the result may wrap around in the Fourier transform."""
 
 
 @functools.lru_cache(maxsize=8)
@@ -186,9 +186,9 @@ def log_trials_product(left: Array, right: Array, trials: int, rho: float) -> Ar
     """Log of the sum over vectors of counts of (p q)^rho of multinomials, ``(..., I, k), (..., J, k) -> (..., I, J)``.
 
     With the rates l_d = L sqrt(a_d b_d) / B, B the sum of the roots, it is B^(2 rho s) Poisson(s; L)^(-2 rho) times the
-    probability that independent counts of weights Poisson(n; l_d)^(2 rho) sum to s. That is one convolution, by the
-    Fourier transform at as few frequencies as the variance of the sum asks for. L is such that s is near the mean of
-    the sum; the answer does not depend on it.
+    probability that independent counts of weights Poisson(n; l_d)^(2 rho) sum to s. That is one convolution, by a
+    Fourier transform whose number of frequencies follows from the variance of the sum. L is such that s is near the
+    mean of the sum; the result does not depend on it.
     """
     xp = namespace(left, right)
     lead = np.broadcast_shapes(tuple(left.shape[:-2]), tuple(right.shape[:-2]))

@@ -91,7 +91,7 @@ def log1pexp(x: Array) -> Array:
 
 
 def log1mexp(x: Array) -> Array:
-    """Log of 1 - exp(x) for x < 0, with the digits of small x."""
+    """Log of 1 - exp(x) for x < 0, accurate for x near 0."""
     xp = namespace(x)
     near = real_part(x) > -math.log(2)
     half = xp.zeros_like(x) - 0.5
