@@ -107,6 +107,15 @@ def identity(x: Array, n: int) -> Array:
     return namespace(x).eye(n, dtype=x.dtype, device=device(x))
 
 
+def needs_gradient(*arrays: Array) -> bool:
+    """Whether torch tracks gradients of any of the arrays."""
+    if not any(is_torch_array(x) and x.requires_grad for x in arrays):
+        return False
+    import torch
+
+    return bool(torch.is_grad_enabled())
+
+
 def safe_log(x: Array) -> Array:
     """Compute log x with log 0 = -inf, without a warning and with gradient zero at 0; NaN stays NaN."""
     xp = namespace(x)

@@ -280,10 +280,10 @@ def test_log_partitions_that_are_not_written_for_complex_numbers(family):
 def test_members_with_different_known_parameters():
     p, q = f.NegativeBinomials([[1.0]], 2.0), f.NegativeBinomials([[1.0]], 3.0)
     for pairing in (p.kl, p.dual_divergence):
-        with pytest.raises(ValueError, match="differ in size, which is known"):
+        with pytest.raises(ValueError, match="differ in the known parameter size"):
             pairing(q)
     assert np.isfinite(p.log_product(q, 0.5))
-    with pytest.raises(ValueError, match="differ in covariance"):
+    with pytest.raises(ValueError, match="differ in the known parameter covariance"):
         f.GaussianMeans([[0.0]], [[1.0]]).log_product(f.GaussianMeans([[0.0]], [[2.0]]))
 
 

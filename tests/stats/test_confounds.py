@@ -339,7 +339,7 @@ def test_dependence_given_a_confound_is_found():
 def test_a_side_that_the_confounds_tell_has_nothing_left():
     rng = np.random.default_rng(17)
     c, z = rng.normal(size=(2, 40))
-    with pytest.raises(ValueError, match="tell all values of X, so nothing is left"):
+    with pytest.raises(ValueError, match="determine all values of X, so nothing is left"):
         mc.stats.independence_test(3 * c - 1, z, confounds=c)
 
 
@@ -358,7 +358,7 @@ def test_level_of_independence_given_a_confound():
     ("confounds", "options", "match"),
     [
         (np.ones((5, 1)), {}, "one row for each of 12 objects"),
-        (["a"] * 6 + ["b"] * 6, {}, "tell which sample an object is in"),
+        (["a"] * 6 + ["b"] * 6, {}, "determine which sample an object is in"),
         ([1.0, float("nan")] * 6, {}, "confound 0 has no entry for object 1"),
         (np.arange(12.0), {}, "with 1 columns of numbers and 1 strata need at least 20 objects .*; got 12"),
         (list("abcdefghijab"), {}, "0 columns of numbers and 10 strata need at least 13 objects"),

@@ -86,7 +86,7 @@ def in_order(X: Any, names: tuple[str, ...], where: str) -> Any:
             wrong = "has no names of channels, unlike others. Pass DataFrames only, or arrays only."
         else:
             wrong = difference(own, names, where)
-        chosen = item.select if _is_arrow(item) else item.__getitem__
+        chosen = item.select if hasattr(item, "column_names") else item.__getitem__
         out.append(Problem(ValueError, wrong) if wrong else chosen([*names, *time_columns(item)]))
     return out
 
@@ -104,10 +104,6 @@ def _names(item: Any) -> tuple[str, ...] | None:
         return None
     names = tuple(channels_of(item))
     return names if all(isinstance(name, str) for name in names) and len(set(names)) == len(names) else None
-
-
-def _is_arrow(frame: Any) -> bool:
-    return type(frame).__module__.startswith("pyarrow")
 
 
 def _ordered(X: Any, names: tuple[str, ...]) -> Any:

@@ -192,7 +192,7 @@ class Family(Batch):
         return int(next(getattr(self, name) for name, axes in self._arrays.items() if axes).shape[-1])
 
     def estimator(self) -> Any:
-        """Return the singular of this plural: the estimator that knows what its data look like."""
+        """Return the estimator of this family, with its known parameters and constants."""
         if self._singular is None or self._singular.family is not type(self):
             raise NotImplementedError(f"{type(self).__name__} must implement estimator()")
         known = [name for name, parameter in self._declared.items() if parameter.known]
@@ -218,7 +218,7 @@ class Family(Batch):
         cross_shape(self.shape, other.shape)
 
     def _check_known(self, other: Any) -> None:
-        """Raise unless known parameters have one value in both batches, where the exponential family ends."""
+        """Raise unless known parameters have one value in both batches: others are of another exponential family."""
         self._check_pair(other)
         for name, parameter in self._declared.items():
             if parameter.known:
@@ -226,8 +226,8 @@ class Family(Batch):
                 rows = [v.reshape(-1, *v.shape[v.ndim - parameter.axes :]) for v in (own, theirs)]
                 if all(map(len, rows)) and any((v != rows[0][:1]).any() for v in rows):
                     raise ValueError(
-                        f"Two batches of {type(self).__name__} differ in {name}, which is known; make both with the "
-                        "same one, or use mc.Sampled, which compares densities."
+                        f"Two batches of {type(self).__name__} differ in the known parameter {name}. Make both with "
+                        "the same value, or use mc.Sampled, which compares densities."
                     )
 
     def _crossable(self, x: Array) -> tuple[Self, Array]:

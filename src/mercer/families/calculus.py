@@ -121,7 +121,7 @@ def maximize(
 
     ``divided(theta, gap)`` is the gap divided by the Hessian of K at theta.
 
-    Every entry goes by itself until its step no longer shrinks, so that neighbors change no bit. Tensors of torch have
+    Every entry is iterated until its own step no longer shrinks, so that it does not depend on others. Tensors have
     a gradient through the last step: that of the inverse of the gradient of K.
     """
     xp = namespace(mu)

@@ -123,16 +123,6 @@ class Coordinatewise(Coordinates, ExponentialFamily, adopts=False):
         (name,) = self._arrays
         return getattr(self, name)
 
-    def _coordinates(self, other: Self, term: Callable[..., Array], crossed: bool = True) -> Array:
-        """Sum a term of the parameters of both over coordinates, ``(*B, n, m)``.
-
-        They arrive as planes, or as ``(*B, n)`` and ``(*B, m)`` where the term crosses them itself.
-        """
-        self._check_pair(other)
-        if crossed:
-            return self._pairs(other, lambda p, q: term(p._parameter, q._parameter))
-        return sum(term(self._parameter[..., i], other._parameter[..., i]) for i in range(self.dimension))
-
     def log_density(self, x: Array) -> Array:
         """Log density of one coordinate."""
         theta, t = self.natural(), self.statistic(x)

@@ -11,6 +11,7 @@ from array_api_compat import is_numpy_array, is_torch_array
 
 from mercer._array import Array, Floats, Mask, beside, logsumexp, namespace, safe_log, to_numpy
 from mercer._special import gammaln
+from mercer.families.special import times
 
 PLAIN = 64
 """Counts that are summed one by one; larger ones by blocks."""
@@ -105,16 +106,8 @@ def log_term(n: Array, mean: Array) -> Array:
     rest = (1 / 12 - (1 / 360 - (1 / 1260 - 1 / (1680 * square)) / square) / square) / safe
     stirling = safe * bend - 0.5 * xp.log(2 * np.pi * safe) - rest
     small = xp.where(large, xp.zeros_like(n), n)
-    direct = _times_log(small, mean) - mean - gammaln(small + 1)
+    direct = times(small, safe_log(mean)) - mean - gammaln(small + 1)
     return xp.where(large, stirling, direct)
-
-
-def _times_log(n: Array, mean: Array) -> Array:
-    """Compute n log mean with 0 log 0 = 0; -inf elsewhere where the mean is zero."""
-    xp = namespace(n, mean)
-    positive = mean > 0
-    logs = xp.log(xp.where(positive, mean, xp.ones_like(mean)))
-    return xp.where(positive, n * logs, xp.where(n > 0, -xp.inf, xp.zeros_like(n)))
 
 
 # -- vectors of counts of a given total: any table of factors -------------------------------------------------
@@ -174,7 +167,7 @@ BLOCK = 1 << 17
 TOGETHER = 8
 """Outcomes whose counts are computed in one array, those of similar rates."""
 LOST = 45.0
-"""Minus the log of what may come around: below it, relative to the answer, nothing is seen."""
+"""Terms below exp(-LOST) times the result may wrap around in the Fourier transform."""
 
 
 @functools.lru_cache(maxsize=8)
@@ -193,9 +186,9 @@ def log_trials_product(left: Array, right: Array, trials: int, rho: float) -> Ar
     """Log of the sum over vectors of counts of (p q)^rho of multinomials, ``(..., I, k), (..., J, k) -> (..., I, J)``.
 
     With the rates l_d = L sqrt(a_d b_d) / B, B the sum of the roots, it is B^(2 rho s) Poisson(s; L)^(-2 rho) times the
-    probability that independent counts of weights Poisson(n; l_d)^(2 rho) sum to s. That is one convolution, by the
-    Fourier transform at as few frequencies as the variance of the sum asks for. L is such that s is near the mean of
-    the sum; the answer does not depend on it.
+    probability that independent counts of weights Poisson(n; l_d)^(2 rho) sum to s. That is one convolution, by a
+    Fourier transform whose number of frequencies follows from the variance of the sum. L is such that s is near the
+    mean of the sum; the result does not depend on it.
     """
     xp = namespace(left, right)
     lead = np.broadcast_shapes(tuple(left.shape[:-2]), tuple(right.shape[:-2]))

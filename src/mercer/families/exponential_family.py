@@ -24,7 +24,7 @@ class ExponentialFamily(Family):
     A subclass declares its parameters and `partition`, the log partition function, and what differs from the defaults
     of `natural` and `from_natural` (the only parameter is the natural one), `statistic` (x) and `base` (zero). Instead
     of `partition` it may declare `moments` and `legendre`, the dual. All else follows, by exact derivatives and
-    Newton's method; closed forms replace it for digits, speed or boundary values:
+    Newton's method; closed forms may replace this for accuracy, speed or boundary values:
 
     =========================================  =====================================================================
     ``moments()``, ``from_moments(mu)``        mean parameters, and the parameters with these
@@ -36,7 +36,7 @@ class ExponentialFamily(Family):
     ``relative_entropy(other)``                Kullback-Leibler divergence
     =========================================  =====================================================================
 
-    What the log partition function does not know, a subclass may add:
+    A subclass may add what does not follow from the log partition function:
 
     =========================================  =====================================================================
     ``power_partition(c, eta)``                log of the integral of exp(c base + <eta, statistic>), for rho = c / 2;

@@ -21,10 +21,11 @@ SMALLEST = 1e-300
 """Positive numbers below this have inverses that may overflow."""
 DOCUMENTED = {
     "smallest": """smallest : float or None, default=None
-        What smaller numbers are raised to, zeros above all: the least that could be measured, say. None takes positive
-        data only.""",
+        Smaller numbers, such as zeros, are replaced by it: the smallest value that could be measured, for example.
+        None takes positive data only.""",
     "floor": """floor : float, default=1e-3
-        How far every point is moved inside, so that one point, or equal points, have a distribution too.""",
+        How far the statistics of every point are moved into the interior of their range, so that one point, or equal
+        points, have a distribution too.""",
     "weak floor": """floor : float, default=1e-3
         Weight of the standard member, in observations, so that one point, or equal points, have a distribution too.""",
     "prior": """prior : None, "pooled" or {family} of shape (1,), default=None

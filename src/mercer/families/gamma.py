@@ -146,8 +146,8 @@ class Gamma(FamilyEstimator, of=Gammas):
     Parameters
     ----------
     smallest : float or None, default=None
-        What smaller numbers are raised to, zeros above all, whose logarithm is infinite: the least that could be
-        measured, say. None takes positive data only.
+        Smaller numbers, such as zeros, whose logarithm is infinite, are replaced by it: the smallest value that could
+        be measured, for example. None takes positive data only.
     floor : float, default=1e-3
         Added to the logarithm of the mean minus the mean logarithm, about half of the squared coefficient of variation,
         so that one point, or equal points, have a distribution too, of shape 1 / (2 floor).

@@ -106,7 +106,7 @@ class Simplex(Set):
 
 
 class Rows(Set):
-    """Vectors or matrices with a property of all their entries: ``row(x)`` says which have it."""
+    """Vectors or matrices, each tested as a whole by ``row(x)``."""
 
     def __init__(self, name: str, must: str, data: str, row: Callable[[Floats], Floats], cure: str = "") -> None:
         super().__init__(must, _finite, 0.0, data, cure, name=name)

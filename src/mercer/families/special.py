@@ -11,11 +11,10 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from array_api_compat import is_torch_array
 from scipy import special
 
 from mercer import _special as real
-from mercer._array import Array, Floats, beside, namespace, to_numpy, xlogx
+from mercer._array import Array, Floats, beside, namespace, needs_gradient, to_numpy, xlogx
 
 __all__ = [
     "betaln",
@@ -92,7 +91,7 @@ def log1pexp(x: Array) -> Array:
 
 
 def log1mexp(x: Array) -> Array:
-    """Log of 1 - exp(x) for x < 0, with the digits of small x."""
+    """Log of 1 - exp(x) for x < 0, accurate for x near 0."""
     xp = namespace(x)
     near = real_part(x) > -math.log(2)
     half = xp.zeros_like(x) - 0.5
@@ -207,17 +206,11 @@ def log_bessel_k(order: float, x: Array) -> Array:
 
 def by_scipy(function: Callable[[Floats], Any], x: Array, slope: Callable[[Array], Array] | None = None) -> Array:
     """Apply a function of NumPy arrays to one of any library; ``slope`` is its derivative, for gradients of torch."""
-    if is_torch_array(x) and x.requires_grad and _gradients_are_on():
+    if needs_gradient(x):
         if slope is None:
             raise TypeError("This function of complex numbers has no gradient. Use x.detach().")
         return _differentiable().apply(x, function, slope)
     return beside(x, np.asarray(function(to_numpy(x))), x.dtype)
-
-
-def _gradients_are_on() -> bool:
-    import torch
-
-    return torch.is_grad_enabled()
 
 
 def _differentiable() -> Any:

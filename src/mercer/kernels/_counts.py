@@ -12,6 +12,7 @@ from mercer._array import Array, Floats, beside, namespace, safe_log, to_numpy
 from mercer._special import gammaln
 from mercer.families import Multinomials
 from mercer.families.characteristic import no_counts
+from mercer.families.special import times
 
 CHUNK = 1 << 18
 """Entries of the tables of all words that are in memory at once."""
@@ -74,7 +75,7 @@ def log_mean_maps(a: Array, b: Array, trials: tuple[int, int], gamma: float) -> 
     n = beside(a, np.arange(top + 1.0), a.dtype)
     factorial = gammaln(n + 1)
     logs = [
-        _log_powers(xp.take(side, keep, axis=1), n[: s + 1]) - factorial[: s + 1]
+        times(n[: s + 1], safe_log(xp.take(side, keep, axis=1))[..., None]) - factorial[: s + 1]
         for side, s in zip((a, b), trials, strict=True)
     ]
     gap = n[: trials[0] + 1, None] - n[: trials[1] + 1]
@@ -126,12 +127,6 @@ def _log_convolution(table: Array) -> Array:
             found = xp.logaddexp(found, shifted)
         total = found
     return total[:, -1, -1]
-
-
-def _log_powers(p: Array, n: Array) -> Array:
-    """Log of p^n, where 0^0 is 1, ``(..., len(n))``."""
-    xp, logs = namespace(p), safe_log(p)[..., None]
-    return xp.where(n > 0, n * xp.where(n > 0, logs, xp.zeros_like(logs)), xp.zeros_like(n))
 
 
 def _products(tables: Array) -> Array:

@@ -10,14 +10,11 @@ import numpy as np
 
 from mercer._array import Array, Floats, logsumexp, namespace
 from mercer._special import erfcx
-from mercer.data import Sequences
 from mercer.families import Bernoullis, Categoricals, Gaussians, Multinomials
 from mercer.kernels._operands import absolute_distances
-from mercer.kernels.base.transformer import NoFeatures
+from mercer.kernels._vector_sets import VectorSets
 from mercer.models.kde import KDEs
 
-TILE_POINTS = 1024
-"""Number of points on one side of a tile."""
 FAR = 40.0
 """exp(-x^2) is 0 beyond."""
 CHUNK = 1 << 20
@@ -97,37 +94,13 @@ class LaplaceSmoothed:
         return float(logsumexp(np.array(logs), axis=0)) - math.log(len(x) * len(y))
 
 
-class LaplaceSets:
+class LaplaceSets(VectorSets):
     """Sequences of vectors: the average Laplace kernel of their windows.
 
     The product of the kernels of the vectors of a window is the kernel of the vectors joined.
-
-    Parameters
-    ----------
-    sequences : Sequences
-        Vectors, every sequence longer than ``window_order``.
-    window_order : int
-        Windows have ``window_order + 1`` vectors.
-    gamma : float
-        Parameter of the base kernel.
     """
 
-    order: Floats | None = None
-
-    def __init__(self, sequences: Sequences, window_order: int, gamma: float) -> None:
-        self.sequences, self.window_order, self.gamma = sequences, window_order, gamma
-
-    @property
-    def tile_hint(self) -> int:
-        """Number of sequences in a tile, from their average length."""
-        average = self.sequences.offsets[-1] / max(len(self), 1)
-        return int(np.clip(TILE_POINTS / max(average, 1), 1, 256))
-
-    def __len__(self) -> int:
-        return len(self.sequences)
-
-    def __getitem__(self, key: Any) -> LaplaceSets:
-        return LaplaceSets(self.sequences[key], self.window_order, self.gamma)
+    tile_points = 1024
 
     def _windows(self) -> list[Floats]:
         width = self.window_order + 1
@@ -153,10 +126,3 @@ class LaplaceSets:
     def alone(self) -> Floats:
         """Log average base kernel of every sequence with itself."""
         return np.array([self._log_mean(x, x) for x in self._windows()])
-
-    def features(self) -> Floats:
-        """Raise: the base kernel of vectors has no finite features."""
-        raise NoFeatures(
-            "EmpiricalMeanMap of vectors has no finite explicit features. Set n_components=1000 for random ones, or "
-            "use its Gram matrix."
-        )

@@ -18,10 +18,11 @@ from mercer.kernels._laplace import LaplaceSets
 from mercer.kernels._names import words
 from mercer.kernels._operands import LogPairs, Rows, scaled_rows
 from mercer.kernels._random_features import RandomFeatures
+from mercer.kernels._vector_sets import VectorSets
 from mercer.kernels._windows.counts import WindowCounts
 from mercer.kernels._windows.random import random_means
 from mercer.kernels.base.kernel import Kernel
-from mercer.kernels.base.transformer import WIDE, Bounds, NoFeatures
+from mercer.kernels.base.transformer import WIDE, Bounds
 from mercer.kernels.linear_rbf import median_distance, number_or_median
 
 
@@ -186,29 +187,10 @@ def _require_finite(rows: Floats, X: Sequences, gamma: float) -> None:
         )
 
 
-TILE_POINTS = 2048
-"""Number of points on one side of a tile."""
+class WindowSets(VectorSets):
+    """Sequences of vectors: the average Gaussian kernel of their windows, by compiled loops."""
 
-
-class WindowSets:
-    """Sequences of vectors: tiles by compiled loops, without a table per pair of sequences.
-
-    Parameters
-    ----------
-    sequences : Sequences
-        Vectors, every sequence longer than ``window_order``.
-    window_order : int
-        Windows have ``window_order + 1`` vectors.
-    gamma : float
-        Parameter of the base kernel.
-    """
-
-    order: Floats | None = None
-
-    def __init__(self, sequences: Sequences, window_order: int, gamma: float) -> None:
-        self.sequences = sequences
-        self.window_order = window_order
-        self.gamma = gamma
+    tile_points = 2048
 
     @cached_property
     def lanes(self) -> Floats:
@@ -216,18 +198,6 @@ class WindowSets:
         from mercer._native.points import by_coordinate
 
         return by_coordinate(self.sequences.values)
-
-    @property
-    def tile_hint(self) -> int:
-        """Number of sequences in a tile, from their average length."""
-        average = self.sequences.offsets[-1] / max(len(self), 1)
-        return int(np.clip(TILE_POINTS / max(average, 1), 1, 256))
-
-    def __len__(self) -> int:
-        return len(self.sequences)
-
-    def __getitem__(self, key: Any) -> WindowSets:
-        return WindowSets(self.sequences[key], self.window_order, self.gamma)
 
     def pair(self, other: WindowSets) -> Floats:
         """Log average base kernel of every pair of sequences, exact even where all terms underflow."""
@@ -238,13 +208,6 @@ class WindowSets:
         """Log average base kernel of every sequence with itself."""
         every = np.arange(len(self))
         return self._log_means(self, every, every)
-
-    def features(self) -> Floats:
-        """Raise: the base kernel of vectors has no finite features."""
-        raise NoFeatures(
-            "EmpiricalMeanMap of vectors has no finite explicit features. Set n_components=1000 for random ones, or "
-            "use its Gram matrix."
-        )
 
     def _log_means(self, other: WindowSets, left: Floats, right: Floats) -> Floats:
         if self.gamma == 0:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -185,13 +185,7 @@ class BayesNet(NetworkEstimator):
             if not graph.sizes[v] and len(column):
                 center[k], scale[k] = column.mean(), column.var() or 1.0
         found = Context(dimension=values.shape[1], center=center, scale=scale, floor=float(self.floor))
-        if isinstance(self.prior, str):
-            pooled = self._stacked(graph, [self._even_tables(graph, found)])
-            if self.prior == "pooled":
-                alone = clone(self).set_params(prior="uniform", prior_strength=1.0)
-                pooled = alone._fit_all(values, replace(found, pooled=pooled)).models
-            found = replace(found, pooled=pooled)
-        return found, None
+        return self._with_pooled(values, found, self._stacked(graph, [self._even_tables(graph, found)])), None
 
     def _even_tables(self, graph: Graph, context: Context) -> Parameters:
         """Return even tables, and the moments of the columns for Gaussian nodes."""

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 from array_api_compat import is_numpy_array
 
-from mercer._array import Array, Floats, Indices, Mask, beside, namespace, safe_log, to_numpy
+from mercer._array import Array, Floats, Indices, Mask, beside, inner_logs, namespace, safe_log, to_numpy
 from mercer._batch import Batch
 from mercer._checks import check_rho
 from mercer._coupling import Coupling, Operand, PowerProduct
@@ -221,7 +221,8 @@ class MarkovChains(HasCriteria, Batch):
             flat = xp.reshape(self.transition, (len(self), -1))
             rows = xp.take(flat, beside(flat, contexts * width + symbols), axis=1)
             first = xp.take(self.initial, beside(self.initial, heads[head]), axis=1)
-            return safe_log(first) + _weighted_sum(safe_log(rows), beside(flat, counts.toarray(), flat.dtype))
+            logs = inner_logs(beside(flat, counts.toarray(), flat.dtype), safe_log(rows))
+            return safe_log(first) + xp.matrix_transpose(logs)
         out = np.empty((len(self), len(X)))
         step = max(1, MODEL_CELLS // max(len(windows), 1))
         for begin in range(0, len(self), step):
@@ -376,12 +377,3 @@ def _check_tied(transition: Floats, tie: Tie) -> None:
             f"the rows {tie.first[tie.row[u]]} and {u} differ. Fit chains with mc.MarkovChain(contexts=...), or "
             "leave contexts out."
         )
-
-
-def _weighted_sum(logs: Array, counts: Array) -> Array:
-    """Sum logarithms ``(N, U)`` times ``counts (M, U)``; -inf times a count of zero is zero."""
-    xp = namespace(logs)
-    possible = xp.isfinite(logs)
-    value = xp.where(possible, logs, xp.zeros_like(logs)) @ xp.matrix_transpose(counts)
-    excluded = xp.astype(~possible, counts.dtype) @ xp.matrix_transpose(counts)
-    return xp.where(excluded > 0, -xp.inf, value)

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
-from sklearn.base import clone
 
 from mercer._array import Floats, safe_log, to_numpy
 from mercer._batch import Batch
@@ -113,13 +112,7 @@ class MarkovNetwork(NetworkEstimator):
         graph = self._graph()
         values, _ = segments(X)
         found = Context(dimension=values.shape[1])
-        if isinstance(self.prior, str):
-            pooled = _stacked(graph, [np.ones(graph.n_entries)])
-            if self.prior == "pooled":
-                alone = clone(self).set_params(prior="uniform", prior_strength=1.0)
-                pooled = alone._fit_all(values, replace(found, pooled=pooled)).models
-            found = replace(found, pooled=pooled)
-        return found, None
+        return self._with_pooled(values, found, _stacked(graph, [np.ones(graph.n_entries)])), None
 
     def _run_em(self, tables: list[Floats], context: Context, name: Callable[[int], str]) -> EMResults:
         graph = self._graph()

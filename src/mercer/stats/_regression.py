@@ -56,8 +56,8 @@ class Regression:
         labels = smoothers.smooth(first).residuals(first)  # a common bias needs two regressions that are too smooth
         if labels @ labels <= LEAST_SHARE * len(first) * np.var(first):
             raise ValueError(
-                "The confounds tell which sample an object is in, so that no difference is left to test. Use confounds "
-                "whose values occur in both samples."
+                "The confounds determine which sample an object is in, so that no difference is left to test. Use "
+                "confounds whose values occur in both samples."
             )
         smoother = smoothers.fit(means_of_units(K, units) for K in grams)
         return cls(labels, smoother, confounds.orders(), units, confounds.permuted(what))

@@ -27,7 +27,7 @@ JUMP = 3.0
 
 @dataclass(frozen=True)
 class Smoother:
-    """Linear regression of features: the directions of objects that it looks at, and how much of each it explains.
+    """Linear regression of features: directions in the space of objects, and the explained share of each.
 
     Parameters
     ----------

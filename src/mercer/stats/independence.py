@@ -258,7 +258,9 @@ def _residual_matrices(X: Any, kernel: Any, name: str, smoothers: Smoothers) -> 
     left = np.column_stack([smoothers.fit([np.outer(one, one)]).residuals(one) for one in values.T])
     left[:, np.abs(left).max(axis=0) <= 1e-9 * values.std(axis=0)] = 0.0
     if not left.any():
-        raise ValueError(f"The confounds tell all values of {name}, so nothing is left to test. Use fewer confounds.")
+        raise ValueError(
+            f"The confounds determine all values of {name}, so nothing is left to test. Use fewer confounds."
+        )
     return list(Widths.of(left))
 
 

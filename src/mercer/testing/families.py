@@ -20,8 +20,6 @@ __all__ = ["EstimatorContract", "FamilyContract"]
 
 RHOS = (0.3, 0.5, 1.0, 2.0)
 GAMMAS = (0.05, 0.7, 3.0)
-NUMPY_ONLY = {"sample", "save", "log_prob of NaN in full Gaussians", "sparse Multinomials", "estimators"}
-"""Methods that convert to NumPy; all others return arrays of the library of their arguments."""
 
 seeds = given(seed=st.integers(0, 10**6))
 few = settings(max_examples=8, deadline=None, suppress_health_check=[HealthCheck.differing_executors])

@@ -145,7 +145,7 @@ def decision_of(pipeline: Any) -> Decision:
     if hasattr(pipeline, "witness_weights"):  # a two-sample test
         if pipeline.kernel is None:
             raise TypeError(
-                "This test had a precomputed matrix, which knows no positions. Pass the data and the kernel to "
+                "This test had a precomputed matrix, which has no positions. Pass the data and the kernel to "
                 "two_sample_test."
             )
         kernel, reference, _ = pipeline.kernel.sources(pipeline.objects)

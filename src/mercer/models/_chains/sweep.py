@@ -13,7 +13,7 @@ from typing import Any, TypeAlias
 
 from array_api_compat import is_torch_array
 
-from mercer._array import Array, logsumexp, namespace, safe_log
+from mercer._array import Array, logsumexp, namespace, needs_gradient, safe_log
 
 Side: TypeAlias = tuple[Array, Array]
 """Initial and transition weights."""
@@ -109,15 +109,6 @@ def _repeated(function: Callable[..., Any]) -> Callable[..., Any]:
     from torch.utils.checkpoint import checkpoint
 
     return functools.partial(checkpoint, function, use_reentrant=False, preserve_rng_state=False)
-
-
-def needs_gradient(*arrays: Array) -> bool:
-    """Whether torch tracks gradients of any of the arrays."""
-    if not any(is_torch_array(x) and x.requires_grad for x in arrays):
-        return False
-    import torch
-
-    return bool(torch.is_grad_enabled())
 
 
 def without_gradient(x: Array) -> Array:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from itertools import pairwise
 from typing import Any, ClassVar
 
 import numpy as np
+from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 
 from mercer._array import Floats
@@ -166,6 +168,16 @@ class NetworkEstimator(FittedModel, IterativeEstimator):
             )
         check_values(graph, values)
         return X
+
+    def _with_pooled(self, values: Floats, context: Context, even: Network) -> Context:
+        """Add the network that a named prior means: the even one, or that of all rows."""
+        if not isinstance(self.prior, str):
+            return context
+        context = replace(context, pooled=even)
+        if self.prior == "uniform":
+            return context
+        alone = clone(self).set_params(prior="uniform", prior_strength=1.0)
+        return replace(context, pooled=alone._fit_all(values, context).models)
 
     # -- fits ------------------------------------------------------------------------------------------------
 
