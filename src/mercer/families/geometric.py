@@ -8,7 +8,7 @@ import numpy as np
 
 from mercer._array import Array, log_complement, xlogx
 from mercer._verdict import Verdict
-from mercer.families._gaps import jensen_gap
+from mercer.families._gaps import overdispersed_gap
 from mercer.families.base import Parameter
 from mercer.families.coordinatewise import Coordinatewise
 from mercer.families.fit import FamilyEstimator
@@ -73,8 +73,7 @@ class Geometrics(Coordinatewise):
         return times(x, log_complement(self.probability)) + log(self.probability)
 
     def divergence(self, other: Self) -> Array:
-        m, n = self.moments(), other.moments()
-        return jensen_gap(m, n) - jensen_gap(1 + m, 1 + n)
+        return overdispersed_gap(self.moments(), other.moments(), 1.0)
 
     def relative_entropy(self, other: Self) -> Array:
         m, n = self.moments(), other.moments()

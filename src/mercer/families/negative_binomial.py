@@ -12,7 +12,7 @@ from mercer._checks import check_rho
 from mercer._verdict import Verdict
 from mercer.families import counting
 from mercer.families._gamma_functions import binet
-from mercer.families._gaps import excess, jensen_gap
+from mercer.families._gaps import excess, overdispersed_gap
 from mercer.families.base import Parameter
 from mercer.families.coordinatewise import Coordinatewise
 from mercer.families.fit import FamilyEstimator
@@ -94,7 +94,7 @@ class NegativeBinomials(Coordinatewise):
         return self._pairs(other, lambda p, q: p.product(q, float(rho)))
 
     def divergence(self, other: Self) -> Array:
-        return jensen_gap(self.rate, other.rate) - jensen_gap(self.rate + self.size, other.rate + self.size)
+        return overdispersed_gap(self.rate, other.rate, self.size)
 
     def relative_entropy(self, other: Self) -> Array:
         return relative(self.rate, other.rate) - relative(self.rate + self.size, other.rate + self.size)
