@@ -31,3 +31,15 @@ def test_geometric_distributions_of_large_means_stay_apart():
     p = f.Geometrics([[0.4], [1e-20], [0.5]])
     expected = [divergence(1.5, 1e20, 1), divergence(1, 1e20, 1)]
     np.testing.assert_allclose(-np.log(mc.JensenShannon()(p)[1, [0, 2]]), expected, rtol=1e-9)
+
+
+@pytest.mark.parametrize("size", [1.0, 2.5])
+def test_relative_entropies_of_large_means_are_no_rounding(size):
+    def entropy(a, b):
+        with mpmath.workdps(400):
+            a, b, r = map(mpmath.mpf, (a, b, size))
+            return float((a * mpmath.log(a / b) if a else 0) - (a + r) * mpmath.log((a + r) / (b + r)))
+
+    means = MEANS[1:]
+    p = f.NegativeBinomials(np.array(means)[:, None], size)
+    np.testing.assert_allclose(p.kl(p), [[entropy(a, b) for b in means] for a in means], rtol=1e-8, atol=1e-9)

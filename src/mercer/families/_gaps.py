@@ -8,6 +8,7 @@ import numpy as np
 from array_api_compat import is_numpy_array
 
 from mercer._array import Array, namespace, xlogx
+from mercer.families.special import relative
 
 NEAR = 1e-4
 """Determinant gaps below this are computed from eigenvalues; of larger ones, rounding takes the last digits only."""
@@ -56,6 +57,24 @@ def overdispersed_gap(a: Array, b: Array, size: float) -> Array:
 
     apart = (term(first) + term(second)) / 2 + size * log_mean_gap(first + size, second + size)
     return xp.where(large, apart, jensen_gap(a, b) - jensen_gap(a + size, b + size))
+
+
+def overdispersed_entropy(m: Array, n: Array, size: float) -> Array:
+    """Compute relative(m, n) - relative(m + size, n + size), the relative entropy of negative binomials of means m and n.
+
+    Of a mean n above `LARGE` sizes, the difference would be rounding: logs of ratios near one are taken together.
+    """
+    xp = namespace(m, n)
+    large = n + 0 * m > LARGE * size
+    one = xp.ones_like(n + 0 * m)
+    a, b = xp.where(large, m, one), xp.where(large, n, one)
+    positive = xp.where(a > 0, a, one)
+    change = size * ((positive - b) / b) / (positive + size)
+    near = change > -0.5
+    logs = xp.log(positive) - xp.log(b) + xp.log(b + size) - xp.log(positive + size)
+    first = xp.where(a > 0, a * xp.where(near, xp.log1p(xp.where(near, change, 0 * one)), logs), 0 * one)
+    apart = first - size * (xp.log(a + size) - xp.log(b + size))
+    return xp.where(large, apart, relative(m, n) - relative(m + size, n + size))
 
 
 def log_mean_gap(a: Array, b: Array) -> Array:
