@@ -149,3 +149,10 @@ def test_other_states_at_prediction():
     net = mc.BayesNet(EDGES).fit(FRAME)
     with pytest.raises(ValueError, match="Row 1 has 7 in 'cough', whose states are 1, 2"):
         net.predict({"cough": [1, 7]}, "smoke")
+
+
+def test_a_frame_with_two_columns_of_one_name_is_refused():
+    pd = pytest.importorskip("pandas")
+    table = pd.DataFrame([["y", "n"], ["n", "n"]], columns=["a", "a"])
+    with pytest.raises(ValueError, match="columns must have different names; got 'a' twice"):
+        mc.BayesNet().fit(table)

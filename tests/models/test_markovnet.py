@@ -257,3 +257,8 @@ def test_bad_networks_are_named(monkeypatch):
     monkeypatch.setattr(contraction, "LARGEST", 2)
     with pytest.raises(ValueError, match="sum over all configurations of these networks needs a table"):
         net.log_partition()
+
+
+def test_one_impossible_network_is_named_without_an_index():
+    with pytest.raises(ValueError, match=r"^The network has no configuration"):
+        mc.models.MarkovNetworks({("a", "b"): np.zeros((2, 2))}, {"a": 2, "b": 2})

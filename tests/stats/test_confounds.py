@@ -379,3 +379,14 @@ def test_confounds_are_passed_once_and_for_both_samples():
         mc.stats.two_sample_test(X[:6], X[6:], mc.Residualized(mc.RBF()))
     with pytest.raises(TypeError, match="confounds already"):
         mc.stats.independence_test(mc.Confounded(X, c), c, confounds=c)
+
+
+@pytest.mark.parametrize("unit", [2.0**-1000, 2.0**-600, 2.0**600, 2.0**1000])
+def test_the_unit_of_a_confound_does_not_matter_even_if_its_square_overflows(unit):
+    rng = np.random.default_rng(0)
+    X, Z, confound = rng.normal(size=(40, 2)), rng.normal(size=(40, 1)), rng.normal(size=40)
+    expected, found = (
+        mc.stats.independence_test(X, Z, confounds=confound * scale, n_permutations=19) for scale in (1.0, unit)
+    )
+    assert found.p_value == expected.p_value
+    assert found.correlation == pytest.approx(expected.correlation, abs=1e-12)

@@ -8,9 +8,12 @@ import numpy as np
 from array_api_compat import is_numpy_array
 
 from mercer._array import Array, namespace, xlogx
+from mercer.families.special import relative
 
 NEAR = 1e-4
 """Determinant gaps below this are computed from eigenvalues; of larger ones, rounding takes the last digits only."""
+LARGE = 1e6
+"""Means of negative binomials above this number of sizes have a divergence that rounding would hide in a difference."""
 CHUNK = 4096
 """Pairs of matrices whose eigenvalues are computed at once."""
 
@@ -31,6 +34,47 @@ def jensen_gap(a: Array, b: Array) -> Array:
     for n in range(6, 0, -1):  # the next term is below rounding: 0.01^7 / 120
         series = 1 / (n * (2 * n - 1)) + square * series
     return xp.where(near, middle / 2 * square * series, (xlogx(a) + xlogx(b)) / 2 - xlogx(middle))
+
+
+def overdispersed_gap(a: Array, b: Array, size: float) -> Array:
+    """Compute the divergence jensen_gap(a, b) - jensen_gap(a + size, b + size) of negative binomials of means a and b.
+
+    Of means above `LARGE` sizes, the difference would be rounding. With m the mean of a and b it is half the sum of
+    k log(k (m + size) / (m (k + size))) over k = a and k = b, plus size times a log mean gap: no term grows with m.
+    """
+    xp = namespace(a, b)
+    middle = a / 2 + b / 2
+    large = middle > LARGE * size
+    one = xp.ones_like(middle)
+    first, second, m = (xp.where(large, k + 0 * middle, one) for k in (a, b, middle))
+
+    def term(k: Array) -> Array:
+        positive = xp.where(k > 0, k, one)
+        change = size * ((positive - m) / m) / (positive + size)
+        near = change > -0.5
+        logs = xp.log(positive) - xp.log(m) + xp.log(m + size) - xp.log(positive + size)
+        return xp.where(k > 0, k * xp.where(near, xp.log1p(xp.where(near, change, 0 * one)), logs), 0 * one)
+
+    apart = (term(first) + term(second)) / 2 + size * log_mean_gap(first + size, second + size)
+    return xp.where(large, apart, jensen_gap(a, b) - jensen_gap(a + size, b + size))
+
+
+def overdispersed_entropy(m: Array, n: Array, size: float) -> Array:
+    """Compute relative(m, n) - relative(m + size, n + size), the relative entropy of negative binomials of means m and n.
+
+    Of a mean n above `LARGE` sizes, the difference would be rounding: logs of ratios near one are taken together.
+    """
+    xp = namespace(m, n)
+    large = n + 0 * m > LARGE * size
+    one = xp.ones_like(n + 0 * m)
+    a, b = xp.where(large, m, one), xp.where(large, n, one)
+    positive = xp.where(a > 0, a, one)
+    change = size * ((positive - b) / b) / (positive + size)
+    near = change > -0.5
+    logs = xp.log(positive) - xp.log(b) + xp.log(b + size) - xp.log(positive + size)
+    first = xp.where(a > 0, a * xp.where(near, xp.log1p(xp.where(near, change, 0 * one)), logs), 0 * one)
+    apart = first - size * (xp.log(a + size) - xp.log(b + size))
+    return xp.where(large, apart, relative(m, n) - relative(m + size, n + size))
 
 
 def log_mean_gap(a: Array, b: Array) -> Array:

@@ -8,12 +8,12 @@ import numpy as np
 
 from mercer._array import Array, log_complement, xlogx
 from mercer._verdict import Verdict
-from mercer.families._gaps import jensen_gap
+from mercer.families._gaps import overdispersed_entropy, overdispersed_gap
 from mercer.families.base import Parameter
 from mercer.families.coordinatewise import Coordinatewise
 from mercer.families.fit import FamilyEstimator
 from mercer.families.sets import counts, probability
-from mercer.families.special import expm1, log, log1mexp, relative, times
+from mercer.families.special import expm1, log, log1mexp, times
 
 
 class Geometrics(Coordinatewise):
@@ -73,12 +73,10 @@ class Geometrics(Coordinatewise):
         return times(x, log_complement(self.probability)) + log(self.probability)
 
     def divergence(self, other: Self) -> Array:
-        m, n = self.moments(), other.moments()
-        return jensen_gap(m, n) - jensen_gap(1 + m, 1 + n)
+        return overdispersed_gap(self.moments(), other.moments(), 1.0)
 
     def relative_entropy(self, other: Self) -> Array:
-        m, n = self.moments(), other.moments()
-        return relative(m, n) - relative(1 + m, 1 + n)
+        return overdispersed_entropy(self.moments(), other.moments(), 1.0)
 
 
 class Geometric(FamilyEstimator, of=Geometrics):

@@ -12,12 +12,12 @@ from mercer._checks import check_rho
 from mercer._verdict import Verdict
 from mercer.families import counting
 from mercer.families._gamma_functions import binet
-from mercer.families._gaps import excess, jensen_gap
+from mercer.families._gaps import excess, overdispersed_entropy, overdispersed_gap
 from mercer.families.base import Parameter
 from mercer.families.coordinatewise import Coordinatewise
 from mercer.families.fit import FamilyEstimator
 from mercer.families.sets import counts, nonnegative, positive
-from mercer.families.special import expm1, gammaln, log, log1mexp, relative
+from mercer.families.special import expm1, gammaln, log, log1mexp
 
 
 class NegativeBinomials(Coordinatewise):
@@ -94,10 +94,10 @@ class NegativeBinomials(Coordinatewise):
         return self._pairs(other, lambda p, q: p.product(q, float(rho)))
 
     def divergence(self, other: Self) -> Array:
-        return jensen_gap(self.rate, other.rate) - jensen_gap(self.rate + self.size, other.rate + self.size)
+        return overdispersed_gap(self.rate, other.rate, self.size)
 
     def relative_entropy(self, other: Self) -> Array:
-        return relative(self.rate, other.rate) - relative(self.rate + self.size, other.rate + self.size)
+        return overdispersed_entropy(self.rate, other.rate, self.size)
 
     def product(self, other: Self, rho: float) -> Array:
         top = max(side._reach(rho) for side in (self, other))

@@ -96,8 +96,10 @@ class MarkovNetworks(Network):
         self._freeze(factors=flat, nodes=graph.nodes, hidden=graph.hidden, cliques=graph.cliques)
         impossible = np.argwhere(np.isneginf(to_numpy(self.log_partition())))
         if len(impossible):
+            index = ", ".join(map(str, impossible[0].tolist()))
+            named = f"Network {index}" if index else "The network"
             raise ValueError(
-                f"Network {tuple(impossible[0].tolist())} has no configuration whose factors are all positive. Give "
+                f"{named} has no configuration whose factors are all positive. Give "
                 "some configuration a positive weight in every factor."
             )
 

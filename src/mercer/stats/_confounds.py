@@ -54,7 +54,8 @@ class Confounds:
             if codes.max() < FEW or any(isinstance(value, str | bool | np.bool_) for value in values):
                 strata = _combined(strata, codes)
             else:
-                numbers.append(Confounded(codes, values).confounds[:, 0])
+                number = Confounded(codes, values).confounds[:, 0]
+                numbers.append(np.ldexp(number, -np.frexp(np.abs(number).max())[1]))  # squares cannot overflow
         return cls(strata, np.column_stack(numbers) if numbers else np.zeros((n, 0)))
 
     def within(self, units: Indices) -> Confounds:

@@ -102,7 +102,11 @@ def _columns(table: Any) -> list[Any]:
 
 def _column(table: Any, name: str, k: int) -> Any:
     """Return the column of a node; no values if it is missing, which the reader of the data says better."""
-    by_name = {str(column): column for column in _columns(table)}
+    columns = _columns(table)
+    by_name = {str(column): column for column in columns}
+    if len(by_name) < len(columns):
+        twice = next(str(column) for column in columns if list(map(str, columns)).count(str(column)) > 1)
+        raise ValueError(f"The columns must have different names; got {twice!r} twice. Rename or drop one.")
     if isinstance(table, dict) or hasattr(table, "columns"):
         return table[by_name[name]] if name in by_name else []
     rows = table if hasattr(table, "shape") else as_array(table, "X", "rows of states")
