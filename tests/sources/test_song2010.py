@@ -1,16 +1,14 @@
 """Song, Boots, Siddiqi, Gordon and Smola 2010: embeddings, the observable operators, algorithm 1, and its figures."""
 
 import itertools
-import json
-from pathlib import Path
 
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
+from tests.sources.truths import Errors
 
 import mercer as mc
 
-RESULTS = Path(__file__).parents[2] / "results"
 START, MOVES = np.array([0.5, 0.5]), np.array([[0.75, 0.25], [0.25, 0.75]])  # MOVES[b, a] is P(a | b)
 EMISSION = np.array([[0.5, 0.25, 0.25], [0.25, 0.0, 0.75]])
 WORD = [0, 2, 1, 0, 2, 2, 0]
@@ -261,34 +259,28 @@ def test_h12_one_model_per_class():
 # -- figures -------------------------------------------------------------------------------------------------------
 
 
-def values(name):
-    """Return the numbers of a result file by the names of their rows and columns."""
-    found = json.loads((RESULTS / f"{name}.json").read_text(encoding="utf-8"))["values"]
-    return {frozenset(key.split(", ")): value for key, value in found.items()}
-
-
 HORIZONS = [1, 2, 5, 10, 20, 50, 100]
 
 
 def test_h13_figure_2_and_the_audio_figure():
     """The methods and horizons of figure 2, and what of its order holds on our recordings; the paper's are private."""
-    found = values("song2010_horizon")
+    found = Errors("song2010_horizon")
     names = ["mean", "last value", "lds, subspace", "em, gaussian hmm", "parzen windows, reduced-rank hmm"]
     names += ["ridge autoregression", "embedded hmm"]
     for recording in ("watch", "pen"):
         mean, last, _, hmm, reduced_rank, plain, embedded = (
-            np.array([found[frozenset([str(h), *name.split(", "), recording])] for h in HORIZONS]) for name in names
+            np.array([found(str(h), name, recording) for h in HORIZONS]) for name in names
         )
         assert np.all(embedded[:6] < reduced_rank[:6])  # as in the paper: better than the reduced-rank HMM, to 50 steps
         assert np.all(embedded[:3] < hmm[:3])  # and than the HMM by EM, to 5 steps
         assert np.all(embedded[:5] < mean[:5])  # and than the mean, to 20 steps
         assert np.all(embedded[4:6] < last[4:6])  # and than the last value, at 20 and 50 steps
         assert np.all(plain[:2] < embedded[:2])  # not in the paper: ridge autoregression is better at first
-    audio = values("song2010_audio")
+    audio = Errors("song2010_audio")
     for name in ("embedded hmm", "em, gaussian hmm"):
-        errors = [audio[frozenset([str(n), *name.split(", "), "fsdd"])] for n in (10, 20, 30, 40, 50)]
+        errors = [audio(str(n), name, "fsdd") for n in (10, 20, 30, 40, 50)]
         assert max(errors) < 0.2  # of ten digits
-    known = values("song2010_known")
-    errors = [known[frozenset([str(m), "svd", "symbols"])] for m in (1000, 3000, 10_000, 30_000, 100_000)]
+    known = Errors("song2010_known")
+    errors = [known(str(m), "svd", "symbols") for m in (1000, 3000, 10_000, 30_000, 100_000)]
     slope = np.polyfit(np.log([1000, 3000, 10_000, 30_000, 100_000]), np.log(errors), 1)[0]
     assert slope == pytest.approx(-0.5, abs=0.1)  # errors of order m^(-1/2)

@@ -60,7 +60,7 @@ def overdispersed_gap(a: Array, b: Array, size: float) -> Array:
 
 
 def overdispersed_entropy(m: Array, n: Array, size: float) -> Array:
-    """Compute relative(m, n) - relative(m + size, n + size), the relative entropy of negative binomials of means m and n.
+    """Compute relative(m, n) - relative(m + size, n + size), the relative entropy of negative binomials.
 
     Of a mean n above `LARGE` sizes, the difference would be rounding: logs of ratios near one are taken together.
     """
