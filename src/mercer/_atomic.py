@@ -88,9 +88,10 @@ def _partial(target: Path, make: Callable[[Path], Made]) -> Iterator[tuple[Path,
         partial = target.with_name(f"{target.name[:_LONGEST]}.{secrets.token_hex(10)}.partial")
         made = make(partial)
         lock = _lock(partial, wait=True)
-        if lock is None or partial.exists():
+        if partial.exists():
             break
-        os.close(lock)  # another process removed it before it was locked
+        if lock is not None:  # another thread or process removed it before it was locked
+            os.close(lock)
     try:
         yield partial, made
     finally:

@@ -61,7 +61,7 @@ ON_SERIES = {
     mc.kernels.BinetCauchy: lambda: mc.kernels.BinetCauchy(mc.LDS(1, n_iter=1)),
     mc.embedding.BeliefKernel: lambda: mc.embedding.BeliefKernel(mc.EmbeddedHMM(n_components=2)),
 }
-OF_NO_SEQUENCES = {mc.Linear, mc.RBF, mc.Residualized}
+OF_NO_SEQUENCES = {mc.Laplace, mc.Linear, mc.RBF, mc.Residualized}
 """They compare vectors, or objects with confounds, which the test below has."""
 
 

@@ -12,6 +12,8 @@ from scipy import sparse
 from sklearn.base import clone
 
 import mercer as mc
+from mercer.families import sets
+from mercer.families.special import exp, gammaln, log
 from mercer.kernels._operands import Rows
 from mercer.kernels.base import Kernel
 
@@ -334,14 +336,24 @@ def test_kernels_of_your_own_declare_their_parameters():
     np.testing.assert_allclose(gradient[..., 0], 2.0 * Cauchy(width=1.5)(X), rtol=1e-6)
 
 
-@pytest.mark.parametrize(
-    ("batch", "rho"),
-    [
-        (mc.Multinomials([[0.5, 0.5], [0.1, 0.9]], trials=4), 0.5),
-    ],
-)
-def test_products_of_one_rho_alone(batch, rho):
-    kernel = mc.ProbabilityProduct(rho=rho)
+class Visits(mc.families.Coordinatewise):
+    """Poisson distributions of which no other power than 1/2 is declared."""
+
+    rate = mc.families.Parameter(sets.positive)
+    support = sets.counts
+
+    def natural(self):
+        return log(self.rate)
+
+    def partition(self, theta):
+        return exp(theta)
+
+    def base(self, x):
+        return -gammaln(x + 1)
+
+
+def test_products_of_one_rho_alone():
+    batch, kernel = Visits([[0.5], [2.0]]), mc.ProbabilityProduct(rho=0.5)
     with pytest.raises(ValueError, match=r"no derivative by rho at .* as_gp\(\{'rho': 'fixed'\}\)"):
         kernel.as_gp()(batch, eval_gradient=True)
     assert kernel.as_gp({"rho": "fixed"})(batch, eval_gradient=True)[1].shape == (2, 2, 0)
