@@ -1,12 +1,11 @@
 """Divergences of counts whose means are many times the size, against many digits."""
 
+import mpmath
 import numpy as np
 import pytest
 
 import mercer as mc
 from mercer import families as f
-
-mpmath = pytest.importorskip("mpmath")
 
 
 def divergence(a, b, size):
@@ -43,3 +42,9 @@ def test_relative_entropies_of_large_means_are_no_rounding(size):
     means = MEANS[1:]
     p = f.NegativeBinomials(np.array(means)[:, None], size)
     np.testing.assert_allclose(p.kl(p), [[entropy(a, b) for b in means] for a in means], rtol=1e-8, atol=1e-9)
+
+
+def test_counts_that_no_sum_reaches_are_refused():
+    p = mc.families.NegativeBinomials([[2.0], [1e150]], [[1.0], [3.0]])
+    with pytest.raises(ValueError, match=r"summed up to 1,000,000,000, .* Count in larger units"):
+        mc.ProbabilityProduct()(p)

@@ -17,6 +17,8 @@ PLAIN = 64
 """Counts that are summed one by one; larger ones by blocks."""
 ORDER = 16
 """Nodes of a block."""
+LARGEST_COUNT = 10**9
+"""Largest count that sums reach: their blocks grow with its square root."""
 
 
 @functools.lru_cache(maxsize=64)
@@ -26,6 +28,11 @@ def nodes(top: int, power: float) -> tuple[Floats, Floats]:
     A block is four deviations long, of the narrowest distribution of counts there, the Poisson distribution. Its nodes
     are those of Gauss's rule for equal weights of consecutive numbers, the zeros of a Gram polynomial.
     """
+    if top > LARGEST_COUNT:
+        raise ValueError(
+            f"Products of distributions of counts are summed up to {LARGEST_COUNT:,}, and these have counts of about "
+            f"{top:.1g}. Count in larger units, or leave out the samples with the largest counts."
+        )
     first = np.arange(min(PLAIN, top + 1), dtype=float)
     found, weights, begin, k = [first], [np.ones(len(first))], PLAIN, np.arange(1, ORDER)
     while begin <= top:
