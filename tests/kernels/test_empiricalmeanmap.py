@@ -425,3 +425,29 @@ def test_the_ends_of_the_range():
     strings = ["abcdefghijklmnop", "abcdefghijklmnop", "bbcdefghijklmnop"]  # windows are walked pair by pair
     found = mc.EmpiricalMeanMap(order=12, gamma=1e308, normalize=False)(strings)
     np.testing.assert_allclose(found, [[1 / 4, 1 / 4, 3 / 16], [1 / 4, 1 / 4, 3 / 16], [3 / 16, 3 / 16, 1 / 4]])
+
+
+def test_the_median_width_is_that_of_the_points_of_the_training_sets():
+    rng = np.random.default_rng(0)
+    sets = [1000 * rng.normal(size=(n, 2)) for n in (3, 5, 4)]
+    points = np.concatenate(sets)
+    squared = ((points[:, None] - points) ** 2).sum(axis=-1)[np.triu_indices(12, 1)]
+    kernel = mc.EmpiricalMeanMap(gamma="median").fit(sets)
+    assert kernel.gamma_ == pytest.approx(1 / np.median(squared))
+    np.testing.assert_allclose(kernel(sets), mc.EmpiricalMeanMap(gamma=kernel.gamma_)(sets))
+    np.testing.assert_allclose(mc.EmpiricalMeanMap(gamma="median")(sets), kernel(sets))
+    np.testing.assert_allclose(kernel(sets[:1], sets[1:]), kernel(sets)[:1, 1:])
+    words = ["abba", "bab", "aaa"]
+    np.testing.assert_allclose(mc.EmpiricalMeanMap(gamma="median")(words), mc.EmpiricalMeanMap(gamma=0.5)(words))
+    equal = mc.EmpiricalMeanMap(gamma="median").fit([np.ones((2, 1)), np.ones((3, 1))])
+    assert equal.gamma_ == 1.0
+    with pytest.raises(ValueError, match="gamma must be a number or 'median'; got 'scale'"):
+        mc.EmpiricalMeanMap(gamma="scale")(sets)
+
+
+def test_a_test_of_sets_in_other_units_finds_a_difference():
+    rng = np.random.default_rng(1)
+    A, B = ([1000 * (rng.normal(size=(8, 2)) + shift) for _ in range(15)] for shift in (0, 1))
+    assert mc.stats.two_sample_test(A, B, mc.EmpiricalMeanMap(gamma="median"), n_permutations=199).p_value < 0.01
+    with pytest.warns(UserWarning, match=r"mc.EmpiricalMeanMap\(gamma='median'\) for sets"):
+        mc.stats.two_sample_test(A, B, mc.EmpiricalMeanMap(), n_permutations=19)

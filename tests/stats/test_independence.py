@@ -107,7 +107,8 @@ def fused_by_definition(x, z):
 
     n = len(x)
     values = np.array([correlation(K, L) for K in kernels(x) for L in kernels(z)])
-    return np.log(np.mean(np.exp(np.sqrt(n * (n - 1)) * values))) / np.sqrt(n * (n - 1))
+    means = [sum(K / np.sqrt(by_quadruples(K, K)) for K in kernels(side)) for side in (x, z)]
+    return np.log(np.mean(np.exp(np.sqrt(n * (n - 1)) * values))) / np.sqrt(n * (n - 1)), correlation(*means)
 
 
 def test_every_permutation_computes_the_whole_fused_statistic():
@@ -117,8 +118,8 @@ def test_every_permutation_computes_the_whole_fused_statistic():
     found = mc.stats.independence_test(x, z)
     orders = list(itertools.permutations(range(5)))
     assert (found.exact, found.n_permutations, found.n_widths) == (True, 120, (5, 5))
-    assert found.statistic == pytest.approx(fused_by_definition(x, z[:, None]))
-    some = [fused_by_definition(x, z[list(order), None]) for order in orders[1:4]]
+    assert (found.statistic, found.correlation) == pytest.approx(fused_by_definition(x, z[:, None]))
+    some = [fused_by_definition(x, z[list(order), None])[0] for order in orders[1:4]]
     assert np.abs(np.array(some)[:, None] - found.null).min(axis=1).max() < 1e-12
     assert found.p_value == pytest.approx(np.mean(found.null >= found.statistic - 1e-12))
     assert "Gaussian kernels of 5 x 5 widths" in str(found)

@@ -109,9 +109,9 @@ def test_interval_is_the_set_of_effects_that_are_not_far(square, share):
 )
 def test_interval_contains_zero_exactly_if_the_test_does_not_reject(seed, shift, level, kind):
     rng = np.random.default_rng(seed)
-    X, Y = rng.normal(size=(10, 2)), rng.normal(size=(12, 2)) + shift
-    groups = None if kind == "plain" else np.r_[np.arange(10) // 2, 5 + np.arange(12) // 2]
-    confounds = rng.normal(size=22) if seed % 2 else None
+    X, Y = rng.normal(size=(20, 2)), rng.normal(size=(24, 2)) + shift
+    groups = None if kind == "plain" else np.r_[np.arange(20) // 2, 10 + np.arange(24) // 2]
+    confounds = rng.normal(size=44) if seed % 2 else None
     for kernel in (None, mc.RBF(), mc.Linear(normalize=False)):
         options = {"groups": groups, "level": level, "n_permutations": 49}
         found = mc.stats.two_sample_test(X, Y, kernel, confounds=confounds, **options)

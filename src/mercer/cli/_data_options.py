@@ -59,7 +59,9 @@ class Reading:
     label_table: str | None = _option(
         "--label-table", help="Tables: a second table, with the id and the label or target."
     )
-    confounds: str | None = _option("--confounds", help="Tables: columns to regress out, separated by commas.")
+    confounds: str | None = _option(
+        "--confounds", help="Tables: columns of numbers or text to regress out, separated by commas."
+    )
     weight: str | None = _option("--weight", "--weights", help="Tables: column of sample weights.")
     form: str | None = _option("--form", help="Tables: long (a row is a time step) or wide (a row is a sample).")
     kind: str | None = _option("--kind", help="Tables: series, symbols, words or counts.")

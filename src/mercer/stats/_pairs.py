@@ -107,16 +107,18 @@ class Pairs:
             squares = [np.sum(self._signed(a, b) ** 2) for a, b in np.ndindex(shape)]
             sizes = self._share * n * np.sqrt(np.reshape(squares, shape))
         else:
-            sizes = np.outer(
-                *(np.sqrt(np.maximum(np.diag(pairs.observed()), 0.0)) for pairs in self._with_themselves())
-            )
+            sizes = np.outer(*self._norms())
         return np.where(sizes > 0, sizes, 1.0)
 
     def correlation(self) -> float:
-        """Return the correlation of the mean matrices of both sides."""
-        own = [max(float(pairs.observed().mean()), 0.0) for pairs in self._with_themselves()]
-        size = float(np.sqrt(own[0] * own[1]))
-        return float(self.observed().mean() / size) if size > 0 else 0.0
+        """Return the correlation of the means of both sides' matrices, each divided by its norm."""
+        a, b = (1 / np.where(norms > 0, norms, 1.0) for norms in self._norms())
+        first, second = self._with_themselves()
+        own = max(float(a @ first.observed() @ a), 0.0) * max(float(b @ second.observed() @ b), 0.0)
+        return float(a @ self.observed() @ b) / float(np.sqrt(own)) if own > 0 else 0.0
+
+    def _norms(self) -> list[Floats]:
+        return [np.sqrt(np.maximum(np.diag(pairs.observed()), 0.0)) for pairs in self._with_themselves()]
 
     def _with_themselves(self) -> tuple[Pairs, Pairs]:
         return Pairs(self.first, self.first, self.orders), Pairs(self.second, self.second, self.orders)

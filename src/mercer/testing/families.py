@@ -49,11 +49,11 @@ class FamilyContract(BatchContract):
     # -- methods that a test class writes --------------------------------------------------------------
 
     def nodes(self):
-        """Return points (T, *event) and weights (T,)."""
+        """Return points ``(T, *event)`` and weights ``(T,)``."""
         raise NotImplementedError
 
     def parameters(self, p):
-        """Return the parameters of fisher_scores (FK-0), (*B, P)."""
+        """Return the parameters of fisher_scores (FK-0), ``(*B, P)``."""
         raise NotImplementedError
 
     def build(self, theta):
