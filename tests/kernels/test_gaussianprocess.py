@@ -120,7 +120,7 @@ class TestInPipelines:
         mc.save(model, tmp_path / "a.mercer")
         for one, other in zip(mc.load(tmp_path / "a.mercer").predict(SERIES[:4], return_std=True), found, strict=True):
             np.testing.assert_array_equal(one, other)
-        shares = mc.explain(model, SERIES[:2])
+        shares = mc.explain(model, SERIES[:2], method="additive")
         assert abs(shares.residual).max() < 1e-10
         np.testing.assert_allclose(shares.decision, found[0][:2])
 

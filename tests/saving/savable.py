@@ -17,6 +17,8 @@ from sklearn.base import BaseEstimator
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC
+from tests.families.lists import batches as declared
+from tests.families.lists import plural, singulars
 from tests.test_capabilities import DATA, LABELS, LISTED, ROOMS, STRINGS, Y, made
 
 import mercer as mc
@@ -102,6 +104,12 @@ def _batches() -> dict[str, Savable]:
     asked = {name: np.concatenate(X) if name in rows else X for name, (_, X) in fitted.items()}
     found = {name: Savable(lambda m=m, X=X: m.fit_each(X), asked[name]) for name, (m, X) in fitted.items()}
     found |= {name: Savable(lambda m=m, X=X: m.fit(X).model_, X) for name, (m, X) in shared.items()}
+    for name in singulars():
+        if plural(name).__name__.lower() in declared():
+            batch, model = declared()[plural(name).__name__.lower()], getattr(mc.families, name)()
+            drawn = list(batch.sample(20, 0))
+            found[name] = Savable(lambda model=model, X=drawn: mc.SymmetricKL(model).fit(X), drawn)
+    found |= {name: Savable(lambda batch=batch: batch, points) for name, batch in declared().items()}
     found["ProfileHMMs"] = Savable(lambda: DATA["profiles"], strings)
     found["single-KDEs"] = Savable(lambda: mc.KDE().fit_each(points)[0], points[0])
     return found

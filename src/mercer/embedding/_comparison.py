@@ -8,13 +8,13 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
+from scipy.spatial.distance import cdist
 from sklearn.base import clone
 
 from mercer._array import Floats, Indices, to_numpy
 from mercer.embedding._steps import take, windows
 from mercer.families.characteristic import random_frequencies
 from mercer.kernels import RBF, Kernel, Laplace, Linear
-from mercer.kernels._operands import absolute_distances
 from mercer.kernels.linear_rbf import median_distance
 
 EXPLICIT_COLUMNS = 1024
@@ -66,7 +66,7 @@ class Absolute:
         return dimension * math.log(2 / self.gamma)
 
     def __call__(self, a: Floats, b: Floats) -> Floats:
-        return np.exp(-self.gamma * absolute_distances(a, b))
+        return np.exp(-self.gamma * cdist(a, b, "cityblock"))
 
 
 @dataclass(frozen=True)

@@ -155,7 +155,8 @@ class NetOperand(FieldOperand):
         return first.mean if isinstance(first, Gaussians) else first
 
     def _values(self, other: Self, layout: Layout, *, aligned: bool = False) -> Array:
-        """Compute the log kernels of all pairs, or of aligned ones."""
+        """Compute the log kernels of all pairs, or of aligned ones; raise if a table is too large."""
+        layout.plan.check("The kernel of these networks")
         found, scales = [], self._log_scales(other, aligned=aligned)
         for (x, in_logs), factor in zip(self._factors(other, layout, aligned=aligned), layout.factors, strict=True):
             if in_logs:
