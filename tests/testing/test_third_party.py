@@ -117,6 +117,10 @@ class TestWaitings(FamilyContract):
 
     def build(self, theta):
         return Waitings(-expm1(theta))
+
+    @staticmethod
+    def parameters_of(p):
+        return p.probability
 """
 
 
