@@ -12,12 +12,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+import mpmath
 import numpy as np
-import pytest
 
 from mercer import families as f
 
-mpmath = pytest.importorskip("mpmath")
 mp = mpmath.mp
 RHOS = (0.3, 0.5, 1.0, 2.0)
 
